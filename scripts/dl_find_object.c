@@ -1,8 +1,8 @@
 /* Part of scripts/build-static.sh.
  *
  * Debian's libgcc_eh.a, the unwinder of the static binary, is built for a glibc
- * that has _dl_find_object; musl has none. This one finds the loaded object that
- * holds an address with dl_iterate_phdr, which musl has. */
+ * that has _dl_find_object, which musl lacks. This version uses dl_iterate_phdr,
+ * which musl has, to find the loaded object that contains an address. */
 #define _GNU_SOURCE
 #include <link.h>
 #include <stdint.h>

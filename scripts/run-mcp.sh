@@ -1,14 +1,13 @@
 #!/bin/sh
-# Starts the MCP server of the plugin that this script belongs to. Arguments are
-# passed on; without any it runs `serve`.
+# Starts the MCP server of the plugin that contains this script. Passes on its arguments;
+# without any it runs `serve`.
 #
-# A release's binary for this platform, bin/TARGET/zsh-tool, comes first, then
-# bin/zsh-tool of `make install`; each is tried before it is taken. In a source tree the
-# binary is target/release/zsh-tool; when there is none, or a source is newer, a build
-# starts in the background and this script ends at once with an explanation,
-# because clients give a server 10 to 30 s to start and a build takes minutes.
-# The next start finds the binary. Only the protocol may appear on stdout, so
-# everything said here goes to stderr.
+# Uses a release's binary for this platform, bin/TARGET/zsh-tool, or else bin/zsh-tool of
+# `make install`, each only if it runs. In a source tree the binary is
+# target/release/zsh-tool. If it is missing or older than a source, this script starts a
+# build in the background and exits at once with an explanation, because clients give a
+# server 10 to 30 s to start and a build takes minutes. The next start finds the binary.
+# Messages go to stderr, since only the protocol may appear on stdout.
 #
 # CLAUDE_PLUGIN_ROOT is not used: some clients pass it on unexpanded.
 set -eu
@@ -43,8 +42,8 @@ given() {
     esac
 }
 
-# The directory that the server uses too. It must be private: the build's log and
-# lock live there, and a guessable name that others can write to invites links.
+# The server's state directory. It must be private, since the build's log and lock are in
+# it, and others could place symbolic links in a shared directory.
 open_state_dir() {
     if given "${ZSH_TOOL_STATE_DIR-}"; then
         state=$ZSH_TOOL_STATE_DIR
@@ -53,7 +52,7 @@ open_state_dir() {
     elif given "${HOME-}"; then
         state=$HOME/.local/state/zsh-tool
     else
-        die "neither ZSH_TOOL_STATE_DIR nor HOME is set: no place for the build's log"
+        die "neither ZSH_TOOL_STATE_DIR nor HOME is set, so there is no directory for the build's log"
     fi
     (umask 077 && mkdir -p -- "$state" && chmod -- 700 "$state") 2>/dev/null ||
         die "cannot make $state private to this user: set ZSH_TOOL_STATE_DIR to a directory of yours"
@@ -62,9 +61,9 @@ open_state_dir() {
     lock=$state/build.lock
 }
 
-# Where a release has the binary for this platform, and how the programs of the platform
-# begin, as od prints it (on macOS, for one processor or for several). Elsewhere a binary
-# was built on the machine.
+# The targets of this platform in a release, and how the platform's programs begin, as od
+# prints it (on macOS, for one processor or for several). On other platforms, the binary was
+# built on the machine.
 system=$(uname -sm)
 case $system in
     'Linux x86_64') targets=x86_64-unknown-linux-musl header='7f 45 4c 46 02*3e 00' ;;
@@ -74,8 +73,8 @@ case $system in
     *) targets='' header='*' ;;
 esac
 
-# True when file $1 is a program for this platform, and runs. The header is read first: a
-# shell may take another platform's program for a script.
+# True if file $1 is a program for this platform, and runs. The header is checked first,
+# since a shell may treat another platform's program as a script.
 runs_here() {
     [ -x "$1" ] || return 1
     found=$(od -An -v -tx1 -N20 -- "$1" | tr -s ' \n' ' ')
@@ -87,8 +86,8 @@ runs_here() {
     esac
 }
 
-# True when a source that goes into the binary is newer than file $1. A database
-# under data/ is written by use, not by development.
+# True if a source of the binary is newer than file $1. Databases under data/ are not
+# sources.
 sources_newer_than() {
     [ -n "$(
         find "$root/src" "$root/data" "$root/Cargo.toml" "$root/Cargo.lock" \
@@ -103,27 +102,27 @@ find_cargo() {
     return 1
 }
 
-# The background half. The lock is the open descriptor 9 where flock(1) exists: it
-# goes away with this process, however that ends. Elsewhere cargo's own lock keeps
-# two builds from harming each other.
+# The build in the background. If flock(1) exists, the open descriptor 9 holds the lock,
+# which is released however this process ends. Otherwise cargo's own lock keeps two builds
+# apart.
 build() {
     if command -v flock >/dev/null 2>&1; then
         exec 9>"$lock"
-        # Tried twice: another start may be testing the lock at this moment.
+        # Tried twice, since another start may be testing the lock right now.
         flock -n 9 || { sleep 1 && flock -n 9; } || exit 0
     fi
     exec >"$log" 2>&1 </dev/null
     cd -- "$root"
     rm -f -- "$failed"
-    # The time before the first source is read becomes the binary's, so that an
-    # edit made during the build still counts as newer.
+    # The binary gets the time at which the build began, so that edits during the build
+    # count as newer.
     started=$state/build.started.$$
     trap 'rm -f -- "$started" "$built.$$"' EXIT
     trap 'exit 1' HUP INT TERM
     : >"$started"
-    # A target folder of its own: cargo writes its result in place, and a start in
-    # that moment would run half a file. The lock must not live on in a compiler
-    # cache that cargo leaves running.
+    # A separate target folder: cargo writes its result in place, and a start at that moment
+    # would run an incomplete file. Descriptor 9 is closed, so that a compiler cache that cargo
+    # leaves running does not keep the lock.
     if find_cargo && "$cargo" build --release --locked --target-dir target/plugin 9>&- &&
         mkdir -p -- "$(dirname -- "$built")" &&
         cp -- target/plugin/release/zsh-tool "$built.$$" &&
@@ -140,8 +139,8 @@ build_running() {
     command -v flock >/dev/null 2>&1 && [ -e "$lock" ] && ! flock -n "$lock" true
 }
 
-# Starts the background half in a session of its own, so that the client's ending
-# of this process does not reach it. It holds none of this process's descriptors.
+# Starts the build in a new session, so that a client that ends this process does not end
+# the build. It inherits none of this process's descriptors.
 start_build() {
     detach=$(command -v setsid || command -v nohup)
     "$detach" /bin/sh "$root/scripts/run-mcp.sh" --build-in-background \
@@ -164,7 +163,7 @@ for target in $targets ''; do
 done
 if [ ! -e "$root/Cargo.toml" ]; then
     runs_here "$built" && exec "$built" "$@"
-    die "$root holds neither a binary for $system nor sources: install the release for this machine"
+    die "$root contains neither a binary for $system nor sources: install the release for this machine"
 fi
 if runs_here "$built" && ! sources_newer_than "$built"; then
     exec "$built" "$@"
@@ -179,16 +178,16 @@ fi
 if build_running; then
     say "still being built from source (log: $log)"
 else
-    # These very sources failed to build: an older server is better than none, and
-    # the repeated attempt picks up a mended machine (a network, a compiler).
+    # The same sources failed to build before. An older server is better than none, and
+    # another attempt succeeds if the cause (a network, a compiler) has been fixed.
     if [ -e "$failed" ] && ! sources_newer_than "$failed"; then
         broken=1
-        say "the last build of these sources failed (log: $log), its end was:"
+        say "the last build of these sources failed (log: $log); the log ends with:"
         tail -n 5 -- "$log" >&2 || true
     fi
     start_build
     if [ -n "${broken-}" ] && runs_here "$built"; then
-        say "trying again in the background; starting the older binary meanwhile"
+        say "building again in the background, and starting the older binary"
         exec "$built" "$@"
     fi
     say "building from source in the background, which takes 2 to 5 minutes (log: $log)"

@@ -15,14 +15,15 @@ const ONESHOT: &str = "oneshot";
 
 /// Parses the command line and runs the subcommand.
 pub fn run() -> ExitCode {
-    let arguments = match Arguments::try_parse_from(words(std::env::args_os().collect())) {
-        Ok(arguments) => arguments,
-        Err(error) => {
-            // Help and version go to stdout and exit 0; usage errors exit 2.
-            let _ = error.print();
-            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
-        }
-    };
+    let arguments =
+        match Arguments::try_parse_from(with_implied_subcommand(std::env::args_os().collect())) {
+            Ok(arguments) => arguments,
+            Err(error) => {
+                // Help and version go to stdout and exit 0; usage errors exit 2.
+                let _ = error.print();
+                return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
+            }
+        };
     let Some(command) = arguments.command.or_else(default_command) else {
         let _ = Arguments::command().print_help();
         return ExitCode::from(2);
@@ -53,8 +54,8 @@ pub fn run() -> ExitCode {
     }
 }
 
-/// The command line, with the subcommand if the program was started under its name.
-fn words(mut words: Vec<OsString>) -> Vec<OsString> {
+/// Inserts the subcommand if the program was started under its name.
+fn with_implied_subcommand(mut words: Vec<OsString>) -> Vec<OsString> {
     let name = words.first().map(Path::new).and_then(Path::file_name);
     if name == Some(OsStr::new(ONESHOT)) {
         words.insert(1, ONESHOT.into());

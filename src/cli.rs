@@ -6,8 +6,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use uuid::Uuid;
 
-/// zsh-tool: the shell that tells an AI agent the truth.
+/// zsh-tool: the shell that reports the truth to AI agents.
 #[derive(Debug, Parser)]
 #[command(
     name = "zsh-tool",
@@ -17,7 +18,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
     disable_help_subcommand = true
 )]
 pub struct Arguments {
-    /// The subcommand; without one, `serve` where stdin is not a terminal.
+    /// The subcommand; by default `serve`, if stdin is not a terminal.
     #[command(subcommand)]
     pub command: Option<Command>,
 }
@@ -27,24 +28,25 @@ pub struct Arguments {
 pub enum Command {
     /// Serve MCP on stdin and stdout.
     Serve {
-        /// The name by which the guard above this process knows the server.
+        /// The server's name, set by the guard that started this process.
         #[arg(long, hide = true, value_name = "INSTANCE")]
         guarded: Option<String>,
-        /// The number of the descriptor by which the guard starts shims.
+        /// The descriptor through which the guard starts shims.
         #[arg(long, hide = true, value_name = "DESCRIPTOR")]
         launcher: Option<i32>,
     },
-    /// Hold one detached task, whose call comes on stdin.
+    /// Run one detached task, whose call comes on stdin.
     #[command(hide = true)]
     Shim {
-        /// The name by which the guard above this process knows the shim.
+        /// The shim's name, set by the guard that started this process.
         #[arg(long, hide = true, value_name = "INSTANCE")]
         guarded: Option<String>,
     },
-    /// Serve a server on another machine, on stdin and stdout.
+    /// Carry out the calls of a server on another machine, on stdin and stdout.
     #[command(hide = true)]
     Far(FarArguments),
-    /// Run one command under supervision: its output, a status line on stderr, its exit code.
+    /// Run one command under supervision, print its output and a status line, and exit with its exit
+    /// code.
     Exec(ExecArguments),
     /// Let a worker agent and an auditor take turns until the work is done.
     Oneshot(Box<OneshotArguments>),
@@ -59,24 +61,24 @@ pub enum Command {
     },
     /// Print the output of a task of any server.
     Log {
-        /// The task's id, or the beginning of it. A task on a host: its whole id, as in
+        /// The task's id, or the beginning of it; for a task on a host the whole id, as in
         /// build1:3dc8c9ee.
         task: String,
         /// Keep printing until the task ends.
         #[arg(long, short)]
         follow: bool,
     },
-    /// End a task of any running server, with every process of it, and print the receipt.
+    /// Kill a task of any running server with all its processes, and print the receipt.
     Kill(KillArguments),
-    /// Type into a task of any running server, and print its reply.
+    /// Type into a task of any running server, and print the reply.
     Send(SendArguments),
     /// Print a line for each task of any running server that has ended, waits for input or a
-    /// password, is stopped by a signal or is stuck, unless that has been reported already.
+    /// password, is stopped or is stuck, unless that has already been reported.
     Events(EventsArguments),
-    /// Answer the hook of an agent program.
+    /// Answer a hook of an agent program.
     #[command(subcommand)]
     Hook(HookCommand),
-    /// Take the terminal of a task of any running server: see it, and type.
+    /// Use the terminal of a task of any running server: see it, and type.
     Attach(AttachArguments),
     /// Restore the terminal at stdout when the process at stdin ends.
     #[command(hide = true)]
@@ -93,13 +95,13 @@ pub enum Command {
     Alan(AlanCommand),
     /// Print the options of a program from its manual page.
     Manopt {
-        /// The command and its subcommand, as in `git push`; options after them are listed first.
+        /// The command and its subcommand, as in `git push`; options that follow are listed first.
         #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
         words: Vec<String>,
     },
     /// Check the shell, the state directory and the kernel, and suggest how to fix problems.
     Doctor {
-        /// Connect to this host instead, and check what is there.
+        /// Connect to this host instead, and check it.
         #[arg(long)]
         host: Option<String>,
     },
@@ -117,7 +119,7 @@ pub enum Command {
     },
     /// Print the help of a command, or a topic of the reference: tools, settings, reading, …
     Help {
-        /// The topic or the command; nothing: the list of both.
+        /// The topic or the command; by default, a list of both.
         #[arg(value_name = "TOPIC")]
         words: Vec<String>,
     },
@@ -131,13 +133,13 @@ pub enum Command {
     Man,
 }
 
-/// What the far side of a host is started with.
+/// Arguments of `far`.
 #[derive(Debug, Args)]
 pub struct FarArguments {
     /// The name of the server.
     #[arg(long, default_value = "")]
     pub server: String,
-    /// Pass everything on to the owner of this task instead.
+    /// Forward stdin and stdout to the owner of this task instead.
     #[arg(long)]
     pub task: Option<String>,
     /// How long tasks survive a lost connection, in seconds.
@@ -146,10 +148,10 @@ pub struct FarArguments {
     /// Print the hash of this program.
     #[arg(long)]
     pub hash: bool,
-    /// The name by which the guard above this process knows it.
+    /// This process's name, set by the guard that started it.
     #[arg(long, hide = true, value_name = "INSTANCE")]
     pub guarded: Option<String>,
-    /// The number of the descriptor by which the guard starts shims.
+    /// The descriptor through which the guard starts shims.
     #[arg(long, hide = true, value_name = "DESCRIPTOR")]
     pub launcher: Option<i32>,
 }
@@ -157,22 +159,22 @@ pub struct FarArguments {
 /// Arguments of `exec`.
 #[derive(Debug, Args)]
 pub struct ExecArguments {
-    /// Run on a terminal, and pass the keys through if stdin is a terminal.
+    /// Run the command on a terminal, and pass keys through if stdin is a terminal.
     #[arg(long)]
     pub pty: bool,
-    /// End the whole process tree after this many seconds, with exit code 124 (0: never).
+    /// Kill the whole process tree after this many seconds, with exit code 124 (0: never).
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub timeout: Option<Duration>,
     /// Print one JSON object with the result instead of streaming.
     #[arg(long)]
     pub json: bool,
-    /// Run it in this directory.
+    /// Run the command in this directory.
     #[arg(long, value_name = "DIRECTORY")]
     pub cwd: Option<PathBuf>,
-    /// Run it on this host of the configuration. A signal here ends it there.
+    /// Run the command on this configured host. Signals sent to this process end the command there.
     #[arg(long, conflicts_with = "pty")]
     pub host: Option<String>,
-    /// End it when the reader of stdout is gone, though it prints nothing.
+    /// End the command when the reader of stdout is gone, even if it prints nothing.
     #[arg(long, hide = true)]
     pub tied: bool,
     /// The command text; several words are joined by spaces.
@@ -204,7 +206,7 @@ pub struct SendArguments {
     /// Press this key after the text, such as C-c, Escape or Up; may be repeated.
     #[arg(long = "key", value_name = "KEY")]
     pub keys: Vec<String>,
-    /// End the input after it.
+    /// End the input afterwards.
     #[arg(long)]
     pub eof: bool,
 }
@@ -219,29 +221,28 @@ pub struct EventsArguments {
     /// `stopped`, `stuck` or `leftovers_gone`.
     #[arg(long)]
     pub json: bool,
-    /// Only tasks of servers that were started by a process above this one, and detached tasks of
+    /// Only report tasks of servers that an ancestor of this process started, and detached tasks of
     /// this project.
     #[arg(long)]
     pub of_client: bool,
 }
 
-/// The hooks that can be answered.
+/// The hooks of agent programs.
 #[derive(Debug, Subcommand)]
 pub enum HookCommand {
-    /// Hold up the end of the agent's turn while something about its tasks has not been reported.
+    /// Keep the agent's turn from ending while events of its tasks have not been reported.
     Stop,
-    /// Let the servers of this Claude Code source what the session's hooks write to
-    /// CLAUDE_ENV_FILE.
+    /// Tell this Claude Code's servers where the session's hooks write CLAUDE_ENV_FILE.
     SessionStart,
 }
 
 /// Arguments of `attach`.
 #[derive(Debug, Args)]
 pub struct AttachArguments {
-    /// The task's id, or the beginning of it; without it, the one task that waits for input. A task
-    /// on a host: its whole id, as in build1:3dc8c9ee.
+    /// The task's id, or the beginning of it; by default the only task that waits for input. For a
+    /// task on a host the whole id, as in build1:3dc8c9ee.
     pub task: Option<String>,
-    /// Only watch.
+    /// Watch without typing.
     #[arg(long)]
     pub read_only: bool,
     /// The key that detaches, spelled as for `send --key`.
@@ -253,7 +254,7 @@ pub struct AttachArguments {
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct OneshotArguments {
-    /// What to do with existing runs; without it, start a run.
+    /// What to do with existing runs; by default, start a run.
     #[command(subcommand)]
     pub command: Option<OneshotCommand>,
     /// The run.
@@ -335,6 +336,10 @@ pub struct OneshotRunArguments {
     /// Resume an interrupted run: its id, the beginning of it, or `latest`.
     #[arg(long, value_name = "ID", conflicts_with = "prompt")]
     pub resume: Option<String>,
+    /// Use this id, a UUID, for the run. The same command again resumes the run, or reports its
+    /// result.
+    #[arg(long, value_name = "UUID", conflicts_with = "resume")]
+    pub id: Option<Uuid>,
     /// Print one JSON object with the result.
     #[arg(long)]
     pub json: bool,
@@ -349,11 +354,11 @@ pub struct OneshotRunArguments {
 /// What to do about a stuck agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum OnStuck {
-    /// Ask at the terminal; the agent continues meanwhile.
+    /// Ask at the terminal while the agent continues.
     Ask,
     /// Keep waiting.
     Wait,
-    /// End the agent and use what it has done so far.
+    /// End the agent and use its work so far.
     Recover,
     /// Give up on the run.
     Fail,
@@ -424,8 +429,8 @@ mod tests {
 
     use super::*;
 
-    /// What command lines are made of.
-    const WORDS: [&str; 40] = [
+    /// Words that command lines are made of.
+    const WORDS: [&str; 41] = [
         "serve",
         "exec",
         "oneshot",
@@ -457,6 +462,7 @@ mod tests {
         "--on-stuck",
         "ask",
         "--resume",
+        "--id",
         "latest",
         "--",
         "-",

@@ -1,13 +1,13 @@
-//! The settings: environment over file over defaults, resolved once.
+//! Settings from the environment, the file and the defaults, in this order of precedence, resolved
+//! once.
 //!
-//! One table, `settings!`, holds every setting: it is the struct's fields, their
-//! documentation, the parsing, the printing and the list of known keys. An error in the
-//! environment or in the file never stops the program: each is a [`Warning`] that names its
-//! place and the value that is used instead.
+//! One table, `settings!`, declares every setting: the struct's fields, their documentation, the
+//! parsing, the printing and the list of known keys all come from it. An error in the environment
+//! or in the file never stops the program: it becomes a [`Warning`] that names its place and the
+//! value used instead.
 //!
-//! Limits: knows no argument of the command line but those of runs ([`RunFlags`]). Secrets
-//! are not settings, so all values may be printed: only their names and sources are known
-//! here ([`Secrets`]).
+//! Limits: of the command line, covers only the arguments of runs ([`RunFlags`]). All values may be
+//! printed, since secrets are not settings: only their names and sources are ([`Secrets`]).
 
 mod choices;
 mod dirs;
@@ -23,12 +23,12 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use choices::JudgeWord;
+use choices::JudgeParser;
 use dirs::{base_directory, state_dir, variable};
 use layers::{Layer, Sources, check_key};
 use value::{
-    Address, BASE_URL, Choice, Choices, Count, Field, File, Flag, Maybe, Names, PROGRAM, Raw, Size,
-    Time, VARIABLE_NAME, ValueParser, WORD,
+    Address, BASE_URL, Choice, Choices, Count, Field, File, Flag, NAME, Names, Optional, PROGRAM,
+    Raw, Size, Time, VARIABLE_NAME, ValueParser,
 };
 
 pub use choices::{
@@ -59,13 +59,11 @@ const fn hours(hours: u64) -> Duration {
 pub(crate) const MAX_WAIT: Duration = seconds(600);
 
 /// On macOS, programs started from the Dock do not have the user's PATH.
-const ENVIRONMENT: EnvironmentChoice = match cfg!(target_os = "macos") {
-    true => EnvironmentChoice::Login,
-    false => EnvironmentChoice::Inherit,
-};
+const ENVIRONMENT: EnvironmentChoice =
+    if cfg!(target_os = "macos") { EnvironmentChoice::Login } else { EnvironmentChoice::Inherit };
 
-/// Programs that are meant to outlive the command that started them: process names, and
-/// the main classes of those that run in a Java machine.
+/// Programs that are meant to outlive the command that started them: process names, and main
+/// classes of Java programs.
 const DAEMONS: [&str; 11] = [
     "gpg-agent",
     "ssh-agent",
@@ -101,10 +99,10 @@ macro_rules! option_of {
 }
 use option_of;
 
-/// Declares a struct of settings, each with its documentation, key, type, default, parser
-/// and environment variable. The prefix is that of the keys where they are shown; fields in
-/// braces are no settings. The key of a setting inside a mapping of the file has a dot and
-/// is given by `as`.
+/// Declares a struct of settings, each with its documentation, key, type, default, parser and
+/// environment variable. The prefix is added to the keys when they are shown; fields in braces are
+/// not settings. `as` gives the key of a setting inside a mapping of the file, which contains a
+/// dot.
 macro_rules! settings {
     (
         $(#[$meta:meta])*
@@ -139,7 +137,7 @@ macro_rules! settings {
                 $name { $( $field, )* $( $own, )* origins }
             }
 
-            /// Where the value of a setting comes from.
+            /// The source of a setting's value.
             pub fn source(&self, key: &str) -> SettingSource {
                 self.origins.get(key).cloned().unwrap_or(SettingSource::Default)
             }
@@ -166,17 +164,18 @@ macro_rules! settings {
 use settings;
 
 settings! {
-    /// The settings in use. Each field is the key of the file, or says which it is.
+    /// The settings in use. Each field is named like its key in the file, unless `as` gives another
+    /// key.
     Config "" {
         /// The directory that all servers of this user share.
         pub state_dir: Result<PathBuf, StateDirError>,
-        /// What `zsh_send` may type by name.
+        /// The secrets that `zsh_send` may type by name.
         pub secrets: Secrets,
         /// The file's section on agent runs.
         oneshot: Layer,
         /// The agent programs that the user adds or changes.
         pub executors: Vec<UserExecutor>,
-        /// Where else commands may run.
+        /// The other hosts on which commands may run.
         pub hosts: HostList,
     }
 
@@ -184,29 +183,28 @@ settings! {
     /// Seconds; default 2, from 0 to 600, and at most what the client allows.
     yield_after: Duration = seconds(2), Time::seconds(Duration::ZERO..=MAX_WAIT);
 
-    /// The longest that a call waits, if it does not say, for a command that is known to end in
-    /// that time: one with at least 3 ended runs, the last of them successful. Seconds; default
-    /// 20, from 0 (never longer than `yield_after`) to 600.
+    /// The longest wait of a call without `yield_after` for a command that is expected to end in
+    /// that time: one with at least 3 ended runs, the last of them successful. Seconds; default 20,
+    /// from 0 (never longer than `yield_after`) to 600.
     learned_yield: Duration = seconds(20), Time::seconds(Duration::ZERO..=MAX_WAIT);
 
-    /// After how long the client gives a call up. Calls wait for 10 s less, at least 5 s and at
+    /// After how long the client abandons a call. Calls wait 10 s less, but at least 5 s and at
     /// most 600 s. Seconds, from 1 to a day; default by client, for unknown ones 60.
     client_timeout: Option<Duration> = None,
-        Maybe(Time::seconds(seconds(1)..=hours(24)), "by client");
+        Optional(Time::seconds(seconds(1)..=hours(24)), "by client");
 
-    /// The deadline of a command without one of its own. Seconds; default 120, from 0.1 to a
-    /// week, and at most `timeout_max`.
+    /// The deadline of a command whose call sets none. Seconds; default 120, from 0.1 to a week,
+    /// and at most `timeout_max`.
     timeout_default: Duration = seconds(120),
         Time::seconds(Duration::from_millis(100)..=hours(24 * 7)),
         env "NEVERHANG_TIMEOUT_DEFAULT";
 
-    /// The longest deadline that a call may ask for. Seconds; default 600, from 0.1 to a
-    /// week.
+    /// The longest deadline that a call may set. Seconds; default 600, from 0.1 to a week.
     timeout_max: Duration = seconds(600),
         Time::seconds(Duration::from_millis(100)..=hours(24 * 7)),
         env "NEVERHANG_TIMEOUT_MAX";
 
-    /// Whether a call may ask for a command without a deadline. Default true.
+    /// Whether a call may run a command without a deadline. Default true.
     allow_no_deadline: bool = true, Flag;
 
     /// The shell that runs commands: a name in PATH or a path. Default `zsh`.
@@ -215,24 +213,24 @@ settings! {
     /// How that shell reads its startup files. Default plain.
     shell_mode: ShellMode = ShellMode::Plain, Choice::new();
 
-    /// What environment the server's commands start with: `inherit`, that of the client; `login`,
-    /// what an interactive login shell makes of it. That shell runs once, for 5 s at most, and
-    /// again when a start file of the user's or of the system changes. Default inherit; on macOS
-    /// login.
+    /// The environment with which the server's commands start: `inherit`, the client's; `login`,
+    /// the client's after an interactive login shell has changed it. That shell runs once, for at
+    /// most 5 s, and again when a startup file of the user or the system changes. Default inherit;
+    /// on macOS login.
     environment: EnvironmentChoice = ENVIRONMENT, Choice::new();
 
-    /// Programs whose variables for its directory a command of the server gets, where they allow
-    /// it: `direnv`, `mise`. They are asked before each command. Default none.
+    /// Programs that supply variables for a command's directory, if they allow that directory:
+    /// `direnv`, `mise`. They run before each command of the server. Default none.
     environment_tools: Vec<EnvironmentTool> = Vec::new(), Choices(Choice::new());
 
-    /// A file that is sourced before every command. Default none.
+    /// A file that the shell sources before every command. Default none.
     prelude: Option<PathBuf> = None, File;
 
-    /// Whether a command starts in the directory where the one before it ended. Useful with
-    /// a single agent. Default false.
+    /// Whether a command starts in the directory where the previous one ended. Useful with a single
+    /// agent. Default false.
     keep_cwd: bool = false, Flag;
 
-    /// Where output is kept. Default disk.
+    /// Where to keep output: `disk` or `memory`. Default disk.
     spool: SpoolMode = SpoolMode::Disk, Choice::new();
 
     /// The most output kept of one task. Bytes; default 256 MiB, from 64 KiB to 1 TiB.
@@ -241,8 +239,8 @@ settings! {
     /// The most output kept of all tasks. Bytes; default 2 GiB, from 1 MiB to 64 TiB.
     spool_quota: u64 = 2 * GIB, Size(MIB..=64 * TIB);
 
-    /// How long output is kept after the end of a task, and of its server. Hours; default
-    /// 24, from 0 to 720.
+    /// How long to keep output after the end of a task and of its server. Hours; default 24, from 0
+    /// to 720.
     spool_keep_hours: Duration = hours(24), Time::hours(Duration::ZERO..=hours(720));
 
     /// The most output in one result. Characters; default 30000, from 1000 to 490000.
@@ -250,25 +248,24 @@ settings! {
 
     /// The size of a whole result, for clients that shorten longer ones. Bytes; default 40000
     /// for Codex and no limit for others, from 6000 to 1 GiB.
-    client_output: Option<u64> = None, Maybe(Size(6_000..=GIB), "by client");
+    client_output: Option<u64> = None, Optional(Size(6_000..=GIB), "by client");
 
-    /// Programs that are neither reported nor stopped when they outlive their command:
-    /// process names, or main classes of Java programs. Default: the usual agents,
-    /// multiplexers and build daemons.
+    /// Programs that may outlive their command without being reported or stopped: process names, or
+    /// main classes of Java programs. Default: the usual agents, multiplexers and build daemons.
     daemons: Vec<String> = DAEMONS.map(str::to_owned).to_vec(), Names;
 
     /// Whether a call may detach a command, so that it outlives the server. Default true.
     allow_detach: bool = true, Flag;
 
-    /// How long a detached command runs at most, unless its call says otherwise. Hours; default
-    /// 24, from 0 (no limit) to 720.
+    /// The time limit of a detached command whose call sets none. Hours; default 24, from 0 (no
+    /// limit) to 720.
     detached_hours: Duration = hours(24), Time::hours(Duration::ZERO..=hours(720));
 
     /// The most tasks that run at once. Default 64, from 1 to 1024.
     max_tasks: usize = 64, Count(1..=1_024);
 
-    /// From how many processes of one task on a result warns of their number, once; nothing is
-    /// refused. Default 0, for never; at most 1,000,000.
+    /// The number of processes of one task from which a result warns about them, once; no command
+    /// is refused. Default 0, for never; at most 1,000,000.
     max_processes_task: usize = 0, Count(0..=1_000_000);
 
     /// The most finished tasks that stay readable. Default 1000, from 1 to 100000.
@@ -280,73 +277,73 @@ settings! {
     /// The longest request. Bytes; default 16 MiB, from 64 KiB to 256 MiB.
     max_request: u64 = 16 * MIB, Size(64 * KIB..=256 * MIB);
 
-    /// When results are coloured. Default auto, which `NO_COLOR` turns into never.
+    /// When to colour results: `auto`, `always` or `never`. Default auto, which `NO_COLOR` turns
+    /// into never.
     color: ColorChoice = ColorChoice::Auto, Choice::new(), env "ZSH_TOOL_COLOR";
 
-    /// What a result shows of the command history: `useful` is warnings, options of failing
-    /// commands and what is not known from elsewhere; `all` adds retries, streaks, similar and
+    /// What a result shows of the command history: `useful`, warnings, options of failing commands
+    /// and insights that are not shown elsewhere; `all`, also retries, streaks, similar and
     /// reliable commands. Default useful.
     insights: InsightChoice = InsightChoice::Useful, Choice::new();
 
-    /// The database of what commands did. Default: `alan.db` in the state directory.
+    /// The database of the command history. Default: `alan.db` in the state directory.
     alan_db: Option<PathBuf> = None, File, env "ALAN_DB_PATH";
 
-    /// Timeouts of a command within `neverhang_window` after which it is refused for
+    /// After how many timeouts of a command within `neverhang_window` it is refused for
     /// `neverhang_recovery`. Default 3, from 1 to 100.
     neverhang_threshold: usize = 3, Count(1..=100);
 
     /// How long a timeout counts towards `neverhang_threshold`. Seconds; default 3600, from 1 to a week.
     neverhang_window: Duration = seconds(3600), Time::seconds(seconds(1)..=hours(24 * 7));
 
-    /// How long a command is refused before it is tried again. Seconds; default 300, from
-    /// 0.1 to a day.
+    /// How long a command is refused before a trial run. Seconds; default 300, from 0.1 to a day.
     neverhang_recovery: Duration = seconds(300),
         Time::seconds(Duration::from_millis(100)..=hours(24));
 
-    /// How often a task's progress is measured. Seconds; default 10, from 0.1 to 600.
+    /// The interval at which a task's progress is measured. Seconds; default 10, from 0.1 to 600.
     heartbeat_interval: Duration = seconds(10),
         Time::seconds(Duration::from_millis(100)..=seconds(600));
 
-    /// The number of measurements in a row without progress after which a task counts as
-    /// stuck. Default 5, from 1 to 1000.
+    /// After how many consecutive measurements without progress a task counts as stuck. Default 5,
+    /// from 1 to 1000.
     stuck_threshold: usize = 5, Count(1..=1_000);
 
     /// The judge of an agent run's progress: `heuristic` (no model); `openai`, the endpoint at
-    /// `openai.base_url`; `command:NAME`, the executor of that name. Default heuristic.
-    judge: JudgeChoice = JudgeChoice::Heuristic, JudgeWord;
+    /// `openai.base_url`; `command:NAME`, the executor with that name. Default heuristic.
+    judge: JudgeChoice = JudgeChoice::Heuristic, JudgeParser;
 
     /// Whether runs may be judged while they run. Default true.
     enable_concurrent_checks: bool = true, Flag;
 
-    /// The OpenAI-compatible endpoint, including its version, as in
-    /// `http://127.0.0.1:11434/v1`. Default none: nothing is sent anywhere.
+    /// The OpenAI-compatible endpoint, including its version, as in `http://127.0.0.1:11434/v1`.
+    /// Default none: no data is sent.
     openai_base_url as "openai.base_url": Option<String> = None, BASE_URL;
 
-    /// The model to use there. Default none.
-    openai_model as "openai.model": Option<String> = None, Maybe(WORD, "none");
+    /// The model to use at the endpoint. Default none.
+    openai_model as "openai.model": Option<String> = None, Optional(NAME, "none");
 
-    /// The environment variable that holds the endpoint's key; if it is not set, no key is
-    /// sent. Default `OPENAI_API_KEY`.
+    /// The environment variable that contains the endpoint's key; if it is not set, no key is sent.
+    /// Default `OPENAI_API_KEY`.
     openai_api_key_env as "openai.api_key_env": String = "OPENAI_API_KEY".to_owned(),
         VARIABLE_NAME;
 
-    /// Whether the options of a program that fails repeatedly are looked up in its manual
-    /// page. Default true.
+    /// Whether to look up the options of a program that fails repeatedly in its manual page.
+    /// Default true.
     manopt_enabled: bool = true, Flag, env "ALAN_MANOPT_ENABLED";
 
     /// How long such a look-up may take. Seconds; default 2, from 0.1 to 60.
     manopt_timeout: Duration = seconds(2),
         Time::seconds(Duration::from_millis(100)..=seconds(60)), env "ALAN_MANOPT_TIMEOUT";
 
-    /// The number of failures in a row after which options are looked up. Default 2, from 1 to 1000.
+    /// After how many consecutive failures options are looked up. Default 2, from 1 to 1000.
     manopt_fail_trigger: usize = 2, Count(1..=1_000), env "ALAN_MANOPT_FAIL_TRIGGER";
 
-    /// The number of failures in a row from which they are shown. Default 3, from 1 to 1000.
+    /// From how many consecutive failures on options are shown. Default 3, from 1 to 1000.
     manopt_fail_present: usize = 3, Count(1..=1_000), env "ALAN_MANOPT_FAIL_PRESENT";
 
     /// Which calls of `zsh` become tasks of MCP's tasks extension, if the client supports it:
-    /// `asked`, those with `background: true`; `always`, also those whose command is still
-    /// running when they would return; `off`, none. Default asked.
+    /// `asked`, calls with `background: true`; `always`, also calls whose command is still running
+    /// when they would return; `off`, none. Default asked.
     mcp_tasks: TaskChoice = TaskChoice::Asked, Choice::new();
 
     /// The address at which the server also serves the monitor over HTTP; port 0 takes any
@@ -357,31 +354,31 @@ settings! {
     /// Default error.
     log: LogLevel = LogLevel::Error, Choice::new(), env "ZSH_TOOL_LOG";
 
-    /// The file that the log goes to, 0600. Default none: the log goes to stderr.
+    /// The log's file, with mode 0600. Default none: the log goes to stderr.
     log_file: Option<PathBuf> = None, File, env "ZSH_TOOL_LOG_FILE";
 }
 
-/// The state directory's name among the sources; it is no key of the file, since all
-/// servers and the command line must agree on it.
+/// The state directory's name among the sources. It is not a key of the file, since all servers and
+/// the command line must agree on it.
 const STATE_DIR_KEY: &str = "state_dir";
 
-/// Every key that the file may hold.
+/// Every key that the file may contain.
 fn known_keys() -> Vec<&'static str> {
     let sections = [secrets::KEY, oneshot::KEY, executors::KEY, hosts::KEY];
     [Config::KEYS, &sections].concat()
 }
 
-/// What one setting is for.
+/// The documentation of a setting.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SettingHelp {
     pub key: &'static str,
     /// Its environment variable.
     pub env: Option<&'static str>,
-    /// What it decides, with unit, default and range.
+    /// Its effect, with unit, default and range.
     pub description: &'static str,
 }
 
-/// What every setting is for, those of agent runs last.
+/// The documentation of every setting; those of agent runs come last.
 pub(crate) fn documentation() -> Vec<SettingHelp> {
     let mut all = Config::documentation();
     all.extend(RunSettings::documentation());
@@ -398,8 +395,8 @@ pub struct Row {
 }
 
 impl Config {
-    /// The settings of this environment and of the file that it names, and the faults found
-    /// in them. Never fails.
+    /// The settings from this environment and the file that it names, and the errors found in them.
+    /// Never fails.
     pub fn load(env: Env<'_>) -> (Config, Vec<Warning>) {
         let mut sources = Sources::new(env);
         sources.add_variables(Config::VARIABLES);
@@ -440,14 +437,14 @@ impl Config {
         rows
     }
 
-    /// A default above the maximum is clamped, as a call's own timeout is.
+    /// Clamps a default above the maximum, like a call's timeout.
     fn keep_default_timeout_below_max(&mut self, warnings: &mut Vec<Warning>) {
         if self.timeout_default <= self.timeout_max {
             return;
         }
         let (default, max) = (self.timeout_default, self.timeout_max);
         let (of_default, of_max) = (self.source("timeout_default"), self.source("timeout_max"));
-        // Lowering the maximum alone is no mistake.
+        // Lowering only the maximum is not an error.
         if of_default != SettingSource::Default {
             warnings.push(Warning {
                 place: of_default,
@@ -463,7 +460,7 @@ impl Config {
         self.origins.insert("timeout_default", of_max);
     }
 
-    /// NO_COLOR (no-color.org): any value but an empty one turns colour off, unless it is set.
+    /// NO_COLOR (no-color.org): any non-empty value disables colour, unless `color` is set.
     fn obey_no_color(&mut self, env: Env<'_>) {
         let name = "NO_COLOR";
         if self.color == ColorChoice::Auto && variable(env, name).is_some() {
@@ -473,7 +470,7 @@ impl Config {
     }
 }
 
-/// Adds the file that the environment names, or the usual one if there is one.
+/// Adds the file that the environment names, or the usual file if it exists.
 fn add_file(sources: &mut Sources<'_>) {
     let named = variable(sources.env, "ZSH_TOOL_CONFIG").map(PathBuf::from);
     let entries = |path: &PathBuf| match &named {
@@ -491,7 +488,7 @@ fn add_file(sources: &mut Sources<'_>) {
     sources.add_file(path, entries, &|key| check_key(key, &known));
 }
 
-/// `openai: {model: x}` is `openai.model: x`, if there are such keys.
+/// Turns `openai: {model: x}` into `openai.model: x`, if such keys are known.
 fn flattened(entry: Field, known: &[&str]) -> Vec<Field> {
     let prefix = format!("{}.", entry.key);
     let is_group = known.iter().any(|key| key.starts_with(&prefix));
@@ -520,7 +517,22 @@ mod tests {
     use std::fs;
     use std::os::unix::ffi::OsStringExt;
 
-    /// Loads a file of this text under this environment; `HOME` is a new directory.
+    /// Loads a file with this text for the home directory `/home/me`; the warnings call it `FILE`.
+    pub(super) fn load_file(yaml: &str) -> (Config, Vec<String>) {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("config.yaml");
+        fs::write(&path, yaml).unwrap();
+        let (config, warnings) = Config::load(&|name| match name {
+            "HOME" => Some("/home/me".into()),
+            "ZSH_TOOL_CONFIG" => Some(path.clone().into()),
+            _ => None,
+        });
+        let shown = path.display().to_string();
+        let warnings = warnings.iter().map(Warning::to_string);
+        (config, warnings.map(|text| text.replace(&shown, "FILE")).collect())
+    }
+
+    /// Loads a file with this text and these variables; `HOME` is a new directory.
     fn load(yaml: &str, variables: &[(&str, &str)]) -> (Config, Vec<Warning>, PathBuf) {
         let home = tempfile::tempdir().unwrap();
         let path = home.path().join(".config/zsh-tool/config.yaml");
@@ -536,7 +548,7 @@ mod tests {
         (config, warnings, path)
     }
 
-    /// The one warning, with the file's path left out.
+    /// The only warning, without the file's path.
     fn only_warning(yaml: &str, variables: &[(&str, &str)]) -> String {
         let (_, warnings, path) = load(yaml, variables);
         let texts: Vec<String> = warnings.iter().map(Warning::to_string).collect();
@@ -557,10 +569,10 @@ mod tests {
     }
 
     #[test]
-    fn every_default_is_a_value_that_its_setting_takes() {
+    fn every_default_is_a_valid_value_of_its_setting() {
         for row in Config::default().rows() {
             let written = row.value.trim_end_matches(" s").trim_end_matches(" h");
-            // No file is what nobody can ask for, and the directory is no key.
+            // A missing file cannot be configured, and the directory is not a key.
             if written == "none" || row.key == STATE_DIR_KEY {
                 continue;
             }
@@ -578,7 +590,7 @@ mod tests {
     }
 
     #[test]
-    fn the_environment_goes_over_the_file_and_the_file_over_the_default() {
+    fn the_environment_overrides_the_file_and_the_file_the_default() {
         let (config, warnings, path) = load(
             "# mine\ntimeout_default: 30\ntimeout_max: 90\n",
             &[("NEVERHANG_TIMEOUT_MAX", "300.5")],
@@ -658,7 +670,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_variable_falls_back_to_the_file_and_says_so() {
+    fn a_bad_variable_falls_back_to_the_file_with_a_warning() {
         assert_eq!(
             only_warning("timeout_max: 300", &[("NEVERHANG_TIMEOUT_MAX", "ten minutes")]),
             "$NEVERHANG_TIMEOUT_MAX: timeout_max: expected a time from 0.1 s to 604800 s, \
@@ -667,7 +679,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_given_twice_takes_the_later_one_and_says_so() {
+    fn a_key_given_twice_takes_the_later_one_with_a_warning() {
         let yaml = "max_tasks: 3\nmax_tasks: 5\n";
         assert_eq!(only_warning(yaml, &[]), "FILE:2: max_tasks: given twice; line 1 is ignored");
         assert_eq!(load(yaml, &[]).0.max_tasks, 5);
@@ -698,7 +710,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_file_is_fine_unless_it_was_asked_for() {
+    fn a_missing_file_is_fine_unless_it_was_named() {
         let home = tempfile::tempdir().unwrap();
         let (_, warnings) = Config::load(&|name| (name == "HOME").then(|| home.path().into()));
         assert_eq!(warnings, []);
@@ -725,7 +737,7 @@ mod tests {
     }
 
     #[test]
-    fn no_color_decides_only_where_nothing_else_does() {
+    fn no_color_decides_only_without_other_settings() {
         let color = |yaml: &str, variables: &[(&str, &str)]| load(yaml, variables).0.color;
         assert_eq!(color("", &[("NO_COLOR", "1")]), ColorChoice::Never);
         assert_eq!(color("", &[("NO_COLOR", "")]), ColorChoice::Auto);
@@ -735,7 +747,7 @@ mod tests {
     }
 
     #[test]
-    fn a_default_timeout_above_the_maximum_is_clamped_and_said() {
+    fn a_default_timeout_above_the_maximum_is_clamped_with_a_warning() {
         assert_eq!(
             only_warning("timeout_default: 900", &[]),
             "FILE:1: timeout_default: 900 s is above timeout_max; using 600 s (default)"
@@ -745,7 +757,7 @@ mod tests {
         assert_eq!(config.timeout_default, Duration::from_secs(60));
     }
 
-    /// A value as a file or a variable may hold it.
+    /// A value that a file or a variable may contain.
     fn any_value() -> impl Strategy<Value = String> {
         prop_oneof![
             any::<i64>().prop_map(|number| number.to_string()),
@@ -788,7 +800,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(128))]
 
         #[test]
-        fn whatever_is_configured_it_is_used_or_warned_of(
+        fn any_configuration_is_used_or_causes_a_warning(
             lines in prop::collection::vec((prop::sample::select(known_keys()), any_value()), 0..8),
             variables in prop::collection::vec(prop::option::of(any_value()), 7),
             json in "(\\PC|[{}\\[\\]:,\"0-9]){0,30}",
@@ -802,7 +814,7 @@ mod tests {
             let lines: Vec<String> = lines.iter().map(|(key, value)| format!("{key}: {value}\n")).collect();
             let file = write("config.yaml", &lines.concat());
             write(".oneshot.json", &json);
-            // Each variable that is asked for has one of the values or none, always the same.
+            // Each queried variable has one of the values or none, always the same.
             let env = |name: &str| match name {
                 "HOME" => Some(home.path().into()),
                 "ZSH_TOOL_CONFIG" => Some(file.clone().into()),

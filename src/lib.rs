@@ -1,4 +1,4 @@
-//! zsh-tool: the shell that tells an AI agent the truth.
+//! zsh-tool: the shell that reports the truth to AI coding agents.
 //!
 //! # In five sentences
 //!
@@ -8,7 +8,7 @@
 //! quota; watchers wait on the task's monitor and read the spool. A *supervisor* starts tasks
 //! within the limits and ends them all. Front ends (MCP tools, command line, monitor) only translate.
 //!
-//! # The way in, the way back
+//! # Data flow
 //!
 //! ```text
 //! stdin → protocol::transport → framing → message → mcp::server → mcp::dispatch
@@ -19,7 +19,7 @@
 //!       → history::recorder → alan::{estimate, insight, kill} → mcp::render
 //! ```
 //!
-//! An agent run comes in by the command line, and uses the same supervision:
+//! Agent runs start from the command line and use the same supervision:
 //!
 //! ```text
 //! commands::oneshot → oneshot::engine → oneshot::runtime → task::supervisor → process
@@ -27,16 +27,16 @@
 //!       → oneshot::attempt (run_tracker, policy) → oneshot::engine → oneshot::state → files
 //! ```
 //!
-//! A call about a host goes on to the same program there, by the one connection to it:
+//! A call about a host is forwarded to zsh-tool on that host, over a single connection:
 //!
 //! ```text
 //! mcp::hosts → peer::hosts → (carrier: ssh, docker exec …) → commands::far → mcp::server
 //! ```
 //!
-//! There is no other way. Clients of both eras of MCP take it: those with one handshake
+//! There are no other paths. Clients of both eras of MCP use them: those with one handshake
 //! ([`protocol::era`]), and those that describe themselves in every request
-//! ([`protocol::stateless`]); [`mcp::server`] hides the difference. The client starts the
-//! server's *guard* ([`process::guard`]); no data passes through it.
+//! ([`protocol::stateless`]); [`mcp::server`] hides the difference. The client starts the server's
+//! *guard* ([`process::guard`]), which starts the server; no data passes through it.
 //!
 //! # Layers
 //!
@@ -49,57 +49,58 @@
 //! | L2 | [`process`] | the kernel; the only `unsafe`, `libc`, `rustix`, `procfs` |
 //! | L2 | [`protocol`] | stdin and stdout |
 //! | L3 | [`task`] | processes and spool files, through [`process`] |
-//! | L3 | [`alan`] | the database of what commands did |
+//! | L3 | [`alan`] | the database of command history |
 //! | L3 | [`config`] | the environment and the configuration file |
 //! | L4 | [`history`] | the recorded history of tasks |
 //! | L4 | [`peer`] | the control sockets of other processes that own tasks; carriers to hosts |
 //! | L4 | [`agent`] | agent programs' own storage, read-only; a model's endpoint |
 //! | L5 | [`oneshot`] | the files of agent runs, and the processes of their agents |
-//! | L6 | [`mcp`] | nothing: it lays out results; phrases come from [`task::describe`], [`progress::advice`], [`alan::insight`] |
-//! | L6 | [`monitor`] | sockets; words for browsers and programs |
-//! | L7 | [`commands`] | the terminal of a person |
-//! | L8 | [`app`] | puts all of it together |
+//! | L6 | [`mcp`] | nothing: it renders results; phrases come from [`task::describe`], [`progress::advice`], [`alan::insight`] |
+//! | L6 | [`monitor`] | sockets; responses for browsers and programs |
+//! | L7 | [`commands`] | the user's terminal |
+//! | L8 | [`app`] | wires everything together |
 //!
 //! # Platforms
 //!
 //! Linux is complete. Linux-only code is in `process/linux`, with twins in
 //! `process/portable` for other systems and the feature `portable`.
 //!
-//! # What always holds
+//! # Invariants
 //!
 //! - A command's exit code is its shell's own wait status. The prologue ([`task::prologue`])
-//!   reports pipeline statuses and the directory, and is believed only where it agrees.
-//!   The shell is as under bare `zsh -c`; `zsh-tool help shell` lists each difference.
-//! - A task ends with its shell and a short drain, never with the end of a pipe that
-//!   some other process may hold.
-//! - A process is signalled only when its pid *and* its start time are the ones meant
+//!   reports pipeline statuses and the directory, and is trusted only where it agrees.
+//!   The shell behaves as under bare `zsh -c`; `zsh-tool help shell` lists each difference.
+//! - A task ends with its shell and a short drain. It never waits for a pipe to close that
+//!   another process may hold open.
+//! - A signal is sent to a process only if its pid *and* its start time match
 //!   ([`process::kill`]). A shell stays a zombie, and keeps its pid, until its task is closed.
-//! - What a silent task does is known from its threads' system calls ([`process::waits`]) and
-//!   named by one pure function ([`progress::tree_state`]); `zsh_kill` is advised when stuck.
+//! - Threads' system calls show what a silent task does ([`process::waits`]); one pure function
+//!   classifies it ([`progress::tree_state`]). Answers advise `zsh_kill` when it is stuck.
 //! - The newest output is never lost, whatever disk and quotas do ([`task::output::spool`]).
-//! - By default a result shows what no earlier one has shown: taking a delta moves the cursor,
-//!   under the task's lock. Ranges, grep, `full_output` and results of MCP tasks leave it alone.
-//! - A client that waits no longer for a call's answer does not end the call's command; one that
-//!   takes the call back does ([`mcp::ceilings`]).
-//! - The server never asks its client anything.
-//! - A run is recorded before any caller can see its end ([`task::completion`]), so that the next call
-//!   sees it. What is remembered advises; only an open circuit ([`neverhang`]) refuses.
+//! - By default a result shows only output that no earlier result has shown: taking a delta moves
+//!   the cursor, under the task's lock. Ranges, grep, `full_output` and results of MCP tasks do
+//!   not move it.
+//! - When a client stops waiting for a call's answer, the call's command continues; when it
+//!   cancels the call, the command ends (`mcp::ceilings`).
+//! - The server never sends its client a request.
+//! - A run is recorded before any caller can see its end ([`task::completion`]), so that the next
+//!   call sees it. Command history advises; only an open circuit ([`neverhang`]) refuses.
 //! - No command line is written or logged without [`text::redact`].
-//! - While a person is attached to a task ([`task::attached`]), no tool types into it, and what the
-//!   person types is not kept.
-//! - A typed secret is masked before output goes anywhere ([`text::mask`],
+//! - While a person is attached to a task ([`task::attached`]), no tool types into it, and the
+//!   person's keystrokes are not stored.
+//! - A typed secret is masked before output is stored or shown ([`text::mask`],
 //!   [`task::output::mask`]).
-//! - A task outlives its server as files: every later server answers for it
+//! - The files of a task outlive its server: every later server answers for the task
 //!   ([`task::tombstone`], [`task::recalled`]).
 //! - No outside input causes a panic; a panic in a call becomes that call's error.
 //!
 //! # Locks
 //!
 //! Order: the registry, then a task's monitor, then a spool's index, then the store's queue.
-//! None is held over a read, a write, a spawn or a channel send. Under the lock of a task's
-//! emulated screen ([`task::terminal`]) no other is taken; the signal for events
-//! ([`task::events`]) is notified under none. What others wait for is changed
-//! under the task's monitor ([`task::live::LiveTask::report`]), which notifies them; a model
+//! None is held during a read, a write, a spawn or a channel send. No other lock is taken under
+//! that of a task's emulated screen ([`task::terminal`]), and none is held when the event signal
+//! ([`task::events`]) is notified. State that other threads wait for changes only in
+//! [`task::live::LiveTask::report`], under the task's monitor, which notifies them; a model
 //! check (`tests/model`) shows that no wake-up is lost. A thread that waits for another's
 //! scan of the machine ([`process::snapshots`]) holds no lock.
 //!
@@ -107,27 +108,27 @@
 //!
 //! | thread | how many | waits in |
 //! |---|---|---|
-//! | main | 1 | a channel: the input's end, a signal |
+//! | main | 1 | a channel: end of input, a signal |
 //! | `reader` | 1 | `read(2)` of stdin |
 //! | `writer` | 1 | a bounded channel, `write(2)` of stdout |
 //! | `signals` | 1 | signal-hook's pipe |
-//! | `hangup` | 1 | `poll(2)` of stdin: its end, also while the reader waits to answer |
+//! | `hangup` | 1 | `poll(2)` of stdin: its end, even while the reader is blocked on an answer |
 //! | `housekeeping` | 1 | `poll(2)`; the end of a task or of an adopted process wakes it |
 //! | `control` | 1 | `accept(2)` on the control socket |
-//! | `control-call` | one for each connection of it, at most 16, with a reader and a writer | their channels |
-//! | `call-…` | one for each call of a tool, about a client's task, for a stream of events or for a person attached, at most 64 | a task's monitor, the signal for events |
-//! | `store` | 1, from the first use of the database on | a condvar, SQLite |
+//! | `control-call` | one for each control connection, at most 16, with a reader and a writer | their channels |
+//! | `call-…` | one for each tool call, request about an MCP task or a page, event stream or attached person, at most 64 | a task's monitor, the signal for events |
+//! | `store` | 1, from the first use of the database | a condvar, SQLite |
 //! | `check-wait` | one for each check of a run's agent | a status check |
 //! | `recovery` | 1 for each recovery of a run; abandoned if the run is paused, cancelled or out of time | `read(2)` of logs |
-//! | `answers` | 1, once a person was asked about a stuck agent | `read(2)` of stdin |
+//! | `answers` | 1, once the user was asked about a stuck agent | `read(2)` of stdin |
 //! | `check-…` | one for each status check, at most 3 | an endpoint, a task's monitor |
 //! | `task-…` | one for each task while it or its leftovers live | `poll(2)` |
 //! | `monitor` | 1, if HTTP is served | `poll(2)` of its listener and of streams' sockets |
-//! | `monitor-…` | one for each connection, at most 32 | its socket, what it is asked for |
+//! | `monitor-…` | one for each connection, at most 32 | its socket, what the request needs |
 //! | `host` | one for each connection to a host, with a reader and a writer | the connection's end, a channel |
-//! | `host-errors` | one for each of them | `read(2)` of its carrier's stderr |
+//! | `host-errors` | one for each connection to a host | `read(2)` of its carrier's stderr |
 //! | `earlier` | on a host, one for each far side of an earlier connection | a channel |
-//! | `manopt` | one for each look-up, until its time limit at most | `poll(2)` |
+//! | `manopt` | one for each look-up, until its time limit | `poll(2)` |
 //!
 //! `exec` has `input` and `output` as well, `attach` has `input` and `task-events`, `doctor` has `self-check`, the portable twins `child-end`, `guard`, `groups`
 //! and `look-again`. The reader, `hangup`, `control`, `signals`, `input`, `answers`, `check-wait`, an abandoned `recovery` and
@@ -137,27 +138,27 @@
 //! # How to add
 //!
 //! - **A tool**: its argument type and its entry in [`mcp::tools`], a variant of
-//!   `ToolName`, a method on `Tools` that gives an `Answer`, and its line in
+//!   `ToolName`, a method on `Tools` that returns an `Answer`, and its line in
 //!   `Tools::call`. The schema comes from the type.
 //! - **A setting**: one entry in the table of [`config`]; it is parsed, printed and
 //!   documented from there.
-//! - **An insight**: a variant of [`alan::insight::Insight`] with its words there, and a
+//! - **An insight**: a variant of [`alan::insight::Insight`] with its text there, and a
 //!   condition in one of its two submodules.
-//! - **Something on the page**: `data/dashboard`, where `elements.js` alone adds text; a new
+//! - **Something on the page**: `data/dashboard`, where only `elements.js` adds text; a new
 //!   script also goes into [`monitor::dashboard`].
 //! - **A column, a table, an index**: a new file in `data/schema` and its entry in
 //!   [`alan::schema`]; steps that have been released never change.
 //! - **A judge**: a type that is a [`agent::judge::Judge`], a variant of
 //!   [`config::JudgeChoice`], and its line in [`commands::setup::judge`].
 //! - **A reason, a state, an outcome**: a variant that carries its data; [`mcp::render`]
-//!   and [`commands`] give it words.
+//!   and [`commands`] put it into words.
 //! - **A program** whose subcommands matter: a line in [`shell`]'s tables, a fixture's row.
-//! - **A client** whose calls may wait longer or less: an arm in [`mcp::ceilings`].
+//! - **A client** whose calls may wait longer or less: an arm in `mcp::ceilings`.
 //! - **A path of the monitor**: an arm in [`monitor::api`]; `http::connection` checks tokens.
 //! - **An agent program**: an entry in `data/executors.yaml`, with fixtures.
 //! - **A system call**: a function in [`process`] with its `SAFETY:` line.
 
-// The guide above also names modules that only this crate sees.
+// The guide above also links to private modules.
 #![allow(rustdoc::private_intra_doc_links)]
 // Outside input must never cause a panic. Tests may.
 #![cfg_attr(not(test), warn(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing))]
@@ -177,7 +178,7 @@ pub mod base {
     pub mod sync;
 }
 
-/// L1: text as people read it. Pure.
+/// L1: terminal output made readable, and its formats. Pure.
 pub mod text {
     pub mod ansi;
     pub mod canvas;
@@ -195,7 +196,7 @@ pub mod text {
     pub mod without_queries;
 }
 
-/// L1: command lines as zsh reads them, what they say, and manual pages. Pure.
+/// L1: zsh command lines: parsing, linting, what they report; manual pages. Pure.
 pub mod shell {
     pub mod exit_status_source;
     mod interpreters;
@@ -253,7 +254,7 @@ pub mod process {
     pub mod tree;
     pub mod wait;
 
-    /// What Linux alone can do, file by file.
+    /// The implementation for Linux.
     #[cfg(all(target_os = "linux", not(feature = "portable")))]
     #[path = "linux"]
     mod system {
@@ -274,7 +275,7 @@ pub mod process {
         pub mod watch_file;
     }
 
-    /// The twin of each: what any Unix can do in its place.
+    /// The twin of each file, for any other Unix.
     #[cfg(any(not(target_os = "linux"), feature = "portable"))]
     #[path = "portable"]
     mod system {
@@ -309,8 +310,8 @@ pub mod protocol {
     pub mod transport;
 }
 
-/// L3: what commands did, and what that says of the next ones. The store and its schema
-/// are the only ones that speak SQL; the rest is pure.
+/// L3: command history, and what it predicts. Only the store and its schema use SQL; the rest is
+/// pure.
 pub mod alan {
     pub(crate) mod estimate;
     pub mod fingerprint;
@@ -356,7 +357,7 @@ pub mod task {
     pub(crate) mod watch;
     pub(crate) mod worker;
 
-    /// What a task printed: kept under a quota, and read for results.
+    /// A task's output: kept under a quota, and read for results.
     pub(crate) mod output {
         pub(crate) mod budget;
         pub(crate) mod collector;
@@ -382,8 +383,8 @@ pub(crate) mod history {
     pub(crate) mod run_record;
 }
 
-/// L4: agent programs: how they are started, what they say, what they leave behind, what
-/// their verdicts mean, and the judges of whether they make progress.
+/// L4: agent programs: how they are started, their streams, their storage and their verdicts, and
+/// the judges of their progress.
 pub mod agent {
     pub mod activity;
     pub mod checks;
@@ -463,6 +464,8 @@ pub mod monitor {
     mod changes;
     pub mod dashboard;
     mod events;
+    pub(crate) mod far;
+    mod hosts;
     mod output;
     mod readable;
     pub mod runs;
@@ -481,7 +484,7 @@ pub mod monitor {
     }
 }
 
-/// L7: what the command line can do.
+/// L7: the subcommands.
 pub mod commands {
     pub mod agent_openai;
     pub mod alan;

@@ -1,21 +1,21 @@
-//! NEVERHANG: a pattern that times out again and again is refused for a while.
+//! NEVERHANG refuses a command that has often timed out, for some time.
 //!
-//! There is one circuit breaker per pattern. It opens after 3 timeouts within an hour. After 5
-//! minutes it is half-open and allows one run, whose end closes it or opens it again. That run
-//! holds a lease that expires, so that a server that died does not hold it forever. The store
-//! keeps the circuits and orders their events. All times are wall-clock, in seconds since 1970,
-//! because servers share them; setting the clock back unlocks rather than locks. Pure.
+//! Each command has a circuit breaker. It opens after 3 timeouts within an hour. After 5 minutes it
+//! is half-open and allows one run, whose end closes it or opens it again. That run has a lease
+//! that expires, so that a dead server does not block the command forever. The store keeps the
+//! circuits and orders their events. All times are wall-clock, in seconds since 1970, because
+//! servers share them. Setting the clock back never prolongs a refusal. Pure.
 
 use serde::{Deserialize, Serialize};
 
-/// When circuits open and recover.
+/// When circuits open and close.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rules {
     /// How many timeouts …
     pub threshold: usize,
     /// … within how many seconds open a circuit …
     pub window: f64,
-    /// … and for how many seconds.
+    /// … and for how many seconds it stays open.
     pub recovery: f64,
 }
 
@@ -27,17 +27,17 @@ impl Default for Rules {
 
 /// How long after its deadline the run of a half-open circuit keeps its lease.
 const LEASE_GRACE: f64 = 60.0;
-/// How long a run without a deadline keeps it.
+/// How long a run without a deadline keeps its lease.
 const LEASE_WITHOUT_DEADLINE: f64 = 3600.0;
-/// A run with at least this multiple of the longest timed-out run's time limit is allowed.
+/// An open circuit allows a run with at least this multiple of the longest timed-out run's time
+/// limit.
 const MORE_TIME: f64 = 2.0;
 
-/// One timeout of a pattern.
+/// A timeout of a command.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TimedOut {
-    /// When.
     pub at: f64,
-    /// The run's time limit in seconds; `None` if it was ended in some other way.
+    /// The run's time limit in seconds; `None` if unknown.
     pub allowed: Option<f64>,
 }
 
@@ -71,13 +71,13 @@ pub enum CircuitState {
     },
     /// One run is allowed.
     HalfOpen {
-        /// The lease of that run, while there is one.
+        /// The lease of that run, if it has begun.
         lease: Option<Lease>,
     },
 }
 
 impl CircuitState {
-    /// The word for it in answers.
+    /// The word in answers.
     pub fn as_str(&self) -> &'static str {
         match self {
             CircuitState::Closed => "CLOSED",
@@ -87,50 +87,49 @@ impl CircuitState {
     }
 }
 
-/// The answer to a call.
+/// Whether a command may run.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Decision {
-    /// Run.
     Allow,
-    /// Run, and report the end with this lease: it decides whether the circuit closes.
+    /// Run, and report the end with this lease; that end decides whether the circuit closes.
     Probe(Lease),
-    /// Do not run.
     Refuse(CircuitOpen),
 }
 
-/// Why a call is refused.
+/// Why a command is refused.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CircuitOpen {
-    /// The timeouts that led to it.
+    /// The number of timeouts that led to the refusal.
     pub timeouts: usize,
-    /// The longest time limit of one of them, in seconds. A call with twice that is allowed.
+    /// The longest time limit of a timed-out run, in seconds. A run with twice that limit is
+    /// allowed.
     pub longest: Option<f64>,
-    /// Seconds until the next try.
+    /// Seconds until a run is allowed.
     pub retry_in: f64,
-    /// Another run holds the lease.
+    /// Whether another run holds the lease.
     pub probing: bool,
 }
 
 /// How a run ended, for its circuit.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum RunEnd {
-    /// By itself, whatever its exit code.
+    /// It exited by itself, with any exit code.
     Finished,
-    /// At its deadline.
+    /// Its deadline ended it.
     TimedOut {
         /// The time limit in seconds.
         allowed: f64,
-        /// The median of the pattern's successes: a run with less time had no chance.
+        /// The median duration of the command's successes: a run with less time could not succeed.
         usual: Option<f64>,
-        /// It waited for input, which is no fault of the pattern.
+        /// Whether it waited for input, which is not the command's fault.
         waited_for_input: bool,
     },
-    /// By a kill request, or because the server exited.
+    /// A kill request or the server's exit ended it.
     Stopped,
 }
 
 impl RunEnd {
-    /// The time limit of a run that counts as a timeout of its pattern.
+    /// The time limit of a run that counts as a timeout of its command.
     fn timed_out(self) -> Option<f64> {
         match self {
             RunEnd::TimedOut { allowed, usual, waited_for_input: false }
@@ -143,7 +142,7 @@ impl RunEnd {
     }
 }
 
-/// The circuit of one pattern.
+/// The circuit of one command.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Circuit {
     /// Whether runs are allowed.
@@ -153,13 +152,13 @@ pub struct Circuit {
 }
 
 impl Circuit {
-    /// Whether it is closed without timeouts, and need not be kept.
+    /// Whether it is closed without timeouts, so that it need not be kept.
     pub fn is_blank(&self) -> bool {
         self.state == CircuitState::Closed && self.timeouts.is_empty()
     }
 
-    /// Decides about a call with this time limit in seconds (`None`: none). Takes the lease for
-    /// it if it is to be the only run.
+    /// Decides about a run with this time limit in seconds, if it has one. Takes the lease for it
+    /// if it is the only allowed run.
     pub fn check(
         &mut self,
         now: f64,
@@ -167,20 +166,16 @@ impl Circuit {
         owner: &str,
         rules: &Rules,
     ) -> Decision {
-        let refusal = match &self.state {
+        let left = self.retry_in(now, rules);
+        match &self.state {
             CircuitState::Closed => return Decision::Allow,
-            CircuitState::Open { since } => {
-                let left = self.left(now, *since, rules);
-                let refused = left > 0.0 && !self.has_more_time(deadline);
-                refused.then(|| self.refusal(left, false))
+            CircuitState::Open { .. } if left > 0.0 && !self.has_more_time(deadline) => {
+                return Decision::Refuse(self.refusal(left, false));
             }
-            CircuitState::HalfOpen { lease } => {
-                let lease = lease.as_ref().filter(|lease| lease.holds(now));
-                lease.map(|lease| self.refusal(lease.until - now, true))
+            CircuitState::HalfOpen { .. } if left > 0.0 => {
+                return Decision::Refuse(self.refusal(left, true));
             }
-        };
-        if let Some(refusal) = refusal {
-            return Decision::Refuse(refusal);
+            CircuitState::Open { .. } | CircuitState::HalfOpen { .. } => {}
         }
         let time = deadline.map_or(LEASE_WITHOUT_DEADLINE, |deadline| deadline + LEASE_GRACE);
         let lease = Lease { owner: owner.to_owned(), taken_at: now, until: now + time };
@@ -188,7 +183,7 @@ impl Circuit {
         Decision::Probe(lease)
     }
 
-    /// Records how a run ended; `lease` is the one from its check.
+    /// Records how a run ended; `lease` is from its check.
     pub fn report(&mut self, now: f64, end: RunEnd, lease: Option<&Lease>, rules: &Rules) {
         let is_probe = match &self.state {
             CircuitState::HalfOpen { lease: held } => lease.is_some() && held.as_ref() == lease,
@@ -215,19 +210,13 @@ impl Circuit {
     pub fn retry_in(&self, now: f64, rules: &Rules) -> f64 {
         match &self.state {
             CircuitState::Closed => 0.0,
-            CircuitState::Open { since } => self.left(now, *since, rules),
+            CircuitState::Open { since } if now < *since => 0.0,
+            CircuitState::Open { since } => (since + rules.recovery - now).max(0.0),
             CircuitState::HalfOpen { lease } => {
                 let lease = lease.as_ref().filter(|lease| lease.holds(now));
                 lease.map_or(0.0, |lease| lease.until - now)
             }
         }
-    }
-
-    fn left(&self, now: f64, since: f64, rules: &Rules) -> f64 {
-        if now < since {
-            return 0.0;
-        }
-        (since + rules.recovery - now).max(0.0)
     }
 
     /// Forgets timeouts outside the window, except those that opened the circuit.
@@ -236,8 +225,8 @@ impl Circuit {
             let window = now - rules.window..=now;
             self.timeouts.retain(|timeout| window.contains(&timeout.at));
         }
-        let most = rules.threshold.max(1);
-        let surplus = self.timeouts.len().saturating_sub(most);
+        let limit = rules.threshold.max(1);
+        let surplus = self.timeouts.len().saturating_sub(limit);
         self.timeouts.drain(..surplus);
     }
 
@@ -297,7 +286,7 @@ mod tests {
         }
     }
 
-    fn seen_at(circuit: &Circuit, now: f64) -> Circuit {
+    fn displayed_at(circuit: &Circuit, now: f64) -> Circuit {
         let mut seen = circuit.clone();
         seen.forget_old(now, &rules());
         seen
@@ -330,13 +319,13 @@ mod tests {
         let mut circuit = Circuit::default();
         circuit.report(START, timed_out(120.0), None, &rules());
         circuit.report(START + 10.0, timed_out(60.0), None, &rules());
-        let seen = |after: f64| seen_at(&circuit, START + after).timeouts.len();
+        let seen = |after: f64| displayed_at(&circuit, START + after).timeouts.len();
         assert_eq!((seen(20.0), seen(3605.0), seen(3700.0)), (2, 1, 0));
-        assert_eq!(seen_at(&open(), START + 9000.0), open(), "what it opened for");
+        assert_eq!(displayed_at(&open(), START + 9000.0), open(), "what it opened for");
     }
 
     #[test]
-    fn after_the_recovery_one_run_is_let_through() {
+    fn after_the_recovery_one_run_is_allowed() {
         let mut circuit = open();
         assert!(matches!(check(&mut circuit, START + 299.0, Some(120.0)), Decision::Refuse(_)));
         let lease = probe(&mut circuit, START + 300.0);
@@ -348,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn any_end_that_is_no_timeout_closes_and_a_stop_leaves_half_open() {
+    fn any_other_end_closes_and_a_stop_leaves_half_open() {
         for (end, closed) in [(RunEnd::Finished, true), (RunEnd::Stopped, false)] {
             let mut circuit = open();
             let lease = probe(&mut circuit, START + 300.0);
@@ -370,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_that_has_run_out_is_free() {
+    fn an_expired_lease_is_free() {
         let mut circuit = open();
         let lost = probe(&mut circuit, START + 300.0);
         let next = probe(&mut circuit, lost.until);
@@ -379,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_with_twice_the_time_is_let_through_at_once() {
+    fn a_run_with_twice_the_time_is_allowed_immediately() {
         for (deadline, let_through) in [(Some(239.0), false), (Some(240.0), true), (None, true)] {
             let mut circuit = open();
             let decision = check(&mut circuit, START + 1.0, deadline);
@@ -389,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_that_never_had_a_chance_do_not_count() {
+    fn runs_with_too_little_time_do_not_count() {
         for end in [
             RunEnd::TimedOut { allowed: 10.0, usual: Some(60.0), waited_for_input: false },
             RunEnd::TimedOut { allowed: 120.0, usual: None, waited_for_input: true },
@@ -410,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_was_set_back_frees() {
+    fn a_clock_set_back_ends_the_refusal() {
         let mut circuit = open();
         probe(&mut circuit, START - 86_400.0);
         probe(&mut circuit, START - 90_000.0);

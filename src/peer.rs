@@ -1,12 +1,11 @@
-//! Other processes that own tasks (servers, runs of agents): which of them owns a task, and calls
-//! to it over its control socket.
+//! Other processes that own tasks (servers, runs of agents): finding the owner of a task, and
+//! calling it over its control socket.
 //!
-//! A connection is for one call, or for one person at a task's terminal ([`Peer::attach`]): closing
-//! it cancels the call. What a call has shown of a task's
-//! output counts as shown once [`Peer::delivered`] has said that it has reached its reader; if the
-//! connection ends before, the owner shows it again.
+//! A connection serves one call, or one person at a task's terminal ([`Peer::attach`]); closing it
+//! cancels the call. Output in a call's result counts as shown once [`Peer::delivered`] confirms
+//! that it has reached its reader. If the connection ends earlier, the owner shows it again.
 //!
-//! Calls to a host ([`hosts`]) share one connection, and are otherwise the same.
+//! Calls to a host ([`hosts`]) share one connection, but otherwise work the same.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
@@ -41,9 +40,10 @@ mod bootstrap;
 pub(crate) mod events;
 pub(crate) mod hosts;
 mod link;
+pub(crate) mod pages;
 pub(crate) mod payload;
 
-/// How much longer than the wait that a call asks for its answer may take.
+/// How long an answer may take beyond the wait that its call requests.
 pub const ANSWER_LIMIT: Duration = Duration::from_secs(5);
 /// How long the owner may take to read a request.
 const WRITE_LIMIT: Duration = Duration::from_secs(5);
@@ -51,48 +51,49 @@ const WRITE_LIMIT: Duration = Duration::from_secs(5);
 pub const RELAY_KEY: &str = "zsh-tool/relay";
 /// The notification that a relayed result has reached its reader.
 pub const DELIVERED: &str = "zsh-tool/delivered";
-/// The method that asks for events …
+/// The method that requests events …
 pub const EVENTS: &str = "zsh-tool/events";
-/// … and the notification of one, which [`DELIVERED`] acknowledges.
+/// … and the notification that brings one, which [`DELIVERED`] acknowledges.
 pub const EVENT: &str = "zsh-tool/event";
-/// The request by which a person is attached to a task. It is answered at the task's end, with an
-/// [`AttachEnd`]; until then notifications go both ways.
+/// The request that attaches a person to a task. Its response, an [`AttachEnd`], comes at the task's
+/// end; until then both sides send notifications.
 pub const ATTACH: &str = "zsh-tool/attach";
-/// To the person, once and first: an [`AttachState`].
+/// To the person, first and once: an [`AttachState`].
 pub const ATTACH_STATE: &str = "zsh-tool/state";
 /// To the person: [`Bytes`] for the terminal.
 pub const ATTACH_OUTPUT: &str = "zsh-tool/output";
 /// From the person: [`Typed`].
 pub const ATTACH_INPUT: &str = "zsh-tool/input";
-/// From the person: the [`TerminalSize`] of its window. The screen is drawn anew then.
+/// From the person: the [`TerminalSize`] of the window. The task redraws the screen.
 pub const ATTACH_RESIZE: &str = "zsh-tool/resize";
-/// The notification that a host's server ends in order: its tasks there end at once.
+/// The notification that a server shuts down in order, so that its tasks on the host end at once.
 pub const END: &str = "zsh-tool/end";
 /// The id of the only request of a connection.
 const REQUEST_ID: u64 = 1;
 
-/// How the client shows results to which an answer is relayed.
+/// The client behind a relayed call, and values that the relaying server adds.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RelayedClient {
     /// Its name; empty if it gave none.
     pub name: String,
     pub coloured: bool,
-    /// How many bytes of a result reach the model; `None` for no limit of its own.
+    /// How many bytes of a result reach the model; `None` if the client sets no limit.
     pub result_bytes: Option<usize>,
-    /// How many seconds a call may wait; `None` for an unknown client's.
+    /// How many seconds a call may wait; `None` for an unknown client.
     pub ceiling_s: Option<f64>,
-    /// For the call that a shim is started with: the shim ends its task when no process has been
-    /// connected to it for this many seconds. `None`: it does not need a connection.
+    /// For the call that starts a shim: the shim ends its task when no process has been connected to
+    /// it for this many seconds. `None`: the shim needs no connection.
     pub lease_s: Option<f64>,
-    /// A person reads the answer: what it shows is still new for the task's agent.
-    pub only_looks: bool,
-    /// The id of the task that the call starts, if the caller has chosen it.
+    /// A person reads the answer, so the output it shows stays new for the task's agent.
+    #[serde(rename = "only_looks")]
+    pub for_person: bool,
+    /// The id for the task that the call starts, if the caller has chosen it.
     pub task_id: Option<String>,
-    /// The value of the secret that a call to a host types.
+    /// The secret that a call to a host types.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub secret: Option<RelayedSecret>,
-    /// What the command starts with that a shim is asked for.
+    /// The environment for the command that a shim starts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start: Option<RelayedStart>,
 }
@@ -100,7 +101,7 @@ pub struct RelayedClient {
 /// A [`StartEnvironment`] on its way to a shim.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RelayedStart {
-    /// As in `/proc/PID/environ`. Some may be secrets.
+    /// In the format of `/proc/PID/environ`. Some may be secrets.
     variables: RelayedSecret,
     files: Vec<PathBuf>,
     problems: Vec<String>,
@@ -149,7 +150,7 @@ impl Drop for RelayedSecret {
 /// Why another process did not carry out a call.
 #[derive(Debug, thiserror::Error)]
 pub enum PeerError {
-    /// It has ended, or it has no control socket.
+    /// The process has ended or has no control socket.
     #[error("process {0} owns this task and cannot be reached: if it has just ended, try again")]
     Gone(Owner),
     #[error(
@@ -162,7 +163,7 @@ pub enum PeerError {
         /// A signal has stopped it.
         stopped: bool,
     },
-    /// What it answered instead of a result.
+    /// The error that it answered.
     #[error("{0}")]
     Refused(String),
     #[error("the call was cancelled")]
@@ -179,19 +180,19 @@ pub struct Owner {
 }
 
 impl Owner {
-    /// Asks it to end, and so its tasks.
+    /// Terminates the process, which ends its tasks.
     pub fn end(&self) {
         let process = journal::server_pid(&self.directory).and_then(tree::look_up);
-        // Its lock shows that the pid is still its own.
+        // The lock shows that the pid still belongs to this process.
         if let Some(process) = process.filter(|_| journal::server_lives(&self.directory))
             && let Ok(handle) = Handle::open(process.id)
         {
-            // Fails only if it has ended.
+            // Fails only if the process has ended.
             let _ = handle.signal(Signal::Term);
         }
     }
 
-    /// Waits for its end; returns false if it did not come within the limit.
+    /// Waits for the end of the process; returns false if it has not ended within the limit.
     pub fn await_end(&self, limit: Duration) -> bool {
         let process = journal::server_pid(&self.directory).and_then(tree::look_up);
         if let Some(handle) = process.and_then(|process| Handle::open(process.id).ok())
@@ -225,11 +226,11 @@ pub fn shim_of(state: &Path, task: &str) -> Option<Owner> {
     Some(Owner { directory })
 }
 
-/// Has the owner of a task carry out a person's call of a tool. What the result shows stays new for
-/// the task's agent. `wait` is how long the call waits by itself.
+/// Lets the owner of a task carry out a tool call for a person. Output in the result stays new for
+/// the task's agent. `wait` is how long the owner may wait before it answers.
 ///
 /// # Errors
-/// There is no result, or the tool has refused: [`PeerError::Refused`] has its words then.
+/// When there is no result, or it is an error; [`PeerError::Refused`] then has its text.
 pub fn call_for_person(
     owner: Owner,
     tool: &str,
@@ -239,7 +240,7 @@ pub fn call_for_person(
     let call = PeerCall {
         tool,
         arguments,
-        client: RelayedClient { only_looks: true, ..RelayedClient::default() },
+        client: RelayedClient { for_person: true, ..RelayedClient::default() },
         limit: wait + ANSWER_LIMIT,
         cancel: &Cancel::default(),
     };
@@ -250,7 +251,7 @@ pub fn call_for_person(
     }
 }
 
-/// The words of a tool's result.
+/// The text of a tool's result.
 pub fn text_of(result: &Value) -> &str {
     result.pointer("/content/0/text").and_then(Value::as_str).unwrap_or_default()
 }
@@ -266,7 +267,7 @@ pub struct AttachRequest {
     pub read_only: bool,
 }
 
-/// What a person who is attached can do.
+/// What an attached person can do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AttachMode {
@@ -286,7 +287,7 @@ pub struct AttachState {
     pub mode: AttachMode,
 }
 
-/// Raw bytes; JSON has them in base64.
+/// Raw bytes, in JSON as base64.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bytes {
     #[serde(serialize_with = "to_base64", deserialize_with = "from_base64")]
@@ -298,7 +299,7 @@ pub struct Bytes {
 pub struct Typed {
     #[serde(flatten)]
     pub bytes: Bytes,
-    /// The end of the input follows.
+    /// Whether the input ends after the bytes.
     #[serde(default)]
     pub end: bool,
 }
@@ -318,7 +319,7 @@ fn from_base64<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u8>, D:
     BASE64.decode(String::deserialize(deserializer)?).map_err(D::Error::custom)
 }
 
-/// A call of a tool that another process is to carry out.
+/// A tool call for another process.
 #[derive(Debug)]
 pub struct PeerCall<'a> {
     pub tool: &'a str,
@@ -334,9 +335,9 @@ pub struct PeerCall<'a> {
 #[derive(Debug)]
 pub struct Peer {
     owner: Owner,
-    /// What comes, and for a connection of its own what goes.
+    /// Carries incoming messages, and outgoing ones unless the connection is shared.
     stream: UnixStream,
-    /// The part of a shared connection.
+    /// This call's part of a shared connection.
     carried: Option<Carried>,
 }
 
@@ -344,7 +345,7 @@ impl Peer {
     /// Connects to a process that owns tasks.
     ///
     /// # Errors
-    /// It has ended or does not listen.
+    /// When the process has ended or does not listen.
     pub fn connect(owner: Owner) -> Result<Peer, PeerError> {
         match local_socket::connect(&owner.directory, CONTROL_SOCKET) {
             Ok(stream) => Ok(Peer { owner, stream, carried: None }),
@@ -352,15 +353,15 @@ impl Peer {
         }
     }
 
-    /// The connection to a process that has just been started for a call.
+    /// Wraps the connection to a process that was started for one call.
     pub fn launched(stream: UnixStream) -> Peer {
         Peer { owner: Owner { directory: PathBuf::new() }, stream, carried: None }
     }
 
-    /// A call's part of a shared connection.
+    /// Begins a call on a shared connection.
     ///
     /// # Errors
-    /// No descriptor is left.
+    /// When no descriptor is left.
     pub(crate) fn carried(link: Arc<Link>) -> io::Result<Peer> {
         let (carried, stream) = Carried::begin(link)?;
         Ok(Peer { carried: Some(carried), ..Peer::launched(stream) })
@@ -374,11 +375,11 @@ impl Peer {
     /// Calls a tool and waits for its result. `progress` receives the params of progress messages.
     ///
     /// # Errors
-    /// There is no result; the call is cancelled then.
+    /// When there is no result; the call is then cancelled.
     pub fn call(
         &mut self,
         call: &PeerCall,
-        mut progress: Option<&mut dyn FnMut(&Value)>,
+        progress: Option<&mut dyn FnMut(&Value)>,
     ) -> Result<Value, PeerError> {
         let mut meta = json!({RELAY_KEY: &call.client});
         if progress.is_some() {
@@ -392,18 +393,29 @@ impl Peer {
         });
         let begun = Instant::now();
         self.request(&request).map_err(|error| self.failed(error, begun))?;
+        self.await_result(begun, call.limit, call.cancel, progress)
+    }
+
+    /// Waits for the result of the request that began then.
+    fn await_result(
+        &mut self,
+        begun: Instant,
+        limit: Duration,
+        cancel: &Cancel,
+        mut progress: Option<&mut dyn FnMut(&Value)>,
+    ) -> Result<Value, PeerError> {
         let (waker, wakes) = Waker::new().map_err(|error| self.failed(error, begun))?;
-        call.cancel.wake_by(waker);
-        let input = AwaitedInput { stream: &self.stream, wakes, deadline: begun + call.limit };
+        cancel.wake_by(waker);
+        let input = AwaitedInput { stream: &self.stream, wakes, deadline: begun + limit };
         let mut frames = FrameReader::new(input, MAX_FRAME_BYTES);
         loop {
             let frame = match frames.next_frame() {
                 Ok(Some(Ok(frame))) => frame,
                 Ok(Some(Err(error))) => return Err(self.failed(io::Error::other(error), begun)),
                 Ok(None) => return Err(PeerError::Gone(self.owner.clone())),
-                Err(_) if call.cancel.is_cancelled() => {
-                    if call.cancel.timed_out_after().is_some() {
-                        // Otherwise the end of the connection would end the task.
+                Err(_) if cancel.is_cancelled() => {
+                    if cancel.timed_out_after().is_some() {
+                        // Without this, the end of the connection would end the task.
                         let params = json!({"requestId": REQUEST_ID, "reason": "timed out"});
                         let _ = self.write(&json!({
                             "jsonrpc": "2.0",
@@ -434,10 +446,10 @@ impl Peer {
         }
     }
 
-    /// Asks whether the owner is there.
+    /// Checks that the owner answers.
     ///
     /// # Errors
-    /// It is not.
+    /// When it does not.
     pub fn ping(&mut self) -> Result<(), PeerError> {
         let begun = Instant::now();
         let request = json!({"jsonrpc": "2.0", "id": self.id(), "method": "ping"});
@@ -455,7 +467,7 @@ impl Peer {
     /// Attaches a person to a task.
     ///
     /// # Errors
-    /// The owner refuses, or does not answer.
+    /// When the owner refuses or does not answer.
     pub fn attach(
         self,
         request: &AttachRequest,
@@ -471,20 +483,20 @@ impl Peer {
         let frames = FrameReader::new(input, MAX_FRAME_BYTES);
         let mut events = AttachedEvents { owner: self.owner.clone(), frames };
         let AttachEvent::State(state) = events.next_event()? else {
-            let error = io::Error::other("it does not begin with its state");
+            let error = io::Error::other("the first message is not the state");
             return Err(failed(error));
         };
         self.stream.set_read_timeout(None).map_err(failed)?;
         Ok((state, Attached(self), events))
     }
 
-    /// Says that the result of the call has reached its reader.
+    /// Confirms that the result of the call has reached its reader.
     pub fn delivered(self) {
         let notification =
             json!({"jsonrpc": "2.0", "method": DELIVERED, "params": {"requestId": self.id()}});
         if let Err(error) = self.write(&notification) {
             tracing::debug!(
-                "the owner {} is gone before it knows of the delivery: {error}",
+                "the owner {} ended before its result was confirmed: {error}",
                 self.owner
             );
         }
@@ -509,8 +521,8 @@ impl Peer {
     }
 }
 
-/// A person's way to a task. Its writes wait for an owner that does not read; after one that has
-/// failed, the connection cannot be used any more.
+/// The sending side of an attached person. Writes wait for an owner that does not read; after a
+/// failed write, the connection is unusable.
 #[derive(Debug)]
 pub struct Attached(Peer);
 
@@ -518,12 +530,12 @@ impl Attached {
     /// Types into the task.
     ///
     /// # Errors
-    /// The owner is gone, or does not read.
+    /// When the owner is gone or does not read.
     pub fn enter(&self, data: Vec<u8>, end: bool) -> Result<(), PeerError> {
         self.notify(ATTACH_INPUT, &Typed { bytes: Bytes { data }, end })
     }
 
-    /// Reports the size of the person's window, and asks for a new drawing.
+    /// Reports the size of the person's window, so that the task redraws the screen.
     ///
     /// # Errors
     /// As [`Attached::enter`].
@@ -538,7 +550,7 @@ impl Attached {
     }
 }
 
-/// What comes to a person who is attached.
+/// A message to an attached person.
 #[derive(Debug)]
 pub enum AttachEvent {
     State(AttachState),
@@ -546,7 +558,7 @@ pub enum AttachEvent {
     End(AttachEnd),
 }
 
-/// Reads what comes to a person who is attached.
+/// The receiving side of an attached person.
 #[derive(Debug)]
 pub struct AttachedEvents {
     owner: Owner,
@@ -554,10 +566,10 @@ pub struct AttachedEvents {
 }
 
 impl AttachedEvents {
-    /// Waits for what comes next.
+    /// Waits for the next event.
     ///
     /// # Errors
-    /// The owner refuses or is gone.
+    /// When the owner refuses or is gone.
     pub fn next_event(&mut self) -> Result<AttachEvent, PeerError> {
         let begun = Instant::now();
         loop {
@@ -580,7 +592,7 @@ impl AttachedEvents {
     }
 }
 
-/// What a message says; `None` if a later version sends it.
+/// Reads an event or a refusal; `None` for a message of a later version.
 fn read_event(frame: &[u8]) -> serde_json::Result<Option<Result<AttachEvent, String>>> {
     let mut message: Value = serde_json::from_slice(frame)?;
     if let Some(error) = message.get("error") {
@@ -601,8 +613,8 @@ fn read_event(frame: &[u8]) -> serde_json::Result<Option<Result<AttachEvent, Str
     })
 }
 
-/// How a request was written. An owner that has closed the connection may have said why, which is
-/// read next.
+/// Ignores that the owner has closed the connection, since it may have sent its reason, which the
+/// caller reads next.
 fn unless_closed(written: io::Result<()>) -> io::Result<()> {
     match written {
         Err(error)
@@ -614,7 +626,7 @@ fn unless_closed(written: io::Result<()>) -> io::Result<()> {
     }
 }
 
-/// Why a connection to an owner has failed.
+/// Classifies the failure of a connection to an owner.
 fn failed(owner: &Owner, error: io::Error, begun: Instant) -> PeerError {
     let owner = owner.clone();
     match error.kind() {
@@ -630,7 +642,7 @@ fn failed(owner: &Owner, error: io::Error, begun: Instant) -> PeerError {
     }
 }
 
-/// What comes from a socket until a deadline or a wake-up, which are errors.
+/// Reads from a socket until a deadline or a wake-up, both of which are errors.
 struct AwaitedInput<'a> {
     stream: &'a UnixStream,
     wakes: OwnedFd,

@@ -1,34 +1,34 @@
 // The page's state, its connection to the server, and its start.
 
-/** How often what runs on with the clock is drawn, in milliseconds. */
+/** How often running clocks are drawn, in milliseconds. */
 const TICK = 1000;
-/** How often the history is asked for anew when nothing ends meanwhile, in milliseconds. */
+/** How often the history is requested if no session ends, in milliseconds. */
 const HISTORY_EVERY = 30 * SECOND;
-/** Waits before another attempt to connect, in milliseconds; the last one repeats. */
+/** Pauses before further attempts to connect, in milliseconds; the last one repeats. */
 const ATTEMPTS = [1, 2, 4, 8].map((seconds) => seconds * SECOND);
-/** After this many milliseconds without a message the server is asked whether it still answers … */
+/** After this many milliseconds without a message, the page checks that the server answers … */
 const QUIET = 6 * SECOND;
-/** … and has this long to answer; an ordinary request or a command may take longer. */
+/** … within `alive` milliseconds; an ordinary request or a command may take longer. */
 const ANSWER_WITHIN = { alive: 6 * SECOND, question: 12 * SECOND, order: 60 * SECOND };
-/** The statuses of answers to a request without a valid token. */
-const UNWELCOME = [401, 403];
+/** The statuses of responses to a request without a valid token. */
+const UNAUTHORIZED = [401, 403];
 const TOAST_STAYS = 8 * SECOND;
 
 const page = {
   sessions: [],
   byId: new Map(),
   known: false,
-  /** Whether the connection is open, so that what is shown is current. */
+  /** Whether the connection is open, so that the shown data is current. */
   live: false,
   selected: null,
-  /** The server's clock, in Unix seconds, and this page's own at the same moment. */
+  /** The server's clock, in Unix seconds, and this page's clock at the same moment. */
   now: Date.now() / SECOND,
   takenAt: performance.now(),
-  /** Since when the connection is lost. */
+  /** When the connection was lost. */
   staleSince: performance.now(),
   history: { templates: [], circuits: [], known: false },
   checking: new Set(),
-  /** A quiet server is being asked whether it answers. */
+  /** Whether a check of a quiet server is running. */
   asking: false,
   stream: null,
   /** Attempts to connect since the connection was lost, and the timer of the next. */
@@ -77,7 +77,7 @@ function tokenFromAddress() {
   return token;
 }
 
-/** The token in what a person pasted: a link, its fragment or the token itself. */
+/** The token in pasted text: a link, its fragment, or the token itself. */
 const tokenIn = (text) => /token=([^&\s]+)/.exec(text)?.[1] ?? text.trim();
 
 async function start() {
@@ -99,20 +99,20 @@ async function start() {
   await enter(tokenFromAddress());
 }
 
-/** Trades the token for a cookie; without one the cookie of an earlier visit may do. */
+/** Exchanges the token for a cookie; without a token, tries the cookie of an earlier visit. */
 async function enter(token) {
   try {
     if (token) await post('/api/token', { token });
     await get('/api/sessions');
   } catch (error) {
-    return UNWELCOME.includes(error.status) ? showGate(whyUnwelcome(token)) : showLost();
+    return UNAUTHORIZED.includes(error.status) ? showGate(unauthorizedReason(token)) : showLost();
   }
   openPage();
 }
 
-function whyUnwelcome(token) {
+function unauthorizedReason(token) {
   if (token) return 'That token is not valid here. A server makes a new one each time it starts.';
-  if (page.known) return 'The server that was here is gone. Another one answers, with a token of its own.';
+  if (page.known) return 'The previous server is gone. Another server answers, which needs a different token.';
   return 'This page shows commands and their output, so it opens only with its key.';
 }
 
@@ -145,7 +145,7 @@ function connect() {
   stream.addEventListener('error', () => page.stream === stream && showLost());
 }
 
-/** Says that the connection is lost, and tries again; EventSource alone gives up on an error answer. */
+/** Reports the lost connection, and tries again, since EventSource gives up after an error response. */
 function showLost() {
   if (page.live) page.staleSince = performance.now();
   page.live = false;
@@ -161,7 +161,7 @@ function showLost() {
   page.retry = setTimeout(() => enter(null), wait);
 }
 
-/** A server that hangs keeps its connection open, so one that is quiet is asked. */
+/** Checks a quiet server, since a server that hangs keeps its connection open. */
 async function askWhenQuiet() {
   if (page.asking || performance.now() - page.takenAt < QUIET) return;
   page.asking = true;
@@ -179,7 +179,7 @@ function showConnection(state, text) {
   setText(byId('connection-text'), text);
 }
 
-/** Takes a whole list from the server and draws it. */
+/** Adopts a list of sessions from the server, and draws it. */
 function takeSessions({ now, server, sessions }) {
   const before = page.known ? page.byId : null;
   const again = !page.live && page.known;
@@ -196,7 +196,7 @@ function takeSessions({ now, server, sessions }) {
   showAll();
 }
 
-/** The stream of the details was refused meanwhile, and tries no more: the output is read anew. */
+/** Reopens the stream of the details, which has failed for good, and reads the output again. */
 function reopenDetails() {
   const { id, opener } = details;
   const focused = document.activeElement;
@@ -205,7 +205,7 @@ function reopenDetails() {
   if (focused?.isConnected) focused.focus({ preventScroll: true });
 }
 
-/** One session's newer state, from the stream of its details, which leaves out the tail. */
+/** Adopts one session's newer state, from the stream of its details, which leaves out the tail. */
 function takeSession(newer) {
   const at = page.sessions.findIndex(({ id }) => id === newer.id);
   if (at < 0) return;
@@ -242,7 +242,7 @@ async function askHistory() {
   showDetails();
 }
 
-// What is said
+// Announcements
 
 function showTitle() {
   const attention = page.sessions.filter(needsAttention).length;
@@ -286,7 +286,7 @@ function startConfirm() {
   });
 }
 
-/** The button that had the focus goes when its session ends; the session's title stays. */
+/** Moves the focus to the session's title, since the focused button disappears when the session ends. */
 function keepFocusAt(id) {
   if (details.id === id) return focusDetails();
   list.cards.get(id)?.title.focus({ preventScroll: true });
@@ -310,9 +310,9 @@ function askToEnd(id) {
 }
 
 function endWords(session) {
-  if (isRun(session)) return { title: 'Stop this run?', text: 'The agent that works for it is ended. The run is then over and cannot be resumed.', yes: 'Stop the run' };
-  if (isRunning(session)) return { title: 'Kill this task?', text: 'The command and every process that it has started are ended. Its output so far is kept.', yes: 'Kill the task' };
-  return { title: 'Kill what is left of this task?', text: `The command has ended by itself. What it has left running is ended: ${leftWords(session)}.`, yes: 'Kill the rest' };
+  if (isRun(session)) return { title: 'Stop this run?', text: 'This ends its agent. The run is then over and cannot be resumed.', yes: 'Stop the run' };
+  if (isRunning(session)) return { title: 'Kill this task?', text: 'This kills the command and every process that it has started. Its output so far is kept.', yes: 'Kill the task' };
+  return { title: 'Kill what is left of this task?', text: `The command has ended. This kills the processes that it left running: ${leftWords(session)}.`, yes: 'Kill the rest' };
 }
 
 async function endSession(id) {
@@ -345,7 +345,7 @@ function chooseTheme(theme) {
   try {
     localStorage.setItem('zsh-tool.theme', theme);
   } catch {
-    // Where storage is switched off, the choice lasts as long as the page.
+    // If storage is disabled, the choice lasts until the page is closed.
   }
 }
 

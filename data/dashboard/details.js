@@ -1,21 +1,21 @@
-// What is known of the one selected session: its facts, its output as it comes, how far
-// it has come, and what the same command did before.
+// The details of the selected session: its facts, its live output, its progress, and earlier runs of
+// the same command.
 
-/** Lines of output that the page keeps; `zsh-tool log` has all. */
+/** Lines of output that the page keeps; `zsh-tool log` prints all. */
 const LINES_KEPT = 3000;
-/** Output is drawn so often, in milliseconds, however fast it comes … */
+/** The minimum time between two drawings of output, in milliseconds … */
 const DRAW_EVERY = 100;
-/** … and of what comes in between the newest characters, which hold more than the lines kept. */
-const MOST_PENDING = 1024 * 1024;
+/** … and the maximum number of characters kept in between: more than `LINES_KEPT` usually need. */
+const MAX_PENDING = 1024 * 1024;
 /** A longer line continues in another element, so that appending to it stays cheap. */
 const PIECE_CHARS = 16 * 1024;
 /** Characters of one line of a run's log that are shown. */
 const LOG_CHARS = 2000;
-/** How far from its end the output may be scrolled and still follow, in pixels. */
+/** How far from its end the output may be scrolled while it still follows, in pixels. */
 const NEAR_END = 24;
-/** How often the counts are asked for, in milliseconds. */
+/** How often the counts are requested, in milliseconds. */
 const COUNTS_EVERY = 2000;
-/** One wait for a judge's answer, the longest that the server allows, in milliseconds. */
+/** The longest wait for a judge's answer that the server allows, in milliseconds. */
 const CHECK_WAIT = 5000;
 
 const details = { id: null, parts: null, stream: null, complete: false, lastLine: null, lastStatus: null, follow: true, timer: null, opener: null, pending: [], pendingChars: 0, drawing: null };
@@ -73,7 +73,7 @@ function stopDetails() {
   Object.assign(details, { id: null, parts: null, stream: null, timer: null, pending: [], pendingChars: 0, drawing: null });
 }
 
-/** In a narrow window the details cover the page, and what is beneath is out of reach. */
+/** In a narrow window the details cover the page, so the rest of it must not take the focus. */
 function keepFocusInside() {
   const covered = narrow.matches && details.id !== null;
   document.body.classList.toggle('covered', covered);
@@ -92,7 +92,7 @@ function makeDetails(id) {
   parts.past = element('section', { class: 'details-section', hidden: true });
   const close = element('button', { type: 'button', class: 'icon-button', 'aria-label': 'Close the details', title: 'Close (Esc)', onclick: closeDetails }, icon('close'));
   const top = element('div', { class: 'details-top' }, parts.badge, close);
-  // Above the buttons only what asks for attention comes and goes while a task runs, so that they stay under the pointer.
+  // While a task runs, only the attention text above the buttons appears and disappears, so that they stay under the pointer.
   const head = element('div', { class: 'details-head' }, top, parts.title, parts.description, parts.attention, parts.input.root, parts.buttons.root, parts.answer, parts.estimate.root, parts.evidence);
   parts.sections = [head, parts.output.root, section('Facts', parts.facts), section('Progress', parts.counts), parts.past];
   return parts;
@@ -118,7 +118,7 @@ function makeOutput(id) {
   return { root: element('section', { class: 'details-section' }, head, text), text, follow, note };
 }
 
-/** Draws everything but the output anew from the session. */
+/** Redraws everything except the output. */
 function showDetails() {
   const { id, parts } = details;
   if (!parts) return;
@@ -135,7 +135,7 @@ function showDetails() {
 }
 
 function showGone(parts) {
-  setOptional(parts.attention, 'The server does not list this session any more.');
+  setOptional(parts.attention, 'The server no longer lists this session.');
   setHidden(parts.input.root, true);
   setHidden(parts.buttons.root, true);
 }
@@ -174,7 +174,8 @@ function sessionFacts(session) {
     ['Input and output', isRun(session) ? null : session.pty ? 'terminal (PTY)' : 'pipes'],
     ['Left running', leftWords(session)],
     ...(session.detached ? detachedFacts(session.detached) : []),
-    ['Server', isRun(session) ? null : serverWords(session.server)],
+    ['Host', session.host],
+    ['Server', isRun(session) || session.host ? null : serverWords(session.server)],
     ['Id', session.id],
   ].filter((fact) => fact && fact[1] !== null && fact[1] !== undefined && fact[1] !== '');
 }
@@ -192,7 +193,7 @@ function runFacts(run) {
 function detachedFacts({ client, project, until }) {
   return [
     ['Detached by', client || 'a client without a name'],
-    ['Runs until', until ? dateAndTime(until) : 'its end, without a limit'],
+    ['Runs until', until ? dateAndTime(until) : 'its end (no limit)'],
     ['Project', project],
   ];
 }
@@ -228,7 +229,7 @@ function endStream() {
   setText(details.parts.output.note, details.lastLine ? 'complete' : 'no output');
 }
 
-/** A line of a run's log; of signs of life only those that say something new. */
+/** Shows a line of a run's log; of heartbeats, only those with a new status. */
 function takeLog(line) {
   const status = line.type === 'heartbeat' ? line.data?.status : null;
   const isNews = !status || status !== details.lastStatus;
@@ -236,15 +237,15 @@ function takeLog(line) {
   if (isNews) takeOutput(`${logLine(line)}\n`);
 }
 
-/** Keeps text until it is drawn; of a flood only what would stay to be seen. */
+/** Keeps text until it is drawn; of a flood, only the end that would stay visible. */
 function takeOutput(text) {
   details.pending.push(text);
   details.pendingChars += text.length;
-  while (details.pendingChars > MOST_PENDING && details.pending.length > 1) details.pendingChars -= details.pending.shift().length;
+  while (details.pendingChars > MAX_PENDING && details.pending.length > 1) details.pendingChars -= details.pending.shift().length;
   details.drawing ??= setTimeout(drawOutput, DRAW_EVERY);
 }
 
-/** Adds what has come. The server has drawn its lines already. */
+/** Adds the pending text, in which the server has already drawn the lines. */
 function drawOutput() {
   clearTimeout(details.drawing);
   const text = details.pending.join('');
@@ -284,7 +285,7 @@ function setFollow(follow) {
   setAttribute(details.parts.output.follow, 'aria-pressed', String(follow));
 }
 
-/** One line of a run's log in words. */
+/** One line of a run's log as text. */
 function logLine(line) {
   const agent = [line.role, line.iteration].filter((part) => part !== undefined && part !== null).join(' ');
   return `${timeOfDay(line.ts)}  ${agent ? `${agent}  ` : ''}${logWords(line)}`;
@@ -295,11 +296,11 @@ function logWords({ type, data }) {
   if (type === 'state_change') return `${data.from ? stateWords(data.from) : 'Start'} → ${stateWords(data.to)}`;
   if (type === 'heartbeat') return [data.status, ...(data.evidence ?? [])].filter(Boolean).join(' · ');
   const words = recordWords(data) || JSON.stringify(data);
-  const said = words.length > LOG_CHARS ? `${words.slice(0, LOG_CHARS)} …` : words;
-  return type === 'activity' ? said : `${stateWords(type)}: ${said}`;
+  const shown = words.length > LOG_CHARS ? `${words.slice(0, LOG_CHARS)} …` : words;
+  return type === 'activity' ? shown : `${stateWords(type)}: ${shown}`;
 }
 
-/** What an agent's record says, as far as its shape is a usual one; else nothing. */
+/** The text in an agent's record, if its shape is a usual one; otherwise empty. */
 function recordWords(data) {
   if (data === null || typeof data !== 'object') return String(data ?? '');
   const values = Object.values(data);
@@ -309,8 +310,8 @@ function recordWords(data) {
 
 function blockWords(block) {
   if (block === null || typeof block !== 'object') return String(block ?? '');
-  const said = [block.text, block.thinking, block.result, block.command, block.content, block.reason].find((words) => typeof words === 'string');
-  if (said !== undefined) return said;
+  const text = [block.text, block.thinking, block.result, block.command, block.content, block.reason].find((value) => typeof value === 'string');
+  if (text !== undefined) return text;
   if (block.name) return `${block.name} ${Object.values(block.input ?? {}).find((value) => typeof value === 'string') ?? ''}`;
   return Array.isArray(block.content) ? block.content.map((inner) => inner?.text ?? '').join('\n') : '';
 }
@@ -346,7 +347,7 @@ function countFacts({ alive, stuck, progress, currentPhase, iteration }) {
 async function checkStatus(id) {
   if (details.parts.buttons.check.getAttribute('aria-disabled') === 'true') return;
   page.checking.add(id);
-  showAnswer(id, 'The judge is looking at it …');
+  showAnswer(id, 'The judge is checking it …');
   showDetails();
   try {
     const { checkId } = await post('/api/autonomous/check-status', { sessionId: id });
@@ -379,7 +380,7 @@ function showAnswer(id, title, text) {
   announce(text ? `${title}. ${text}` : title);
 }
 
-// What the same command did
+// Earlier runs of the same command
 
 function showPast(node, session) {
   const template = isRun(session) ? null : templateOf(session.title);
@@ -391,7 +392,7 @@ function showPast(node, session) {
   requestAnimationFrame(() => drawDurations(plot, template, { compact: true }));
 }
 
-/** The longest template that fits the command: the most particular one. */
+/** The longest template that matches the command, which is the most specific one. */
 function templateOf(command) {
   const fitting = page.history.templates.filter(({ template }) => fitsTemplate(template, command));
   return fitting.toSorted((one, other) => other.template.length - one.template.length)[0] ?? null;

@@ -1,10 +1,10 @@
-// The few helpers through which all of the page's elements are made. Text from the server
-// gets into the page by `textContent` and nowhere else.
+// The helpers that create all of the page's elements. Text from the server enters the page only
+// through `textContent`.
 
 const SVG = 'http://www.w3.org/2000/svg';
 const byId = (id) => document.getElementById(id);
 
-/** An element; `text` becomes its text, what begins with `on` a listener, the rest attributes. */
+/** Creates an element; `text` becomes its text, names that begin with `on` listeners, the rest attributes. */
 function element(tag, properties = {}, ...children) {
   return furnish(document.createElement(tag), properties, children);
 }
@@ -24,12 +24,12 @@ function furnish(node, properties, children) {
   return node;
 }
 
-/** Sets a text only when it differs, so that selections and readers are left in peace. */
+/** Sets a text only if it differs, so as not to disturb selections and screen readers. */
 function setText(node, text) {
   if (node.textContent !== text) node.textContent = text;
 }
 
-/** Shows the text, or hides the element when there is none. */
+/** Shows the text, or hides the element if the text is empty. */
 function setOptional(node, text) {
   setHidden(node, !text);
   if (text) setText(node, text);
@@ -44,7 +44,7 @@ function setAttribute(node, name, value) {
   else if (node.getAttribute(name) !== String(value)) node.setAttribute(name, value);
 }
 
-/** Puts the children in this order, moving only those that stand elsewhere. */
+/** Puts the children in this order, moving only those that are out of place. */
 function arrange(parent, children) {
   children.forEach((child, at) => {
     if (parent.children[at] !== child) parent.insertBefore(child, parent.children[at] ?? null);

@@ -1,4 +1,4 @@
-// The field that types into a task that waits for input: one on its card, one in its details.
+// The field for typing into a task that waits for input, on its card and in its details.
 
 function inputField(id) {
   const parts = {
@@ -20,7 +20,7 @@ function updateInput(parts, session, heading) {
   const { root, field, send, error } = parts;
   const wanted = isRunning(session) && session.canKill ? session.waitingFor : null;
   const type = wanted === 'password' ? 'password' : 'text';
-  // What was typed for one question is no answer to another, and a password must not become readable.
+  // Text for one prompt must not answer another, and a password must not become readable.
   if (!wanted || field.type !== type) {
     field.value = '';
     setOptional(error, '');

@@ -1,5 +1,5 @@
-// The list of sessions: what needs attention first, then what runs, then what has ended.
-// Cards are made once and changed in place, so that focus and selections stay.
+// The list of sessions: those that need attention, then running ones, then ended ones. Cards are
+// created once and changed in place, so that focus and selections stay.
 
 const GROUPS = [
   { name: 'attention', title: 'Needs attention', short: 'Attention' },
@@ -7,10 +7,10 @@ const GROUPS = [
   { name: 'ended', title: 'Ended' },
 ];
 const SEGMENTS = [{ name: 'all', title: 'All' }, ...GROUPS];
-/** Ended sessions that are shown before a person asks for the rest. */
+/** How many ended sessions are shown before a person requests all. */
 const ENDED_SHOWN = 12;
 const TAIL_LINES = 5;
-/** From when on silence is worth a word, in milliseconds. */
+/** Silence is mentioned after this time, in milliseconds. */
 const SILENT_FROM = 5 * SECOND;
 
 const list = { cards: new Map(), groups: new Map(), segment: 'all', search: '', allEnded: false };
@@ -46,7 +46,7 @@ function makeGroup({ name, title }) {
   return { section, cards, more };
 }
 
-/** Draws the list anew from the sessions that the page has. */
+/** Redraws the list. */
 function showList() {
   const shown = page.sessions.filter(isWanted);
   for (const { name } of GROUPS) showGroup(name, shown.filter((session) => groupOf(session) === name));
@@ -71,7 +71,7 @@ function showGroup(name, sessions) {
   setOptional(group.more, some.length < sorted.length ? `Show all ${sorted.length}` : '');
 }
 
-/** When it ended or, while it runs, when it started. */
+/** When the session ended, or started if it still runs. */
 function endOf(session) {
   return session.startedAt + (session.durationMs ?? 0) / SECOND;
 }
@@ -130,7 +130,7 @@ function updateCard(card, session) {
   tickCard(card, session);
 }
 
-/** What moves with the clock alone. */
+/** Updates the parts that change with time. */
 function tickCard(card, session) {
   const running = isRunning(session);
   const elapsed = elapsedOf(session);
@@ -144,12 +144,12 @@ function factWords(session) {
   const silent = silentOf(session);
   const words = [...(session.evidence ?? [])];
   if (silent >= SILENT_FROM) words.push(`silent for ${wholeSeconds(silent)}`);
-  if (session.degraded) words.push('output only: its processes cannot be looked at');
+  if (session.degraded) words.push('its processes cannot be observed');
   return words;
 }
 
 function metaWords(session) {
-  const words = [session.id.slice(0, 8), session.directory];
+  const words = [shortId(session), session.directory];
   if (isRun(session) && session.run) words.splice(1, 0, runWords(session.run));
   if (leftOf(session)) words.push(`left running: ${leftWords(session)}`);
   if (!isRunning(session)) words.push(`ended ${ago(page.nowMs() - endOf(session) * SECOND)}`);
@@ -157,16 +157,16 @@ function metaWords(session) {
   return words.filter(Boolean).join('  ·  ');
 }
 
-/** Why a run is in the state that it was left in. */
+/** Why a run that does not run is in its state. */
 const reasonOf = (session) => (isRunning(session) || !session.run?.reason ? null : stateWords(session.run.reason));
 
-function tailOf(session, most) {
+function tailOf(session, limit) {
   const lines = (session.tail ?? []).map(plainText);
   while (lines.length > 0 && lines.at(-1).trim() === '') lines.pop();
-  return lines.slice(-most).join('\n');
+  return lines.slice(-limit).join('\n');
 }
 
-/** A bar of the elapsed time against median and p90, with its words beneath. */
+/** A bar that compares the elapsed time with median and p90, with text beneath. */
 function estimateBar() {
   const fill = element('span', { class: 'bar-fill' });
   const over = element('span', { class: 'bar-over' });
@@ -186,7 +186,7 @@ function updateEstimate(parts, estimate) {
   setText(parts.basis, estimate.basis);
 }
 
-/** The button that ends a session: there while anything of it lives, and shut with the reason when it cannot. */
+/** The button that ends a session: shown while the session has processes, disabled with the reason if it cannot. */
 function showEndButton(button, session) {
   setHidden(button, !lives(session));
   const reason = whyNotEnded(session);
@@ -196,11 +196,11 @@ function showEndButton(button, session) {
   setAttribute(button, 'title', reason);
 }
 
-/** Why this page cannot end it; null when it can. */
+/** Why this page cannot end the session; null if it can. */
 function whyNotEnded(session) {
   if (!page.live) return 'The connection to the server is lost.';
   if (isRun(session)) return session.canStop === false ? 'The process that runs it is gone.' : null;
-  return session.canKill ? null : `The ${serverWords(session.server)} takes no calls: end it where it was started.`;
+  return session.canKill ? null : `The ${serverWords(session.server)} cannot be reached: end the task where it was started.`;
 }
 
 function showSegments() {
@@ -215,11 +215,11 @@ function showSegments() {
 function showNoSessions(shown) {
   const empty = byId('no-sessions');
   if (shown > 0 || !page.known) return setHidden(empty, true);
-  if (page.sessions.length > 0) return emptyState(empty, 'Nothing fits', withCode('No session is of that kind, or has these words in its command, directory or id.'));
+  if (page.sessions.length > 0) return emptyState(empty, 'No matches', withCode('No session of this kind has this text in its command, directory or id.'));
   emptyState(
     empty,
     'Nothing has run yet',
-    withCode('Commands appear here by themselves as soon as an agent calls ', 'zsh', ', or you run one:'),
+    withCode('A command appears here when an agent calls ', 'zsh', ', or when you run one:'),
     element('pre', { text: 'zsh-tool exec -- make test' }),
   );
 }

@@ -1,7 +1,7 @@
 // The plots, as SVG drawn here: durations of one template over time, and the outcomes of
 // all templates. Colours come from the style sheet; outcomes differ in shape as well.
 
-/** From this ratio of the longest to the shortest on, durations are on a logarithmic scale. */
+/** Durations get a logarithmic scale if the longest exceeds the shortest by this factor. */
 const LOG_FROM = 12;
 const TEMPLATES_SHOWN = 8;
 const HEIGHTS = { compact: 190, narrow: 280, wide: 360 };
@@ -17,9 +17,9 @@ const DURATION_STEPS = [
   ...[1, 2, 4, 8, 12].map((step) => step * HOUR),
   ...[1, 2, 5, 10].map((step) => step * DAY),
 ];
-/** The coarser steps of a scale that spans a lot. */
+/** Coarser steps for a wide range. */
 const DECADES = [1, 10, 100, SECOND, 10 * SECOND, MINUTE, 10 * MINUTE, HOUR, 10 * HOUR, 10 * DAY];
-const MOST_TICKS = 7;
+const MAX_TICKS = 7;
 const TIME_STEPS = [
   ...[1, 2, 5, 10, 20, 30].map((step) => step * SECOND),
   ...[1, 2, 5, 10, 20, 30].map((step) => step * MINUTE),
@@ -36,7 +36,7 @@ function startPlots() {
   }).observe(byId('plots'));
 }
 
-/** Draws the history that the page has. */
+/** Draws the history. */
 function drawPlots() {
   const templates = page.history.templates;
   setHidden(byId('plots'), templates.length === 0);
@@ -48,7 +48,7 @@ function drawPlots() {
   drawDurations(byId('durations'), chosen);
 }
 
-/** The one that a person chose; before that the one that most time went into. */
+/** The template that a person chose, otherwise the one with the longest total time. */
 function chosenTemplate(templates) {
   const spent = ({ runs }) => runs.reduce((sum, run) => sum + run.durationMs, 0);
   const chosen = templates.find(({ template }) => template === plots.chosen);
@@ -60,7 +60,7 @@ function showNoHistory() {
   emptyState(
     byId('no-history'),
     'No finished runs to draw yet',
-    withCode('Every command that ends is remembered under its template, such as ', 'make test *', '. Its durations and outcomes appear here.'),
+    withCode('The history records every command that ends under a template, such as ', 'make test *', '. Durations and outcomes appear here.'),
   );
 }
 
@@ -69,9 +69,9 @@ function showNoHistory() {
 function drawOutcomes(node, templates, chosen) {
   const focused = node.contains(document.activeElement) ? document.activeElement.dataset.template : null;
   const shown = plots.allTemplates ? templates : templates.slice(0, TEMPLATES_SHOWN);
-  const most = Math.max(...templates.map(({ runs }) => runs.length), 1);
-  const rows = element('ul', { class: 'outcome-rows' }, ...shown.map((template) => outcomeRow(template, most, template === chosen)));
-  node.replaceChildren(outcomeLegend(templates), rows, outcomeAxis(node.clientWidth, most));
+  const maximum = Math.max(...templates.map(({ runs }) => runs.length), 1);
+  const rows = element('ul', { class: 'outcome-rows' }, ...shown.map((template) => outcomeRow(template, maximum, template === chosen)));
+  node.replaceChildren(outcomeLegend(templates), rows, outcomeAxis(node.clientWidth, maximum));
   if (shown.length < templates.length) node.append(moreTemplates(templates.length));
   if (focused) node.querySelector(`[data-template="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
 }
@@ -93,7 +93,7 @@ function legendMark(outcome) {
   return shape('svg', { class: 'legend-mark', viewBox: '-7 -7 14 14', 'aria-hidden': 'true' }, markShape(outcome));
 }
 
-function outcomeRow(template, most, isChosen) {
+function outcomeRow(template, maximum, isChosen) {
   const counts = outcomeCounts(template.runs);
   const words = counts.map(({ word, count }) => `${count} ${word}`).join(', ');
   const choose = () => {
@@ -104,12 +104,12 @@ function outcomeRow(template, most, isChosen) {
   const text = element('span', { class: 'outcome-words', text: words });
   const properties = { type: 'button', class: 'outcome-row', 'data-template': template.template, 'aria-pressed': String(isChosen), onclick: choose };
   properties.title = `${template.template}\n${counted(template.runs.length, 'run')}: ${words}`;
-  return element('li', {}, element('button', properties, name, text, outcomeBar(counts, most)));
+  return element('li', {}, element('button', properties, name, text, outcomeBar(counts, maximum)));
 }
 
-/** The stacked bar: one unit of width a run. */
-function outcomeBar(counts, most) {
-  const bar = shape('svg', { class: 'outcome-bar', viewBox: `0 0 ${most} 10`, preserveAspectRatio: 'none', 'aria-hidden': 'true' });
+/** A stacked bar with one unit of width per run. */
+function outcomeBar(counts, maximum) {
+  const bar = shape('svg', { class: 'outcome-bar', viewBox: `0 0 ${maximum} 10`, preserveAspectRatio: 'none', 'aria-hidden': 'true' });
   let at = 0;
   for (const { name, count } of counts) {
     bar.append(shape('rect', { class: `fill-${name}`, x: at, y: 0, width: count, height: 10 }));
@@ -118,12 +118,12 @@ function outcomeBar(counts, most) {
   return bar;
 }
 
-function outcomeAxis(width, most) {
+function outcomeAxis(width, maximum) {
   const inner = Math.max(width - 20, 40);
   const axis = shape('svg', { class: 'axis', width, height: 34, 'aria-hidden': 'true' });
-  for (const tick of countTicks(most)) {
-    const x = 10 + (tick / most) * inner;
-    const anchor = tick === 0 ? 'start' : tick === most ? 'end' : 'middle';
+  for (const tick of countTicks(maximum)) {
+    const x = 10 + (tick / maximum) * inner;
+    const anchor = tick === 0 ? 'start' : tick === maximum ? 'end' : 'middle';
     axis.append(shape('line', { x1: x, x2: x, y1: 0, y2: 5 }), shape('text', { x, y: 17, 'text-anchor': anchor, text: tick }));
   }
   axis.append(shape('line', { x1: 10, x2: 10 + inner, y1: 0.5, y2: 0.5 }));
@@ -131,14 +131,14 @@ function outcomeAxis(width, most) {
   return axis;
 }
 
-function countTicks(most) {
-  const step = [1, 2, 5, 10, 20, 50, 100].find((candidate) => most / candidate <= 6) ?? most;
-  return Array.from({ length: Math.floor(most / step) + 1 }, (_, at) => at * step);
+function countTicks(maximum) {
+  const step = [1, 2, 5, 10, 20, 50, 100].find((candidate) => maximum / candidate <= 6) ?? maximum;
+  return Array.from({ length: Math.floor(maximum / step) + 1 }, (_, at) => at * step);
 }
 
 // Durations
 
-/** Draws one template's runs over time into the node; returns nothing when it has no width. */
+/** Draws one template's runs over time into the node, unless the node has no width. */
 function drawDurations(node, template, { compact = false } = {}) {
   const width = node.clientWidth;
   if (width === 0) return;
@@ -148,7 +148,7 @@ function drawDurations(node, template, { compact = false } = {}) {
   const y = durationScale([...runs.map((run) => run.durationMs), template.medianMs, template.p90Ms], area);
   const x = timeScale(runs.map((run) => run.at * SECOND), area);
   const tooltip = element('div', { class: 'tooltip', role: 'tooltip', hidden: true });
-  const label = `Durations of ${template.template}, ${counted(runs.length, 'run')}, median ${shortDuration(template.medianMs)}, p90 ${shortDuration(template.p90Ms)}. The arrow keys go from run to run.`;
+  const label = `Durations of ${template.template}, ${counted(runs.length, 'run')}, median ${shortDuration(template.medianMs)}, p90 ${shortDuration(template.p90Ms)}. The arrow keys move from run to run.`;
   const svg = shape('svg', { class: 'plot', width, height, role: 'group', 'aria-label': label });
   const statistics = statisticsOf(template);
   svg.append(...durationAxis(y, area), ...timeAxis(x, area), ...statistics.map((one) => statisticLine(one, y, area)), dots(runs, x, y, tooltip));
@@ -173,11 +173,11 @@ function durationScale(values, area) {
 function logTicks(from, to) {
   const inside = (steps) => steps.filter((step) => step >= from && step <= to);
   const fine = inside(DURATION_STEPS);
-  return fine.length <= MOST_TICKS ? fine : inside(DECADES);
+  return fine.length <= MAX_TICKS ? fine : inside(DECADES);
 }
 
 function linearTicks(to) {
-  const step = DURATION_STEPS.find((candidate) => to / candidate < MOST_TICKS) ?? to;
+  const step = DURATION_STEPS.find((candidate) => to / candidate < MAX_TICKS) ?? to;
   return Array.from({ length: Math.floor(to / step) + 1 }, (_, at) => at * step);
 }
 
@@ -197,10 +197,10 @@ function timeScale(times, area) {
   return { from, to, place };
 }
 
-/** Ticks at round local times, as many as the width has room for. */
+/** Ticks at round local times, as many as fit. */
 function timeTicks({ from, to }, area) {
-  const most = Math.max(2, Math.floor((area.right - area.left) / 90));
-  const step = TIME_STEPS.find((candidate) => (to - from) / candidate <= most) ?? TIME_STEPS.at(-1);
+  const limit = Math.max(2, Math.floor((area.right - area.left) / 90));
+  const step = TIME_STEPS.find((candidate) => (to - from) / candidate <= limit) ?? TIME_STEPS.at(-1);
   const zone = new Date(from).getTimezoneOffset() * MINUTE;
   const ticks = [];
   for (let at = Math.ceil((from - zone) / step) * step + zone; at <= to; at += step) ticks.push(at);
@@ -229,7 +229,7 @@ function dayOf(from, to) {
   return words[0] === words[1] ? words[0] : words.join(' to ');
 }
 
-/** The lines that median and p90 are drawn as, where they are known. */
+/** The known values of median and p90. */
 function statisticsOf({ medianMs, p90Ms }) {
   return [['median', medianMs], ['p90', p90Ms]].filter(([, value]) => Number.isFinite(value));
 }
@@ -238,13 +238,13 @@ function statisticLine([name, value], y, area) {
   return shape('line', { class: `statistic statistic-${name}`, x1: area.left, x2: area.right, y1: y.place(value), y2: y.place(value) });
 }
 
-/** Their names stand beneath the plot, where they hide no run. */
+/** The legend entry of a statistic, beneath the plot, where it hides no run. */
 function statisticName([name, value]) {
   const sample = shape('svg', { class: 'legend-line', viewBox: '0 0 26 8', 'aria-hidden': 'true' }, shape('line', { class: `statistic statistic-${name}`, x1: 0, x2: 26, y1: 4, y2: 4 }));
   return element('li', { class: 'statistic-name' }, sample, `${name} ${shortDuration(value)}`);
 }
 
-/** The runs as one stop of the Tab key; the arrow keys go from one to the next. */
+/** The runs, as one stop of the Tab key; the arrow keys move between them. */
 function dots(runs, x, y, tooltip) {
   const group = shape('g', { class: 'dots' });
   runs.forEach((run, at) => group.append(dot(run, x.place(run.at * SECOND), y.place(run.durationMs), at === runs.length - 1, tooltip)));
@@ -266,7 +266,7 @@ function dot(run, x, y, reachable, tooltip) {
   return node;
 }
 
-/** Each outcome has its own shape, so that colour is not needed to tell them apart. */
+/** Each outcome has its own shape, so that it is recognizable without colour. */
 function markShape(outcome) {
   const paths = {
     success: null,
@@ -301,7 +301,7 @@ function showTooltip(tooltip, x, y, words, when) {
   tooltip.style.setProperty('top', `${above >= 0 ? above : y + 14}px`);
 }
 
-/** Whether there was a tooltip to hide. */
+/** Hides all tooltips; returns whether any was visible. */
 function hideTooltips() {
   const shown = [...document.querySelectorAll('.tooltip')].filter((tooltip) => !tooltip.hidden);
   for (const tooltip of shown) tooltip.hidden = true;

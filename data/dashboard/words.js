@@ -1,4 +1,4 @@
-// Words and figures: pure functions from the server's values to what a person reads.
+// Words and figures: pure functions from the server's values to text for people.
 
 const SECOND = 1000;
 const MINUTE = 60 * SECOND;
@@ -7,7 +7,7 @@ const DAY = 24 * HOUR;
 
 const two = (number) => String(number).padStart(2, '0');
 
-/** A length of time, given in milliseconds: `320 ms`, `4.2 s`, `3 min 05 s`, `1 h 02 min`. */
+/** A duration in milliseconds as text: `320 ms`, `4.2 s`, `3 min 05 s`, `1 h 02 min`. */
 function duration(ms) {
   if (ms === null || ms === undefined || !Number.isFinite(ms)) return '–';
   if (ms < SECOND) return `${Math.max(0, Math.round(ms))} ms`;
@@ -15,7 +15,7 @@ function duration(ms) {
   return wholeSeconds(ms);
 }
 
-/** The same without fractions, for running clocks. */
+/** As `duration`, without fractions, for running clocks. */
 function wholeSeconds(ms) {
   const seconds = Math.max(0, Math.round(ms / SECOND));
   if (seconds < 60) return `${seconds} s`;
@@ -26,7 +26,7 @@ function wholeSeconds(ms) {
   return `${Math.floor(hours / 24)} d ${hours % 24} h`;
 }
 
-/** A length of time as an axis or an estimate names it: without empty parts. */
+/** As `duration`, without zero parts, for axes and estimates. */
 function shortDuration(ms) {
   return ms >= MINUTE ? wholeSeconds(ms).replace(/ 00 s$| 00 min$| 0 h$/, '') : duration(ms).replace('.0 s', ' s');
 }
@@ -42,7 +42,7 @@ function agoUnit(ms) {
   return `${Math.floor(ms / DAY)} d`;
 }
 
-/** A point in time, given in Unix seconds, as this browser's place writes it. */
+/** A point in time, in Unix seconds, in this browser's locale. */
 function dateAndTime(unixSeconds) {
   return new Date(unixSeconds * SECOND).toLocaleString(undefined, { dateStyle: 'medium', timeStyle: 'medium' });
 }
@@ -73,13 +73,13 @@ function isRunning(session) {
 /** How many processes an ended task has left running. */
 const leftOf = (session) => (isRunning(session) ? 0 : (session.leftovers ?? []).length);
 
-/** Whether there is something to kill: it runs, or has left processes running. */
+/** Whether the session runs or has left processes running. */
 const lives = (session) => isRunning(session) || leftOf(session) > 0;
 
-/** Why it makes no progress: `input`, `password`, `stopped`, `stuck`, `network`, `other`; null if it does. */
+/** Why the session makes no progress: `input`, `password`, `stopped`, `stuck`, `network`, `other`; null if it does. */
 function stallReason(session) {
   if (!isRunning(session)) return null;
-  // A person who is attached answers.
+  // An attached person answers the prompt.
   if (session.waitingFor) return session.attached ? null : session.waitingFor;
   const evidence = session.evidence ?? [];
   if (evidence.some((words) => words.startsWith('stopped'))) return 'stopped';
@@ -88,7 +88,7 @@ function stallReason(session) {
   return evidence.some((words) => /^waiting for (network )?peer/.test(words)) ? 'network' : 'other';
 }
 
-/** Whether a person should look at it: it is stuck, stopped or waiting for input. */
+/** Whether the session needs a person: it is stuck, stopped or waiting for input. */
 function needsAttention(session) {
   return ['input', 'password', 'stopped', 'stuck'].includes(stallReason(session));
 }
@@ -136,16 +136,16 @@ function runningBadge(session) {
   return held ?? RUNNING[session.status] ?? { icon: 'running', tone: 'active', word: 'Running' };
 }
 
-/** What needs attention, in a sentence; null when nothing does. */
+/** Why the session needs attention, as a sentence; null if it does not. */
 function attentionText(session) {
   if (!needsAttention(session)) return null;
   const held = stallReason(session);
-  if (held === 'stuck') return 'Nothing new has happened for a while, although it is alive.';
+  if (held === 'stuck') return 'It is alive, but nothing new has happened for a while.';
   if (held === 'stopped') return 'One of its processes is stopped.';
   return session.prompt ? `It asks: ${session.prompt.trim()}` : 'It is reading its input.';
 }
 
-/** The share of the estimate that is used up, and the words for it; null without one. */
+/** The elapsed time relative to the estimate, with text; null without an estimate. */
 function estimateOf(session, elapsedMs) {
   const estimate = session.estimate;
   if (!estimate || !(estimate.medianMs > 0)) return null;
@@ -168,13 +168,20 @@ function runWords(run) {
 /** The processes that outlive a task. */
 const leftWords = (session) => (session.leftovers ?? []).map((pid) => `pid ${pid}`).join(', ');
 
-/** Whose session it is. */
+/** A short name; a host's ids begin with its name. */
+function shortId({ id, host }) {
+  const start = host ? host.length + 1 : 0;
+  return id.slice(0, start + 8);
+}
+
+/** The host, server or runner of a session. */
 function ownerWords(session) {
+  if (session.host) return `on ${session.host}`;
   if (!isRun(session)) return serverWords(session.server);
   return session.pid ? `runner pid ${session.pid}` : 'no runner';
 }
 
-/** Which client has detached a task, and until when it may run; null for one that ends with its server. */
+/** The client that detached a task, and the task's time limit; null for a task that ends with its server. */
 function detachedWords(session) {
   if (!session.detached) return null;
   const { client, until } = session.detached;
@@ -195,7 +202,7 @@ function plainText(text) {
     .replace(/[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]/g, '');
 }
 
-/** The judge's answer, which names a finding by its letter or its word. */
+/** The judge's finding as text; the judge names it by letter or word. */
 function findingWords(status) {
   const words = { a: 'Making progress', b: 'In a loop', c: 'Blocked', d: 'Failed' };
   const key = String(status ?? '').toLowerCase();
@@ -212,14 +219,14 @@ const OUTCOMES = [
 ];
 const outcomeWord = (name) => OUTCOMES.find((outcome) => outcome.name === name)?.word ?? name;
 
-/** How often each outcome occurs, in the fixed order, those that do occur. */
+/** The outcomes that occur, in a fixed order, with their counts. */
 function outcomeCounts(runs) {
   return OUTCOMES.map((outcome) => ({ ...outcome, count: runs.filter((run) => run.outcome === outcome.name).length })).filter(
     (outcome) => outcome.count > 0,
   );
 }
 
-/** Whether a template, in which `*` matches anything, fits a command line. */
+/** Whether a template, in which `*` matches any text, matches a command line. */
 function fitsTemplate(template, command) {
   const parts = template.split('*').map((part) => part.replace(/[.+?^${}()|[\]\\]/g, '\\$&'));
   return new RegExp(`^${parts.join('.*')}$`, 's').test(command);

@@ -1,70 +1,68 @@
-//! What an agent does and says, in terms that all programs share.
+//! An agent's activities, in terms that all agent programs share.
 //!
-//! The class of an agent's failure is recognised by the words of its error message,
-//! conservatively: an agent may well write about a refused connection in its work; only what
-//! reads as the program's own error counts.
+//! The words of an error message determine the class of an agent's failure. Only text that reads as
+//! the program's own error counts, since an agent may write about a refused connection in its work.
 //!
-//! Pure. Limits: the executors know which record of which program means what.
+//! Pure. The executors turn the records of each program into activities.
 
-/// One thing that an agent did or said.
+/// One activity of an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Activity {
     /// The agent named its own session.
     Session {
-        /// The id by which its storage is found.
+        /// The id by which to find its storage.
         id: String,
     },
-    /// It said something.
+    /// It wrote text.
     Text(String),
     /// It uses a tool.
     ToolCall {
-        /// The tool.
         name: String,
-        /// The most telling argument: a command, a path, else all of them as JSON.
+        /// The most informative argument, such as a command or a path; otherwise all arguments as
+        /// JSON.
         argument: String,
     },
     /// A tool answered.
     ToolResult {
-        /// The answer, as text.
         text: String,
         /// Whether the agent marked it as an error.
         failed: bool,
     },
-    /// It thought aloud.
+    /// It wrote down its reasoning.
     Reflection(String),
     /// It wrote down its plan.
     Plan(String),
-    /// It wrote a file by a tool that says so.
+    /// It wrote a file with a tool that reports this.
     FileWritten {
         /// The file, as the agent named it.
         path: String,
     },
     /// Its terminal event (`result`, `completion_result`, `turn.completed`, …).
     Final(Final),
-    /// Something else; a sign of life.
+    /// Any other record; a sign of life.
     Other,
 }
 
 /// An agent's terminal event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Final {
-    /// Its final answer or its error message; empty if the event has none, and an [`Answer`]
-    /// then has it.
+    /// Its final answer or error message. Empty if the event contains neither; [`Answer`] then has
+    /// the text.
     pub text: String,
-    /// What the agent itself calls an error.
+    /// Set if the agent reports an error.
     pub error: Option<AgentError>,
 }
 
-/// The classes of agents' failures.
+/// Classes of agent failures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum AgentError {
-    /// Nothing listens where its endpoint should be, or it cannot be reached.
+    /// Its endpoint refuses the connection or is unreachable.
     ConnectionRefused,
     /// Its key or login is missing, wrong or expired.
     AuthFailed,
     /// Its endpoint answered with another error: overload, rate, quota, server.
     ApiError,
-    /// A tool, or something else inside of the agent.
+    /// A tool or another part of the agent failed.
     ToolError,
 }
 
@@ -76,7 +74,7 @@ impl AgentError {
         (AgentError::ToolError, "tool_error"),
     ];
 
-    /// Its name in files and records.
+    /// The name in files and records.
     pub fn name(self) -> &'static str {
         let named = Self::NAMES.iter().find(|(error, _)| *error == self);
         named.map_or("", |(_, name)| name)
@@ -88,24 +86,23 @@ impl AgentError {
     }
 }
 
-/// How the texts of a program belong together.
+/// How to join a program's texts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Texts {
-    /// Each is a message.
+    /// Each text is a message.
     #[default]
     Messages,
-    /// They are pieces of one message.
+    /// The texts are pieces of one message.
     Pieces,
 }
 
-/// How many of an answer's newest bytes are kept at least; at most twice as many.
+/// An answer keeps at least this many of its newest bytes, and at most twice as many.
 const MAX_ANSWER: usize = 4 << 20;
 /// Replaces the oldest part of a text.
-const LEFT_OUT: &str = "[the beginning is left out]\n";
+const OMITTED: &str = "[the beginning is omitted]\n";
 
-/// An agent's answer so far: what it has said since its last act, or its terminal event's
-/// text.
+/// An agent's answer so far: its texts since its last act, or its terminal event's text.
 #[derive(Debug, Clone)]
 pub struct Answer {
     texts: Texts,
@@ -115,13 +112,13 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// Before the first activity.
+    /// An answer without any activity.
     pub fn new(texts: Texts) -> Answer {
         Answer { texts, text: String::new(), error: None, is_final: false }
     }
 
-    /// Takes the next activity.
-    pub fn see(&mut self, activity: &Activity) {
+    /// Adds the next activity.
+    pub fn add(&mut self, activity: &Activity) {
         match activity {
             Activity::Text(text) => {
                 if self.texts == Texts::Messages && !self.text.is_empty() {
@@ -142,38 +139,38 @@ impl Answer {
         }
     }
 
-    /// The answer so far; empty where there is none.
+    /// The answer so far; empty if there is none.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// Whether the terminal event was seen.
+    /// Whether the terminal event has arrived.
     pub fn is_final(&self) -> bool {
         self.is_final
     }
 
-    /// What the terminal event calls an error.
+    /// The error that the terminal event reports.
     pub fn error(&self) -> Option<AgentError> {
         self.error
     }
 }
 
-/// Cuts a text of more than twice `most` bytes to its newest `most`, with a note. Not
-/// sooner, since cutting moves all that remains.
-pub(crate) fn keep_newest(text: &mut String, most: usize) {
-    if text.len() > most.saturating_mul(2) {
-        let cut = (text.len() - most..text.len()).find(|at| text.is_char_boundary(*at));
-        text.replace_range(..cut.unwrap_or_default(), LEFT_OUT);
+/// Cuts a text longer than twice `limit` bytes to its newest `limit` bytes, with a note. Shorter
+/// texts are left alone, since cutting moves all remaining bytes.
+pub(crate) fn keep_newest(text: &mut String, limit: usize) {
+    if text.len() > limit.saturating_mul(2) {
+        let cut = (text.len() - limit..text.len()).find(|at| text.is_char_boundary(*at));
+        text.replace_range(..cut.unwrap_or_default(), OMITTED);
     }
 }
 
 impl Activity {
-    /// Whether it did something, beyond saying and thinking.
+    /// Whether the agent acted, other than by writing text.
     pub fn is_act(&self) -> bool {
         matches!(self, Activity::ToolResult { .. }) || self.act().is_some()
     }
 
-    /// What it did, in words: a use of a tool or a write.
+    /// A tool call or a written file, in words.
     pub(crate) fn act(&self) -> Option<String> {
         match self {
             Activity::ToolCall { name, argument } => Some(format!("{name}: {argument}")),
@@ -187,7 +184,7 @@ impl Activity {
 const LAST_LINES: usize = 40;
 
 /// The longest final text that may be an error message.
-const LONGEST_ERROR: usize = 2_000;
+const MAX_ERROR: usize = 2_000;
 
 /// How error messages in a final text begin, in lower case.
 const ERROR_STARTS: [&str; 9] = [
@@ -205,17 +202,17 @@ const ERROR_STARTS: [&str; 9] = [
 /// Words of error messages with their classes.
 const WORDS: &str = include_str!("../../data/agent-failures.txt");
 
-/// The class of a failure that a program reports only on stderr or in its final text.
+/// Classifies a failure that a program reports only on stderr or in its final text.
 pub(crate) fn classify_failure(stderr: &str, final_text: &str) -> Option<AgentError> {
     let of_text = is_error_message(final_text).then(|| class_of(final_text));
     of_text.flatten().or_else(|| {
-        // The newest line that matches, since programs retry.
+        // Search from the newest line, since programs retry.
         let lines = stderr.lines().rev().filter(|line| !line.trim().is_empty());
         lines.take(LAST_LINES).find_map(class_of)
     })
 }
 
-/// The class of a message that the program itself calls an error.
+/// Classifies a message that the program reports as an error.
 pub(super) fn class_of(message: &str) -> Option<AgentError> {
     let message = message.to_lowercase();
     let lines = WORDS.lines().filter(|line| !line.starts_with('#'));
@@ -227,7 +224,7 @@ pub(super) fn class_of(message: &str) -> Option<AgentError> {
 fn is_error_message(text: &str) -> bool {
     let text = text.trim();
     let start = text.get(..text.floor_char_boundary(40)).unwrap_or_default().to_lowercase();
-    text.len() <= LONGEST_ERROR && ERROR_STARTS.iter().any(|known| start.starts_with(known))
+    text.len() <= MAX_ERROR && ERROR_STARTS.iter().any(|known| start.starts_with(known))
 }
 
 #[cfg(test)]
@@ -242,33 +239,33 @@ mod tests {
     fn answer(texts: Texts, activities: &[Activity]) -> Answer {
         let mut answer = Answer::new(texts);
         for activity in activities {
-            answer.see(activity);
+            answer.add(activity);
         }
         answer
     }
 
     #[test]
-    fn an_answer_is_what_was_said_since_the_last_act() {
+    fn an_answer_is_the_text_since_the_last_act() {
         let act = Activity::ToolResult { text: "x".to_owned(), failed: false };
-        let said = [text("I look."), act, text("It is "), text("done.")];
-        assert_eq!(answer(Texts::Pieces, &said).text(), "It is done.");
-        assert_eq!(answer(Texts::Messages, &said).text(), "It is \ndone.");
+        let activities = [text("I look."), act, text("It is "), text("done.")];
+        assert_eq!(answer(Texts::Pieces, &activities).text(), "It is done.");
+        assert_eq!(answer(Texts::Messages, &activities).text(), "It is \ndone.");
     }
 
     #[test]
     fn an_endless_answer_is_bounded_and_keeps_its_end() {
         let piece = "é".repeat(1 << 20);
-        let mut said: Vec<Activity> = (0..8).map(|_| text(&piece)).collect();
-        said.push(text("the end"));
-        let answer = answer(Texts::Pieces, &said);
+        let mut activities: Vec<Activity> = (0..8).map(|_| text(&piece)).collect();
+        activities.push(text("the end"));
+        let answer = answer(Texts::Pieces, &activities);
         assert!(answer.text().len() <= 2 * MAX_ANSWER);
         assert!(answer.text().len() >= MAX_ANSWER);
         assert!(answer.text().ends_with("éthe end"));
-        assert!(answer.text().starts_with(LEFT_OUT));
+        assert!(answer.text().starts_with(OMITTED));
     }
 
     #[test]
-    fn the_terminal_event_has_the_last_word_where_it_has_one() {
+    fn the_terminal_events_text_wins_if_it_has_one() {
         let end = |text: &str, error| Activity::Final(Final { text: text.to_owned(), error });
         let seen = answer(Texts::Messages, &[text("a"), end("b", None)]);
         assert_eq!((seen.text(), seen.is_final(), seen.error()), ("b", true, None));
@@ -277,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_of_real_programs_are_told_apart() {
+    fn errors_of_real_programs_have_their_class() {
         for (stderr, text, expected) in [
             ("", "API Error: Unable to connect to API (ConnectionRefused)", ConnectionRefused),
             ("", "Failed to authenticate. API Error: 401 nope", AuthFailed),
@@ -308,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_agent_says_of_its_work_is_no_failure_of_its_own() {
+    fn an_agents_text_about_its_work_is_not_its_own_failure() {
         for (stderr, text) in [
             ("", ""),
             ("", "The server answered with connection refused; I fixed the port."),

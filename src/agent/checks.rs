@@ -1,12 +1,12 @@
 //! Status checks: a judge decides whether a running session makes progress, each check on
 //! its own thread.
 //!
-//! At most three run at once and one per session; results are kept for ten minutes.
-//! Starting a check does not block. The heuristic replaces a judge that fails or takes too
-//! long, and says so; if a judge panics, only its check fails.
+//! At most three checks run at once, and one per session. Results are kept for ten minutes.
+//! Starting a check does not block. The heuristic replaces a judge that fails or takes too long,
+//! and its reason says so. If a judge panics, only its check fails.
 //!
-//! Limits: results are not announced; callers poll for them. A judge that never returns
-//! keeps its thread, but neither its session nor one of the three places.
+//! Limits: results are not announced; callers poll for them. A judge that never returns keeps its
+//! thread, but blocks neither its session nor one of the three checks.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -24,54 +24,51 @@ use crate::process::files;
 pub(crate) const MAX_AT_ONCE: usize = 3;
 /// How long results are kept.
 pub(crate) const RETENTION: Duration = Duration::from_secs(600);
-/// How long to wait for a judge; each has a shorter limit of its own.
+/// How long to wait for a judge. Each judge has a shorter limit itself.
 pub(crate) const CHECK_TIME: Duration = Duration::from_secs(180);
-/// How many results are kept; more push out the oldest early.
+/// How many results are kept; more results replace the oldest ones early.
 const MAX_KEPT: usize = 256;
-/// How many threads of abandoned judges may exist before no check is started.
-const MAX_GIVEN_UP: usize = 8;
-/// How long closing waits for judges to end.
+/// How many threads of abandoned judges may exist; with more, no check starts.
+const MAX_ABANDONED: usize = 8;
 const CLOSE_TIME: Duration = Duration::from_millis(500);
-/// A judge needs little; its buffers are on the heap.
+/// A judge needs a small stack, since its buffers are on the heap.
 const STACK: usize = 512 * 1024;
 
 /// Why a check was not started.
 #[derive(Debug, thiserror::Error)]
 pub enum CheckRefusal {
-    /// A check of this id is under way.
-    #[error("a check of this id is under way: ask for its result")]
+    /// A check with this id is running.
+    #[error("a check with this id is running: get its result instead")]
     SameId,
-    /// Another check of this session is under way.
-    #[error("another check of this session is under way: ask for its result")]
+    /// Another check of this session is running.
+    #[error("another check of this session is running: get its result instead")]
     SameSession,
-    /// Too many are under way.
-    #[error("{MAX_AT_ONCE} checks are under way, the limit: ask again when one has ended")]
+    /// Too many checks are running.
+    #[error("{MAX_AT_ONCE} checks are running, which is the limit: retry when one has ended")]
     TooMany,
-    /// They are turned off.
+    /// Checks are turned off.
     #[error("status checks are off (enable_concurrent_checks)")]
     Disabled,
-    /// There is no thread for it.
+    /// Its thread cannot be started.
     #[error("cannot start a check: {0}")]
     Thread(io::Error),
 }
 
-/// How far a check is.
+/// The state of a check.
 #[derive(Debug, Clone, PartialEq)]
 pub enum CheckState {
-    /// Under way.
+    /// The check is running.
     Pending,
-    /// Judged.
     Done(Judgement),
-    /// Over without a judgement.
+    /// It ended without a judgement, for this reason.
     Failed(String),
 }
 
 /// A check as callers see it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Check {
-    /// How far it is.
     pub state: CheckState,
-    /// Since when, in Unix seconds.
+    /// When the state last changed, in Unix seconds.
     pub at: f64,
 }
 
@@ -81,43 +78,42 @@ pub struct Checks {
     shared: Arc<Shared>,
 }
 
-/// What the threads of checks share with their callers.
+/// The state that check threads share with their callers.
 struct Shared {
     judge: Arc<dyn Judge>,
     clock: Arc<dyn Clock>,
     board: Monitor<Board>,
 }
 
-/// The state of all checks.
 #[derive(Default)]
 struct Board {
     closed: bool,
-    /// Distinguishes a check from a later one with the same id.
+    /// The number of the newest check. Numbers distinguish checks with the same id.
     next: u64,
     entries: BTreeMap<String, Entry>,
-    /// The numbers of the checks whose threads have not ended.
+    /// The numbers of checks whose threads have not ended.
     threads: BTreeSet<u64>,
 }
 
 struct Entry {
     number: u64,
     session: String,
-    /// When its progress last changed.
+    /// When `state` last changed.
     since: Instant,
-    /// The same, in Unix seconds.
+    /// `since` in Unix seconds.
     at: f64,
     state: CheckState,
-    /// For the heuristic, should the judge not answer.
+    /// The heuristic needs it if the judge does not answer.
     evidence: Arc<Evidence>,
 }
 
 impl Checks {
-    /// All checks ask `judge`.
+    /// Creates the checks; all of them ask `judge`.
     pub fn new(judge: Arc<dyn Judge>, enabled: bool) -> Checks {
         Checks::with_clock(judge, enabled, Arc::new(SystemClock))
     }
 
-    /// The same on another clock.
+    /// Like [`Checks::new`], with another clock.
     pub(crate) fn with_clock(
         judge: Arc<dyn Judge>,
         enabled: bool,
@@ -126,10 +122,10 @@ impl Checks {
         Checks { enabled, shared: Arc::new(Shared { judge, clock, board: Monitor::default() }) }
     }
 
-    /// Starts a check and returns its id at once.
+    /// Starts a check and returns its id without waiting for it.
     ///
     /// # Errors
-    /// When it was not started.
+    /// If the check cannot be started.
     pub fn start(
         &self,
         session: &str,
@@ -141,11 +137,11 @@ impl Checks {
         }
         let evidence = Arc::new(evidence);
         let (id, number) = self.reserve(session, check_id, &evidence)?;
-        let (shared, of_thread) = (Arc::clone(&self.shared), id.clone());
+        let (shared, thread_id) = (Arc::clone(&self.shared), id.clone());
         let thread = Builder::new()
             .name(thread_name(session))
             .stack_size(STACK)
-            .spawn(move || shared.run(&of_thread, number, &evidence));
+            .spawn(move || shared.run(&thread_id, number, &evidence));
         if let Err(error) = thread {
             let mut board = self.shared.board.lock();
             board.threads.remove(&number);
@@ -176,8 +172,8 @@ impl Checks {
             return Err(CheckRefusal::SameSession);
         }
         let pending = board.entries.values().filter(|entry| entry.is_pending());
-        let under_way = pending.count();
-        if under_way >= MAX_AT_ONCE || board.threads.len() >= under_way + MAX_GIVEN_UP {
+        let running = pending.count();
+        if running >= MAX_AT_ONCE || board.threads.len() >= running + MAX_ABANDONED {
             return Err(CheckRefusal::TooMany);
         }
         board.next += 1;
@@ -195,13 +191,13 @@ impl Checks {
         Ok((id, number))
     }
 
-    /// A check's state after waiting for its end for at most `wait`; `None` if there is no
-    /// check with this id, or no longer.
+    /// A check's state, after waiting at most `wait` for its end; `None` if the id is unknown or
+    /// the check was dropped.
     pub fn get(&self, check_id: &str, wait: Duration) -> Option<CheckState> {
         self.look(check_id, wait).map(|check| check.state)
     }
 
-    /// The same, with the time of it.
+    /// Like [`Checks::get`], with the time of the last change.
     pub fn look(&self, check_id: &str, wait: Duration) -> Option<Check> {
         let limit = Instant::now() + wait;
         let Shared { judge, clock, board: monitor } = &*self.shared;
@@ -210,8 +206,8 @@ impl Checks {
             let now = clock.now();
             board.sweep(&now, judge.name());
             let entry = board.entries.get(check_id)?;
-            let under_way = now.mono.saturating_duration_since(entry.since);
-            let given_up_in = CHECK_TIME.saturating_sub(under_way);
+            let running_for = now.mono.saturating_duration_since(entry.since);
+            let given_up_in = CHECK_TIME.saturating_sub(running_for);
             if !entry.is_pending() || Instant::now() >= limit {
                 return Some(Check { state: entry.state.clone(), at: entry.at });
             }
@@ -220,8 +216,8 @@ impl Checks {
         }
     }
 
-    /// Ends all checks and waits for their threads, half a second at most: a judge that
-    /// takes longer is left behind. Later checks are refused.
+    /// Ends all checks and waits at most half a second for their threads; judges that take longer
+    /// are abandoned. Refuses later checks.
     pub fn close(&self) {
         let Shared { judge, clock, board: monitor } = &*self.shared;
         let now = clock.now();
@@ -253,20 +249,20 @@ impl Drop for Checks {
 }
 
 impl Shared {
-    /// What a check's thread does.
+    /// Runs a check on its thread.
     fn run(&self, id: &str, number: u64, evidence: &Evidence) {
         let judge = self.judge.as_ref();
         let state = match catch_unwind(AssertUnwindSafe(|| judge::decide(judge, evidence))) {
             Ok(Ok(judgement)) => CheckState::Done(judgement),
             Ok(Err(error)) => CheckState::Failed(format!("the judge {error}")),
-            // The panic itself was reported on stderr.
+            // The panic hook has already reported the panic on stderr.
             Err(_) => CheckState::Failed(format!("the judge {} panicked", judge.name())),
         };
         let now = self.clock.now();
         {
             let mut board = self.board.lock();
             board.threads.remove(&number);
-            // Unless it was given up, perhaps for a later check with the same id.
+            // The check may have been abandoned, and a later one may have the same id.
             let entry = board.entries.get_mut(id);
             if let Some(entry) = entry.filter(|entry| entry.number == number && entry.is_pending())
             {
@@ -278,7 +274,7 @@ impl Shared {
 }
 
 impl Board {
-    /// Gives up on judges that take too long, and drops old results.
+    /// Abandons judges that take too long and drops old results.
     fn sweep(&mut self, now: &Now, judge: &str) {
         for entry in self.entries.values_mut().filter(|entry| entry.is_pending()) {
             if now.mono.saturating_duration_since(entry.since) >= CHECK_TIME {
@@ -291,8 +287,8 @@ impl Board {
             entry.is_pending() || now.mono.saturating_duration_since(entry.since) < RETENTION
         });
         while self.entries.len() >= MAX_KEPT {
-            let over = self.entries.iter().filter(|(_, entry)| !entry.is_pending());
-            let oldest = over.min_by_key(|(_, entry)| entry.number);
+            let ended = self.entries.iter().filter(|(_, entry)| !entry.is_pending());
+            let oldest = ended.min_by_key(|(_, entry)| entry.number);
             let Some(oldest) = oldest.map(|(id, _)| id.clone()) else {
                 break;
             };
@@ -313,7 +309,7 @@ impl Entry {
     }
 }
 
-/// Names of threads are cut at 15 bytes.
+/// The kernel cuts thread names at 15 bytes.
 fn thread_name(session: &str) -> String {
     let short: String = session.chars().filter(char::is_ascii_alphanumeric).take(8).collect();
     format!("check-{short}")
@@ -326,10 +322,10 @@ mod tests {
     use crate::base::clock::FakeClock;
     use crate::progress::tracker::Status;
 
-    /// Long enough for anything that is going to happen.
+    /// Long enough for anything that will happen.
     const PATIENCE: Duration = Duration::from_secs(30);
 
-    /// Answers when it is told to.
+    /// Answers once the test opens it.
     #[derive(Default)]
     struct Gate {
         open: Monitor<bool>,
@@ -353,7 +349,7 @@ mod tests {
                 open = self.open.wait(open, None);
             }
             drop(open);
-            // As a fault in it would; without the words that a panic prints.
+            // Unwinds like a panic, but without the message on stderr.
             if self.panics && evidence.session == "panics" {
                 std::panic::resume_unwind(Box::new("a fault"));
             }
@@ -394,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn a_start_and_a_look_wait_for_nothing_and_a_longer_look_for_the_end() {
+    fn starting_and_polling_do_not_wait_and_a_long_poll_waits_for_the_end() {
         let Setup { gate, checks, .. } = setup(false);
         start(&checks, "a").unwrap();
         assert_eq!(checks.get("a", Duration::ZERO), Some(CheckState::Pending));
@@ -425,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn an_id_is_free_again_when_its_check_is_over() {
+    fn an_id_is_free_again_when_its_check_has_ended() {
         let Setup { gate, checks, .. } = setup(false);
         gate.open();
         for _ in 0..20 {
@@ -435,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_costs_its_check_only() {
+    fn a_panic_fails_only_its_check() {
         let Setup { gate, checks, .. } = setup(true);
         start(&checks, "panics").unwrap();
         start(&checks, "works").unwrap();
@@ -447,7 +443,7 @@ mod tests {
     }
 
     #[test]
-    fn a_judge_that_hangs_costs_its_check_only() {
+    fn a_judge_that_hangs_blocks_only_its_check() {
         let Setup { clock, checks, .. } = setup(false);
         for session in ["a", "b", "c"] {
             start(&checks, session).unwrap();
@@ -470,7 +466,7 @@ mod tests {
     }
 
     #[test]
-    fn judges_that_hang_for_ever_do_not_gather_without_bound() {
+    fn judges_that_hang_forever_are_bounded_in_number() {
         let Setup { clock, checks, .. } = setup(false);
         let mut started = 0;
         for number in 0..100 {
@@ -479,11 +475,11 @@ mod tests {
             }
             clock.advance(CHECK_TIME);
         }
-        assert!(started <= MAX_GIVEN_UP + MAX_AT_ONCE, "{started}");
+        assert!(started <= MAX_ABANDONED + MAX_AT_ONCE, "{started}");
     }
 
     #[test]
-    fn what_is_kept_is_bounded() {
+    fn the_number_of_results_is_bounded() {
         let Setup { gate, checks, .. } = setup(false);
         gate.open();
         for number in 0..MAX_KEPT + 20 {
@@ -497,7 +493,7 @@ mod tests {
     }
 
     #[test]
-    fn closing_ends_what_is_pending_joins_and_refuses_what_comes_later() {
+    fn closing_ends_pending_checks_joins_and_refuses_later_ones() {
         let Setup { checks, .. } = setup(false);
         start(&checks, "a").unwrap();
         checks.close();

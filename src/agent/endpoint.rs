@@ -1,17 +1,16 @@
-//! An OpenAI-compatible endpoint, asked for one answer to one message.
+//! An OpenAI-compatible endpoint that answers one message.
 //!
-//! A failed connection and a status of the 500s are tried again three times with short
-//! pauses; any other error would only repeat itself. Errors have the classes that agent
-//! programs share ([`EndpointError::class`]).
+//! A failed connection and a status in the 500s are retried three times, with short pauses; any
+//! other error would only repeat. Errors have the classes that agent programs share
+//! ([`EndpointError::class`]).
 //!
-//! The key is sent in one header and appears nowhere else: the endpoint's messages are
-//! redacted, and no type that holds the key can be printed. A proxy from the environment is
-//! used, but not for this machine itself.
+//! The key is sent in one header and appears nowhere else: the endpoint's messages are redacted,
+//! and no type that contains the key implements `Debug`. A proxy from the environment is used,
+//! except for this machine.
 //!
-//! Limits: `chat/completions` only; no tools, no images, no conversation. Only certificates
-//! signed by Mozilla's roots are trusted. Redirects are not followed, since they would send
-//! the prompt elsewhere. While connecting, only time limits end the wait, not the
-//! [`Cancel`].
+//! Limits: `chat/completions` only; no tools, no images, no conversation. Only certificates signed
+//! by Mozilla's roots are trusted. Redirects are not followed, since they would send the prompt
+//! elsewhere. [`Cancel`] does not interrupt connecting; only time limits do.
 
 mod wire;
 
@@ -30,25 +29,24 @@ pub use wire::Piece;
 /// within two seconds.
 const PAUSES: [Duration; 3] =
     [Duration::from_millis(200), Duration::from_millis(400), Duration::from_millis(800)];
-/// How long connecting may take.
+/// The time limit for connecting.
 const CONNECT_TIME: Duration = Duration::from_secs(5);
 /// The largest whole answer.
 const MAX_ANSWER: u64 = 16 << 20;
 /// The longest line of a streamed answer.
 const MAX_STREAM_LINE: u64 = 1 << 20;
-/// How much of an error's body is read.
+/// How much of an error's body to read.
 const MAX_ERROR: u64 = 64 << 10;
 
 /// The settings of an endpoint.
 #[derive(Clone)]
 pub struct EndpointSettings {
-    /// Up to and with the version, as in `http://127.0.0.1:11434/v1`.
+    /// The address including the version, as in `http://127.0.0.1:11434/v1`.
     pub base_url: Option<String>,
-    /// The model.
     pub model: Option<String>,
-    /// The key, where there is one.
+    /// The key, if the endpoint needs one.
     pub key: Option<String>,
-    /// The variable that the key is taken from, for messages.
+    /// The variable that contains the key, for messages.
     pub key_variable: String,
 }
 
@@ -56,7 +54,7 @@ pub struct EndpointSettings {
 #[derive(Debug, thiserror::Error)]
 #[error("{error}")]
 pub struct BrokenOff {
-    /// What had arrived.
+    /// The part that had arrived.
     pub text: String,
     /// Why it ended.
     pub error: EndpointError,
@@ -67,7 +65,7 @@ pub struct BrokenOff {
 pub(crate) struct Bounds {
     pub max_tokens: u32,
     pub temperature: f64,
-    /// How long all attempts together may take.
+    /// The time limit of all attempts together.
     pub time: Duration,
 }
 
@@ -78,22 +76,22 @@ struct Limit {
     deadline: Instant,
 }
 
-/// An endpoint that can be asked. It has no `Debug`, so its key cannot be printed.
+/// A usable endpoint. It does not implement `Debug`, so that its key cannot be printed.
 pub struct Endpoint {
     agent: Agent,
     url: String,
     model: String,
     key: Option<String>,
     key_variable: String,
-    /// Takes the key out of the endpoint's messages.
+    /// Removes the key from the endpoint's messages.
     redactor: Redactor,
 }
 
 impl Endpoint {
-    /// Connects to nothing yet.
+    /// Checks the settings, without connecting.
     ///
     /// # Errors
-    /// When the address or the model is missing or invalid.
+    /// If the address or the model is missing or invalid.
     pub fn new(settings: EndpointSettings) -> Result<Endpoint, SetupError> {
         let base = settings.base_url.ok_or(SetupError::NoAddress)?;
         let url = format!("{}/chat/completions", base.trim_end_matches('/'));
@@ -118,7 +116,7 @@ impl Endpoint {
     /// The whole answer to one message.
     ///
     /// # Errors
-    /// When there is none, after all attempts.
+    /// If all attempts fail.
     pub(crate) fn complete(
         &self,
         prompt: &str,
@@ -130,18 +128,18 @@ impl Endpoint {
         self.request(&body, Some(limit), cancel, &mut |_| true).map_err(|broken| broken.error)
     }
 
-    /// The answer to one message, passed on in pieces as they arrive, without a time limit.
-    /// `take` returns whether it wants more.
+    /// The answer to one message, without a time limit. Each piece goes to `on_piece` as it
+    /// arrives, which returns whether to continue.
     ///
     /// # Errors
-    /// When it is not whole: after all attempts, or at once where part of it has arrived.
+    /// If the answer is incomplete: after all attempts, or immediately if part of it has arrived.
     pub(crate) fn stream(
         &self,
         prompt: &str,
-        take: &mut dyn FnMut(&Piece) -> bool,
+        on_piece: &mut dyn FnMut(&Piece) -> bool,
     ) -> Result<String, BrokenOff> {
         let body = wire::request(&self.model, prompt, None);
-        self.request(&body, None, &Cancel::default(), take)
+        self.request(&body, None, &Cancel::default(), on_piece)
     }
 
     fn request(
@@ -149,29 +147,29 @@ impl Endpoint {
         body: &str,
         limit: Option<Limit>,
         cancel: &Cancel,
-        take: &mut dyn FnMut(&Piece) -> bool,
+        on_piece: &mut dyn FnMut(&Piece) -> bool,
     ) -> Result<String, BrokenOff> {
         let mut pauses = PAUSES.iter();
         let mut text = String::new();
         loop {
-            let mut told = false;
-            let mut tell = |piece: &Piece| {
-                told = true;
+            let mut has_arrived = false;
+            let mut pass_on = |piece: &Piece| {
+                has_arrived = true;
                 if let Piece::Text(more) = piece {
                     text.push_str(more);
                 }
-                take(piece)
+                on_piece(piece)
             };
             let result = if cancel.is_cancelled() {
                 Err(EndpointError::Interrupted)
             } else {
-                self.attempt(body, limit, &mut tell)
+                self.attempt(body, limit, &mut pass_on)
             };
             let Err(error) = result else {
                 return Ok(text);
             };
-            // Pieces that were passed on cannot be taken back.
-            let may_retry = error.may_pass() && !told;
+            // Pieces that were passed on cannot be withdrawn.
+            let may_retry = error.may_pass() && !has_arrived;
             let pause = pauses.next().filter(|pause| {
                 may_retry && limit.is_none_or(|limit| Instant::now() + **pause < limit.deadline)
             });
@@ -186,17 +184,17 @@ impl Endpoint {
         &self,
         body: &str,
         limit: Option<Limit>,
-        tell: &mut dyn FnMut(&Piece) -> bool,
+        on_piece: &mut dyn FnMut(&Piece) -> bool,
     ) -> Result<(), EndpointError> {
         let response = self.send(body, limit)?;
         let is_stream = response.body().mime_type() == Some("text/event-stream");
         if limit.is_none() && is_stream {
-            return self.read_stream(response, tell);
+            return self.read_stream(response, on_piece);
         }
-        // An endpoint that does not stream answers whole.
+        // An endpoint that cannot stream sends the whole answer at once.
         let text = self.read_whole(response, limit)?;
         let answer = wire::answer(&text).map_err(|cause| self.bad_answer(&cause))?;
-        if !tell(&Piece::Text(answer)) {
+        if !on_piece(&Piece::Text(answer)) {
             return Err(EndpointError::Interrupted);
         }
         Ok(())
@@ -205,7 +203,7 @@ impl Endpoint {
     fn read_stream(
         &self,
         response: Response<Body>,
-        tell: &mut dyn FnMut(&Piece) -> bool,
+        on_piece: &mut dyn FnMut(&Piece) -> bool,
     ) -> Result<(), EndpointError> {
         let mut lines = BufReader::new(response.into_body().into_reader());
         let mut has_ended = false;
@@ -220,7 +218,7 @@ impl Endpoint {
                 return Ok(());
             }
             if count == 0 {
-                return Err(self.broken("it ended before the answer did"));
+                return Err(self.broken("it closed before the answer was complete"));
             }
             let is_whole = line.ends_with(b"\n");
             if count as u64 == MAX_STREAM_LINE && !is_whole {
@@ -230,20 +228,20 @@ impl Endpoint {
                 if is_whole {
                     self.bad_answer(&cause)
                 } else {
-                    self.broken("it ended within a line")
+                    self.broken("it closed within a line")
                 }
             })?;
             let Some(wire::Event { pieces, ends }) = event else {
                 return Ok(());
             };
             has_ended |= ends;
-            if !pieces.iter().all(&mut *tell) {
+            if !pieces.iter().all(&mut *on_piece) {
                 return Err(EndpointError::Interrupted);
             }
         }
     }
 
-    /// Sends a request; the response has a status of the 200s.
+    /// Sends a request. A response with a status other than 2xx is an error.
     fn send(&self, body: &str, limit: Option<Limit>) -> Result<Response<Body>, EndpointError> {
         let mut request = self.agent.post(&self.url).header("content-type", "application/json");
         if let Some(key) = &self.key {
@@ -261,7 +259,7 @@ impl Endpoint {
     fn refusal(&self, status: u16, response: Response<Body>) -> EndpointError {
         let location = response.headers().get("location").cloned();
         let mut bytes = Vec::new();
-        // What arrived before a read error is still worth reporting.
+        // The bytes before a read error are still worth reporting.
         let _ = response.into_body().into_reader().take(MAX_ERROR).read_to_end(&mut bytes);
         let message = match location.as_ref().and_then(|to| to.to_str().ok()) {
             Some(to) => format!("it has moved to {to}: correct openai.base_url"),
@@ -304,14 +302,14 @@ impl Endpoint {
         match error {
             ureq::Error::HostNotFound => self.unreachable("no host has that name"),
             ureq::Error::Timeout(Timeout::Connect | Timeout::Resolve) => {
-                self.unreachable("there is no response")
+                self.unreachable("it does not respond")
             }
             ureq::Error::ConnectionFailed => self.unreachable("the connection failed"),
             ureq::Error::Timeout(_) => self.timed_out(limit),
             ureq::Error::Io(error) => self.of_io(&error, limit),
-            // The error names the header, which may hold the key.
+            // The error quotes the header, which may contain the key.
             ureq::Error::Http(_) => {
-                self.bad_answer("the key holds characters that a header cannot carry")
+                self.bad_answer("the key contains characters that are not allowed in a header")
             }
             other => self.bad_answer(&other.to_string()),
         }
@@ -329,7 +327,7 @@ impl Endpoint {
             | io::ErrorKind::NetworkDown
             | io::ErrorKind::AddrNotAvailable => self.unreachable(&error.to_string()),
             io::ErrorKind::TimedOut => self.timed_out(limit),
-            // A certificate that is not trusted, or no TLS at all.
+            // An untrusted certificate, or a server without TLS.
             io::ErrorKind::InvalidData => self.bad_answer(&error.to_string()),
             _ => self.broken(&error.to_string()),
         }
@@ -339,7 +337,7 @@ impl Endpoint {
         EndpointError::Unreachable { url: self.url.clone(), cause: cause.to_owned() }
     }
 
-    /// The connection broke before the answer was whole.
+    /// The connection broke before the answer was complete.
     fn broken(&self, cause: &str) -> EndpointError {
         EndpointError::Failed {
             message: format!("the connection to {} broke: {cause}", self.url),
@@ -365,7 +363,7 @@ impl Endpoint {
     }
 }
 
-/// One connection for each request, so that no request finds its connection dead.
+/// Opens a connection for each request, so that no request gets a dead one.
 fn agent(is_this_machine: bool) -> Agent {
     let mut config = Agent::config_builder()
         .http_status_as_error(false)
@@ -379,44 +377,40 @@ fn agent(is_this_machine: bool) -> Agent {
     config.build().new_agent()
 }
 
-/// Whether a host is this machine, which no proxy is used for.
+/// Whether a host is this machine, for which no proxy is used.
 fn is_this_machine(host: &str) -> bool {
     let address = host.trim_start_matches('[').trim_end_matches(']');
     host.eq_ignore_ascii_case("localhost")
         || address.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
-/// Why there is no endpoint to ask.
+/// Why an endpoint cannot be used.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum SetupError {
-    /// There is no address.
     #[error("openai.base_url is not set: name the endpoint, as in http://127.0.0.1:11434/v1")]
     NoAddress,
-    /// There is no model.
     #[error("openai.model is not set: name a model that the endpoint has")]
     NoModel,
-    /// The address cannot be used, for this reason.
+    /// The address is invalid, for this reason.
     #[error("openai.base_url is not a valid address: {0}")]
     BadAddress(&'static str),
 }
 
-/// Why there is no answer.
+/// Why the endpoint gave no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum EndpointError {
-    /// There is no connection.
+    /// The connection failed.
     #[error("cannot connect to {url}: {cause}")]
     Unreachable {
-        /// The endpoint.
         url: String,
-        /// What the system said.
+        /// The system's error.
         cause: String,
     },
-    /// It answered with an error, unusably, or not to the end.
+    /// It answered with an error, or the answer was unusable or incomplete.
     #[error("{message}")]
     Failed {
         /// What happened, with the endpoint's address.
         message: String,
-        /// The class of the failure.
         class: AgentError,
         /// Whether the same request may succeed a moment later.
         may_pass: bool,
@@ -424,18 +418,17 @@ pub enum EndpointError {
     /// It took too long.
     #[error("{url} gave no answer within {seconds} s")]
     TimedOut {
-        /// The endpoint.
         url: String,
-        /// The limit.
+        /// The time limit.
         seconds: u64,
     },
     /// It was cancelled.
-    #[error("was stopped before there was an answer")]
+    #[error("was stopped before the answer was complete")]
     Interrupted,
 }
 
 impl EndpointError {
-    /// Its class among the failures that all agents share.
+    /// The class of the failure.
     pub(crate) fn class(&self) -> AgentError {
         match self {
             EndpointError::Unreachable { .. } => AgentError::ConnectionRefused,
@@ -483,7 +476,7 @@ mod tests {
     }
 
     #[test]
-    fn a_proxy_has_no_business_with_this_machine() {
+    fn no_proxy_is_used_for_this_machine() {
         for host in ["localhost", "127.0.0.1", "127.8.0.1", "[::1]", "LOCALHOST"] {
             assert!(is_this_machine(host), "{host}");
         }

@@ -1,9 +1,9 @@
-//! The agent programs that runs can use: how each is started, what its output means and
-//! what it leaves behind.
+//! The agent programs that runs can use: how to start them, how to read their output, and how to
+//! recover work from their storage.
 //!
-//! They are entries of `data/executors.yaml`; the user adds others and changes these. The
-//! records of three programs are read by code of their own, those of the others by rules.
-//! Limits: starts nothing, and does not know whether a program is installed.
+//! They are entries of `data/executors.yaml`; the configuration can add and change executors. Code
+//! reads the records of three programs; rules read those of the others. Limits: starts no process
+//! and does not check whether a program is installed.
 
 mod claude;
 mod codex;
@@ -27,28 +27,28 @@ use listed::Listing;
 
 const ROLE_VARIABLE: &str = "ONESHOT_ROLE";
 const ITERATION_VARIABLE: &str = "ONESHOT_ITERATION";
-/// For programs that have no argument for the model.
+/// For programs without an argument for the model.
 const MODEL_VARIABLE: &str = "ONESHOT_MODEL";
 
-/// The executor that is only the user's own program.
+/// The executor that runs a program of the user.
 const COMMAND: &str = "command";
-/// The executor that is this program itself.
+/// The executor that runs this program.
 const OPENAI: &str = "openai";
 
 /// An agent program.
 #[derive(Debug, Clone)]
 pub struct Executor {
     listing: Listing,
-    /// Whether the user's configuration alone describes it.
-    is_users: bool,
-    /// The user's arguments, beyond those that the program needs.
+    /// Whether only the user's configuration describes it.
+    is_user_defined: bool,
+    /// The user's arguments, in addition to those that the program needs.
     words: Vec<String>,
     environment: Vec<(String, String)>,
 }
 
 impl Executor {
-    fn new(listing: Listing, is_users: bool) -> Executor {
-        Executor { listing, is_users, words: Vec::new(), environment: Vec::new() }
+    fn new(listing: Listing, is_user_defined: bool) -> Executor {
+        Executor { listing, is_user_defined, words: Vec::new(), environment: Vec::new() }
     }
 
     /// Its name.
@@ -64,7 +64,7 @@ impl Executor {
     /// What to do if the program is missing, as the end of a sentence: `install it: …`.
     pub fn install_hint(&self) -> String {
         let name = self.name();
-        if self.is_users {
+        if self.is_user_defined {
             return format!(
                 "put it into PATH, or give its path in executors.{name}.argv of config.yaml"
             );
@@ -75,8 +75,8 @@ impl Executor {
         format!("install it: {}", self.listing.install)
     }
 
-    /// How it gets its prompt. As an argument, a prompt longer than
-    /// [`MAX_ARGUMENT_PROMPT`] loses its middle.
+    /// How it gets its prompt. A prompt passed as an argument loses its middle if it is longer than
+    /// [`MAX_ARGUMENT_PROMPT`].
     pub(crate) fn prompt_by(&self) -> PromptBy {
         self.listing.prompt_by
     }
@@ -86,11 +86,11 @@ impl Executor {
         let prompt = launch::clean(ids.prompt);
         let (stdin, prompt) = match self.prompt_by() {
             PromptBy::Stdin => (Some(prompt.into_owned()), String::new()),
-            // The writer of the prompt knows better what to cut; here it must only fit.
+            // The author of the prompt knows better what to cut; this cut only makes it fit.
             PromptBy::Argument => (None, cut_middle(&prompt, MAX_ARGUMENT_PROMPT)),
         };
         let mut argv = vec![self.program().to_owned()];
-        argv.extend(if self.is_users {
+        argv.extend(if self.is_user_defined {
             launch::user_arguments(&self.words, self.prompt_by(), &prompt)
         } else {
             self.listing.arguments(ids, &self.words, &prompt)
@@ -98,39 +98,39 @@ impl Executor {
         Launch { argv, stdin, environment: self.environment(ids) }
     }
 
-    /// The user's variables, overridden by those that agents rely on.
+    /// The user's variables, overridden by the variables that agents rely on.
     fn environment(&self, ids: &Ids<'_>) -> Vec<(String, String)> {
-        let mut ours = vec![
+        let mut required = vec![
             (ID_VARIABLE.to_owned(), ids.oneshot.to_owned()),
             (ROLE_VARIABLE.to_owned(), ids.role.name().to_owned()),
             (ITERATION_VARIABLE.to_owned(), ids.iteration.to_string()),
         ];
         if let Some(model) = ids.model {
-            ours.push((MODEL_VARIABLE.to_owned(), model.to_owned()));
+            required.push((MODEL_VARIABLE.to_owned(), model.to_owned()));
         }
         let mut environment = self.environment.clone();
-        environment.retain(|(name, _)| ours.iter().all(|(known, _)| known != name));
-        environment.extend(ours);
+        environment.retain(|(name, _)| required.iter().all(|(known, _)| known != name));
+        environment.extend(required);
         environment
     }
 
-    /// The shape of its stdout.
+    /// The format of its stdout.
     pub fn framing(&self) -> Framing {
         if self.listing.is_plain() { Framing::Plain } else { Framing::Lines }
     }
 
-    /// Whether all of its stdout is its final text, since it has no terminal event.
+    /// Whether its whole stdout is its final text, because it has no terminal event.
     pub fn final_text_is_stdout(&self) -> bool {
         self.listing.is_plain()
     }
 
-    /// What a record of its stdout means; at least one activity.
+    /// The activities of a record of its stdout; at least one.
     pub fn classify(&self, record: &Record) -> Vec<Activity> {
         let event = match record {
             Record::Line(line) if self.final_text_is_stdout() => {
                 return vec![Activity::Text(format!("{line}\n"))];
             }
-            // Text between the records of a program is not part of its answer.
+            // Text between JSON records is not part of the answer.
             Record::Line(_) => return vec![Activity::Other],
             Record::Json(json) => serde_json::from_str::<Value>(json),
         };
@@ -144,22 +144,22 @@ impl Executor {
         }
     }
 
-    /// What collects its final answer from its activities.
+    /// A collector for its final answer.
     pub fn answer(&self) -> Answer {
         Answer::new(self.listing.texts())
     }
 
-    /// What its own storage shows.
+    /// Recovers a result from its storage.
     pub fn recover(&self, reference: &Reference<'_>) -> Recovery {
         let storage = self.listing.storage.as_ref();
         storage.map_or(Recovery::Nothing, |storage| storage.recover(reference))
     }
 
-    /// Applies the user's entry for a built-in executor: another file of the program,
-    /// further arguments, further variables.
-    fn change(&mut self, entry: &UserExecutor) -> Result<(), Fault> {
+    /// Applies the user's entry for a built-in executor: another path of the program, more
+    /// arguments, more variables.
+    fn customise(&mut self, entry: &UserExecutor) -> Result<(), EntryFault> {
         if entry.prompt_by.is_some_and(|by| by != self.prompt_by()) {
-            return Err(Fault::PromptBy);
+            return Err(EntryFault::PromptBy);
         }
         if let Some((program, words)) = entry.argv.split_first() {
             self.listing.program.clone_from(program);
@@ -175,56 +175,55 @@ impl Executor {
 pub struct Executors {
     all: Vec<Arc<Executor>>,
     /// Names whose entry in the configuration is unusable, and why.
-    faulty: Vec<(String, Fault)>,
+    faulty: Vec<(String, EntryFault)>,
 }
 
-/// What is wrong with the user's entry for an executor.
+/// A fault in the user's entry for an executor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Fault {
+pub enum EntryFault {
     /// The entry names no program.
     #[error("it has no argv; give the program and its arguments as a list")]
     NoArgv,
     /// The program determines how it reads its prompt.
-    #[error("its prompt_by cannot be changed; leave that out")]
+    #[error("its prompt_by cannot be changed; remove that line")]
     PromptBy,
 }
 
-/// Why a name stands for no executor.
+/// Why there is no usable executor of a name.
 #[derive(Debug, thiserror::Error)]
 pub enum UnknownExecutor {
-    /// There is none of this name.
-    #[error("no executor {name:?}; there are {known}, and executors of config.yaml adds others")]
+    /// No executor has this name.
+    #[error("no executor {name:?}; known are {known}, and executors in config.yaml adds others")]
     NoSuch {
         /// The name.
         name: String,
-        /// The names that there are.
+        /// The known names.
         known: String,
     },
-    /// What the user configured of it cannot work.
+    /// Its entry in the configuration is unusable.
     #[error("executors.{name} of config.yaml: {fault}")]
     Faulty {
         /// The name.
         name: String,
-        /// What is wrong.
-        fault: Fault,
+        fault: EntryFault,
     },
 }
 
-/// Why there are no executors at all.
+/// Why the built-in executors cannot be read.
 #[derive(Debug, thiserror::Error)]
 #[error("the built-in list of executors is faulty: {0}")]
 pub struct ListError(String);
 
 impl Executors {
-    /// The built-in ones, with what the user adds and changes.
+    /// The built-in executors, with the user's additions and changes.
     ///
     /// # Errors
-    /// When the built-in list is faulty.
+    /// If the built-in list is faulty.
     pub fn new(user: &[UserExecutor]) -> Result<Executors, ListError> {
         let mut executors = Executors {
             all: Vec::new(),
-            // It needs the user's program.
-            faulty: vec![(COMMAND.to_owned(), Fault::NoArgv)],
+            // This executor needs the user's program.
+            faulty: vec![(COMMAND.to_owned(), EntryFault::NoArgv)],
         };
         for mut listing in listed::entries().map_err(ListError)? {
             if listing.name == OPENAI {
@@ -234,19 +233,19 @@ impl Executors {
         }
         for entry in user {
             executors.faulty.retain(|(name, _)| *name != entry.name);
-            if let Err(fault) = executors.take(entry) {
+            if let Err(fault) = executors.add(entry) {
                 executors.faulty.push((entry.name.clone(), fault));
             }
         }
         Ok(executors)
     }
 
-    fn take(&mut self, entry: &UserExecutor) -> Result<(), Fault> {
+    fn add(&mut self, entry: &UserExecutor) -> Result<(), EntryFault> {
         let known = self.all.iter_mut().find(|known| known.name() == entry.name);
         match known {
-            Some(executor) => Arc::make_mut(executor).change(entry),
+            Some(executor) => Arc::make_mut(executor).customise(entry),
             None => {
-                let (program, words) = entry.argv.split_first().ok_or(Fault::NoArgv)?;
+                let (program, words) = entry.argv.split_first().ok_or(EntryFault::NoArgv)?;
                 let prompt_by = entry.prompt_by.unwrap_or(PromptBy::Stdin);
                 let listing = Listing::of_user(&entry.name, program, prompt_by);
                 let mut executor = Executor::new(listing, true);
@@ -261,7 +260,7 @@ impl Executors {
     /// The executor of this name.
     ///
     /// # Errors
-    /// When there is none, or when what the user configured of it cannot work.
+    /// If no executor has this name, or if its entry in the configuration is unusable.
     pub fn find(&self, name: &str) -> Result<&Arc<Executor>, UnknownExecutor> {
         if let Some((name, fault)) = self.faulty.iter().find(|(faulty, _)| faulty == name) {
             return Err(UnknownExecutor::Faulty { name: name.clone(), fault: *fault });
@@ -273,14 +272,14 @@ impl Executors {
         })
     }
 
-    /// The names that can be used.
+    /// The names of the usable executors.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         let names = self.all.iter().map(|executor| executor.name());
         names.filter(|name| self.faulty.iter().all(|(faulty, _)| faulty != name))
     }
 }
 
-/// The path of this program's file, or its name if the path is unknown.
+/// The path of this program, or its name if the path is unknown.
 fn own_program() -> String {
     let file = std::env::current_exe().ok();
     let file = file.filter(|path| path.is_file());
@@ -298,7 +297,7 @@ mod tests {
     use crate::agent::stream::Framer;
     use crate::arbitrary;
 
-    /// Streams as they were recorded, of each program that prints records.
+    /// Recorded streams of each program that prints records.
     const STREAMS: &str = concat!(
         include_str!("../../tests/fixtures/agents/claude/streams/ok.ndjson"),
         include_str!("../../tests/fixtures/agents/claude/streams/auth.ndjson"),
@@ -320,7 +319,8 @@ mod tests {
         Executors::new(&[own]).unwrap()
     });
 
-    /// Reads a stdout as a run does; how many records it has, each of which means something.
+    /// Reads a stdout as a run does, and checks that each record has an activity. Returns the
+    /// number of records.
     fn follow(executor: &Executor, stdout: &[u8]) -> usize {
         let mut framer = Framer::new(executor.framing());
         let mut records = framer.push(stdout);
@@ -329,7 +329,7 @@ mod tests {
         for record in &records {
             let activities = executor.classify(record);
             assert!(!activities.is_empty(), "{record:?}");
-            activities.iter().for_each(|activity| answer.see(activity));
+            activities.iter().for_each(|activity| answer.add(activity));
         }
         classify_failure(&String::from_utf8_lossy(stdout), answer.text());
         records.len()
@@ -337,7 +337,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_a_record_holds_it_means_something(
+        fn any_record_has_an_activity(
             records in prop::collection::vec(arbitrary::damaged(STREAMS), 1..4),
         ) {
             let lines: Vec<String> = records.iter().map(Value::to_string).collect();

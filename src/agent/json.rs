@@ -1,16 +1,17 @@
-//! Reading JSON of unknown shape: a missing value is nothing, never an error.
+//! Reads JSON of unknown shape: a missing value is `None`, never an error.
 //!
-//! Pure. Limits: knows no program.
+//! Independent of any agent program. Pure.
 
 use serde_json::Value;
 
 use super::activity::Activity;
+use crate::text::lines::cut;
 
 /// How much of a tool call's argument is kept for display, logs and comparison.
 const MAX_ARGUMENT: usize = 2_000;
 
-/// The arguments that show what a call does, the most telling first.
-const TELLING: [&str; 13] = [
+/// The arguments that show what a call does, the most informative first.
+const INFORMATIVE: [&str; 13] = [
     "command",
     "cmd",
     "commands",
@@ -26,7 +27,7 @@ const TELLING: [&str; 13] = [
     "prompt",
 ];
 
-/// The value at a dotted path; nothing for the empty one.
+/// The value at a dotted path; `None` for the empty path.
 pub(super) fn at<'a>(value: &'a Value, path: &str) -> Option<&'a Value> {
     path.split('.').try_fold(value, |value, key| value.get(key))
 }
@@ -36,7 +37,7 @@ pub(super) fn text_at<'a>(value: &'a Value, path: &str) -> Option<&'a str> {
     at(value, path)?.as_str()
 }
 
-/// A text as it is; the texts of a list's parts; else the JSON.
+/// A string unchanged, the texts of a list's elements on lines, or other values as JSON.
 pub(super) fn text_of(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
@@ -52,19 +53,19 @@ pub(super) fn text_of(value: &Value) -> String {
     }
 }
 
-/// A tool call with its most telling argument.
+/// A tool call with its most informative argument.
 pub(super) fn call(name: &str, arguments: &Value) -> Activity {
     // Some programs write the arguments as a string of JSON.
     let unpacked = arguments.as_str().and_then(|text| serde_json::from_str::<Value>(text).ok());
     let arguments = unpacked.as_ref().unwrap_or(arguments);
-    let told = TELLING.iter().find_map(|key| arguments.get(key));
+    let informative = INFORMATIVE.iter().find_map(|key| arguments.get(key));
     Activity::ToolCall {
         name: name.to_owned(),
-        argument: shortened(&flat(told.unwrap_or(arguments)), MAX_ARGUMENT),
+        argument: cut(&flat(informative.unwrap_or(arguments)), MAX_ARGUMENT).into_owned(),
     }
 }
 
-/// As [`text_of`], with lists of words as one line.
+/// Like [`text_of`], with lists of words on one line.
 fn flat(value: &Value) -> String {
     match value {
         Value::Array(words) if words.iter().all(Value::is_string) => {
@@ -76,16 +77,8 @@ fn flat(value: &Value) -> String {
     }
 }
 
-/// The first `most` characters of a text, and an ellipsis where there are more.
-pub(super) fn shortened(text: &str, most: usize) -> String {
-    match text.char_indices().nth(most) {
-        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
-        None => text.to_owned(),
-    }
-}
-
-/// The activities of a message of Anthropic's shape: a text, or blocks of text, thoughts,
-/// tool uses and tool results.
+/// The activities of a message in Anthropic's format: a text, or blocks of text, thinking, tool
+/// uses and tool results.
 pub(super) fn message(message: &Value) -> Vec<Activity> {
     let is_user = text_at(message, "role") == Some("user");
     match message.get("content") {
@@ -120,7 +113,7 @@ fn block(block: &Value, is_user: bool) -> Option<Activity> {
     }
 }
 
-/// The plan in a call of a to-do list's tool.
+/// The plan in a call of the to-do list tool.
 fn plan_of(name: &str, input: &Value) -> Option<String> {
     if name != "TodoWrite" {
         return None;

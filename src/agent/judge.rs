@@ -1,9 +1,9 @@
-//! Judges: given the evidence, does a run make progress?
+//! Judges decide from evidence whether a run makes progress.
 //!
-//! A judge answers with one of four findings and a reason. The [`Heuristic`], which reads
-//! the tracker's status and counts, is always available; a model can be configured instead,
-//! asked by a command line ([`command`]) or at an endpoint ([`openai`]). An answer that is not
-//! a finding is [`Finding::Unknown`], which has no consequences.
+//! A judge answers with one of four findings and a reason. The [`Heuristic`], which reads the
+//! tracker's status and counts, is always available; the configuration can choose a model instead,
+//! behind a command line ([`command`]) or an endpoint ([`openai`]). An answer without a finding is
+//! [`Finding::Unknown`], which has no consequences.
 //!
 //! Pure. Limits: a judge blocks its caller until it has answered; [`super::checks`] provides a
 //! thread.
@@ -19,23 +19,23 @@ mod reply;
 
 /// Judges whether a run makes progress.
 pub trait Judge: Send + Sync {
-    /// Its name, as the configuration has it.
+    /// The name, as in the configuration.
     fn name(&self) -> &str;
 
-    /// The judgement; blocks until there is one.
+    /// Judges the evidence, blocking until the judgement is complete.
     ///
     /// # Errors
-    /// When there is none.
+    /// If the judge cannot answer.
     fn judge(&self, evidence: &Evidence) -> Result<Judgement, JudgeError>;
 
-    /// Ends what is under way and refuses what comes later.
+    /// Ends running judgements and refuses later ones.
     fn close(&self) {}
 }
 
-/// Why a judge has not answered.
+/// Why a judge did not answer.
 #[derive(Debug, thiserror::Error)]
 pub enum JudgeError {
-    /// It could not be asked.
+    /// It is unreachable.
     #[error("cannot be asked: {0}")]
     Unreachable(String),
     /// It took too long.
@@ -49,7 +49,7 @@ pub enum JudgeError {
     Closed,
 }
 
-/// The judge that is always available; the same evidence gives the same judgement.
+/// The judge that is always available. It is deterministic.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Heuristic;
 
@@ -63,12 +63,12 @@ impl Judge for Heuristic {
     }
 }
 
-/// A configured judge that cannot be asked; the judgements in its place give the reason.
+/// A configured judge that is unusable. The heuristic's judgements in its place contain the cause.
 #[derive(Debug, Clone)]
 pub struct Unusable {
     /// Its name.
     pub name: String,
-    /// What is wrong with its configuration.
+    /// The fault in its configuration.
     pub cause: String,
 }
 
@@ -82,10 +82,10 @@ impl Judge for Unusable {
     }
 }
 
-/// The judge's judgement, or if it has none the heuristic's, which says so.
+/// The judge's judgement. If the judge fails, the heuristic's, with a reason that says so.
 ///
 /// # Errors
-/// When the judge was closed.
+/// If the judge was closed.
 pub(crate) fn decide(judge: &dyn Judge, evidence: &Evidence) -> Result<Judgement, JudgeError> {
     match judge.judge(evidence) {
         Ok(judgement) => Ok(judgement),
@@ -94,7 +94,7 @@ pub(crate) fn decide(judge: &dyn Judge, evidence: &Evidence) -> Result<Judgement
     }
 }
 
-/// The heuristic's judgement in place of one that failed.
+/// The heuristic's judgement in place of a failed judge's.
 pub(crate) fn instead_of(name: &str, error: &JudgeError, evidence: &Evidence) -> Judgement {
     let judgement = heuristic(evidence);
     Judgement {
@@ -103,10 +103,10 @@ pub(crate) fn instead_of(name: &str, error: &JudgeError, evidence: &Evidence) ->
     }
 }
 
-/// What a judge finds.
+/// A judge's finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Finding {
-    /// A: it makes progress, perhaps slowly.
+    /// A: the run makes progress, perhaps slowly.
     Progress,
     /// B: it repeats itself.
     Loop,
@@ -119,7 +119,7 @@ pub enum Finding {
 }
 
 impl Finding {
-    /// Its letter in the question; none for what was no answer.
+    /// Its letter in the question; `None` for [`Finding::Unknown`].
     pub(crate) fn letter(self) -> Option<char> {
         match self {
             Finding::Progress => Some('A'),
@@ -130,63 +130,58 @@ impl Finding {
         }
     }
 
-    /// The finding of a letter, large or small.
+    /// The finding of a letter, in upper or lower case.
     pub(crate) fn of_letter(letter: char) -> Option<Finding> {
-        match letter.to_ascii_uppercase() {
-            'A' => Some(Finding::Progress),
-            'B' => Some(Finding::Loop),
-            'C' => Some(Finding::Blocked),
-            'D' => Some(Finding::Failed),
-            _ => None,
-        }
+        let findings = [Finding::Progress, Finding::Loop, Finding::Blocked, Finding::Failed];
+        let letter = Some(letter.to_ascii_uppercase());
+        findings.into_iter().find(|finding| finding.letter() == letter)
     }
 }
 
 /// A finding and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Judgement {
-    /// What was found.
     pub finding: Finding,
-    /// Why, in a line or two.
+    /// The reason, in one or two lines.
     pub reason: String,
 }
 
-/// What is known of a run when it is judged.
+/// The facts about a run that a judge gets.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Evidence {
     /// The id of the task or of the agent run.
     pub session: String,
     /// Its command line, or the beginning of its prompt; redacted.
     pub what: String,
-    /// What the tracker says.
+    /// The tracker's status.
     pub status: Status,
-    /// What that is based on, as a person would read it.
+    /// The reasons for the status, in words.
     pub evidence: Vec<String>,
-    /// Signs of life in all.
+    /// The number of signs of life.
     pub heartbeats: u64,
-    /// State changes in all.
+    /// The number of state changes.
     pub state_changes: u64,
-    /// The newest state change, and how long ago it was.
+    /// The newest state change, with its age.
     pub last_change: Option<(ChangeKind, Duration)>,
-    /// Since the start.
+    /// The time since the start.
     pub elapsed: Duration,
-    /// The round of its work, where there are rounds.
+    /// The iteration of its work, if it has iterations.
     pub iteration: Option<u64>,
     /// Its newest activities or lines of output, oldest first; redacted.
     pub recent: Vec<String>,
 }
 
-/// Judges by the tracker's status alone. Silence is neither a loop nor a failure: an agent
-/// without signs of life waits for something.
+/// Judges only by the tracker's status. Silence is neither a loop nor a failure: an agent without
+/// signs of life waits for something.
 pub(crate) fn heuristic(evidence: &Evidence) -> Judgement {
     let (finding, words) = match evidence.status {
         Status::Progressing => (Finding::Progress, "it makes progress"),
         Status::Slow => (Finding::Progress, "it is slow, within its usual time"),
-        Status::Stuck => (Finding::Loop, "it lives and does nothing new"),
+        Status::Stuck => (Finding::Loop, "it is active and does nothing new"),
         Status::Silent => (Finding::Blocked, "it gives no sign of life"),
         Status::Blocked(BlockedOn::Input) => (Finding::Blocked, "it waits for input"),
         Status::Blocked(BlockedOn::Network) => (Finding::Blocked, "it waits for the network"),
-        Status::Blocked(BlockedOn::Stop) => (Finding::Blocked, "a signal has stopped it"),
+        Status::Blocked(BlockedOn::Stop) => (Finding::Blocked, "a signal stopped it"),
         Status::Blocked(BlockedOn::Lock) => (Finding::Blocked, "it waits for a lock"),
         Status::Idle => (Finding::Blocked, "it waits for a time, a request or a change"),
         Status::Ended => (Finding::Unknown, "it has ended"),
@@ -218,7 +213,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_judge_that_fails_is_replaced_by_the_heuristic_which_says_so() {
+    fn the_heuristic_replaces_a_judge_that_fails_and_says_so() {
         let failing = Failing(|| JudgeError::TimedOut(120));
         let judgement = decide(&failing, &evidence(Status::Stuck)).unwrap();
         assert_eq!(judgement.finding, Finding::Loop);
@@ -273,10 +268,10 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn the_reason_tells_what_was_counted() {
+    fn the_reason_contains_the_counts() {
         assert_eq!(
             heuristic(&evidence(Status::Stuck)).reason,
-            "it lives and does nothing new: signs of life 12, changes 3, \
+            "it is active and does nothing new: signs of life 12, changes 3, \
              the last 75 s ago (output)"
         );
         let mut young = evidence(Status::Slow);

@@ -1,11 +1,11 @@
-//! What an agent's own storage shows of a run that ended badly.
+//! Recovers the result of a failed agent from the agent's own storage.
 //!
-//! The conversation is found by the id of the agent's session; without an id or a match, it
-//! is the newest one of the same directory since the start. An answer after the last act is
-//! success, however the process ended; any act is partial work; otherwise there is nothing.
+//! The id of the agent's session identifies the conversation. Without an id or a match, it is the
+//! newest conversation of the same directory since the start. An answer after the last act is
+//! success, however the process ended; otherwise any act is partial work.
 //!
-//! Limits: reads only regular files within the storage, each up to [`files::MAX_READ`];
-//! torn records are left out.
+//! Limits: reads only regular files within the storage, each up to [`files::MAX_READ`]; incomplete
+//! records are skipped.
 
 mod files;
 mod formats;
@@ -15,7 +15,7 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use super::activity::{Activity, Answer, Texts};
-use super::json::shortened;
+use crate::text::lines::cut;
 use files::FoundFile;
 
 pub use files::Reference;
@@ -25,27 +25,28 @@ use formats::Format;
 /// last tick, and some file systems store whole seconds.
 const CLOCK_SLACK: Duration = Duration::from_secs(2);
 
-/// How many newer files of other directories are opened in search of the right one.
-const MOST_OPENED: usize = 32;
+/// How many files to open at most in search of the right one.
+const MAX_OPENED: usize = 32;
 
-/// How much of partial work is reported: the last acts, and characters of each.
-const TOLD_ACTS: usize = 20;
-const TOLD_CHARS: usize = 200;
+/// How many of the last acts of partial work are reported …
+const REPORTED_ACTS: usize = 20;
+/// … and how many characters of each.
+const REPORTED_CHARS: usize = 200;
 
-/// What an agent's storage shows of a run that ended badly.
+/// The result of a failed agent, as found in its storage.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Recovery {
-    /// It had finished.
+    /// The agent had finished.
     Success {
         /// Its final answer.
         text: String,
     },
-    /// It had begun to act.
+    /// The agent had acted, without a final answer.
     Partial {
-        /// What it did, for people and the next worker.
+        /// A list of its acts, for people and the next worker.
         what: String,
     },
-    /// Nothing is to be found.
+    /// No conversation or no act was found.
     Nothing,
 }
 
@@ -53,15 +54,15 @@ pub enum Recovery {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Storage {
-    /// `$VARIABLE/…`, `~/…` or `.`; the first one whose variable is set.
+    /// `$VARIABLE/…`, `~/…` or `.`; the first whose variable is set counts.
     pub roots: Vec<String>,
-    /// Below the root, with `*` within a name.
+    /// Patterns below the root; `*` matches within a name.
     pub files: Vec<String>,
     pub format: Format,
 }
 
 impl Storage {
-    /// What the conversation shows.
+    /// Finds the conversation and recovers its result.
     pub(super) fn recover(&self, reference: &Reference<'_>) -> Recovery {
         let mut found = files::find(&self.roots, &self.files, reference);
         found.sort_by_key(|file| std::cmp::Reverse(file.modified));
@@ -79,7 +80,7 @@ impl Storage {
 
     fn newest(&self, found: &[FoundFile], reference: &Reference<'_>) -> Option<String> {
         let since = reference.since.checked_sub(CLOCK_SLACK)?;
-        found.iter().take_while(|file| file.modified >= since).take(MOST_OPENED).find_map(|file| {
+        found.iter().take_while(|file| file.modified >= since).take(MAX_OPENED).find_map(|file| {
             let text = file.text().ok()?;
             let directory = formats::directory(self.format, &file.path, &text);
             let is_other = directory.is_some_and(|known| !reference.is_directory(&known));
@@ -88,32 +89,32 @@ impl Storage {
     }
 }
 
-/// What a conversation amounts to.
+/// The result of a conversation.
 fn recovery(activities: &[Activity]) -> Recovery {
     let mut answer = Answer::new(Texts::Messages);
     for activity in activities {
-        answer.see(activity);
+        answer.add(activity);
     }
     let text = answer.text().trim();
     if !text.is_empty() && answer.error().is_none() {
         let text = text.to_owned();
         return Recovery::Success { text };
     }
-    let acts: Vec<String> = activities.iter().filter_map(told).collect();
+    let acts: Vec<String> = activities.iter().filter_map(reported_line).collect();
     if acts.is_empty() { Recovery::Nothing } else { Recovery::Partial { what: list(&acts) } }
 }
 
-fn told(activity: &Activity) -> Option<String> {
+fn reported_line(activity: &Activity) -> Option<String> {
     let text = activity.act()?;
     let line = text.lines().collect::<Vec<_>>().join(" ");
-    Some(shortened(&line, TOLD_CHARS))
+    Some(cut(&line, REPORTED_CHARS).into_owned())
 }
 
 fn list(acts: &[String]) -> String {
-    let last = acts.get(acts.len().saturating_sub(TOLD_ACTS)..);
+    let last = acts.get(acts.len().saturating_sub(REPORTED_ACTS)..);
     let mut what = match acts.len() {
-        more if more > TOLD_ACTS => format!("the last {TOLD_ACTS} of {more} things done:"),
-        _ => "what was done:".to_owned(),
+        more if more > REPORTED_ACTS => format!("the last {REPORTED_ACTS} of {more} actions:"),
+        _ => "actions:".to_owned(),
     };
     for act in last.unwrap_or_default() {
         what.push_str("\n- ");
@@ -130,7 +131,7 @@ mod tests {
     use super::*;
     use crate::arbitrary;
 
-    /// Conversations as they were recorded: a record a line, or one document.
+    /// Recorded conversations: one record per line, or one document.
     const LINES: &str = concat!(
         include_str!(
             "../../tests/fixtures/agents/claude/success/home/.claude/projects/-work-project/11111111-1111-4111-8111-111111111111.jsonl"
@@ -155,7 +156,7 @@ mod tests {
     );
     const FORMATS: [Format; 5] =
         [Format::Claude, Format::Codex, Format::Messages, Format::Chat, Format::Markdown];
-    /// What Aider's histories are made of.
+    /// The parts of Aider's histories.
     const MARKDOWN: [&str; 10] = [
         "# aider chat started at 2026-11-22 05:58:00\n",
         "#### do it\n",
@@ -179,7 +180,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_an_agent_has_kept_shows_success_acts_or_nothing(
+        fn any_conversation_shows_success_acts_or_nothing(
             text in texts(),
             cut in prop::option::of(any::<Index>()),
         ) {

@@ -1,59 +1,60 @@
-//! Records out of an agent's stdout: JSON values, whether one a line or indented over
-//! many, and lines of text.
+//! Splits an agent's stdout into records: JSON values, on one line or over several, and lines of
+//! text.
 //!
-//! If a value turns out to be invalid, its lines become records of their own and framing
-//! continues with the line that showed it, so that a torn record affects no other. Each byte
-//! is examined a bounded number of times. Limits: knows no program; a line longer than
-//! [`MAX_RECORD`] is cut, with a note, and then is not JSON. Pure.
+//! If a value turns out to be invalid, its lines become separate records and framing continues with
+//! the line that revealed it, so that a broken record affects no other. Each byte is examined a
+//! bounded number of times. Limits: a line longer than [`MAX_RECORD`] is cut, with a note, and is
+//! then not JSON. Pure.
 
-/// The longest record; those of agents are far shorter.
+/// The longest record; agents write far shorter ones.
 pub(crate) const MAX_RECORD: usize = 16 << 20;
 
-/// How deep values may nest, as in the JSON parser.
+/// How deep values may nest; the JSON parser has the same limit.
 const MAX_DEPTH: usize = 127;
 
 /// Ends a line that was cut.
-const CUT_NOTE: &str = " [… the rest of this line is left out: it is longer than 16 MiB]";
+const CUT_NOTE: &str = " [… the rest of this line is omitted: it is longer than 16 MiB]";
 
 /// U+FEFF at the start of a stream, which some programs print.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// What shape a program's stdout has.
+/// The format of a program's stdout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Framing {
-    /// JSON values, one a line or indented over many, with other lines in between.
+    /// JSON values, on one line or over several, with other lines between them.
     Lines,
-    /// Text; every line is a record.
+    /// Plain text; every line is a record.
     Plain,
 }
 
-/// One piece of an agent's stdout.
+/// A JSON value or a line of an agent's stdout.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Record {
-    /// A JSON object or array, as it was written.
+    /// The unchanged text of a JSON object or array.
     Json(String),
-    /// A line of text, without its end. Blank ones count in [`Framing::Plain`] only.
+    /// A line of text, without its line ending. Blank lines are records only with
+    /// [`Framing::Plain`].
     Line(String),
 }
 
-/// Cuts bytes into records as they come.
+/// Splits a stream of bytes into records.
 #[derive(Debug)]
 pub struct Framer {
     framing: Framing,
-    /// Bytes of the line that has not ended yet, at most [`MAX_RECORD`].
+    /// The bytes of the unfinished line, at most [`MAX_RECORD`].
     line: Vec<u8>,
-    /// Whether more of that line has come than is kept.
+    /// Whether bytes of that line were dropped.
     is_cut: bool,
-    /// Whether a line has ended already.
+    /// Whether a line has ended.
     is_begun: bool,
-    /// Lines of a value that has not ended yet.
+    /// The lines of the unfinished value.
     open: Vec<String>,
     open_bytes: usize,
     nesting: Nesting,
 }
 
 impl Framer {
-    /// Before the first byte.
+    /// A framer at the start of a stream.
     pub fn new(framing: Framing) -> Framer {
         Framer {
             framing,
@@ -80,7 +81,7 @@ impl Framer {
         records
     }
 
-    /// What is left at the end of the stream.
+    /// The remaining records at the end of the stream.
     pub fn finish(&mut self) -> Vec<Record> {
         let mut records = Vec::new();
         if !self.line.is_empty() {
@@ -108,14 +109,14 @@ impl Framer {
                 records.push(Record::Line(text + CUT_NOTE));
             }
             Framing::Plain => records.push(Record::Line(text)),
-            Framing::Lines if self.open.is_empty() => self.begin(&text, records),
-            Framing::Lines => self.go_on(text, records),
+            Framing::Lines if self.open.is_empty() => self.outside_value(&text, records),
+            Framing::Lines => self.within_value(text, records),
         }
     }
 
-    /// A line with no value open before it.
-    fn begin(&mut self, line: &str, records: &mut Vec<Record>) {
-        let Some(tail) = whole_values(line, records) else {
+    /// Handles a line that does not continue a value.
+    fn outside_value(&mut self, line: &str, records: &mut Vec<Record>) {
+        let Some(tail) = complete_values(line, records) else {
             return;
         };
         let mut nesting = Nesting::new();
@@ -128,13 +129,13 @@ impl Framer {
         }
     }
 
-    /// A line within a value.
-    fn go_on(&mut self, line: String, records: &mut Vec<Record>) {
+    /// Handles a line that continues the open value.
+    fn within_value(&mut self, line: String, records: &mut Vec<Record>) {
         match self.nesting.feed_line(&line) {
             Step::Open => self.keep_open(line, records),
             Step::Broken => {
                 self.give_up(records);
-                self.begin(&line, records);
+                self.outside_value(&line, records);
             }
             Step::Complete(end) => {
                 let (last, rest) = line.split_at(end);
@@ -142,13 +143,13 @@ impl Framer {
                 value.push('\n');
                 value.push_str(last);
                 if is_json(&value) {
-                    self.forget_open();
+                    self.take_open();
                     records.push(Record::Json(value));
                 } else {
                     self.give_up(records);
                     records.push(Record::Line(last.to_owned()));
                 }
-                self.begin(rest, records);
+                self.outside_value(rest, records);
             }
         }
     }
@@ -163,28 +164,28 @@ impl Framer {
 
     /// The open value is invalid: each of its lines becomes a record.
     fn give_up(&mut self, records: &mut Vec<Record>) {
-        for line in self.forget_open() {
-            if let Some(tail) = whole_values(&line, records) {
+        for line in self.take_open() {
+            if let Some(tail) = complete_values(&line, records) {
                 records.push(Record::Line(tail.to_owned()));
             }
         }
     }
 
-    fn forget_open(&mut self) -> Vec<String> {
+    fn take_open(&mut self) -> Vec<String> {
         self.open_bytes = 0;
         std::mem::take(&mut self.open)
     }
 }
 
-/// A line without its carriage return, and the first one without a byte order mark.
+/// A line without its carriage return. The first line also loses a byte order mark.
 fn text_of(bytes: &[u8], is_first: bool) -> String {
     let bytes = bytes.strip_suffix(b"\r").unwrap_or(bytes);
     let bytes = if is_first { bytes.strip_prefix(BYTE_ORDER_MARK).unwrap_or(bytes) } else { bytes };
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Takes the whole values at the beginning of a line; returns the rest, unless it is blank.
-fn whole_values<'a>(line: &'a str, records: &mut Vec<Record>) -> Option<&'a str> {
+/// Pushes the complete values at the beginning of a line. Returns the rest, unless it is blank.
+fn complete_values<'a>(line: &'a str, records: &mut Vec<Record>) -> Option<&'a str> {
     let mut rest = line;
     loop {
         let value = rest.trim_start();
@@ -207,14 +208,14 @@ fn is_json(value: &str) -> bool {
     serde_json::from_str::<serde::de::IgnoredAny>(value).is_ok()
 }
 
-/// What a piece of text does to a value.
+/// The state of a value after a piece of text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Step {
-    /// It continues.
+    /// The value continues.
     Open,
-    /// It ends before this byte.
+    /// The value ends before this byte.
     Complete(usize),
-    /// It is invalid.
+    /// The value is invalid.
     Broken,
 }
 
@@ -229,20 +230,20 @@ enum Expects {
     CommaOrEnd,
 }
 
-/// What the last bytes are part of.
+/// The token that contains the last byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Within {
     Nothing,
     Text,
     Escape,
-    /// A number or one of the three words; the JSON parser checks it in the end.
+    /// A number, `true`, `false` or `null`; the JSON parser checks it later.
     Word,
 }
 
 /// Follows the structure of one object or array, byte by byte.
 #[derive(Debug)]
 struct Nesting {
-    /// What ends each object and array that is open.
+    /// The closing bracket of each open object and array.
     closing: Vec<u8>,
     expects: Expects,
     within: Within,
@@ -253,7 +254,7 @@ impl Nesting {
         Nesting { closing: Vec::new(), expects: Expects::Value, within: Within::Nothing }
     }
 
-    /// A whole line, with its newline if the value continues after it.
+    /// Feeds a complete line, with its newline if the value continues after it.
     fn feed_line(&mut self, line: &str) -> Step {
         match self.feed(line) {
             Step::Open => self.feed("\n"),
@@ -274,7 +275,7 @@ impl Nesting {
 
     fn byte(&mut self, byte: u8) -> Step {
         match (self.within, byte) {
-            // A control character ends no text in JSON: the value is torn.
+            // JSON strings contain no control characters: the value is broken.
             (Within::Text | Within::Escape, 0..=0x1f) => return Step::Broken,
             (Within::Escape, _) => self.within = Within::Text,
             (Within::Text, b'\\') => self.within = Within::Escape,
@@ -392,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn what_merely_looks_like_json_is_text() {
+    fn text_that_resembles_json_is_text() {
         for text in [
             "[INFO] starting {",
             "{ braces }",
@@ -410,10 +411,10 @@ mod tests {
     }
 
     #[test]
-    fn a_torn_value_costs_itself_only() {
+    fn a_broken_value_affects_no_other() {
         let torn_in_text = "{\"a\":\"tor\n{\"b\":1}\n";
         assert_eq!(lines(torn_in_text), [line("{\"a\":\"tor"), json("{\"b\":1}")]);
-        // Here the next line could be the torn one's value, until the one after it.
+        // The next line could continue the broken value, until the line after it.
         let torn_in_structure = "{\"a\":\n{\"b\":1}\n{\"c\":2}\n";
         let expected = [line("{\"a\":"), json("{\"b\":1}"), json("{\"c\":2}")];
         assert_eq!(lines(torn_in_structure), expected);
@@ -423,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn a_byte_order_mark_is_no_part_of_the_first_record() {
+    fn a_byte_order_mark_is_not_part_of_the_first_record() {
         assert_eq!(lines("\u{feff}{\"a\":1}"), [json("{\"a\":1}")]);
         assert_eq!(
             frame(Framing::Plain, "\u{feff}a\n\u{feff}b".as_bytes()),
@@ -439,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_of_five_mebibytes_is_kept_and_what_follows_too() {
+    fn a_line_of_five_mebibytes_is_kept_with_the_lines_after_it() {
         let long = format!("{{\"a\":\"{}\"}}", "é".repeat(5 << 19));
         let text = format!("{long}\n{{\"b\":1}}\n");
         let mut framer = Framer::new(Framing::Lines);
@@ -452,7 +453,7 @@ mod tests {
     }
 
     #[test]
-    fn a_longer_line_than_any_is_cut_with_a_note() {
+    fn an_overlong_line_is_cut_with_a_note() {
         let mut framer = Framer::new(Framing::Lines);
         assert_eq!(framer.push(b"{\n"), []);
         for _ in 0..17 {
@@ -472,7 +473,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_that_never_ends_is_not_kept_for_ever() {
+    fn a_value_that_never_ends_is_not_kept_forever() {
         let mut framer = Framer::new(Framing::Lines);
         let mut records = framer.push(b"{\"a\":[\n");
         let item = format!("\"{}\",\n", "x".repeat(1 << 20));
@@ -486,14 +487,14 @@ mod tests {
 
     #[test]
     fn hostile_nesting_takes_no_longer_than_its_length() {
-        // Quadratic work would not end within the test's patience.
+        // Quadratic work would exceed the test's time limit.
         for hostile in ["[\n", "[\n{\n", "{\"a\":\n", "[[[[[[[[\n", "{\"a\":[\n{\"b\":1},\n"] {
             let text = hostile.repeat((2 << 20) / hostile.len());
             assert!(!lines(&text).is_empty());
         }
     }
 
-    /// Bytes that are likely to make and to break values.
+    /// Bytes that often form and often break values.
     fn hostile() -> impl Strategy<Value = Vec<u8>> {
         let piece = prop_oneof![
             Just(b"{\"a\":1}".to_vec()),
@@ -552,7 +553,7 @@ mod tests {
 
         #[test]
         fn a_whole_line_of_json_after_anything_is_found(bytes in hostile()) {
-            // After what is no open value, that is: a stray text line ends those.
+            // A stray line of text ends an open value first.
             let text = [bytes.as_slice(), b"\n]}stray\n{\"type\":\"result\"}\n"].concat();
             let records = frame(Framing::Lines, &text);
             prop_assert_eq!(records.last(), Some(&json("{\"type\":\"result\"}")));

@@ -1,9 +1,9 @@
-//! An auditor's verdict, read from its final text.
+//! Reads an auditor's verdict from its final text.
 //!
-//! The last JSON object with a `verdict` key counts, bare or fenced. Without one, the last
-//! line that starts with `VERDICT:` or consists of one of the words. Anything else is not a
-//! verdict, nor is an unknown word in these places: asking again costs a minute, taking "not
-//! done" for done costs the work.
+//! The last JSON object with a `verdict` key counts, bare or fenced. Without one, the last line
+//! that starts with `VERDICT:` or consists of one of the words counts. Any other text is not a
+//! verdict, nor is an unknown word in these places: asking again costs a minute, reading "not done"
+//! as done costs the work.
 //!
 //! Limits: never searches prose for words. Pure.
 
@@ -11,30 +11,29 @@ use std::ops::Range;
 
 use serde_json::{Map, Value};
 
-/// What an auditor decides.
+/// An auditor's decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Verdict {
     /// The work is done.
     Done,
-    /// The worker should go on.
+    /// The worker should continue.
     Retry,
-    /// It cannot be done.
+    /// The work cannot be done.
     Impossible,
 }
 
-/// A verdict and why.
+/// A verdict with its feedback.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Judged {
-    /// The verdict.
     pub verdict: Verdict,
-    /// The auditor's own words; may be empty.
+    /// The auditor's explanation; may be empty.
     pub feedback: String,
 }
 
-/// The format that an auditor is asked for. It is not itself a verdict, so an auditor that
-/// repeats its prompt decides nothing.
+/// Instructions that ask an auditor for a verdict. They are not themselves a verdict, so an auditor
+/// that repeats its prompt decides nothing.
 pub const FORMAT: &str = "\
-End your answer with your verdict as one JSON object on a line of its own:
+End your answer with your verdict as one JSON object on a separate line:
 {\"verdict\": <\"DONE\", \"RETRY\" or \"IMPOSSIBLE\">, \"feedback\": <what is missing and what to do, as one string>}
 DONE: the task is complete, and you have checked it. RETRY: it is not complete, and another \
 attempt can complete it; the feedback tells the worker how. IMPOSSIBLE: no attempt can complete \
@@ -50,12 +49,12 @@ const WORDS: [(&str, Verdict); 4] = [
 
 /// The key that makes an object a verdict.
 const VERDICT_KEY: &str = "verdict";
-/// The keys that hold the feedback, the first of them that is there.
+/// The keys of the feedback, in order of preference.
 const FEEDBACK_KEYS: [&str; 3] = ["feedback", "reason", "advice"];
-/// What starts a verdict's line, in any case.
+/// The beginning of a verdict's line, in any case.
 const LINE_START: &str = "VERDICT:";
 
-/// The verdict of a final text, if it holds one.
+/// The verdict in a final text, if there is one.
 pub fn read(final_text: &str) -> Option<Judged> {
     match last_object(final_text) {
         Some(object) => of_object(final_text, &object),
@@ -63,9 +62,9 @@ pub fn read(final_text: &str) -> Option<Judged> {
     }
 }
 
-/// An object with the key, and the place of the JSON value that contains it.
+/// An object with the key, and the range of the JSON value that contains it.
 struct FoundVerdict {
-    place: Range<usize>,
+    range: Range<usize>,
     object: Map<String, Value>,
 }
 
@@ -82,8 +81,8 @@ fn last_object(text: &str) -> Option<FoundVerdict> {
             Some(Ok(value)) => {
                 at = start + length;
                 if let Some(object) = with_verdict(value) {
-                    let place = start..at;
-                    found = Some(FoundVerdict { place, object });
+                    let range = start..at;
+                    found = Some(FoundVerdict { range, object });
                 }
             }
             Some(Err(_)) | None => at = start + 1,
@@ -104,7 +103,7 @@ fn with_verdict(value: Value) -> Option<Map<String, Value>> {
     }
 }
 
-/// The value of a key in any case; of several the last.
+/// The last value of a key, in any case.
 fn get<'a>(object: &'a Map<String, Value>, key: &str) -> Option<&'a Value> {
     let mut entries = object.iter().rev();
     entries.find(|(known, _)| known.trim().eq_ignore_ascii_case(key)).map(|(_, value)| value)
@@ -113,12 +112,12 @@ fn get<'a>(object: &'a Map<String, Value>, key: &str) -> Option<&'a Value> {
 fn of_object(text: &str, found: &FoundVerdict) -> Option<Judged> {
     let word = get(&found.object, VERDICT_KEY)?.as_str()?.trim();
     let verdict = of_word(|known| known.eq_ignore_ascii_case(word))?;
-    let told = FEEDBACK_KEYS
+    let feedback = FEEDBACK_KEYS
         .iter()
         .filter_map(|key| get(&found.object, key))
         .map(words_of)
-        .find(|told| !told.trim().is_empty());
-    let feedback = told.unwrap_or_else(|| around(text, &found.place));
+        .find(|text| !text.trim().is_empty());
+    let feedback = feedback.unwrap_or_else(|| without_range(text, &found.range));
     Some(Judged { verdict, feedback })
 }
 
@@ -127,7 +126,7 @@ fn of_word(is_it: impl Fn(&str) -> bool) -> Option<Verdict> {
     Some(*verdict)
 }
 
-/// A text as it is; a list of texts by lines; else the JSON.
+/// A string unchanged, a list of strings as lines, or other values as JSON.
 fn words_of(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
@@ -137,10 +136,10 @@ fn words_of(value: &Value) -> String {
     }
 }
 
-/// The text without this part of it and without the fence around that.
-fn around(text: &str, place: &Range<usize>) -> String {
-    let before = text.get(..place.start).unwrap_or_default().trim_end();
-    let after = text.get(place.end..).unwrap_or_default().trim_start();
+/// The text without this range and without the fence around it.
+fn without_range(text: &str, range: &Range<usize>) -> String {
+    let before = text.get(..range.start).unwrap_or_default().trim_end();
+    let after = text.get(range.end..).unwrap_or_default().trim_start();
     let (before, after) = match (fence_opened(before), after.strip_prefix("```")) {
         (Some(before), Some(after)) => (before, after),
         _ => (before, after),
@@ -148,7 +147,7 @@ fn around(text: &str, place: &Range<usize>) -> String {
     join(before, after)
 }
 
-/// What precedes a fence's opening line, if the text ends with one.
+/// The text before a fence's opening line, if the text ends with such a line.
 fn fence_opened(text: &str) -> Option<&str> {
     let (before, word) = text.rsplit_once("```")?;
     word.chars().all(char::is_alphanumeric).then_some(before)
@@ -175,20 +174,20 @@ fn of_lines(text: &str) -> Option<Judged> {
         }
         start += line.len();
     }
-    let (verdict, rest, place) = last?;
-    let before = text.get(..place.start).unwrap_or_default();
-    let after = text.get(place.end..).unwrap_or_default();
+    let (verdict, rest, range) = last?;
+    let before = text.get(..range.start).unwrap_or_default();
+    let after = text.get(range.end..).unwrap_or_default();
     let feedback = join(&join(before, rest), after);
     Some(Judged { verdict, feedback })
 }
 
-/// What a line says about the verdict.
+/// What a line contains.
 enum Line<'a> {
-    /// Nothing.
+    /// No verdict.
     Prose,
-    /// It is marked as a verdict, but the word is unknown.
+    /// The line is marked as a verdict, but the word is unknown.
     Unknown,
-    /// It gives a verdict, followed by this text.
+    /// A verdict, followed by this text.
     Verdict { verdict: Verdict, rest: &'a str },
 }
 
@@ -201,14 +200,14 @@ fn of_line(line: &str) -> Line<'_> {
         return Line::Prose;
     };
     let rest = rest.trim_start_matches(|c| is_decoration(c) || is_quote(c));
-    // A heading, with the verdict on a line of its own below.
+    // A heading, with the verdict on a separate line below.
     if rest.is_empty() {
         return Line::Prose;
     }
     let end = rest.find(|c: char| !c.is_alphanumeric()).unwrap_or(rest.len());
     let (word, rest) = rest.split_at(end);
     match of_word(|known| known.eq_ignore_ascii_case(word)) {
-        Some(verdict) if is_word_end(rest) => Line::Verdict { verdict, rest: said_after(rest) },
+        Some(verdict) if is_word_end(rest) => Line::Verdict { verdict, rest: text_after(rest) },
         _ => Line::Unknown,
     }
 }
@@ -218,7 +217,7 @@ fn after_start(line: &str) -> Option<&str> {
     start.eq_ignore_ascii_case(LINE_START).then_some(rest)
 }
 
-/// Whether the word is over and not the first of several to choose from, as in
+/// Whether the word ends and is not the first of several alternatives, as in
 /// `VERDICT: DONE|RETRY|IMPOSSIBLE`.
 fn is_word_end(rest: &str) -> bool {
     let mut chars = rest.chars();
@@ -240,14 +239,14 @@ fn is_word_end(rest: &str) -> bool {
     of_word(|known| known.eq_ignore_ascii_case(other)).is_none()
 }
 
-/// What a verdict's line says after the word, without what joins the two.
-fn said_after(rest: &str) -> &str {
+/// The text after the verdict's word, without the separator.
+fn text_after(rest: &str) -> &str {
     rest.trim_start_matches(|c| {
         is_decoration(c) || is_quote(c) || matches!(c, '.' | ',' | ';' | ':' | '-' | '–' | '—')
     })
 }
 
-/// Blanks, and what Markdown puts around words and before lines.
+/// Whitespace and Markdown markup around words and before lines.
 fn is_decoration(c: char) -> bool {
     c.is_whitespace() || matches!(c, '*' | '_' | '#' | '>')
 }
@@ -262,7 +261,7 @@ mod tests {
     use Verdict::{Done, Impossible, Retry};
     use proptest::prelude::*;
 
-    /// Replies of auditors, and how they are to be read.
+    /// Replies of auditors with their verdicts.
     const REPLIES: &[(&str, Option<(Verdict, &str)>)] = &[
         // Objects.
         (r#"{"verdict":"DONE"}"#, Some((Done, ""))),
@@ -292,9 +291,9 @@ mod tests {
         (r#"{"verdict":"RETRY","feedback":"f","before":{"verdict":"DONE"}}"#, Some((Retry, "f"))),
         (r#"[{"verdict":"DONE"},{"verdict":"RETRY","reason":"r"}]"#, Some((Retry, "r"))),
         ("{{{ {\"verdict\":\"DONE\",\"reason\":\"r\"} }", Some((Done, "r"))),
-        // An object goes before every line, wherever it stands.
+        // An object takes precedence over every line, wherever it is.
         ("{\"verdict\":\"RETRY\",\"reason\":\"r\"}\nVERDICT: DONE", Some((Retry, "r"))),
-        // Objects that are none.
+        // Objects without a verdict.
         (r#"{"verdict":"MAYBE"}"#, None),
         (r#"{"verdict":"not DONE"}"#, None),
         (r#"{"verdict":"DONE | RETRY | IMPOSSIBLE","feedback":"..."}"#, None),
@@ -327,7 +326,7 @@ mod tests {
         ("## Verdict:\nDONE", Some((Done, "## Verdict:"))),
         ("DONE\nVerdict:\n", Some((Done, "Verdict:"))),
         ("VERDICT: DONE or so I think", Some((Done, "or so I think"))),
-        // Lines that are none.
+        // Lines without a verdict.
         ("", None),
         ("done", None),
         ("Done.", None),
@@ -362,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn the_format_that_is_asked_for_is_no_verdict_itself() {
+    fn the_requested_format_is_not_itself_a_verdict() {
         assert_eq!(read(FORMAT), None);
         for part in FORMAT.lines() {
             assert_eq!(read(part), None, "{part}");
@@ -385,7 +384,7 @@ mod tests {
         }
     }
 
-    /// Prose that no line of which is a verdict.
+    /// Prose without a line that is a verdict.
     fn prose() -> impl Strategy<Value = String> {
         "[a-z .,'é\n]{0,80}"
             .prop_filter("no verdict", |text| !text.to_lowercase().contains("verdict"))

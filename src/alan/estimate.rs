@@ -5,11 +5,11 @@
 //! fast. Every run counts once, whatever its age, until the newest ones show that the command
 //! has changed (`drift`).
 //!
-//! From 9 completed runs on, the upper figure is measured: a quantile of the runs whose rank is
-//! chosen so that the *next* run stays below it in 90 % of cases. Fewer than 9 runs have no such
-//! rank: even the longest of 8 is exceeded by the next run in 1 of 9 cases. There, and where too
-//! many runs were cut off for the curve to fall that low, the upper figure is a bound from a
-//! fitted distribution (`log_normal`), and marked as a bound.
+//! With 9 or more completed runs, the upper figure is measured: a quantile of the runs whose rank
+//! is chosen so that the *next* run stays below it in 90 % of cases. Fewer than 9 runs have no such
+//! rank: even the longest of 8 is exceeded by the next run in 1 of 9 cases. With fewer runs, or if
+//! too many were cut off for the curve to fall that low, the upper figure is a bound from a fitted
+//! distribution (`log_normal`), and marked as a bound.
 //!
 //! Limits: a command's input and the load of the machine are ignored. Pure.
 
@@ -21,30 +21,30 @@ use crate::shell::outcome::Outcome;
 
 /// How many of the newest runs of a key are considered.
 pub const RUNS_CONSIDERED: usize = 200;
-/// The fewest completed runs that make an estimate.
+/// The fewest completed runs from which to estimate.
 pub const FEWEST_SAMPLES: usize = 3;
-/// With this many completed runs of the very same command, its kind is not needed.
-pub const FEWEST_EXACT_SAMPLES: usize = 5;
-/// The fewest completed runs from which the upper figure can be measured: the next run exceeds
-/// the longest of `n` runs in 1 of `n + 1` cases.
-pub const FEWEST_MEASURED: usize = 9;
+/// With this many completed runs of the exact command, runs of its kind are not used.
+pub const MIN_EXACT_SAMPLES: usize = 5;
+/// The fewest completed runs from which to measure the upper figure: the next run exceeds the
+/// longest of `n` runs in 1 of `n + 1` cases.
+pub const MIN_MEASURED: usize = 9;
 /// A bound is at most this multiple of the longest run: three runs that differ by factors of a
 /// hundred would bound the next one at months. Simulated with deviations of the logarithm up to
 /// 0.8, this costs less than 1 % of coverage with three runs, and nothing with five.
-const LARGEST_BOUND: f64 = 3.0;
+const MAX_BOUND_RATIO: f64 = 3.0;
 /// The share of the runs above the upper figure.
 const UPPER: f64 = 0.1;
 /// The share above the median.
 const HALF: f64 = 0.5;
-/// The shortest suggested wait: the default time that a poll listens.
+/// The shortest suggested wait, in seconds: how long a poll listens by default.
 pub const SHORTEST_POLL_S: f64 = 2.0;
 /// The first suggested wait without an estimate, in seconds …
 const FIRST_BLIND_POLL_S: f64 = 20.0;
 /// … the longest one …
-const LONGEST_BLIND_POLL_S: f64 = 50.0;
+const MAX_BLIND_POLL_S: f64 = 50.0;
 /// … and the factor by which they grow with the elapsed time.
 const BLIND_POLL_GROWTH: f64 = 4.0;
-/// How far past an upper figure a wait goes, as a factor: a run that takes just that long ends
+/// A wait lasts this multiple of the upper figure, so that a run that takes exactly that long ends
 /// within the wait.
 const PAST_UPPER: f64 = 1.1;
 /// Tolerance for comparing survival, a product of fractions, with thresholds.
@@ -53,9 +53,8 @@ const ROUNDING: f64 = 1e-9;
 /// The duration of one run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Sample {
-    /// How long it ran, in seconds.
     pub seconds: f64,
-    /// Whether it ended by itself; otherwise it would have taken longer.
+    /// Whether the command exited by itself. If not, it would have taken longer.
     pub completed: bool,
 }
 
@@ -70,14 +69,14 @@ impl Sample {
 /// Which runs an estimate is made from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Basis {
-    /// Runs of the very same command.
+    /// Runs of the exact command.
     Exact,
     /// Runs of commands of the same kind.
     Template,
 }
 
 impl Basis {
-    /// The word for it in answers.
+    /// The word in answers.
     pub fn as_str(self) -> &'static str {
         match self {
             Basis::Exact => "exact",
@@ -86,42 +85,40 @@ impl Basis {
     }
 }
 
-/// A duration where S(t) falls below a level, in seconds.
+/// The duration at which S(t) falls below a level.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Quantile {
-    /// The duration.
     pub seconds: f64,
-    /// It is a bound and not a measured quantile. For the median that is the longest completed
-    /// run, if the curve never falls that low; for the upper figure a value of the fitted
-    /// distribution, if there are few runs or too many of them were cut off.
+    /// Whether this is a bound instead of a measured quantile. The median's bound is the longest
+    /// completed run, used if the curve never falls that low. The upper figure's bound comes from
+    /// the fitted distribution, used if there are few runs or too many were cut off.
     pub at_least: bool,
 }
 
-/// How long a command takes. Made once per task, queried at every poll.
+/// How long a command takes. Computed once per task and queried at every poll.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Estimate {
     /// The kind of command.
     pub template: String,
-    /// What it is made from.
     pub basis: Basis,
-    /// Completed runs in it.
+    /// The number of completed runs.
     pub sample_size: usize,
-    /// Half of the runs are done by then.
+    /// Half of the runs finish within this time.
     pub median: Quantile,
-    /// Nine in ten runs are done by then.
+    /// Nine in ten runs finish within this time.
     pub p90: Quantile,
     curve: Curve,
-    /// The prediction from few runs; `None` from [`FEWEST_MEASURED`] on.
+    /// The prediction from few runs; `None` from [`MIN_MEASURED`] on.
     prediction: Option<Prediction>,
     longest: f64,
 }
 
 impl Estimate {
-    /// An estimate from the newest runs (newest first) of the command and of its kind;
-    /// `None` while there are fewer than 3 completed ones.
+    /// Estimates from the runs of the command and of its kind, both newest first. `None` with fewer
+    /// than 3 completed runs.
     pub fn new(template: &str, exact: &[Sample], alike: &[Sample]) -> Option<Estimate> {
         let (basis, samples) =
-            if is_enough(exact) { (Basis::Exact, exact) } else { (Basis::Template, alike) };
+            if suffices_alone(exact) { (Basis::Exact, exact) } else { (Basis::Template, alike) };
         let considered = newest(samples);
         let longest = longest(considered);
         let samples = drift::relevant(considered);
@@ -131,7 +128,7 @@ impl Estimate {
         }
         let curve = Curve::new(samples.to_vec());
         let median = curve.below(HALF);
-        let is_few = sample_size < FEWEST_MEASURED;
+        let is_few = sample_size < MIN_MEASURED;
         let measured = curve.next_run(UPPER, 1.0).filter(|_| !is_few);
         let (p90, prediction) = match measured {
             Some(seconds) => {
@@ -155,13 +152,13 @@ impl Estimate {
         })
     }
 
-    /// The longest run in the whole history, in seconds, including runs that were cut off and
-    /// runs from before the command changed: it has taken this long without hanging.
+    /// The longest run in the whole history, in seconds. Includes runs that were cut off and runs
+    /// from before the command changed: the command has taken this long without hanging.
     pub fn longest(&self) -> f64 {
         self.longest
     }
 
-    /// The share of runs that are done after this many seconds: 1 − S(elapsed).
+    /// The share of runs that finish within this many seconds: 1 − S(elapsed).
     pub fn completion_probability(&self, elapsed: f64) -> f64 {
         1.0 - self.curve.survival(elapsed)
     }
@@ -171,37 +168,37 @@ impl Estimate {
         self.curve.completed_within(elapsed)
     }
 
-    /// The median of the remaining seconds of a run that has taken `elapsed` seconds. `None`
-    /// once it has outlived every completed run, and also the upper figure where that is a
-    /// bound from few runs.
+    /// The median remaining time, in seconds, of a run that has taken `elapsed` seconds. `None`
+    /// once the run has taken longer than every completed run and, with few runs, longer than the
+    /// upper figure.
     pub fn remaining(&self, elapsed: f64) -> Option<f64> {
         self.remaining_until(HALF, elapsed)
     }
 
-    /// After how many seconds the next poll is worth its tokens: a little after nine in ten of the
-    /// runs that took this long are done. `blind` is the wait without an estimate.
+    /// How many seconds to wait before the next poll is worth its tokens: until a little after nine
+    /// in ten of the runs that took this long have finished. `blind` is the wait without an
+    /// estimate.
     ///
-    /// With few runs that is the upper figure. Since it may be a multiple of every run, the wait
-    /// ends at the longest run, or after the wait without an estimate if that is longer.
+    /// With few runs, the wait lasts until the upper figure. Since that may be a multiple of every
+    /// run, the wait ends at the longest run or after `blind`, whichever is later.
     pub fn next_poll(&self, elapsed: f64, blind: f64) -> f64 {
         let left = match self.prediction {
             None => self.remaining_until(UPPER, elapsed),
             Some(_) if elapsed >= self.p90.seconds => None,
             Some(_) => {
-                let most = blind.max(self.curve.longest_completed - elapsed);
-                Some((self.p90.seconds - elapsed).min(most))
+                let limit = blind.max(self.curve.longest_completed - elapsed);
+                Some((self.p90.seconds - elapsed).min(limit))
             }
         };
         left.map_or(blind, |left| (elapsed + left) * PAST_UPPER - elapsed)
     }
 
-    /// How many seconds such a command takes at most, with a little to spare.
+    /// A time limit in seconds that suffices for nine in ten runs, with a margin.
     pub fn enough(&self) -> f64 {
         self.p90.seconds * PAST_UPPER
     }
 
-    /// The remaining seconds until the share of unfinished runs falls to `part` of the present
-    /// share.
+    /// How many seconds until the share of unfinished runs falls to `part` of its current value.
     fn remaining_until(&self, part: f64, elapsed: f64) -> Option<f64> {
         let now = self.curve.survival(elapsed);
         let longest = self.curve.longest_completed;
@@ -211,34 +208,34 @@ impl Estimate {
         }
         let prediction = self.prediction.filter(|_| elapsed < self.p90.seconds)?;
         let end = prediction.exceeded_after(elapsed, part);
-        Some((end.min(self.p90.seconds * LARGEST_BOUND) - elapsed).max(0.0))
+        Some((end.min(self.p90.seconds * MAX_BOUND_RATIO) - elapsed).max(0.0))
     }
 }
 
-/// The one-sided 90 % prediction bound: the greater of that of all runs and that of the completed
-/// ones, since runs that were cut off must never make a command look faster. From
-/// [`FEWEST_MEASURED`] completed runs on it is at least the longest of them, since the curve has
-/// not fallen far enough there.
+/// The one-sided 90 % prediction bound: computed from all runs and from the completed runs, taking
+/// the greater, since runs that were cut off must never make a command look faster. With
+/// [`MIN_MEASURED`] or more completed runs it is at least the longest of them, since the curve
+/// has not fallen far enough by then.
 fn bound(curve: &Curve, samples: &[Sample], of_all: Option<Prediction>) -> Quantile {
     let completed: Vec<Sample> = samples.iter().filter(|s| s.completed).copied().collect();
     let of_completed = Prediction::new(&completed);
     let bounds = [of_all, of_completed].into_iter().flatten();
-    let least = if curve.completed < FEWEST_MEASURED {
+    let minimum = if curve.completed < MIN_MEASURED {
         curve.below(HALF).seconds
     } else {
         curve.longest_completed
     };
-    let seconds = bounds.map(|of| of.exceeded_by(UPPER)).fold(least, f64::max);
-    Quantile { seconds: seconds.min(longest(samples) * LARGEST_BOUND), at_least: true }
+    let seconds = bounds.map(|of| of.exceeded_by(UPPER)).fold(minimum, f64::max);
+    Quantile { seconds: seconds.min(longest(samples) * MAX_BOUND_RATIO), at_least: true }
 }
 
-/// Whether runs of the very same command suffice, so that those of its kind are not needed.
-pub fn is_enough(exact: &[Sample]) -> bool {
-    completed(newest(exact)) >= FEWEST_EXACT_SAMPLES
+/// Whether the runs of the exact command suffice without runs of its kind.
+pub fn suffices_alone(exact: &[Sample]) -> bool {
+    completed(newest(exact)) >= MIN_EXACT_SAMPLES
 }
 
 /// Whether these runs are enough for an estimate.
-pub fn says_something(samples: &[Sample]) -> bool {
+pub fn can_estimate(samples: &[Sample]) -> bool {
     completed(newest(samples)) >= FEWEST_SAMPLES
 }
 
@@ -250,10 +247,10 @@ fn longest(samples: &[Sample]) -> f64 {
     samples.iter().map(|sample| sample.seconds).fold(0.0, f64::max)
 }
 
-/// The suggested wait for a command without history that gives no sign of progress. It finds the
-/// end of a 2-minute job at the third poll.
+/// The suggested wait for a command without history or signs of progress. With it, the third poll
+/// sees the end of a 2-minute job.
 pub fn next_blind_poll(elapsed: f64) -> f64 {
-    (elapsed * BLIND_POLL_GROWTH).clamp(FIRST_BLIND_POLL_S, LONGEST_BLIND_POLL_S)
+    (elapsed * BLIND_POLL_GROWTH).clamp(FIRST_BLIND_POLL_S, MAX_BLIND_POLL_S)
 }
 
 fn newest(samples: &[Sample]) -> &[Sample] {
@@ -263,7 +260,7 @@ fn newest(samples: &[Sample]) -> &[Sample] {
 /// The survival function S(t): the share of runs that take longer than t.
 #[derive(Debug, Clone, PartialEq)]
 struct Curve {
-    /// Each run's time in ascending order, and the value of the curve from there on. It falls
+    /// Each run's time in ascending order, and the curve's value from that time on. The curve falls
     /// where a run completed, not where one was cut off.
     steps: Vec<(f64, f64)>,
     completed: usize,
@@ -272,7 +269,8 @@ struct Curve {
 
 impl Curve {
     fn new(mut samples: Vec<Sample>) -> Curve {
-        // Of equal times the completed ones come first: those cut off then ran longer.
+        // Among equal times, completed runs come first: runs cut off at that time would have taken
+        // longer.
         samples.sort_by(|one, other| {
             let by_time = one.seconds.total_cmp(&other.seconds);
             by_time.then(other.completed.cmp(&one.completed))
@@ -316,17 +314,16 @@ impl Curve {
         }
     }
 
-    /// The time at which `part` of the runs are still unfinished, out of those unfinished where
-    /// the curve is at `now`. If none of `m` runs was cut off, the next run exceeds the `k`th
-    /// shortest with a probability of `1 − k/(m + 1)`, so `k` is `(1 − part)(m + 1)`. Between two
-    /// runs the logarithm of the time is interpolated (Hyndman and Fan 1996, definition 6). A run
-    /// that was cut off keeps the curve up until then. `None` if the curve does not fall that
-    /// low.
+    /// The time at which `part` of the runs are still unfinished, counting only runs that are
+    /// unfinished where the curve is at `now`. If none of `m` runs was cut off, the next run
+    /// exceeds the `k`th shortest with a probability of `1 − k/(m + 1)`, so `k` is
+    /// `(1 − part)(m + 1)`. Between two runs the logarithm of the time is interpolated (Hyndman and
+    /// Fan 1996, definition 6). `None` if the curve does not fall that low.
     fn next_run(&self, part: f64, now: f64) -> Option<f64> {
         let level = part * now - (1.0 - part) / self.completed as f64;
-        let place = self.steps.iter().position(|(_, s)| *s <= level + ROUNDING)?;
-        let (at, survival) = *self.steps.get(place)?;
-        let before = place.checked_sub(1).and_then(|before| self.steps.get(before));
+        let index = self.steps.iter().position(|(_, s)| *s <= level + ROUNDING)?;
+        let (at, survival) = *self.steps.get(index)?;
+        let before = index.checked_sub(1).and_then(|before| self.steps.get(before));
         let Some((earlier, higher)) = before.filter(|(earlier, _)| *earlier > 0.0) else {
             return Some(at);
         };
@@ -358,9 +355,9 @@ mod tests {
     fn shuffled(mut durations: Vec<f64>) -> Vec<Sample> {
         let mut dice = Dice(durations.len() as u64 + 1);
         loop {
-            for place in (1..durations.len()).rev() {
-                let other = (dice.uniform() * (place + 1) as f64) as usize;
-                durations.swap(place, other);
+            for index in (1..durations.len()).rev() {
+                let other = (dice.uniform() * (index + 1) as f64) as usize;
+                durations.swap(index, other);
             }
             let samples: Vec<Sample> = durations.iter().copied().map(completed).collect();
             if !has_changed(&samples) {
@@ -381,8 +378,8 @@ mod tests {
             assert_eq!(found.median.seconds, durations[n / 2], "median of {n}");
             assert!(!found.median.at_least);
             assert_eq!(found.sample_size, n);
-            assert_eq!(found.p90.at_least, n < FEWEST_MEASURED, "p90 of {n}");
-            if n >= FEWEST_MEASURED {
+            assert_eq!(found.p90.at_least, n < MIN_MEASURED, "p90 of {n}");
+            if n >= MIN_MEASURED {
                 // Of n runs the 0.9 (n + 1)th, counted from 1.
                 let rank = 0.9 * (n + 1) as f64 - 1.0;
                 let (below, above) = (rank.floor() as usize, rank.ceil() as usize);
@@ -396,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn few_runs_give_a_bound_that_says_that_it_is_one() {
+    fn few_runs_give_a_bound_that_is_marked_as_one() {
         let runs: Vec<Sample> = [8.0, 10.0, 12.5].map(completed).to_vec();
         let found = estimate(&runs);
         assert_eq!(found.median, Quantile { seconds: 10.0, at_least: false });
@@ -431,26 +428,26 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_for_few_runs_ends_where_one_would_look_anyway() {
+    fn a_wait_for_few_runs_ends_no_later_than_the_blind_poll_or_the_longest_run() {
         let found = estimate(&[1.0, 2.0, 30.0].map(completed));
         assert_eq!(found.p90.seconds, 90.0);
         let next = |elapsed| found.next_poll(elapsed, next_blind_poll(elapsed)) + elapsed;
         assert_eq!(next(2.0), 33.0, "a little after the longest run");
-        assert!((next(25.0) - 1.1 * 75.0).abs() < 1e-9, "a little after one looks anyway");
+        assert!((next(25.0) - 1.1 * 75.0).abs() < 1e-9, "a little after the blind poll");
         let alike = estimate(&[4.9, 5.0, 5.1].map(completed));
         assert!((3.0..4.5).contains(&alike.next_poll(2.0, 50.0)), "a little after the bound");
         assert_eq!(alike.next_poll(9.0, 50.0), 50.0);
     }
 
     #[test]
-    fn fewer_than_three_completed_runs_say_nothing() {
+    fn fewer_than_three_completed_runs_give_no_estimate() {
         let samples = [completed(1.0), completed(2.0), cut_off(3.0), cut_off(4.0)];
         assert_eq!(Estimate::new("make *", &[], &samples), None);
         assert_eq!(Estimate::new("make *", &[], &[]), None);
     }
 
     #[test]
-    fn five_runs_of_the_very_command_are_preferred_to_its_kind() {
+    fn five_runs_of_the_exact_command_are_preferred_to_its_kind() {
         let alike = vec![completed(100.0); 20];
         let four = vec![completed(5.0); 4];
         let five = vec![completed(5.0); 5];
@@ -478,7 +475,7 @@ mod tests {
     }
 
     #[test]
-    fn completion_probability_is_the_part_that_is_over() {
+    fn completion_probability_is_the_share_of_finished_runs() {
         let samples: Vec<Sample> = (1..=4).map(|s| completed(f64::from(s))).collect();
         let found = estimate(&samples);
         for (elapsed, wanted) in [(0.5, 0.0), (1.0, 0.25), (2.9, 0.5), (4.0, 1.0), (9.0, 1.0)] {
@@ -489,7 +486,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_is_the_median_of_the_runs_that_took_longer() {
+    fn remaining_time_is_the_median_of_the_runs_that_took_longer() {
         let runs: Vec<Sample> = (1..=9).map(|run| completed(f64::from(run))).collect();
         let found = estimate(&runs);
         assert_eq!(found.remaining(4.5), Some(2.5), "7 s of 5 to 9 s");
@@ -500,7 +497,7 @@ mod tests {
     }
 
     #[test]
-    fn few_runs_say_what_is_left_up_to_their_bound() {
+    fn few_runs_predict_the_remaining_time_up_to_their_bound() {
         let found = estimate(&[1.0, 2.0, 3.0].map(completed));
         assert_eq!(found.remaining(2.5), Some(0.5));
         let beyond = found.remaining(3.0).expect("a rest beyond the longest run");
@@ -516,10 +513,10 @@ mod tests {
         ) {
             let whole: Vec<Sample> = durations.iter().map(|s| completed(f64::from(*s))).collect();
             let mut cut = whole.clone();
-            for which in killed {
-                let place = which % cut.len();
+            for number in killed {
+                let index = number % cut.len();
                 if cut.iter().filter(|sample| sample.completed).count() > FEWEST_SAMPLES {
-                    cut[place].completed = false;
+                    cut[index].completed = false;
                 }
             }
             prop_assume!(!has_changed(&whole) && !has_changed(&cut));
@@ -558,7 +555,7 @@ mod tests {
                 prop_assert!(found.remaining(elapsed).is_none_or(|left| left >= 0.0));
                 prop_assert!(found.next_poll(elapsed, 50.0).is_finite());
                 prop_assert!(found.median.seconds <= found.p90.seconds);
-                prop_assert!(found.p90.seconds <= found.longest() * LARGEST_BOUND);
+                prop_assert!(found.p90.seconds <= found.longest() * MAX_BOUND_RATIO);
             }
         }
     }
@@ -607,8 +604,8 @@ mod simulation {
     /// Fresh runs that each is compared with.
     const RUNS: usize = 20;
 
-    /// So many completed runs, and those that were killed in between: of a run that is to be
-    /// killed (`kills` of all) it depends on a second draw whether that comes before its end.
+    /// A history with `completed` completed runs and the killed runs between them. A share `kills`
+    /// of the runs is to be killed; a second draw decides whether the kill precedes the run's end.
     fn history(dice: &mut Dice, completed: usize, draw: Draw, kills: f64) -> Vec<Sample> {
         let mut samples = Vec::new();
         let mut ended = 0;
@@ -636,7 +633,7 @@ mod simulation {
         runs
     }
 
-    /// The part of fresh runs that end within the upper figure of such histories.
+    /// The share of fresh runs that end within the upper figure of these histories.
     fn coverage(
         history: impl Fn(&mut Dice) -> Vec<Sample>,
         fresh: impl Fn(&mut Dice) -> f64,
@@ -689,7 +686,7 @@ mod simulation {
     }
 
     #[test]
-    fn a_command_that_has_not_changed_is_rarely_taken_for_one_that_has() {
+    fn an_unchanged_command_rarely_counts_as_changed() {
         let trials = 2000;
         for (runs, most) in [(32, 0.12), (60, 0.09), (200, 0.075)] {
             let mut dice = Dice(5);
@@ -703,7 +700,7 @@ mod simulation {
     }
 
     #[test]
-    fn half_of_the_runs_that_still_go_end_within_what_is_left() {
+    fn half_of_the_unfinished_runs_end_within_the_remaining_time() {
         eprintln!(
             "runs  distribution  kills  after 0 s / half / three quarters of all runs are over"
         );
@@ -714,7 +711,7 @@ mod simulation {
             for runs in [3, 4, 5, 8, 9, 12, 20, 100] {
                 for kills in [0.0, 0.3] {
                     let parts = [0.0, sorted[2000], sorted[3000]]
-                        .map(|elapsed| within_rest(draw, runs, kills, elapsed));
+                        .map(|elapsed| within_remaining(draw, runs, kills, elapsed));
                     eprintln!("{runs:4}  {name:12}  {kills:5}  {parts:.3?}");
                     for part in parts {
                         assert!((0.45..=0.55).contains(&part), "{part} of {name}, {runs} runs");
@@ -724,9 +721,9 @@ mod simulation {
         }
     }
 
-    /// Of fresh runs that take longer than `elapsed`, and of which something is said then, the
-    /// part that end within what is left.
-    fn within_rest(draw: Draw, runs: usize, kills: f64, elapsed: f64) -> f64 {
+    /// The share of fresh runs longer than `elapsed`, with a prediction at that time, that end
+    /// within the predicted remaining time.
+    fn within_remaining(draw: Draw, runs: usize, kills: f64, elapsed: f64) -> f64 {
         let mut dice = Dice(7);
         let (mut within, mut trials) = (0usize, 0usize);
         for _ in 0..HISTORIES {
@@ -748,8 +745,8 @@ mod simulation {
         within as f64 / trials as f64
     }
 
-    /// Turns of an agent that starts a command, gets control after 2 s, and then looks
-    /// again after exactly the time that is suggested.
+    /// Turns of an agent that starts a command, gets control after 2 s, and then polls after
+    /// exactly the suggested time.
     fn turns(job: f64, next: impl Fn(f64) -> f64) -> u32 {
         let (mut turns, mut elapsed) = (1, 2.0);
         while elapsed < job {
@@ -771,8 +768,8 @@ mod simulation {
                     .collect();
                 let found = Estimate::new("make *", &[], &history).expect("enough runs");
                 let next = |elapsed| found.next_poll(elapsed, next_blind_poll(elapsed)).min(50.0);
-                let most = turns(120.0, next);
-                assert!(most <= 4 || runs < FEWEST_MEASURED, "{most} turns");
+                let worst = turns(120.0, next);
+                assert!(worst <= 4 || runs < MIN_MEASURED, "{worst} turns");
                 sum += turns(dice.log_normal(120.0, 0.08), next);
             }
             assert!(f64::from(sum) / f64::from(trials) <= 4.2, "{sum} turns");

@@ -1,10 +1,10 @@
 //! Fingerprints of failures, so that a repeated one is recognised.
 //!
-//! A fingerprint covers the last lines of the output that look like an error, without what
-//! differs from run to run: times, durations, process ids, temporary paths, addresses,
-//! counters. What distinguishes errors stays: errno, HTTP statuses, ports, line numbers, exit
-//! codes. Limits: error lines are found by English words; texts that differ only by a counter
-//! have the same fingerprint. Pure, linear in the text's length. Pure.
+//! A fingerprint covers the last lines of the output that look like an error, without parts that
+//! differ from run to run: times, durations, process ids, temporary paths, addresses, counters.
+//! Parts that distinguish errors stay: errno, HTTP statuses, ports, line numbers, exit codes.
+//! Limits: error lines are found by English words; texts that differ only by a counter have the
+//! same fingerprint. Linear in the text's length. Pure.
 
 use std::sync::LazyLock;
 
@@ -80,7 +80,7 @@ fn error_lines(output: &str) -> Vec<String> {
     }
 }
 
-/// A line without what differs from run to run.
+/// Removes the parts of a line that differ from run to run.
 fn normalised(line: &str) -> String {
     let mut line = line.to_owned();
     for (rule, instead) in VOLATILE.iter() {
@@ -89,7 +89,7 @@ fn normalised(line: &str) -> String {
     let numbers = NUMBER.replace_all(&line, |found: &Captures<'_>| {
         let number = found.get(0);
         let (start, end) = number.map_or((0, 0), |number| (number.start(), number.end()));
-        let kept = is_telling(&line, start, end);
+        let kept = distinguishes_errors(&line, start, end);
         let digits = line.get(start..end).unwrap_or_default();
         if kept { digits } else { "#" }.to_owned()
     });
@@ -98,7 +98,7 @@ fn normalised(line: &str) -> String {
 
 /// Whether a number distinguishes errors: part of a name, an address or a version, or after
 /// a word such as `errno`.
-fn is_telling(line: &str, start: usize, end: usize) -> bool {
+fn distinguishes_errors(line: &str, start: usize, end: usize) -> bool {
     let before = line.get(..start).unwrap_or_default();
     let number = line.get(start..end).unwrap_or_default();
     let after = line.get(end..).unwrap_or_default();
@@ -113,7 +113,7 @@ fn is_telling(line: &str, start: usize, end: usize) -> bool {
     // `error: 404` is a status, `error: 3 tests failed` a count.
     let counts = near.trim_end().ends_with(':')
         && after.strip_prefix(' ').is_some_and(|rest| rest.starts_with(char::is_lowercase));
-    let named = TELLING.is_match(near) && !counts;
+    let named = NAMES_NUMBER.is_match(near) && !counts;
     joined || number.matches('.').count() >= 2 || status || named
 }
 
@@ -125,7 +125,7 @@ static ERROR: LazyLock<Regex> = LazyLock::new(|| {
     ))
 });
 
-/// What differs from run to run, and its replacement.
+/// Patterns of parts that differ from run to run, with their replacements.
 static VOLATILE: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
     let rules = [
         // Points in time: dates with or without a time, times of day.
@@ -159,15 +159,15 @@ static VOLATILE: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
 static NUMBER: LazyLock<Regex> = LazyLock::new(|| regex(r"\d+(?:\.\d+)*"));
 
 /// Words after which a number identifies the error.
-static TELLING: LazyLock<Regex> = LazyLock::new(|| {
+static NAMES_NUMBER: LazyLock<Regex> = LazyLock::new(|| {
     regex(concat!(
         r"(?i)\b(?:errno|error|err|status|code|http(?:/\d(?:\.\d)?)?|port|signal|exit|exited|",
         r"line|column|returned)[\s:=#(\[]*(?:with |code |error:? |status )?$"
     ))
 });
 
-/// Cannot fail: the rules are constants that every test compiles. They are limited to ASCII,
-/// since digits and word boundaries of all scripts would take a megabyte.
+/// Cannot fail: the rules are constants that every test compiles. ASCII only, since the tables for
+/// digits and word boundaries of all scripts would take a megabyte.
 fn regex(rule: &str) -> Regex {
     let built = RegexBuilder::new(rule).unicode(false).build();
     built.unwrap_or_else(|error| unreachable!("rule {rule}: {error}"))
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn what_differs_from_run_to_run_does_not_matter() {
+    fn parts_that_differ_from_run_to_run_do_not_matter() {
         for (one, other) in [
             ("error at 12:03:04", "error at 13:59:01.5"),
             ("2026-01-02T03:04:05Z ERROR no", "2025-12-31T23:59:59Z ERROR no"),
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn what_tells_errors_apart_stays() {
+    fn parts_that_distinguish_errors_stay() {
         for (one, other) in [
             ("open failed: errno 2", "open failed: errno 13"),
             ("[Errno 2] error", "[Errno 13] error"),
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_error_lines_are_taken_not_the_last_lines() {
+    fn the_last_error_lines_count_not_the_last_lines() {
         let found = of("start\nerror: broken\nall 3 jobs done\nbye\n", 2);
         assert_eq!(found.as_ref().map(Fingerprint::first_line), Some("error: broken"));
         let many: String = (0..20).map(|n| format!("error: case_{n}\n")).collect();
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn without_an_error_line_the_last_one_stands_and_silence_has_none() {
+    fn without_an_error_line_the_last_line_counts_and_silence_has_none() {
         let found = of("one\ntwo\n\n", 1).expect("a fingerprint");
         assert_eq!(found.first_line(), "two");
         assert_eq!(of(" \n\n", 1), None);
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fingerprint_stays_the_same_for_ever() {
+    fn a_fingerprint_never_changes() {
         let found = of("error: no such file", 1).expect("a fingerprint");
         assert_eq!(found.hash, "1825f2f0c51bffe3");
     }

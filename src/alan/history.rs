@@ -23,7 +23,6 @@ pub fn weight(age_seconds: f64) -> f64 {
 /// One remembered run of a command.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PastRun {
-    /// What became of it.
     pub outcome: Outcome,
     /// How long ago it ended, in seconds.
     pub age: f64,
@@ -38,28 +37,28 @@ pub struct RunPlace {
     pub git_head: Option<String>,
 }
 
-/// Connections to a host. `zsh_alan_query` shows it; the fields' comments are in its schema.
+/// Connections to a host. `zsh_alan_query` shows them; its schema contains the fields' comments.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct HostHistory {
-    /// Its name.
+    /// Name of the host.
     pub host: String,
-    /// Tries to connect.
+    /// Attempts to connect.
     pub tries: u64,
-    /// Those that failed to.
+    /// Failed attempts.
     pub failed: u64,
 }
 
-/// Runs of a remote command on all hosts, not counting failed connections. Shown as
-/// [`HostHistory`] is.
+/// Runs of a remote command on all hosts, not counting failed connections. Shown like
+/// [`HostHistory`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct RemoteHistory {
-    /// Its kind.
+    /// Kind of command.
     pub template: String,
-    /// Its runs where the connection held.
+    /// Runs whose connection did not fail.
     pub runs: u64,
-    /// Those that failed.
+    /// Failed runs.
     pub failed: u64,
-    /// The hosts it ran on.
+    /// Hosts it ran on.
     pub hosts: u64,
 }
 
@@ -72,19 +71,18 @@ pub struct History {
     pub runs: Vec<PastRun>,
     /// Where it last succeeded.
     pub last_success: Option<RunPlace>,
-    /// Its runs in this session's window.
+    /// Its runs in this session within the last [`RETRY_WINDOW_MINUTES`].
     pub retries: Vec<Outcome>,
-    /// The newest runs of its kind in that window, if the command itself has none.
+    /// The newest runs of its kind in the same period, if `retries` is empty.
     pub similar: Vec<Outcome>,
     /// Consecutive equal results.
     pub streak: Streak,
     /// Whether no command of its kind has run before.
     pub is_first_of_kind: bool,
-    /// How long it takes.
     pub estimate: Option<Estimate>,
-    /// The host that it goes to.
+    /// The host it connects to.
     pub host: Option<HostHistory>,
-    /// What it runs there.
+    /// The command it runs on that host.
     pub remote: Option<RemoteHistory>,
     /// Consecutive failures of its kind in this session, by [`failures_in_a_row`].
     pub failures: u32,
@@ -117,7 +115,7 @@ impl History {
         !self.runs.is_empty()
     }
 
-    /// Success and timeout rates. Interrupted runs are the server's doing and are not counted.
+    /// Success and timeout rates. Runs interrupted by the server's exit are not counted.
     pub fn rates(&self) -> Rates {
         let (mut all, mut success, mut timeout, mut runs) = (0.0, 0.0, 0.0, 0);
         let counted = self.runs.iter();
@@ -137,8 +135,8 @@ impl History {
         Rates { runs, success: success / all, timeout: timeout / all }
     }
 
-    /// How often in a row the command failed with this fingerprint, including the run that has
-    /// just ended. The history is the one from before that run.
+    /// How often in a row the command failed with this fingerprint, including the run that has just
+    /// ended, which this history does not contain yet.
     pub fn same_failures(&self, fingerprint: &str) -> u32 {
         let finished = self.runs.iter().filter(|run| run.outcome.is_complete());
         let same =
@@ -211,7 +209,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn only_failures_in_a_row_count_for_the_options() {
+    fn only_consecutive_failures_count_for_the_options() {
         use Outcome::{Failure, Interrupted, Killed, Success, Timeout};
         for (newest_first, wanted) in [
             (vec![], 0),

@@ -6,39 +6,32 @@
 pub mod after;
 pub mod before;
 
-use std::borrow::Cow;
 use std::fmt;
 
 use self::after::OutOfMemory;
 use super::history::{History, RETRY_WINDOW_MINUTES};
 use crate::shell::lint::Lint;
 use crate::shell::outcome::Outcome;
+pub use crate::text::lines::cut;
 use crate::text::quantity::size;
 
-/// How many characters of a kind of command an insight shows: its reader knows the command.
+/// How many characters of a kind of command an insight shows. That is enough, since its reader
+/// knows the command.
 pub const KIND_CHARS: usize = 60;
-/// How many characters of an error line it shows.
+/// How many characters of an error line an insight shows.
 const ERROR_CHARS: usize = 120;
-
-/// The beginning of a text, with an ellipsis if there is more.
-pub fn cut(text: &str, most: usize) -> Cow<'_, str> {
-    match text.char_indices().nth(most) {
-        None => Cow::Borrowed(text),
-        Some((end, _)) => Cow::Owned(format!("{}…", text.get(..end).unwrap_or_default())),
-    }
-}
 
 /// How much an insight matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
-    /// To be acted on.
+    /// The caller should act on it.
     Warning,
     /// Good to know.
     Info,
 }
 
 impl Level {
-    /// The word for it in answers.
+    /// The word in answers.
     pub fn as_str(self) -> &'static str {
         match self {
             Level::Warning => "warning",
@@ -69,7 +62,7 @@ pub enum Insight {
         /// How often it succeeded.
         succeeded: usize,
     },
-    /// Others of its kind ran recently.
+    /// Other commands of its kind ran recently.
     Similar {
         template: String,
         /// How often they ran.
@@ -77,9 +70,9 @@ pub enum Insight {
         /// How often they succeeded.
         succeeded: usize,
     },
-    /// It succeeds again and again.
+    /// It has succeeded this many times in a row.
     SuccessStreak(u64),
-    /// It fails again and again.
+    /// It has failed this many times in a row.
     FailingStreak(u64),
     /// It often reaches its deadline.
     Timeouts {
@@ -105,7 +98,7 @@ pub enum Insight {
     RemoteFails { template: String, failed: u64, runs: u64 },
     /// The remote command always succeeds, on several hosts.
     RemoteReliable { template: String, hosts: u64 },
-    /// The command will not do what it looks like.
+    /// The command will not do what it appears to do.
     Pitfall(Lint),
     /// The options of a command that keeps failing.
     Options { command: String, table: String },
@@ -113,7 +106,7 @@ pub enum Insight {
     NoOutput,
     /// An exit code that means the same for every program.
     Exit(UniversalExit),
-    /// An exit code that is an answer and no failure.
+    /// An exit code that is an answer, not a failure.
     NormalExit { program: String, code: i32, meaning: &'static str },
     /// A segment of a pipeline failed, which the pipeline's exit code does not show.
     MaskedSegment {
@@ -130,13 +123,13 @@ pub enum Insight {
         /// What has changed since it last succeeded.
         changes: Vec<TreeChange>,
     },
-    /// The database was corrupt and was moved.
+    /// The database was corrupt and has been renamed.
     MovedAside { path: String, aside: String },
     /// Rows of an older database could not be read.
     UnreadableRows {
         path: String,
         rows: usize,
-        /// The file that still contains them; none if they were removed.
+        /// The file that still contains them; `None` if they are lost.
         kept: Option<String>,
     },
     /// The command history is not written to disk.
@@ -161,7 +154,7 @@ pub enum UniversalExit {
     Interrupted,
     /// 137.
     Killed {
-        /// Set if the kernel reported that memory ran out.
+        /// Set if the kernel reported an out-of-memory kill.
         out_of_memory: Option<OutOfMemory>,
     },
     /// 139.
@@ -170,7 +163,7 @@ pub enum UniversalExit {
     Terminated,
 }
 
-/// A difference from when a command last succeeded.
+/// A difference since the command last succeeded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TreeChange {
     Directory {
@@ -205,19 +198,19 @@ impl Insight {
     }
 }
 
-/// Keeps what `insights: useful` shows: every warning, and of the rest what the caller has not
-/// read elsewhere. The others are in `zsh_alan_query`.
+/// Keeps the insights that `insights: useful` shows: every warning, and other insights that the
+/// caller has not read elsewhere. `zsh_alan_query` shows all of them.
 ///
 /// | insight | kept |
 /// |---|---|
 /// | `New pattern` | if nothing of its kind has run before, no other insight is kept, and `may_be_new` |
 /// | `Retry #N in last 15m`, `Similar to` | if the newest of the counted runs did not succeed |
 /// | `Options for` | yes |
-/// | `Usually takes` | no: the `◷` line of a running command has it |
+/// | `Usually takes` | no: the `◷` line of a running command shows it |
 /// | `No output produced`, `… = no match (normal)` | no: the body and the exit code say it |
 /// | `Retry #N. Previous N succeeded`, `Streak`, `Reliable pattern`, reliable hosts and remote commands | no: nothing follows from them |
 ///
-/// `may_be_new` is false if the command has ended, since its result is then known, or if the
+/// `may_be_new` is false if the command has ended, since its outcome is then known, or if the
 /// result shows other remarks.
 pub fn useful(mut insights: Vec<Insight>, history: &History, may_be_new: bool) -> Vec<Insight> {
     insights.retain(|insight| match insight {
@@ -233,7 +226,7 @@ pub fn useful(mut insights: Vec<Insight>, history: &History, may_be_new: bool) -
     insights
 }
 
-/// Whether the newest run failed, not counting runs interrupted by the server's exit.
+/// Whether the newest run failed, ignoring runs interrupted by the server's exit.
 fn newest_failed(newest_first: &[Outcome]) -> bool {
     let newest = newest_first.iter().find(|outcome| **outcome != Outcome::Interrupted);
     newest.is_some_and(|outcome| *outcome != Outcome::Success)
@@ -322,8 +315,8 @@ impl fmt::Display for Insight {
                 let line = cut(line, ERROR_CHARS);
                 let end = if line.ends_with(['.', '…']) { "" } else { "." };
                 write!(f, "Same failure {times} times: {line}{end}")?;
-                for (place, change) in changes.iter().enumerate() {
-                    let start = if place == 0 { " Since the last success: " } else { ", " };
+                for (index, change) in changes.iter().enumerate() {
+                    let start = if index == 0 { " Since the last success: " } else { ", " };
                     write!(f, "{start}{change}")?;
                 }
                 if !changes.is_empty() {
@@ -333,7 +326,7 @@ impl fmt::Display for Insight {
             }
             Insight::MovedAside { path, aside } => write!(
                 f,
-                "the database {path} was corrupt: it was moved to {aside}, and a new one was begun."
+                "the database {path} was corrupt: it was moved to {aside}, and a new one was created."
             ),
             Insight::UnreadableRows { path, rows, kept } => {
                 write!(f, "unreadable rows of the database {path} were left out: {rows}")?;
@@ -344,7 +337,7 @@ impl fmt::Display for Insight {
             }
             Insight::NotOnDisk { path, cause } => write!(
                 f,
-                "what is learned stays in memory: cannot use the database {path} ({cause})."
+                "the command history stays in memory: cannot use the database {path} ({cause})."
             ),
         }
     }
@@ -368,10 +361,10 @@ impl fmt::Display for UniversalExit {
                 let limit = memory.limit.map(|bytes| format!("the limit is {}", size(bytes)));
                 let known: Vec<String> = highest.into_iter().chain(limit).collect();
                 f.write_str("killed by the kernel, out of memory (exit 137)")?;
-                return match known.is_empty() {
-                    true => Ok(()),
-                    false => write!(f, ": {}", known.join(", ")),
-                };
+                if known.is_empty() {
+                    return Ok(());
+                }
+                return write!(f, ": {}", known.join(", "));
             }
             UniversalExit::SegmentationFault => "segmentation fault (exit 139)",
             UniversalExit::Terminated => "terminated by SIGTERM (exit 143)",
@@ -391,7 +384,7 @@ impl fmt::Display for TreeChange {
     }
 }
 
-/// Shortens a commit's hash as git does; other names stay whole.
+/// Shortens a commit's hash as git does; leaves other names unchanged.
 fn short(head: &str) -> &str {
     const SHOWN: usize = 8;
     let is_commit = head.len() >= 40 && head.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -520,7 +513,7 @@ mod tests {
     }
 
     #[test]
-    fn useful_insights_warn_or_are_not_known_from_elsewhere() {
+    fn useful_insights_are_warnings_or_shown_nowhere_else() {
         use Outcome::{Failure, Interrupted, Success};
         let kept = |history: &History, insights: &[Insight], may_be_new| {
             let kept = useful(insights.to_vec(), history, may_be_new);

@@ -1,5 +1,4 @@
-//! Classifies a kill: too early, too late, as usual, or a command that is killed again and
-//! again.
+//! Classifies a kill: too early, too late, at the usual time, or of a command that is often killed.
 //!
 //! The time of the kill request is compared with how long such commands take. The result is
 //! advice after the fact; no kill is prevented. Pure.
@@ -12,23 +11,23 @@ use super::insight::{KIND_CHARS, cut};
 
 /// A kind of command killed at least this often may itself be the problem …
 const PATTERN_KILLS: u64 = 3;
-/// … if more than this share of its runs was killed, or that many in one session.
+/// … if more than this share of its runs was killed, or if all of these kills were in one session.
 const PATTERN_KILL_RATE: f64 = 0.5;
 /// A kill before this multiple of the median is early.
 const EARLY_RATIO: f64 = 0.5;
 /// A kill after this multiple of the median is late.
 const LATE_RATIO: f64 = 2.0;
 /// Shorter silences before a kill are not mentioned.
-const SHORTEST_SILENCE: Duration = Duration::from_secs(1);
+const MIN_SILENCE: Duration = Duration::from_secs(1);
 
-/// What is known at a kill. All counts include this one.
+/// The facts about a kill. All counts include this kill.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct KillFacts {
     /// The kind of command.
     pub template: String,
     /// From the start to the kill request.
     pub elapsed: Duration,
-    /// Remembered kills of the kind …
+    /// Recorded kills of the kind …
     pub kills: u64,
     /// … out of this many runs.
     pub runs: u64,
@@ -45,7 +44,7 @@ pub struct KillFacts {
 /// The class of a kill, with the numbers its text shows.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum KillClass {
-    /// Commands of the kind are killed again and again.
+    /// Commands of the kind are often killed.
     PatternProblem {
         /// Kills of the kind …
         kills: u64,
@@ -72,7 +71,7 @@ pub enum KillClass {
 }
 
 impl KillClass {
-    /// The word for it in answers.
+    /// The word in answers.
     pub fn as_str(self) -> &'static str {
         match self {
             KillClass::PatternProblem { .. } => "PATTERN_PROBLEM",
@@ -84,7 +83,7 @@ impl KillClass {
     }
 }
 
-/// What to report about a kill; [`fmt::Display`] gives the text.
+/// The report on a kill; [`fmt::Display`] gives the text.
 #[derive(Debug, Clone, PartialEq)]
 pub struct KillInsight {
     pub class: KillClass,
@@ -99,14 +98,14 @@ pub struct KillInsight {
 /// Classifies a kill.
 pub fn classify(facts: KillFacts) -> KillInsight {
     let class = class(&facts);
-    // A median is that of the estimate's kind, counts of kills are those of the template.
+    // A median belongs to the estimate's kind, counts of kills to the template.
     let has_median = !matches!(class, KillClass::PatternProblem { .. } | KillClass::Unknown);
     let estimate = facts.estimate.filter(|_| has_median);
     KillInsight {
         class,
         template: estimate.map_or(facts.template, |estimate| estimate.template),
         elapsed: facts.elapsed,
-        silent_for: facts.silent_for.filter(|silent| *silent >= SHORTEST_SILENCE),
+        silent_for: facts.silent_for.filter(|silent| *silent >= MIN_SILENCE),
         waiting_at: facts.waiting_at,
     }
 }
@@ -240,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn more_than_half_killed_and_three_kills_are_a_problem_of_the_pattern() {
+    fn three_kills_of_more_than_half_the_runs_are_a_problem() {
         for (kills, runs, problem) in [(3, 5, true), (3, 6, false), (2, 2, false), (4, 6, true)] {
             let kill = classify(KillFacts { kills, runs, ..facts(10.0) });
             let found = matches!(kill.class, KillClass::PatternProblem { .. });
@@ -255,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_median_is_named_with_the_kind_whose_it_is() {
+    fn a_median_is_reported_with_its_own_kind() {
         let with = |kills| KillFacts { template: "pip *".to_owned(), kills, ..facts(10.0) };
         assert_eq!(classify(with(1)).template, "pip install *");
         assert_eq!(classify(with(4)).template, "pip *", "kills are counted by it");
@@ -268,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn silence_or_a_prompt_before_the_kill_is_told() {
+    fn silence_or_a_prompt_before_the_kill_is_reported() {
         let silent =
             classify(KillFacts { silent_for: Some(Duration::from_secs(45)), ..facts(45.0) });
         assert!(silent.to_string().ends_with(" Command produced no output for 45s before kill."));

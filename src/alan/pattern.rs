@@ -1,10 +1,10 @@
 //! The identity of a command in the history: values derived from its text by a shell lexer.
 //!
-//! All of it is redacted; the store never sees a command line in any other form. Pure.
+//! All values are redacted; the store never sees a command line in any other form. Pure.
 
 use crate::shell::exit_status_source::is_complaint;
 
-/// A command line, as the store knows it.
+/// The identity of a command line in the store.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Pattern {
     /// 16 hex digits; equal for equal commands only.
@@ -27,8 +27,8 @@ pub struct Pattern {
 }
 
 impl Pattern {
-    /// The program that determined a run's exit status, judged by the run's output: none if
-    /// the shell itself reported an error, since it may have failed before the program began.
+    /// The program that determined a run's exit status. `None` if the output contains an error of
+    /// the shell itself, which may have failed before it started the program.
     pub fn decides(&self, output: &[&str]) -> Option<&str> {
         let mut lines = output.iter().flat_map(|text| text.lines());
         let program = self.program.as_deref();
@@ -36,8 +36,8 @@ impl Pattern {
     }
 }
 
-/// The longest preview, in bytes. A shorter one is the whole command, so that its hash can be
-/// computed from it again.
+/// The longest preview, in bytes. A shorter preview is the whole command, so its hash can be
+/// recomputed.
 pub const PREVIEW_BYTES: usize = 200;
 
 /// One segment of a pipeline.

@@ -1,7 +1,7 @@
 //! The rows of the database as types whose fields are named like the columns.
 //!
-//! They are what the store writes, what an export contains, and what readers see of runs that
-//! are still queued. No SQL here. Pure.
+//! The store writes them, an export contains them, and readers get them for runs that are still
+//! queued. No SQL. Pure.
 
 use std::time::SystemTime;
 
@@ -23,13 +23,13 @@ pub struct Observation {
     pub command_hash: String,
     /// As [`crate::alan::pattern::Pattern::template`].
     pub command_template: Option<String>,
-    /// As [`crate::alan::pattern::Pattern::subcommand_template`]; none for a segment.
+    /// As [`crate::alan::pattern::Pattern::subcommand_template`]; `None` for a segment.
     pub subcommand_template: Option<String>,
     /// As [`crate::alan::pattern::Pattern::preview`].
     pub command_preview: Option<String>,
-    /// −9 for a kill.
+    /// −9 if the command was killed.
     pub exit_code: Option<i64>,
-    /// The command's own time; none for a segment.
+    /// How long the command ran; `None` for a segment.
     pub duration_ms: Option<i64>,
     /// Ended by its deadline.
     pub timed_out: bool,
@@ -37,13 +37,13 @@ pub struct Observation {
     pub output_snippet: Option<String>,
     /// The error lines of a failure.
     pub error_snippet: Option<String>,
-    /// Always 1 when written; a row's weight is computed from its age.
+    /// Always 1: readers compute a row's weight from its age.
     pub weight: Option<f64>,
     /// When it ended: RFC 3339 in UTC.
     pub created_at: String,
-    /// Kept for databases that have it.
+    /// Never set; older databases have the column.
     pub last_accessed: Option<String>,
-    /// As [`Outcome::as_str`]; none in old rows.
+    /// As [`Outcome::as_str`]; `None` in old rows.
     pub outcome_type: Option<String>,
     /// From the start to the kill request.
     pub kill_elapsed_ms: Option<i64>,
@@ -66,7 +66,6 @@ impl Observation {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RecentCommand {
-    /// The session.
     pub session_id: String,
     /// As in [`Observation`].
     pub command_hash: String,
@@ -89,7 +88,7 @@ pub struct RecentCommand {
 }
 
 impl RecentCommand {
-    /// The outcome; old rows without the column only distinguish success from failure.
+    /// The outcome. Old rows without the column only distinguish success from failure.
     pub fn outcome(&self) -> Outcome {
         Self::outcome_of(self.outcome_type.as_deref(), self.timed_out, self.success)
     }
@@ -100,7 +99,6 @@ impl RecentCommand {
     }
 }
 
-/// The column may hold any number; one beyond 32 bits only counts as not 0.
 /// Consecutive equal results.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -120,8 +118,8 @@ pub struct Streak {
 }
 
 impl Streak {
-    /// Adds a result. Kills and timeouts count as failures; an interruption is the server's
-    /// doing and leaves the streak unchanged.
+    /// Adds a result. Kills and timeouts count as failures. A run interrupted by the server's exit
+    /// leaves the streak unchanged.
     pub fn add(&mut self, outcome: Outcome, at: f64) {
         let current = self.current_streak;
         match outcome {
@@ -150,9 +148,8 @@ pub struct SshObservation {
     pub id: String,
     /// The run's [`Observation::id`].
     pub observation_id: Option<String>,
-    /// The host.
     pub host: String,
-    /// The redacted remote command.
+    /// Redacted.
     pub remote_command: Option<String>,
     /// Its kind.
     pub remote_command_template: Option<String>,
@@ -175,27 +172,26 @@ pub struct SshObservation {
 pub struct CachedOptions {
     /// The command, or `git-push` for a subcommand.
     pub base_command: String,
-    /// The table.
+    /// The table, one line for each option.
     pub options_text: String,
     /// RFC 3339 in UTC.
     pub created_at: String,
 }
 
-/// The circuit of a pattern.
+/// The circuit of a command.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct CircuitRow {
-    /// The pattern.
     pub command_hash: String,
     /// The redacted command.
     pub command_preview: String,
-    /// When it opened, in seconds since 1970; none while it is closed.
+    /// When it opened, in seconds since 1970; `None` while it is closed.
     pub opened_at: Option<f64>,
     /// Whether a single run may probe it.
     pub half_open: bool,
-    /// The right of the probing run.
+    /// The lease of the probing run.
     pub lease: Option<Lease>,
-    /// The timeouts within the window: when, and the run's time limit in seconds, if it had
-    /// one.
+    /// The timeouts within the window, each with its time and the run's time limit in seconds, if
+    /// it had one.
     pub timeouts: Vec<(f64, Option<f64>)>,
 }
 
@@ -222,8 +218,8 @@ pub fn unix_seconds(at: SystemTime) -> f64 {
     at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs_f64()
 }
 
-/// A time as the text columns hold it: RFC 3339 in UTC with microseconds, so that texts sort
-/// by time.
+/// Formats a time for the text columns: RFC 3339 in UTC with microseconds, so that texts sort by
+/// time.
 pub fn timestamp(at: SystemTime) -> String {
     let at = Timestamp::try_from(at).unwrap_or(Timestamp::UNIX_EPOCH);
     at.strftime("%Y-%m-%dT%H:%M:%S.%6f+00:00").to_string()

@@ -12,7 +12,7 @@ use crate::shell::outcome::{Outcome, of_exit};
 use crate::shell::ssh::ExitType;
 use crate::text::redact::Redactor;
 
-/// Characters of a snippet.
+/// The longest snippet, in characters.
 pub const SNIPPET_CHARS: usize = 500;
 /// Bytes of output that are redacted to make a snippet: enough to recognise a secret that
 /// begins within the snippet.
@@ -24,16 +24,16 @@ pub const KILLED_EXIT: i32 = -9;
 /// How a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
-    /// By itself, with this code.
+    /// The command exited by itself, with this code.
     Exited(i32),
-    /// At its deadline, with the code that the signal caused.
+    /// Its deadline ended it, with the code that the signal caused.
     TimedOut(i32),
-    /// By a kill request.
+    /// A kill request ended it.
     Killed {
         /// From the start to the request.
         after: Duration,
     },
-    /// Because the server exited, with the code that the signal caused.
+    /// The server's exit ended it, with the code that the signal caused.
     Interrupted(i32),
 }
 
@@ -46,7 +46,7 @@ impl Ending {
         }
     }
 
-    /// The outcome for this program.
+    /// The outcome, given the program that determined the exit code.
     pub fn outcome(self, program: Option<&str>) -> Outcome {
         match self {
             Ending::Exited(code) => of_exit(code, program),
@@ -57,26 +57,22 @@ impl Ending {
     }
 }
 
-/// What is known when a task has ended.
+/// A finished task, not redacted yet.
 #[derive(Debug, Clone)]
 pub struct EndedRun<'a> {
-    /// What ran.
     pub pattern: Pattern,
-    /// How it ended.
     pub ending: Ending,
-    /// The command's own time, without draining its output.
+    /// How long the command ran, without draining its output.
     pub duration: Duration,
     /// The exit codes of a pipeline's segments, from the left; empty if unknown.
     pub pipestatus: Vec<i32>,
     /// The beginning of the plain output.
     pub output_head: &'a str,
-    /// Its end.
+    /// The end of the plain output.
     pub output_tail: &'a str,
-    /// Where it ran.
     pub cwd: Option<String>,
     /// The commit that was checked out there.
     pub git_head: Option<String>,
-    /// When it ended.
     pub at: SystemTime,
 }
 
@@ -88,12 +84,11 @@ pub struct Run<'a> {
     pub outcome: Outcome,
     /// The program that determined the exit status, if known.
     pub program: Option<String>,
-    /// The failure's fingerprint.
     pub fingerprint: Option<Fingerprint>,
     output_snippet: Option<String>,
 }
 
-/// The rows that one run makes.
+/// The database rows of one run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunRows {
     /// The whole command first, then its segments.
@@ -105,14 +100,14 @@ pub struct RunRows {
 }
 
 impl RunRows {
-    /// What became of the whole command.
+    /// The outcome of the whole command.
     pub fn outcome(&self) -> Outcome {
         self.recent.outcome()
     }
 }
 
 impl<'a> Run<'a> {
-    /// Redacts and classifies what is known at a task's end.
+    /// Classifies and redacts a finished task.
     pub fn new(mut ended: EndedRun<'a>, redactor: &Redactor) -> Run<'a> {
         let output = [ended.output_head, ended.output_tail];
         let program = ended.pattern.decides(&output).map(str::to_owned);
@@ -126,33 +121,32 @@ impl<'a> Run<'a> {
         Run { ended, outcome, program, fingerprint, output_snippet }
     }
 
-    /// Where it ran.
     pub fn place(&self) -> RunPlace {
         RunPlace { cwd: self.ended.cwd.clone(), git_head: self.ended.git_head.clone() }
     }
 
     /// The rows of the run, under a unique id.
     pub fn rows(&self, id: &str, session: &str) -> RunRows {
-        let whole = self.whole(id);
+        let observation = self.observation(id);
         let recent = RecentCommand {
             session_id: session.to_owned(),
-            command_hash: whole.command_hash.clone(),
-            command_template: whole.command_template.clone(),
-            command_preview: whole.command_preview.clone(),
+            command_hash: observation.command_hash.clone(),
+            command_template: observation.command_template.clone(),
+            command_preview: observation.command_preview.clone(),
             timestamp: unix_seconds(self.ended.at),
-            duration_ms: whole.duration_ms,
-            exit_code: whole.exit_code,
-            timed_out: whole.timed_out,
+            duration_ms: observation.duration_ms,
+            exit_code: observation.exit_code,
+            timed_out: observation.timed_out,
             success: self.outcome == Outcome::Success,
-            outcome_type: whole.outcome_type.clone(),
+            outcome_type: observation.outcome_type.clone(),
         };
-        let ssh = self.ssh(&whole);
-        let mut observations = vec![whole];
+        let ssh = self.ssh(&observation);
+        let mut observations = vec![observation];
         observations.extend(self.segments(id));
         RunRows { observations, recent, ssh }
     }
 
-    fn whole(&self, id: &str) -> Observation {
+    fn observation(&self, id: &str) -> Observation {
         let kill_elapsed_ms = match self.ended.ending {
             Ending::Killed { after } => Some(milliseconds(after)),
             _ => None,
@@ -187,13 +181,13 @@ impl<'a> Run<'a> {
             return Vec::new();
         }
         let rows = segments.iter().zip(&self.ended.pipestatus).enumerate();
-        rows.map(|(place, (segment, code))| self.segment(id, place + 1, segment, *code)).collect()
+        rows.map(|(index, (segment, code))| self.segment(id, index + 1, segment, *code)).collect()
     }
 
-    fn segment(&self, id: &str, place: usize, segment: &Segment, code: i32) -> Observation {
+    fn segment(&self, id: &str, number: usize, segment: &Segment, code: i32) -> Observation {
         let outcome = of_exit(code, segment.program.as_deref());
         Observation {
-            id: format!("{id}-{place}"),
+            id: format!("{id}-{number}"),
             command_hash: segment.hash.clone(),
             command_template: Some(segment.template.clone()),
             command_preview: Some(segment.preview.clone()),
@@ -207,7 +201,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// None for a command that did not end by itself: it says nothing about the host.
+    /// `None` for a command that did not exit by itself: its end says nothing about the host.
     fn ssh(&self, whole: &Observation) -> Option<SshObservation> {
         let ssh = self.ended.pattern.ssh.as_ref()?;
         let Ending::Exited(code) = self.ended.ending else {
@@ -279,7 +273,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_kill_is_remembered_by_one_code() {
+    fn a_kill_is_recorded_with_one_code() {
         let killed = Ending::Killed { after: Duration::from_secs(3) };
         assert_eq!(killed.exit_code(), -9);
         assert_eq!(killed.outcome(Some("grep")), Outcome::Killed);
@@ -331,7 +325,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn ssh_tells_of_host_and_remote_command() {
+    fn an_ssh_row_names_host_and_remote_command() {
         let mut remote = ended("ssh h 'git pull'", Ending::Exited(255), SystemTime::now());
         remote.pattern.ssh = Some(Ssh {
             host: "h".to_owned(),
@@ -348,7 +342,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn snippets_hold_no_secret_and_at_most_500_characters() {
+    fn snippets_contain_no_secret_and_at_most_500_characters() {
         let secret = format!("{}API_KEY=hunter2hunter2\n{}", "x".repeat(480), "y".repeat(900));
         let mut failed = ended("make", Ending::Exited(2), SystemTime::now());
         failed.output_head = &secret;

@@ -1,8 +1,8 @@
 //! The database's tables, and the migration of older databases.
 //!
-//! Versions only go forward: `user_version` holds a file's version, each step is one file of
-//! SQL, and all missing steps run in one transaction. A database without a version may belong
-//! to the original zsh-tool, which has the same tables. A newer version is refused.
+//! Versions only go forward: `user_version` holds a file's version, each step is one file of SQL,
+//! and all missing steps run in one transaction. A database without a version may be one of the
+//! original zsh-tool, which has the same tables. A newer version is refused.
 
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
@@ -20,7 +20,7 @@ const STEPS: [&str; 3] = [
     include_str!("../../data/schema/3-subcommands.sql"),
 ];
 
-/// Columns that a database of the original may or may not have.
+/// Columns that a database of the original zsh-tool may lack.
 const ADDED_COLUMNS: [(&str, &str, &str); 6] = [
     ("observations", "outcome_type", "TEXT"),
     ("observations", "kill_elapsed_ms", "INTEGER"),
@@ -42,13 +42,13 @@ const TABLES: [&str; 8] = [
     "circuit_timeouts",
 ];
 
-/// The key in `meta` of the version of hashes and templates.
+/// The key in `meta` under which the version of hashes and templates is stored.
 const DERIVATION_KEY: &str = "hash_version";
 
-/// How hashes and templates are made, to update rows that an older version made.
+/// How to compute hashes and templates, to update rows that an older version wrote.
 #[derive(Debug, Clone)]
 pub struct Derivation {
-    /// Changes with any of the functions.
+    /// Changes whenever one of the functions changes.
     pub version: u32,
     /// The hash of a redacted command.
     pub hash: fn(&str) -> String,
@@ -67,10 +67,7 @@ pub enum SchemaError {
     #[error(
         "it has version {found} and this zsh-tool knows up to {CURRENT}: update zsh-tool or set ALAN_DB_PATH"
     )]
-    Newer {
-        /// Its version.
-        found: i64,
-    },
+    Newer { found: i64 },
     /// SQLite failed.
     #[error(transparent)]
     Sqlite(#[from] rusqlite::Error),
@@ -92,7 +89,7 @@ pub fn migrate(connection: &mut Connection, derivation: &Derivation) -> Result<u
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     // A circuit and its timeouts get their new hash in separate statements.
     transaction.pragma_update(None, "defer_foreign_keys", true)?;
-    // Another server may have done it while this one waited.
+    // Another server may have migrated it while this one waited.
     let version = self::version(&transaction)?;
     for (step, sql) in STEPS.iter().enumerate() {
         let step = step as i64 + 1;
@@ -164,7 +161,7 @@ fn version(connection: &Connection) -> rusqlite::Result<i64> {
 fn derived_by(connection: &Connection) -> rusqlite::Result<Option<u32>> {
     let sql = "SELECT value FROM meta WHERE key = ?1";
     let found = connection.query_row(sql, [DERIVATION_KEY], |row| {
-        // Anything but a number as text counts as no version.
+        // Anything other than a number as text counts as no version.
         Ok(row.get_ref(0)?.as_str().ok().and_then(|value| value.parse().ok()))
     });
     Ok(found.optional()?.flatten())
@@ -177,14 +174,14 @@ fn add_columns(transaction: &Transaction<'_>) -> rusqlite::Result<()> {
                 .execute_batch(&format!("ALTER TABLE {table} ADD COLUMN {column} {kind}"))?;
         }
     }
-    // The original has two indexes of the same names.
+    // The original has two different indexes of the same names.
     transaction.execute_batch(
         "DROP INDEX IF EXISTS idx_outcome_type; DROP INDEX IF EXISTS idx_recent_outcome;",
     )
 }
 
-/// Recomputes hashes and templates of rows whose preview is the whole command; the others
-/// keep theirs. Rows of the original are redacted as well.
+/// Recomputes hashes and templates of rows whose preview is the whole command; other rows keep
+/// theirs. Also redacts rows of the original.
 fn derive(
     transaction: &Transaction<'_>,
     derivation: &Derivation,
@@ -193,7 +190,7 @@ fn derive(
     for table in ["observations", "recent_commands"] {
         rederive_table(transaction, table, derivation)?;
     }
-    keep_subcommands(transaction, derivation)?;
+    rederive_subcommands(transaction, derivation)?;
     if is_original {
         redact_column(transaction, "observations", "output_snippet", derivation)?;
         redact_column(transaction, "observations", "error_snippet", derivation)?;
@@ -224,7 +221,7 @@ fn rederive_table(
         let template = is_whole.then(|| (derivation.template)(&redacted));
         change.execute(params![new_hash, template, redacted, hash, preview])?;
         if new_hash != hash {
-            follow(transaction, &hash, &new_hash)?;
+            rename_hash(transaction, &hash, &new_hash)?;
         }
     }
     redact_column(transaction, table, "command_template", derivation)
@@ -246,7 +243,7 @@ fn previews(
 }
 
 /// Recomputes which words may be subcommands, where the preview is the whole command.
-fn keep_subcommands(
+fn rederive_subcommands(
     transaction: &Transaction<'_>,
     derivation: &Derivation,
 ) -> rusqlite::Result<()> {
@@ -264,8 +261,9 @@ fn keep_subcommands(
     Ok(())
 }
 
-/// Moves what other tables keep under a hash to the new hash, unless that is taken.
-fn follow(transaction: &Transaction<'_>, old: &str, new: &str) -> rusqlite::Result<()> {
+/// Moves the rows of other tables from an old hash to the new one, unless they already have rows
+/// for it.
+fn rename_hash(transaction: &Transaction<'_>, old: &str, new: &str) -> rusqlite::Result<()> {
     for table in ["streaks", "circuits", "circuit_timeouts"] {
         transaction
             .prepare_cached(&format!(
@@ -408,7 +406,7 @@ pub(crate) mod tests {
         let rows = found.query_map([], |row| row.get(0)).expect("names");
         let mut rows: Vec<String> = rows.map(|row| row.expect("a name")).collect();
         for row in &mut rows {
-            // Columns that were there before stand in another place.
+            // Columns of the older tables are in another order.
             let mut names: Vec<&str> = row.split([' ', ',']).collect();
             names.sort_unstable();
             *row = names.join(",");
@@ -518,7 +516,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn totals_follow_every_row_that_comes_and_goes() {
+    fn totals_follow_inserted_and_deleted_rows() {
         let mut database = Connection::open_in_memory().expect("memory");
         migrate(&mut database, &derivation(1)).expect("migration");
         database
@@ -554,7 +552,7 @@ pub(crate) mod tests {
         assert_eq!(number(&database, joined), 1);
     }
 
-    /// A cell of a row that another program or another time has written.
+    /// A cell that another program or an older version may have written.
     fn any_cell() -> impl Strategy<Value = Value> {
         prop_oneof![
             Just(Value::Null),
@@ -581,7 +579,7 @@ pub(crate) mod tests {
         #![proptest_config(ProptestConfig::with_cases(128))]
 
         #[test]
-        fn whatever_an_older_database_holds_its_sound_rows_are_taken_and_the_others_counted(
+        fn any_older_database_keeps_its_sound_rows_and_counts_the_others(
             cells in prop::collection::vec(
                 (prop::sample::select(CELLS.to_vec()), any_cell(), 1..5_i64),
                 0..6,
@@ -595,7 +593,7 @@ pub(crate) mod tests {
             for ((table, column), cell, rowid) in cells {
                 sound.remove(&(table, rowid));
                 let sql = format!("UPDATE {table} SET {column} = ?1 WHERE rowid = ?2");
-                // What the column's own rules refuse cannot be there either.
+                // The column's constraints reject some cells; no database contains those.
                 let _ = old.execute(&sql, params![cell, rowid]);
             }
             let removed = migrate(&mut old, &derivation(1)).expect("a migration");
@@ -603,7 +601,7 @@ pub(crate) mod tests {
             let after = rowids(&old);
             prop_assert!(sound.is_subset(&after), "{:?} of {:?}", after, sound);
             prop_assert_eq!(after.len() + removed, before);
-            prop_assert_eq!(migrate(&mut old, &derivation(2)).expect("all is sound now"), 0);
+            prop_assert_eq!(migrate(&mut old, &derivation(2)).expect("all rows are sound"), 0);
         }
     }
 }

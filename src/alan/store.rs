@@ -1,9 +1,9 @@
 //! The command history, in one SQLite file that all servers of a user share.
 //!
-//! Recording queues a run and returns; one thread writes. Readers have their own connections
-//! and also see what is still queued, so that a server sees at once what it has recorded,
-//! however slow the disk. If the database cannot be used, history is lost when the server
-//! exits, but no command fails: see [`Status`]. Only redacted values are stored.
+//! Recording queues a run and returns; one thread writes. Readers have their own connections and
+//! also see what is still queued, so that a server immediately sees its own records, however slow
+//! the disk is. If the database cannot be used, history is lost when the server exits, but no
+//! command fails: see [`Status`]. Only redacted values are stored.
 
 pub(crate) mod admin;
 pub(crate) mod circuits;
@@ -40,30 +40,29 @@ use crate::base::sync::Monitor;
 use crate::neverhang::Rules;
 use crate::process::files;
 
-/// How long after the newest record readers wait for it to be written. On a slow disk, or one
-/// that others have locked, only the next reader waits, and no longer than this.
+/// How long readers wait for the newest record to be written, counted from when it was recorded. If
+/// the disk is slow or the database is locked, only the next reader waits.
 const WRITTEN_PATIENCE: Duration = Duration::from_millis(20);
 /// How long a caller waits for the database to open, from when opening began.
 const OPENING_PATIENCE: Duration = Duration::from_millis(500);
-/// How long a user's command waits for the locks of others and for the queue.
+/// How long a user's command waits for other processes' locks and for the queue.
 const ADMIN_PATIENCE: Duration = Duration::from_secs(5);
 
 /// The configuration of a store.
 #[derive(Debug, Clone)]
 pub struct StoreSettings {
-    /// The database.
     pub path: PathBuf,
     /// The session whose retries are reported.
     pub session: String,
-    /// How hashes and templates are made.
+    /// How to compute hashes and templates.
     pub derivation: Derivation,
     /// Older databases to import and rename.
     pub old_databases: Vec<PathBuf>,
-    /// When circuits open and recover.
+    /// When circuits open and close.
     pub rules: Rules,
 }
 
-/// Why an operation failed that needs the database itself.
+/// Why an operation on the database failed.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot use the database {path}: {source}")]
 pub struct StoreError {
@@ -74,13 +73,12 @@ pub struct StoreError {
 /// The state of the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Status {
-    /// The database.
     pub path: PathBuf,
-    /// Why it cannot be written. Meanwhile, records stay in memory.
+    /// Why the database cannot be written; records stay in memory until it can be.
     pub failure: Option<String>,
-    /// Whether it has been opened, which happens at the first use.
+    /// Whether the database has been opened, which happens at the first use.
     pub opened: bool,
-    /// Where a corrupt one was moved to.
+    /// Where a corrupt database was moved.
     pub moved_aside: Option<PathBuf>,
     /// Records waiting to be written.
     pub queued: usize,
@@ -121,12 +119,11 @@ impl Store {
         }
     }
 
-    /// The database.
     pub fn path(&self) -> &Path {
         &self.shared.settings.path
     }
 
-    /// Queues a run. Every later query of this store sees it.
+    /// Queues a run. Every later query of this store includes it.
     pub fn record(&self, run: &Run<'_>) {
         let Shared { instance, settings, .. } = &*self.shared;
         self.push(|sequence| {
@@ -146,7 +143,7 @@ impl Store {
         });
     }
 
-    /// Queues the job made for its number.
+    /// Queues the job that `job` makes for its sequence number.
     fn push(&self, job: impl FnOnce(u64) -> Job) {
         self.start();
         let mut queue = self.shared.queue.lock();
@@ -220,14 +217,14 @@ impl Store {
         warnings
     }
 
-    /// Writes the queue, waiting for others' locks for at most half a second, and ends the
+    /// Writes the queue, waiting at most half a second for other processes' locks, and ends the
     /// writer.
     pub fn close(&self) {
         self.shared.queue.lock().closing = true;
         self.shared.queue.notify_all();
         let writer = self.writer.lock().take();
         if writer.is_some_and(|writer| writer.join().is_err()) {
-            tracing::error!("the writer of the database panicked");
+            tracing::error!("the database writer panicked");
         }
         self.shared.pool.clear();
     }
@@ -256,14 +253,16 @@ impl Store {
         match spawned {
             Ok(writer) => *self.writer.lock() = Some(writer),
             Err(error) => {
-                self.shared.queue.lock().phase =
-                    Phase::Failing { cause: format!("no thread for it: {error}"), readable: false };
+                self.shared.queue.lock().phase = Phase::Failing {
+                    cause: format!("cannot start the writer thread: {error}"),
+                    readable: false,
+                };
             }
         }
     }
 
-    /// Runs a query on one consistent view of the database and the queue, or of the queue
-    /// alone if the database cannot be read.
+    /// Runs a query on one consistent view of the database and the queue, or of only the queue if
+    /// the database cannot be read.
     fn view<T: Default>(&self, query: impl Fn(&ReadView<'_>) -> rusqlite::Result<T>) -> T {
         self.start();
         self.wait_until_open();
@@ -278,13 +277,13 @@ impl Store {
             });
             match found {
                 Ok(found) => return found,
-                Err(error) => self.note(&error),
+                Err(error) => self.report_failure(&error),
             }
         }
         ReadView::new(None, instance, queued).and_then(|view| query(&view)).unwrap_or_default()
     }
 
-    /// Runs a query on the database alone; `None` if it cannot be read.
+    /// Runs a query on the database without the queue; `None` if it cannot be read.
     fn read<T>(
         &self,
         query: impl FnOnce(&rusqlite::Connection) -> rusqlite::Result<T>,
@@ -296,10 +295,10 @@ impl Store {
         }
         let found =
             self.shared.pool.with(|database| query(&*database.connection.unchecked_transaction()?));
-        found.inspect_err(|error| self.note(error)).ok()
+        found.inspect_err(|error| self.report_failure(error)).ok()
     }
 
-    /// Carries out a user's command on a connection of its own.
+    /// Carries out a user's command on a separate connection.
     fn with_connection<T>(
         &self,
         work: impl FnOnce(&mut Database) -> rusqlite::Result<T>,
@@ -326,7 +325,7 @@ impl Store {
         self.wait(since + OPENING_PATIENCE, |queue| !matches!(queue.phase, Phase::Opening { .. }));
     }
 
-    /// Waits until what was recorded is on disk, at most for a moment.
+    /// Waits until every record is on disk, for at most [`WRITTEN_PATIENCE`] after the newest.
     pub fn wait_until_written(&self) {
         self.wait_until_open();
         let queue = self.shared.queue.lock();
@@ -355,8 +354,8 @@ impl Store {
         }
     }
 
-    /// Asks the writer to recover from a reader's failure.
-    fn note(&self, error: &DatabaseError) {
+    /// Makes the writer recover from a reader's failure.
+    fn report_failure(&self, error: &DatabaseError) {
         tracing::debug!(%error, "the database cannot be read");
         if !error.is_busy() {
             let mut queue = self.shared.queue.lock();
@@ -423,8 +422,8 @@ mod tests {
         Store::open(settings(path, "session"))
     }
 
-    /// One whose database is open: until then a store answers from memory, and opening may
-    /// take longer than an answer waits for it.
+    /// A store whose database is open. Until it is, the store answers from memory, and opening may
+    /// take longer than an answer waits.
     fn opened(path: &Path, session: &str) -> Store {
         let store = Store::open(settings(path, session));
         store.start();
@@ -446,7 +445,7 @@ mod tests {
         Ending::Killed { after: Duration::from_millis(milliseconds) }
     }
 
-    /// Waits until what a store was told is on disk.
+    /// Waits until every record of a store is on disk.
     pub(super) fn flush(store: &Store) {
         let until = Instant::now() + Duration::from_secs(30);
         let mut queue = store.shared.queue.lock();
@@ -496,7 +495,7 @@ mod tests {
     }
 
     #[test]
-    fn each_of_a_thousand_times_a_half_open_circuit_lets_one_through() {
+    fn a_half_open_circuit_always_lets_exactly_one_run_through() {
         let (_directory, path) = scratch();
         let store = opened(&path, "session");
         let command = pattern("sleep 9");
@@ -521,7 +520,7 @@ mod tests {
     }
 
     #[test]
-    fn a_look_while_the_writer_writes_counts_each_run_once() {
+    fn a_query_while_the_writer_writes_counts_each_run_once() {
         let (_directory, path) = scratch();
         let store = store(&path);
         let recorded = AtomicU64::new(0);
@@ -572,7 +571,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_recorded_survives_the_server() {
+    fn records_survive_the_server() {
         let (_directory, path) = scratch();
         for _ in 0..3 {
             store(&path).record(&run("make", Ending::Exited(2)));
@@ -598,7 +597,7 @@ mod tests {
     }
 
     #[test]
-    fn others_of_a_kind_are_similar() {
+    fn runs_of_a_kind_are_similar() {
         let (_directory, path) = scratch();
         let store = store(&path);
         store.record(&run("git one", Ending::Exited(0)));
@@ -675,7 +674,7 @@ mod tests {
         assert_eq!(store.programs(), ["cargo"]);
     }
 
-    /// Records and asks: all of that works whatever the database does.
+    /// Records and queries, which work whatever the database does.
     fn works_in_memory(store: &Store) {
         for round in 1..=3 {
             store.record(&run("make", Ending::Exited(1)));
@@ -701,7 +700,7 @@ mod tests {
         let store = store(&path);
         works_in_memory(&store);
         let status = wait_for_failure(&store);
-        assert_eq!(status.failure.as_deref(), Some("it is no regular file"));
+        assert_eq!(status.failure.as_deref(), Some("it is not a regular file"));
         assert_eq!((status.queued, status.path), (3, path.clone()));
         let warning = store.take_warnings().first().expect("a warning").to_string();
         assert!(warning.contains(&path.display().to_string()), "{warning}");
@@ -734,7 +733,7 @@ mod tests {
     }
 
     #[test]
-    fn a_corrupt_database_is_moved_aside_and_a_new_one_begun() {
+    fn a_corrupt_database_is_moved_aside_and_a_new_one_created() {
         let (directory, path) = scratch();
         std::fs::write(&path, "x".repeat(5000)).expect("a file");
         let store = store(&path);
@@ -771,7 +770,7 @@ mod tests {
     }
 
     #[test]
-    fn a_database_that_disappears_is_begun_anew() {
+    fn a_database_that_disappears_is_created_again() {
         let (_directory, path) = scratch();
         let store = store(&path);
         store.record(&run("make", Ending::Exited(0)));
@@ -786,7 +785,7 @@ mod tests {
     }
 
     #[test]
-    fn while_somebody_holds_the_lock_nothing_is_lost_and_nobody_waits_long() {
+    fn a_held_lock_loses_nothing_and_delays_no_caller_for_long() {
         let (_directory, path) = scratch();
         let store = store(&path);
         store.record(&run("make", Ending::Exited(1)));
@@ -814,7 +813,7 @@ mod tests {
         let store = store(&path);
         store.record(&run("make", Ending::Exited(1)));
         flush(&store);
-        // What SQLite says of a full disk it also says of a trigger that raises it.
+        // A trigger raises the same error as a full disk.
         let other = Connection::open(&path).expect("the database");
         other
             .execute_batch(
@@ -845,7 +844,7 @@ mod tests {
     }
 
     #[test]
-    fn the_database_of_the_original_opens_with_what_it_knows() {
+    fn the_database_of_the_original_opens_with_its_history() {
         for with_outcomes in [false, true] {
             let (_directory, path) = scratch();
             original(&Connection::open(&path).expect("a database"), with_outcomes);
@@ -909,7 +908,7 @@ mod tests {
     }
 
     #[test]
-    fn pruning_keeps_the_newest_of_each_kind_and_what_is_young() {
+    fn pruning_keeps_the_newest_of_each_kind_and_young_rows() {
         let (_directory, path) = scratch();
         let store = store(&path);
         let now = SystemTime::now();
@@ -1005,7 +1004,7 @@ mod tests {
     }
 
     #[test]
-    fn a_report_waits_for_no_lock_and_loses_nothing_of_the_circuit() {
+    fn a_report_waits_for_no_lock_and_loses_no_timeout() {
         let (_directory, path) = scratch();
         let store = opened(&path, "session");
         let (command, now) = (pattern("sleep 9"), SystemTime::now());
@@ -1040,8 +1039,8 @@ mod tests {
         store.record(&run("make", Ending::Exited(0)));
         let begun = Instant::now();
         store.close();
-        // Three quarters of a second as a rule. A writer that did not give up would go on
-        // as long as the lock is held.
+        // Three quarters of a second as a rule. A writer that did not give up would wait until the
+        // lock is released.
         assert!(begun.elapsed() < Duration::from_secs(5));
     }
 

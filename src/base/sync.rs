@@ -59,15 +59,15 @@ impl<T> Monitor<T> {
 impl<T> Monitor<T> {
     /// Takes the lock.
     pub fn lock(&self) -> Guard<'_, T> {
-        self.value.lock().unwrap_or_else(|broken| broken.into_inner())
+        self.value.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
     /// Waits for a notification; the deadline is never reached under the model checker.
     pub fn wait<'a>(&self, guard: Guard<'a, T>, _deadline: Option<Instant>) -> Guard<'a, T> {
-        // The checker switches threads at its own operations only; a real one may switch
-        // between a caller's last look and the wait.
+        // The checker switches threads at its own operations only; a real one may switch between a
+        // caller's last check and its wait.
         shuttle::thread::yield_now();
-        self.changed.wait(guard).unwrap_or_else(|broken| broken.into_inner())
+        self.changed.wait(guard).unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
 

@@ -1,6 +1,6 @@
-//! `zsh-tool agent-openai`: a model behind an OpenAI-compatible endpoint as an agent
-//! program, to be supervised like any other. It reads the prompt from stdin and streams the
-//! model's answer to stdout, one JSON object per line:
+//! `zsh-tool agent-openai`: makes a model behind an OpenAI-compatible endpoint an agent program that
+//! can be supervised like any other. It reads the prompt from stdin and streams the model's answer
+//! to stdout, one JSON object per line:
 //!
 //! ```text
 //! {"type":"text","text":"…"}
@@ -12,8 +12,8 @@
 //! `auth_failed`, `api_error`, and `message` has the details. Exit codes: 0; 1 with an
 //! error; 2 when the endpoint is not configured.
 //!
-//! Limits: it has no tools, so it can only say what to do. It has no time limit: its
-//! supervisor sees whether it makes progress.
+//! Limits: the model has no tools, so it can only say what to do. There is no time limit: the
+//! supervisor sees whether the agent makes progress.
 
 use std::io::Read;
 use std::process::ExitCode;
@@ -24,8 +24,9 @@ use super::output::{EXIT_USAGE, Output, OutputError, complain};
 use super::setup;
 use crate::agent::endpoint::{BrokenOff, Endpoint, EndpointError, Piece};
 
-/// The longest prompt, in bytes.
+/// The maximum size of a prompt, in bytes.
 const MAX_PROMPT: u64 = 16 << 20;
+
 /// Runs the command.
 pub(crate) fn run(model: Option<String>, base_url: Option<String>) -> ExitCode {
     let (config, warnings) = setup::load_config();
@@ -49,10 +50,10 @@ pub(crate) fn run(model: Option<String>, base_url: Option<String>) -> ExitCode {
             return ExitCode::from(EXIT_USAGE);
         }
     };
-    let told = Output::stdout()
+    let code = Output::stdout()
         .map_err(OutputError::from)
         .and_then(|output| ask(&endpoint, &prompt, output));
-    ExitCode::from(told.unwrap_or_else(|error| error.report()))
+    ExitCode::from(code.unwrap_or_else(|error| error.report()))
 }
 
 fn read_prompt() -> Result<String, String> {
@@ -72,20 +73,20 @@ fn read_prompt() -> Result<String, String> {
     Ok(prompt)
 }
 
-/// Sends the prompt and prints the answer; the exit code.
+/// Sends the prompt and prints the answer; returns the exit code.
 fn ask(endpoint: &Endpoint, prompt: &str, mut output: Output) -> Result<u8, OutputError> {
-    let mut told = Ok(());
+    let mut printed = Ok(());
     let answer = endpoint.stream(prompt, &mut |piece| {
-        told = tell(
+        printed = print_line(
             &mut output,
             match piece {
                 Piece::Text(text) => json!({"type": "text", "text": text}),
                 Piece::Thought(text) => json!({"type": "reasoning", "text": text}),
             },
         );
-        told.is_ok()
+        printed.is_ok()
     });
-    told?;
+    printed?;
     let (text, error) = match answer {
         Ok(text) => (text, None),
         Err(BrokenOff { text, error }) => (text, Some(error)),
@@ -96,7 +97,7 @@ fn ask(endpoint: &Endpoint, prompt: &str, mut output: Output) -> Result<u8, Outp
         "error": error.as_ref().map(|error| error.class().name()),
         "message": error.as_ref().map(EndpointError::to_string),
     });
-    tell(&mut output, result)?;
+    print_line(&mut output, result)?;
     Ok(match error {
         None => 0,
         Some(error) => {
@@ -106,6 +107,6 @@ fn ask(endpoint: &Endpoint, prompt: &str, mut output: Output) -> Result<u8, Outp
     })
 }
 
-fn tell(output: &mut Output, line: Value) -> Result<(), OutputError> {
+fn print_line(output: &mut Output, line: Value) -> Result<(), OutputError> {
     output.write(format!("{line}\n").as_bytes())
 }

@@ -1,8 +1,8 @@
 //! `zsh-tool alan`: the command history, for people and scripts.
 //!
-//! Safe while servers run: they share the store, and every change is a short transaction.
-//! Exit codes: 0, or 1 when the database cannot be used, a line cannot be imported, or
-//! nothing was found to delete.
+//! Safe while servers run: they share the store, and every change is a short transaction. Exit
+//! codes: 0, or 1 when the database cannot be used, a line cannot be imported, or there is nothing
+//! to delete.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
@@ -20,11 +20,11 @@ use crate::history::recorder::Recorder;
 use crate::mcp::dispatch::ToolResult;
 use crate::mcp::memory;
 
-/// Rows that an import adds at a time.
+/// Rows per transaction of an import.
 const IMPORT_CHUNK: usize = 1000;
-/// The longest line of an import, in bytes; an export's are a few kilobytes.
+/// The longest line of an import, in bytes; exported lines have a few kilobytes.
 const LONGEST_LINE: u64 = 1 << 20;
-/// Bytes of an export that are buffered before they are written.
+/// Bytes of an export that are buffered before a write.
 const EXPORT_BUFFER: usize = 64 * 1024;
 
 /// Why the command failed.
@@ -40,7 +40,9 @@ enum AlanError {
     Input { name: String, source: io::Error },
     #[error("{name}, line {line}: {cause}; {} rows before it were imported, and doing so again is harmless", .before.added)]
     Line { name: String, line: usize, cause: String, before: Imported },
-    #[error("nothing is known of {0}: `zsh-tool alan query` shows how a command's kind is written")]
+    #[error(
+        "{0} is not in the history: `zsh-tool alan query` shows how a command's kind is written"
+    )]
     Unknown(String),
     #[error(transparent)]
     Output(#[from] OutputError),
@@ -51,9 +53,9 @@ pub(crate) fn run(command: &AlanCommand) -> ExitCode {
     let (config, _) = setup::load_config();
     setup::start_log(&config);
     let recorder = setup::recorder(&config, &setup::redactor(&config));
-    let done = carry_out(command, &recorder);
+    let outcome = execute(command, &recorder);
     recorder.close();
-    match done {
+    match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(AlanError::Output(error)) => ExitCode::from(error.report()),
         Err(error) => {
@@ -63,7 +65,7 @@ pub(crate) fn run(command: &AlanCommand) -> ExitCode {
     }
 }
 
-fn carry_out(command: &AlanCommand, recorder: &Recorder) -> Result<(), AlanError> {
+fn execute(command: &AlanCommand, recorder: &Recorder) -> Result<(), AlanError> {
     let store = recorder.store();
     if store.path().as_os_str().is_empty() {
         return Err(AlanError::NoPath);
@@ -129,7 +131,7 @@ fn import(store: &Store, file: Option<&Path>) -> Result<(), AlanError> {
         },
     };
     let imported = import_lines(store, &name, BufReader::new(input))?;
-    say(&format!("{} rows added, {} known already", imported.added, imported.known))
+    say(&format!("{} rows added, {} already known", imported.added, imported.known))
 }
 
 fn import_lines(store: &Store, name: &str, mut input: impl BufRead) -> Result<Imported, AlanError> {
@@ -176,13 +178,13 @@ fn read_chunk(
             continue;
         }
         let entry = serde_json::from_slice(&bytes)
-            .map_err(|error| format!("it is no row of an export ({error})"))?;
+            .map_err(|error| format!("it is not a row of an export ({error})"))?;
         entries.push(entry);
     }
     Ok(true)
 }
 
-/// Deletes this text both as a command and as a kind of command: `ls *` may be either.
+/// Deletes the command and the kind of command with this text: `ls *` may be either.
 fn forget(recorder: &Recorder, pattern: &str) -> Result<(), AlanError> {
     let known = recorder.identify(pattern);
     let store = recorder.store();

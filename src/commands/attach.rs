@@ -1,8 +1,8 @@
 //! `zsh-tool attach`: a person at the terminal of a task of any running server.
 //!
-//! The person's terminal shows what the task's terminal shows, in raw mode, and keys go to the
-//! program. A task with an open pipe takes lines instead. The main thread alone writes to the
-//! terminal; others wait for keys, signals and the task's owner, and write to it.
+//! The person's terminal, in raw mode, shows the task's terminal, and keys go to the program. A task
+//! with an open pipe takes lines instead. Only the main thread writes to the terminal; other threads
+//! wait for keys, signals and the task's owner, and write to the owner.
 
 use std::convert::Infallible;
 use std::io::{self, IsTerminal, Read};
@@ -19,7 +19,7 @@ use super::signals::{self, EXIT_SIGNALLED, StopRequest};
 use super::{control, setup, tasks};
 use crate::cli::AttachArguments;
 use crate::config::Config;
-use crate::peer::hosts::{HostContext, Hosts, Purpose};
+use crate::peer::hosts::Purpose;
 use crate::peer::{
     AttachEvent, AttachMode, AttachRequest, Attached, AttachedEvents, Owner, Peer, PeerError,
 };
@@ -31,21 +31,21 @@ use crate::text::keys::{KNOWN, Key};
 use crate::text::screen::Modes;
 use crate::text::without_queries::WithoutQueries;
 
-/// How many events wait for the main thread.
+/// How many events can wait for the main thread.
 const QUEUED_EVENTS: usize = 64;
 /// Bytes of keys read at once.
 const KEYS: usize = 4096;
-/// How many messages wait for an owner that does not read; a bell replaces further keys.
+/// How many messages can wait for an owner that does not read; a bell answers further keys.
 const QUEUED_MESSAGES: usize = 256;
-/// How long the last of them may take to be written when the person detaches.
+/// How long writing the last messages may take when the person detaches.
 const LAST_KEYS: Duration = Duration::from_secs(1);
 const BELL: &[u8] = b"\x07";
-/// For how long the last line of the screen names the key that detaches.
+/// How long the last line of the screen names the key that detaches.
 const HINT: Duration = Duration::from_secs(4);
-/// The pause in the output after which it is written.
+/// The hint is written after output has paused for this long.
 const HINT_AFTER: Duration = Duration::from_millis(100);
-/// Undoes what programs switch on a terminal, and goes to the line below the cursor; what is below
-/// is erased, the hint for one.
+/// Resets the modes that programs set on a terminal, moves to the line below the cursor, and erases
+/// the rest of the screen, such as the hint.
 const LEAVE: &str = "\x1b[?1047l\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1004l\x1b[?1005l\x1b[?1006l\
     \x1b[?2004l\x1b[?1l\x1b>\x1b7\x1b[r\x1b8\x1b[?7h\x1b[4l\x1b[?25h\x1b[0 q\x1b(B\x0f\
     \x1b[m\r\n\x1b[J";
@@ -119,21 +119,14 @@ pub(crate) fn run(arguments: &AttachArguments) -> ExitCode {
     }
 }
 
-/// Attaches to a task on a host, over a connection of its own.
+/// Attaches to a task on a host, over a separate connection.
 fn connect_to_task<T>(
     config: &Config,
     host: &str,
     task: &str,
     attach: impl FnOnce(Peer) -> Result<T, PeerError>,
 ) -> Result<T, String> {
-    let hosts = Hosts::new(
-        config.hosts.clone(),
-        &HostContext {
-            purpose: Purpose::Task(task.to_owned()),
-            environment: setup::environment(config),
-            daemons: config.daemons.clone().into(),
-        },
-    );
+    let hosts = setup::hosts(config, Purpose::Task(task.to_owned()));
     let host = hosts.find(host).map_err(|error| error.to_string())?;
     let link = host.link().map_err(|error| error.to_string())?;
     let peer = Peer::carried(link).map_err(|error| error.to_string())?;
@@ -151,7 +144,7 @@ pub(crate) fn restore_terminal() -> ExitCode {
     }
 }
 
-/// The task that is meant: the named one, or the only one that waits for input.
+/// The named task, or the only one that waits for input.
 fn find(state: &Path, wanted: Option<&str>) -> Option<(PathBuf, Entry)> {
     match wanted {
         Some(wanted) => control::find_running(state, wanted),
@@ -167,18 +160,18 @@ fn own_size() -> TerminalSize {
     pty::size_of(io::stdout()).unwrap_or_default()
 }
 
-/// What the main thread waits for.
+/// An event for the main thread.
 enum Event {
     /// From the task's owner.
     Task(Result<AttachEvent, PeerError>),
     Keys(Vec<u8>),
-    /// The end of stdin: Ctrl-D where lines are read, otherwise the terminal is gone.
+    /// The end of stdin: Ctrl-D in line mode, otherwise the terminal is gone.
     InputEnd,
     Resized,
     Stop(i32),
 }
 
-/// What is written to the task's owner.
+/// A message to the task's owner.
 enum Message {
     Keys(Vec<u8>),
     InputEnd,
@@ -234,29 +227,29 @@ struct Hint {
 struct Person<'a> {
     mode: AttachMode,
     size: TerminalSize,
-    /// What the key that detaches sends …
+    /// The bytes of the key that detaches …
     detach: Vec<u8>,
     /// … and its name.
     key: &'a str,
     task: &'a str,
     filter: WithoutQueries,
-    /// `None` once it is gone, and where lines are read.
+    /// `None` once it has been shown, and in line mode.
     hint: Option<Hint>,
 }
 
 impl Person<'_> {
-    /// Passes everything on until one side ends, and restores the terminal.
+    /// Passes on keys and output until one side ends, and restores the terminal.
     fn converse(
         mut self,
         attached: Attached,
         events: AttachedEvents,
         read_only: bool,
     ) -> io::Result<Ending> {
-        let (tell, told) = bounded(QUEUED_EVENTS);
+        let (notify, notified) = bounded(QUEUED_EVENTS);
         let (send, messages) = bounded(QUEUED_MESSAGES);
         let (writing, written) = bounded(0);
         let mut output = Output::stdout()?;
-        watch_signals(&tell)?;
+        watch_signals(&notify)?;
         let raw = match self.mode {
             AttachMode::Terminal | AttachMode::WatchTerminal => {
                 let restorer = Restorer::start(&["restore-terminal"], own_terminal()?)?;
@@ -264,9 +257,9 @@ impl Person<'_> {
             }
             AttachMode::Lines | AttachMode::WatchOutput => None,
         };
-        start("task-events", &tell, move |tell| follow(events, tell))?;
-        start("input", &tell, read_keys)?;
-        start("keys", &tell, move |tell| pass_keys(&attached, &messages, &tell, &writing))?;
+        start("task-events", &notify, move |notify| follow(events, notify))?;
+        start("input", &notify, read_keys)?;
+        start("keys", &notify, move |notify| pass_keys(&attached, &messages, &notify, &writing))?;
         let begun = match raw {
             Some(_) => self.begin_on_screen(&mut output),
             None => {
@@ -274,13 +267,13 @@ impl Person<'_> {
                 Ok(())
             }
         };
-        let ending = match begun.and_then(|()| self.pass_on(&told, &send, &mut output)) {
+        let ending = match begun.and_then(|()| self.pass_on(&notified, &send, &mut output)) {
             Ok(ending) => ending,
             Err(error) => Ending::Unwritable(error),
         };
-        drop((send, told));
+        drop((send, notified));
         if matches!(ending, Ending::Detached) {
-            // It ends with the last message.
+            // `pass_keys` returns after the last message.
             let _ = written.recv_timeout(LAST_KEYS);
         }
         if let Some((raw, restorer)) = raw {
@@ -291,7 +284,7 @@ impl Person<'_> {
         Ok(ending)
     }
 
-    /// Moves what is on the terminal out of the way.
+    /// Scrolls the terminal's content out of the way.
     fn begin_on_screen(&mut self, output: &mut Output) -> Result<(), OutputError> {
         let now = Instant::now();
         self.hint = Some(Hint { until: now + HINT, write_at: Some(now + HINT_AFTER) });
@@ -345,7 +338,7 @@ impl Person<'_> {
                     let types = matches!(self.mode, AttachMode::Terminal | AttachMode::Lines);
                     let message = (types && !keys.is_empty()).then_some(Message::Keys(keys));
                     if found.is_some() {
-                        // Without room for it, it is lost with what is before it.
+                        // If the queue is full, these keys are lost with those before them.
                         let _ = message.map(|message| send.try_send(message));
                         return Ok(Ending::Detached);
                     }
@@ -362,10 +355,10 @@ impl Person<'_> {
                 }
                 Ok(Event::Stop(number)) => return Ok(Ending::Signalled(number)),
                 Err(RecvTimeoutError::Timeout) => self.keep_hint(output)?,
-                // The thread that takes signals never ends.
+                // Unreachable: the signal thread never ends.
                 Err(RecvTimeoutError::Disconnected) => return Ok(Ending::Detached),
             };
-            // If the owner is gone, an event that says so follows.
+            // If the owner is gone, an event reports it.
             if let Some(Err(TrySendError::Full(_))) = message.map(|message| send.try_send(message))
             {
                 output.write(BELL)?;
@@ -373,7 +366,7 @@ impl Person<'_> {
         }
     }
 
-    /// Writes the hint, or has the screen drawn without it when its time is over.
+    /// Writes the hint, or requests a redraw without it when its time is over.
     fn keep_hint(&mut self, output: &mut Output) -> Result<Option<Message>, OutputError> {
         let Some(hint) = &mut self.hint else {
             return Ok(None);
@@ -404,29 +397,29 @@ impl Hint {
 
 fn start(
     name: &str,
-    tell: &Sender<Event>,
+    notify: &Sender<Event>,
     run: impl FnOnce(Sender<Event>) + Send + 'static,
 ) -> io::Result<()> {
-    let tell = tell.clone();
-    std::thread::Builder::new().name(name.to_owned()).spawn(move || run(tell)).map(drop)
+    let notify = notify.clone();
+    std::thread::Builder::new().name(name.to_owned()).spawn(move || run(notify)).map(drop)
 }
 
-fn follow(mut events: AttachedEvents, tell: Sender<Event>) {
+fn follow(mut events: AttachedEvents, notify: Sender<Event>) {
     loop {
         let event = events.next_event();
         let is_over = !matches!(event, Ok(AttachEvent::State(_) | AttachEvent::Output(_)));
-        if tell.send(Event::Task(event)).is_err() || is_over {
+        if notify.send(Event::Task(event)).is_err() || is_over {
             return;
         }
     }
 }
 
-/// Writes to the owner, until there are no more messages or a write has failed; `_writing` is
-/// dropped then.
+/// Writes messages to the owner until the channel closes or a write fails. Dropping `_writing`
+/// signals the end.
 fn pass_keys(
     attached: &Attached,
     messages: &Receiver<Message>,
-    tell: &Sender<Event>,
+    notify: &Sender<Event>,
     _writing: &Sender<Infallible>,
 ) {
     for message in messages {
@@ -436,17 +429,17 @@ fn pass_keys(
             Message::Size(size) => attached.resize(size),
         };
         if let Err(error) = written {
-            // The thread that reads from the owner knows better why it is gone.
+            // The thread that reads from the owner learns why it is gone.
             if !matches!(error, PeerError::Gone(_)) {
-                let _ = tell.send(Event::Task(Err(error)));
+                let _ = notify.send(Event::Task(Err(error)));
             }
             return;
         }
     }
 }
 
-/// The thread may remain blocked in its read until the process exits.
-fn read_keys(tell: Sender<Event>) {
+/// The thread may stay blocked in its read until the process exits.
+fn read_keys(notify: Sender<Event>) {
     let Ok(stdin) = io::stdin().as_fd().try_clone_to_owned() else {
         return;
     };
@@ -458,21 +451,21 @@ fn read_keys(tell: Sender<Event>) {
             Ok(count) => Event::Keys(buffer.get(..count).unwrap_or_default().to_vec()),
         };
         let is_over = matches!(event, Event::InputEnd);
-        if tell.send(event).is_err() || is_over {
+        if notify.send(event).is_err() || is_over {
             return;
         }
     }
 }
 
-fn watch_signals(tell: &Sender<Event>) -> io::Result<()> {
-    let tell = tell.clone();
-    signals::take(None, &[SIGWINCH], move |request| {
+fn watch_signals(notify: &Sender<Event>) -> io::Result<()> {
+    let notify = notify.clone();
+    signals::handle(None, &[SIGWINCH], move |request| {
         let event = match request {
-            StopRequest::Else(_) => Event::Resized,
+            StopRequest::Other(_) => Event::Resized,
             StopRequest::End(number) => Event::Stop(number),
             // The restorer restores the terminal.
             StopRequest::EndAtOnce(number) => std::process::exit(EXIT_SIGNALLED + number),
         };
-        let _ = tell.send(event);
+        let _ = notify.send(event);
     })
 }

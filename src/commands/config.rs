@@ -1,5 +1,4 @@
-//! `zsh-tool config`: the settings in use and where each comes from; warnings about them go
-//! to stderr.
+//! `zsh-tool config`: the settings in use and the source of each. Warnings go to stderr.
 
 use std::process::ExitCode;
 

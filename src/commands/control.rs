@@ -1,5 +1,5 @@
 //! `zsh-tool kill` and `zsh-tool send`: calls about a task of any running server, over its control
-//! socket. What they show stays new for the agent whose task it is.
+//! socket. Output that they show stays new for the task's agent.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -14,7 +14,7 @@ use crate::protocol::message::put;
 use crate::task::journal::{self, Entry};
 use crate::task::supervisor::KILL_LIMIT;
 
-/// How long the reply to input is waited for.
+/// How long to wait for the reply to input.
 const LISTEN: Duration = Duration::from_secs(2);
 
 /// Runs `kill`.
@@ -34,7 +34,7 @@ pub(crate) fn kill(arguments: &KillArguments) -> ExitCode {
 /// Runs `send`.
 pub(crate) fn send(arguments: &SendArguments) -> ExitCode {
     if let Some((host, task)) = on_host::task_on_host(&arguments.task) {
-        return on_host::run(host, &words_of_send(task, arguments));
+        return on_host::run(host, &send_words(task, arguments));
     }
     let mut call = json!({"enter": !arguments.no_enter, "eof": arguments.eof});
     if let Some(text) = &arguments.text {
@@ -46,7 +46,7 @@ pub(crate) fn send(arguments: &SendArguments) -> ExitCode {
     conclude(&arguments.task, "zsh_send", call, LISTEN)
 }
 
-fn words_of_send(task: &str, arguments: &SendArguments) -> Vec<String> {
+fn send_words(task: &str, arguments: &SendArguments) -> Vec<String> {
     let mut words = vec!["send".to_owned()];
     let flags = [("--no-enter", arguments.no_enter), ("--eof", arguments.eof)];
     words.extend(flags.into_iter().filter(|(_, given)| *given).map(|(flag, _)| flag.to_owned()));
@@ -56,7 +56,7 @@ fn words_of_send(task: &str, arguments: &SendArguments) -> Vec<String> {
     words
 }
 
-/// The task whose id begins with `wanted`, if it runs. Reports why there is none.
+/// The running task whose id begins with `wanted`. Otherwise reports why there is none.
 pub(super) fn find_running(state: &Path, wanted: &str) -> Option<(PathBuf, Entry)> {
     let (directory, entry) = tasks::find(state, wanted)?;
     if entry.is_over() || !journal::server_lives(&directory) {

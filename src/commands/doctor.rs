@@ -70,7 +70,7 @@ pub(crate) fn run(host: Option<&str>) -> ExitCode {
         None => checks(&config, &warnings),
     };
     for check in checks {
-        // Print each line as soon as it is known: the last checks take a while.
+        // Each line is printed at once, since the last checks take a while.
         for finding in check() {
             worst = worst.max(finding.grade);
             if let Err(error) = output::print(&format!("{finding}\n")) {

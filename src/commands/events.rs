@@ -1,8 +1,8 @@
-//! `zsh-tool events` and `zsh-tool hook stop`: what an agent would otherwise poll for, of the tasks
-//! of all running servers and shims, and the ends of detached tasks whose shims are gone.
+//! `zsh-tool events` and `zsh-tool hook stop`: events that an agent would otherwise poll for, from
+//! the tasks of all running servers and shims, and the ends of detached tasks whose shims are gone.
 //!
-//! One thread: it waits for the streams of the owners, for new directories of owners, and for the
-//! end of the reader of stdout.
+//! One thread waits for the owners' streams, for directories of new owners, and for the end of the
+//! reader of stdout.
 
 use std::collections::HashSet;
 use std::io::Read;
@@ -31,20 +31,21 @@ use crate::task::recalled::RecalledTask;
 use crate::task::supervisor::Supervisor;
 use crate::task::tombstone;
 
-/// The first pause before an owner is tried again: its socket comes with its first task …
+/// The first pause before another attempt to connect, since an owner creates its socket shortly
+/// after its directory …
 const FIRST_PAUSE: Duration = Duration::from_millis(25);
-/// … and the longest one.
+/// … and the longest pause.
 const LAST_PAUSE: Duration = Duration::from_secs(30);
-/// After a connection that lasted for so long, the first pause is the next.
+/// A connection that lasted this long resets the pause to the first.
 const LASTING: Duration = Duration::from_secs(10);
 /// How often directories are checked when the user has no inotify watches left.
 const BLIND_RECHECK: Duration = Duration::from_secs(1);
-/// An owner that has not answered anything by then is frozen.
+/// An owner that has sent nothing by then counts as frozen.
 const FROZEN_AFTER: Duration = Duration::from_secs(1);
-/// How long owners may take to send all that is pending to a hook, which keeps them waiting until
-/// all have. They wait longer.
+/// How long owners may take to send all pending events to a hook. The hook acknowledges them only
+/// when all have arrived, for which owners wait longer than this.
 const HOOK_LIMIT: Duration = Duration::from_secs(3);
-/// The largest input of a hook.
+/// The maximum size of a hook's input.
 const MAX_HOOK_INPUT: u64 = 1 << 20;
 
 /// Runs `events`.
@@ -81,7 +82,7 @@ pub(crate) fn hook(command: &HookCommand) -> ExitCode {
     }
 }
 
-/// Notes where the session's hooks write variables, for the servers of the same client.
+/// Notes for the servers of the same client where the session's hooks write variables.
 fn session_start() -> ExitCode {
     let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
     let pid = variable("CLAUDE_PID").and_then(|pid| pid.to_str()?.parse().ok());
@@ -106,7 +107,7 @@ fn session_start() -> ExitCode {
 }
 
 fn stop() -> ExitCode {
-    if !may_hold(&input()) {
+    if !may_block(&input()) {
         return ExitCode::SUCCESS;
     }
     let (config, _) = setup::load_config();
@@ -133,18 +134,18 @@ fn input() -> Value {
     }
 }
 
-/// Whether a stop may be held up: the client is not going on because of such a hook already.
-fn may_hold(input: &Value) -> bool {
+/// Whether the hook may block the stop: not if a stop hook has already made the agent continue.
+fn may_block(input: &Value) -> bool {
     let active = input.get("stop_hook_active");
     input.is_object() && active.is_none_or(|active| active == &Value::Bool(false))
 }
 
 type Report<'a> = &'a mut dyn FnMut(&Event) -> Result<(), OutputError>;
 
-/// Which tasks count.
+/// The tasks whose events are reported.
 enum Scope {
     All,
-    /// Those of servers that one of these processes has started, and detached ones of the project.
+    /// Tasks of servers that one of the ancestors started, and detached tasks of the project.
     Client {
         ancestors: Vec<Identity>,
         project: PathBuf,
@@ -152,7 +153,7 @@ enum Scope {
 }
 
 impl Scope {
-    /// `None` while that is not known.
+    /// Whether the owner with this directory is in scope; `None` while a shim has no task yet.
     fn includes(&self, directory: &Path) -> Option<bool> {
         let Scope::Client { ancestors, project } = self else {
             return Some(true);
@@ -170,17 +171,17 @@ impl Scope {
 struct Source {
     owner: Owner,
     stream: Option<EventStream>,
-    /// What the stream has brought and a hook has yet to print.
+    /// Events that a hook has received but not printed.
     held: Vec<Event>,
     connected: Instant,
-    /// When to connect next; `None` if connected, or if there is nothing to connect to.
-    again: Option<Instant>,
+    /// When to connect next; `None` if connected or out of scope.
+    connect_at: Option<Instant>,
     pause: Duration,
 }
 
 impl Source {
     fn connect(&mut self, scope: &Scope, follow: bool) {
-        self.again = None;
+        self.connect_at = None;
         self.connected = Instant::now();
         match scope.includes(&self.owner.directory) {
             Some(true) => self.stream = EventStream::open(&self.owner, follow).ok(),
@@ -192,7 +193,7 @@ impl Source {
         }
     }
 
-    /// The connection has ended: what was not acknowledged is pending again.
+    /// Handles the end of the connection. Events that were not acknowledged are pending again.
     fn disconnect(&mut self) {
         self.stream = None;
         self.held.clear();
@@ -203,18 +204,18 @@ impl Source {
     }
 
     fn try_later(&mut self) {
-        self.again = Some(Instant::now() + self.pause);
+        self.connect_at = Some(Instant::now() + self.pause);
         self.pause = (self.pause * 2).min(LAST_PAUSE);
     }
 
-    /// Until when more of what is pending is awaited, if any may come: an owner that answers gets
-    /// the limit.
+    /// Until when to wait for more pending events; `None` if all have arrived. An owner that answers
+    /// gets the whole limit.
     fn awaited_until(&self, begun: Instant, limit: Duration) -> Option<Instant> {
         let limit = match &self.stream {
             Some(stream) if stream.is_complete => None,
             Some(stream) if !stream.answers => Some(FROZEN_AFTER),
             Some(_) => Some(limit),
-            None => self.again.map(|_| limit),
+            None => self.connect_at.map(|_| limit),
         };
         limit.map(|limit| begun + limit)
     }
@@ -223,14 +224,14 @@ impl Source {
 struct Sources<'a> {
     state: &'a Path,
     scope: Scope,
-    /// Reads what ended shims have left.
+    /// Reads the files of ended shims.
     supervisor: Arc<Supervisor>,
     living: Vec<Source>,
-    /// What is pending is held for [`Sources::release`].
+    /// Whether events are held for [`Sources::release`] instead of acknowledged at once.
     holds: bool,
-    /// The reports of ends that were claimed meanwhile: directories and tasks.
+    /// The directories and ids of ended tasks whose reports are held.
     claimed: Vec<(PathBuf, String)>,
-    /// The directories of ended processes, which have been looked at.
+    /// The directories of ended processes, which are scanned once.
     ended: HashSet<PathBuf>,
 }
 
@@ -254,7 +255,7 @@ impl<'a> Sources<'a> {
         }
     }
 
-    /// The lines of what is pending; it is pending again unless [`Sources::release`] is called.
+    /// The lines of the pending events, which stay pending until [`Sources::release`].
     fn hold(&mut self) -> Vec<String> {
         self.holds = true;
         let mut lines = Vec::new();
@@ -262,13 +263,13 @@ impl<'a> Sources<'a> {
             lines.push(event.line());
             Ok(())
         };
-        // An owner that does not answer has nothing to say.
+        // Owners that do not answer are skipped.
         let _ = self.pending(HOOK_LIMIT, &mut collect);
         lines.extend(self.living.iter().flat_map(|source| &source.held).map(Event::line));
         lines
     }
 
-    /// Acknowledges what was held if it has been printed.
+    /// Acknowledges the held events if they were printed; otherwise returns the claimed reports.
     fn release(&mut self, printed: bool) {
         if !printed {
             for (directory, task) in &self.claimed {
@@ -282,13 +283,13 @@ impl<'a> Sources<'a> {
         }
     }
 
-    /// Reports what is pending. Returns the owners that did not answer, or not within the limit.
+    /// Reports the pending events. Returns the owners that did not send theirs within the limit.
     fn pending(&mut self, limit: Duration, report: Report) -> Result<Vec<Owner>, OutputError> {
         let begun = Instant::now();
-        self.look(report)?;
+        self.scan(report)?;
         loop {
             if self.connect_due(false) {
-                self.look(report)?;
+                self.scan(report)?;
                 continue;
             }
             let now = Instant::now();
@@ -298,20 +299,20 @@ impl<'a> Sources<'a> {
                 let late = self.living.iter().filter(|source| awaited(source).is_some());
                 return Ok(late.map(|source| source.owner.clone()).collect());
             };
-            let again = self.living.iter().filter_map(|source| source.again).min();
+            let next = self.next_attempt().unwrap_or(until).min(until);
             let mut poller = Poller::default();
             self.watch(&mut poller);
-            poller.wait(Some(again.unwrap_or(until).min(until).saturating_duration_since(now)));
+            poller.wait(Some(next.saturating_duration_since(now)));
             let ready = self.ready(&poller);
             self.receive(&ready, report)?;
         }
     }
 
-    /// Reports what is pending and what happens, until the reader of stdout is gone.
+    /// Reports pending and later events, until the reader of stdout is gone.
     fn follow(&mut self, report: Report) -> Result<(), OutputError> {
         let servers = journal::servers_folder(self.state);
-        let made = files::private_dir(self.state).and_then(|()| files::private_subdir(&servers));
-        made.map_err(|error| OutputError::Unreadable(std::io::Error::other(error)))?;
+        let created = files::private_dir(self.state).and_then(|()| files::private_subdir(&servers));
+        created.map_err(|error| OutputError::Unreadable(std::io::Error::other(error)))?;
         let watch = DirectoryWatch::new(&servers).ok();
         let stdout = std::io::stdout();
         let mut is_changed = true;
@@ -320,7 +321,7 @@ impl<'a> Sources<'a> {
                 if let Some(watch) = &watch {
                     watch.drain();
                 }
-                self.look(report)?;
+                self.scan(report)?;
             }
             is_changed = self.connect_due(true);
             if is_changed {
@@ -330,10 +331,10 @@ impl<'a> Sources<'a> {
             self.watch(&mut poller);
             let folder = watch.as_ref().map(|watch| poller.watch(watch.as_fd(), Interest::Read));
             let reader = poller.watch(stdout.as_fd(), Interest::Hangup);
-            let again = self.living.iter().filter_map(|source| source.again).min();
-            let again = again.map(|again| again.saturating_duration_since(Instant::now()));
+            let next = self.next_attempt();
+            let next = next.map(|next| next.saturating_duration_since(Instant::now()));
             let blind = watch.is_none().then_some(BLIND_RECHECK);
-            poller.wait(again.into_iter().chain(blind).min());
+            poller.wait(next.into_iter().chain(blind).min());
             if poller.ready(Some(reader)) {
                 return Err(OutputError::Closed);
             }
@@ -343,8 +344,13 @@ impl<'a> Sources<'a> {
         }
     }
 
+    /// When to connect to an owner next.
+    fn next_attempt(&self) -> Option<Instant> {
+        self.living.iter().filter_map(|source| source.connect_at).min()
+    }
+
     /// Finds new owners, and reports the ends of detached tasks whose shims are gone.
-    fn look(&mut self, report: Report) -> Result<(), OutputError> {
+    fn scan(&mut self, report: Report) -> Result<(), OutputError> {
         self.drop_ended();
         for directory in journal::servers(self.state) {
             let is_known = |source: &Source| source.owner.directory == directory;
@@ -357,7 +363,7 @@ impl<'a> Sources<'a> {
                     stream: None,
                     held: Vec::new(),
                     connected: Instant::now(),
-                    again: Some(Instant::now()),
+                    connect_at: Some(Instant::now()),
                     pause: FIRST_PAUSE,
                 });
                 continue;
@@ -373,11 +379,11 @@ impl<'a> Sources<'a> {
     fn report_ended(&mut self, directory: &Path, report: Report) -> Result<(), OutputError> {
         for entry in journal::read_server(directory) {
             let reported = entry.shown.is_some_and(|shown| shown.end_reported());
-            let is_meant = match &self.scope {
+            let in_scope = match &self.scope {
                 Scope::All => true,
                 Scope::Client { project, .. } => is_of_project(&entry, project),
             };
-            if reported || !is_meant || !tombstone::claim_report(directory, &entry.id) {
+            if reported || !in_scope || !tombstone::claim_report(directory, &entry.id) {
                 continue;
             }
             let event = match self.supervisor.recall(&entry.id) {
@@ -402,7 +408,7 @@ impl<'a> Sources<'a> {
     fn connect_due(&mut self, follow: bool) -> bool {
         let now = Instant::now();
         for source in &mut self.living {
-            if source.again.is_some_and(|again| again <= now) {
+            if source.connect_at.is_some_and(|at| at <= now) {
                 source.connect(&self.scope, follow);
             }
         }
@@ -418,21 +424,22 @@ impl<'a> Sources<'a> {
         }
     }
 
-    /// The places of the owners whose streams are ready; these are the first in the poller.
+    /// The indices of the owners whose streams are ready. [`Sources::watch`] has added the streams
+    /// to the poller first.
     fn ready(&self, poller: &Poller) -> Vec<usize> {
         let connected =
             self.living.iter().enumerate().filter(|(_, source)| source.stream.is_some());
         let numbered = connected.enumerate();
         numbered
             .filter(|(number, _)| poller.ready(Some(*number)))
-            .map(|(_, (place, _))| place)
+            .map(|(_, (index, _))| index)
             .collect()
     }
 
-    /// Reads from the streams at these places.
+    /// Reads from the streams with these indices.
     fn receive(&mut self, ready: &[usize], report: Report) -> Result<(), OutputError> {
-        for place in ready {
-            let Some(source) = self.living.get_mut(*place) else {
+        for index in ready {
+            let Some(source) = self.living.get_mut(*index) else {
                 continue;
             };
             let Some(stream) = &mut source.stream else {
@@ -440,19 +447,19 @@ impl<'a> Sources<'a> {
             };
             match stream.receive() {
                 Received::Events(events) => {
-                    let is_any = !events.is_empty();
+                    let has_events = !events.is_empty();
                     for event in events {
                         match serde_json::from_value::<Event>(event) {
                             Ok(event) if self.holds => source.held.push(event),
                             Ok(event) => report(&event)?,
                             Err(error) => output::complain(format_args!(
-                                "process {} reports an event that this version does not know: {error}",
+                                "process {} sent an event that this version does not know: {error}",
                                 source.owner
                             )),
                         }
                     }
-                    if is_any && !self.holds {
-                        // One that is gone has taken it back.
+                    if has_events && !self.holds {
+                        // Fails if the owner is gone, which then has taken the event back.
                         let _ = stream.acknowledge();
                     }
                 }
@@ -463,7 +470,7 @@ impl<'a> Sources<'a> {
     }
 
     fn drop_ended(&mut self) {
-        // One that is connected says itself that it ends.
+        // A connected owner reports its end itself.
         self.living.retain(|source| {
             source.stream.is_some() || journal::server_lives(&source.owner.directory)
         });
@@ -484,19 +491,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_pause_is_the_last_and_a_lasting_connection_ends_long_ones() {
+    fn pauses_grow_to_a_limit_and_a_lasting_connection_resets_them() {
         let now = Instant::now();
         let mut source = Source {
             owner: Owner { directory: PathBuf::new() },
             stream: None,
             held: Vec::new(),
             connected: now,
-            again: None,
+            connect_at: None,
             pause: FIRST_PAUSE,
         };
         for _ in 0..20 {
             source.disconnect();
-            assert!(source.again.take().is_some());
+            assert!(source.connect_at.take().is_some());
         }
         assert_eq!(source.pause, LAST_PAUSE);
         source.connected = now.checked_sub(LASTING).expect("the machine is up for longer");
@@ -505,9 +512,9 @@ mod tests {
     }
 
     #[test]
-    fn only_a_first_stop_is_held_up() {
-        assert!(may_hold(&json!({"hook_event_name": "Stop", "stop_hook_active": false})));
-        assert!(may_hold(&json!({})));
+    fn only_a_first_stop_is_blocked() {
+        assert!(may_block(&json!({"hook_event_name": "Stop", "stop_hook_active": false})));
+        assert!(may_block(&json!({})));
         for input in [
             json!({"stop_hook_active": true}),
             json!({"stop_hook_active": "yes"}),
@@ -515,7 +522,7 @@ mod tests {
             json!("text"),
             Value::Null,
         ] {
-            assert!(!may_hold(&input), "{input}");
+            assert!(!may_block(&input), "{input}");
         }
     }
 }

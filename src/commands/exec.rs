@@ -1,13 +1,12 @@
-//! `zsh-tool exec`: runs one command under the same supervision as the server's tasks. It
-//! streams the output to stdout, ends with a status line on stderr, and exits with the
-//! command's exit code.
+//! `zsh-tool exec`: runs one command under the same supervision as the server's tasks. It streams
+//! the output to stdout, prints a status line on stderr, and exits with the command's exit code.
 //!
-//! The main thread waits for events and ends processes. Other threads copy output and input
-//! and take signals, so that a second Ctrl-C works even if stdout is blocked or the command
-//! does not end.
+//! The main thread waits for events and ends processes. Other threads copy output and input and
+//! handle signals, so that a second Ctrl-C works even if stdout is blocked or the command does not
+//! end.
 //!
-//! The command becomes part of the history like a server's tasks, and one that has timed out
-//! repeatedly is refused.
+//! The command enters the history like a server's tasks, and is refused if it has timed out
+//! repeatedly.
 //!
 //! Exit codes: the command's; 124 after a timeout; 125 when it is refused; 128 + N after
 //! signal N; 141 when the reader of stdout is gone; 126 or 127 when no shell could be
@@ -57,14 +56,14 @@ const EXIT_REFUSED: u8 = 125;
 const EXIT_CANNOT_RUN: u8 = 126;
 /// As a shell for a command that is not found.
 const EXIT_NOT_FOUND: u8 = 127;
-/// How long to wait for a reader of stdout that does not read, after a signal.
+/// How long to wait, after a signal, for a reader of stdout that does not read.
 const FLUSH: Duration = Duration::from_secs(1);
 
 /// Runs the command.
 pub(crate) fn run(arguments: &ExecArguments) -> ExitCode {
     descriptors::seal_inherited();
     if let Some(host) = &arguments.host {
-        return on_host::run(host, &words_there(arguments));
+        return on_host::run(host, &remote_words(arguments));
     }
     let (config, _) = setup::start();
     setup::adopt_orphans();
@@ -77,8 +76,8 @@ pub(crate) fn run(arguments: &ExecArguments) -> ExitCode {
     ExitCode::from(code)
 }
 
-/// The same command there, which ends with the connection.
-fn words_there(arguments: &ExecArguments) -> Vec<String> {
+/// The arguments that run the same command on a host until the connection ends.
+fn remote_words(arguments: &ExecArguments) -> Vec<String> {
     let mut words = vec!["exec".to_owned(), "--tied".to_owned()];
     if let Some(timeout) = arguments.timeout {
         words.extend(["--timeout".to_owned(), timeout.as_secs_f64().to_string()]);
@@ -106,9 +105,9 @@ fn start(
     let disconnected = signalled.clone();
     let (resized, resizes) = bounded(1);
     let (held, daemons) = (Arc::clone(&terminal), config.daemons.clone());
-    // Each channel has room for one message: more would say nothing new.
-    let taken = signals::take(None, &[SIGWINCH], move |request| match request {
-        StopRequest::Else(_) => {
+    // Each channel has room for one message: further ones would add nothing.
+    let handled = signals::handle(None, &[SIGWINCH], move |request| match request {
+        StopRequest::Other(_) => {
             let _ = resized.try_send(());
         }
         StopRequest::End(number) => {
@@ -120,8 +119,8 @@ fn start(
             std::process::exit(EXIT_SIGNALLED + number);
         }
     });
-    if let Err(error) = taken {
-        output::complain(format_args!("cannot take signals: {error}"));
+    if let Err(error) = handled {
+        output::complain(format_args!("cannot handle signals: {error}"));
         return EXIT_CANNOT_RUN;
     }
     setup::start_housekeeping(supervisor, || {});
@@ -133,7 +132,7 @@ fn start(
         Ok(account) => account,
         Err(refused) => {
             output::complain(refused);
-            output::say("zsh-tool: here a longer --timeout, or none, lets it through");
+            output::say("zsh-tool: a longer --timeout, or none, lets it run");
             return EXIT_REFUSED;
         }
     };
@@ -172,7 +171,7 @@ fn start(
     {
         output::complain(format_args!("cannot watch for the end of the connection: {error}"));
     }
-    // Looked up now, while the command runs, so that its end need not wait.
+    // Looked up while the command runs, so that its end does not wait for the database.
     account.history();
     let mut run = Run {
         supervisor,
@@ -188,10 +187,10 @@ fn start(
     run.conclude(copied, arguments, config)
 }
 
-/// The terminal while it is in raw mode; taking it out restores it.
+/// The terminal while it is in raw mode; dropping the content restores it.
 type HeldTerminal = Arc<Mutex<Option<RawTerminal>>>;
 
-/// Restores the terminal on every way out, including a panic.
+/// Restores the terminal on every exit from the function, including a panic.
 struct Restore<'a>(&'a HeldTerminal);
 
 impl Drop for Restore<'_> {
@@ -202,7 +201,7 @@ impl Drop for Restore<'_> {
 
 fn request(arguments: &ExecArguments, source: InputOrigin, is_raw: bool) -> Request {
     let terminal = arguments.pty.then(|| own_size().unwrap_or_default());
-    // In raw mode the output is drawn by the person's own terminal.
+    // In raw mode the person's own terminal draws the output.
     let environment = std::env::var("TERM").ok().filter(|_| is_raw);
     Request {
         command: arguments.command.join(" "),
@@ -256,17 +255,17 @@ struct Run<'a> {
     task: &'a Arc<TaskHandle>,
     /// Bytes copied so far.
     written: Arc<AtomicU64>,
-    /// Cancels the copying when there is nothing left to wait for.
+    /// Cancels the copying when waiting longer is useless.
     copying: Arc<Cancel>,
-    /// The signal that ended it.
+    /// The signal that ended the command.
     interrupted: Option<i32>,
     /// Processes that outlived the shell.
     leftovers: Vec<ProcessName>,
-    /// When to stop waiting for the copying, and how far it was when that was decided.
+    /// When to stop waiting for the copying, and its progress when that was decided.
     give_up: Option<(Instant, Copying)>,
 }
 
-/// How far the copying is: bytes written, and whether the task is closed.
+/// The progress of copying: bytes written, and whether the task is closed.
 type Copying = (u64, bool);
 
 impl Run<'_> {
@@ -289,13 +288,13 @@ impl Run<'_> {
                 }
                 recv(signals) -> number => match number {
                     Ok(number) => self.interrupt(number),
-                    // The thread that takes signals never ends.
+                    // Unreachable: the signal thread never ends.
                     Err(_) => return Ok(()),
                 },
                 recv(copies) -> copied => match copied {
                     Ok(Copied::UpToExit) => self.end_leftovers(),
                     Ok(Copied::All(copied)) => return copied,
-                    // It has panicked, and said so.
+                    // The copying thread has panicked, which was printed.
                     Err(_) => return Ok(()),
                 },
             }
@@ -309,14 +308,14 @@ impl Run<'_> {
         }
     }
 
-    /// Passes the signal on first, as a terminal would, so that programs can clean up on
-    /// Ctrl-C. What has not ended after the grace period is terminated.
+    /// First passes on the signal, as a terminal would, so that programs can clean up on Ctrl-C.
+    /// Processes that have not ended after the grace period are killed.
     fn interrupt(&mut self, number: i32) {
         self.interrupted = Some(number);
         if number != SIGTERM
             && let Some(signal) = to_pass_on(number)
         {
-            // Whether it was delivered shows below.
+            // If the signal was not delivered, `end_tree` below kills the processes.
             let _ = self.supervisor.kill(self.task, KillRequest::Only(signal));
             self.task.live.wait_for(
                 Some(Instant::now() + KILL_GRACE),
@@ -332,7 +331,7 @@ impl Run<'_> {
         self.limit_copying();
     }
 
-    /// Limits the wait for the copying unless it makes progress; returns how far it is.
+    /// Limits the wait for the copying unless it makes progress; returns its progress.
     fn limit_copying(&mut self) -> Copying {
         let written = self.written.load(Ordering::Relaxed);
         let copying = (written, self.task.live.state().closed);

@@ -1,7 +1,7 @@
 //! `zsh-tool far`: the far side of a host. It speaks the control socket's protocol on stdin and
-//! stdout with the rights of the server's own client, and holds the tasks that it starts as a shim
-//! does: when the connection is lost, they run on for the time of the lease, reachable over its
-//! control socket, and the far side of the next connection passes calls about them on.
+//! stdout, with the rights of the server's own client, and owns the tasks that it starts like a
+//! shim. When the connection is lost, the tasks keep running for the time of the lease. Until then
+//! the far side of the next connection reaches them over this process's control socket.
 
 use std::io;
 use std::net::Shutdown;
@@ -14,32 +14,31 @@ use std::time::{Duration, SystemTime};
 
 use crossbeam_channel::{Receiver, after, bounded, select};
 
-use super::{output, serve, setup, shim};
+use super::{monitor, output, serve, setup, shim};
 use crate::cli::FarArguments;
 use crate::mcp::control::ControlSocket;
 use crate::mcp::dispatch::{Shims, Tools};
 use crate::mcp::server::{Access, Server};
-use crate::peer::hosts;
+use crate::monitor::far::FarPages;
+use crate::peer::hosts::{self, Hosts};
 use crate::peer::{self, ANSWER_LIMIT, Owner, Peer, payload};
 use crate::process::descriptors::{self, Waiting};
 use crate::process::guard::{self, Launcher, Role};
-use crate::process::signals::Exit;
 use crate::process::{files, local_socket, memory};
 use crate::protocol::transport::{Outbound, Transport};
 use crate::task::journal::{self, CONTROL_SOCKET, SHIM_PREFIX};
 use crate::task::live::Cancel;
 
-/// How long calls get to end when the connection is over.
+/// How long calls may take to end when the connection is over.
 const LAST_CALLS: Duration = Duration::from_secs(3);
-/// How long other processes get to read the tasks' ends.
+/// How long other processes may take to read the tasks' ends.
 const LAST_ANSWERS: Duration = Duration::from_secs(1);
 /// How long an answer may take to be written.
 const FLUSH: Duration = Duration::from_millis(150);
-/// The connection is lost if nothing has come for this long. The other side ends it earlier where
-/// it can.
+/// The connection counts as lost after this time without a message. The server gives up earlier.
 const SILENCE_LIMIT: Duration = Duration::from_secs(3 * hosts::SILENCE_LIMIT.as_secs());
-/// How often the far sides of earlier connections are asked whether they are there, which keeps
-/// this process connected to them.
+/// How often the far sides of earlier connections are pinged, which keeps this process connected to
+/// them.
 const HOLD_EVERY: Duration = Duration::from_secs(20);
 
 /// Runs the command.
@@ -51,7 +50,7 @@ pub(crate) fn run(arguments: FarArguments) -> ExitCode {
         };
     }
     if let Some(task) = &arguments.task {
-        return pass_on(task);
+        return forward(task);
     }
     descriptors::seal_inherited();
     if let Some(instance) = arguments.guarded.clone() {
@@ -74,14 +73,9 @@ pub(crate) fn run(arguments: FarArguments) -> ExitCode {
     ];
     let spared = || setup::load_config().0.daemons;
     match guard::run(Role::Server, &instance, &words, spared) {
-        Ok((exit, reaped)) => {
-            if exit != Exit::Code(0) {
-                serve::conclude(&instance, exit, &reaped);
-            }
-            ExitCode::from(u8::try_from(exit.code()).unwrap_or(u8::MAX))
-        }
+        Ok((exit, reaped)) => serve::conclude(&instance, exit, &reaped),
         Err(error) => {
-            // As without /proc.
+            // For example, without /proc.
             output::complain(format_args!(
                 "no guard ({error}): if this process is killed, processes may be left behind"
             ));
@@ -90,8 +84,8 @@ pub(crate) fn run(arguments: FarArguments) -> ExitCode {
     }
 }
 
-/// Passes everything on between this process's stdin and stdout and the owner of a task.
-fn pass_on(task: &str) -> ExitCode {
+/// Forwards messages between this process's stdin and stdout and the owner of a task.
+fn forward(task: &str) -> ExitCode {
     let (config, _) = setup::load_config();
     let state = match setup::state_directory(&config) {
         Ok(state) => state,
@@ -103,17 +97,17 @@ fn pass_on(task: &str) -> ExitCode {
         ));
         return ExitCode::FAILURE;
     };
-    let passed = local_socket::connect(&owner.directory, CONTROL_SOCKET).and_then(|stream| {
+    let forwarded = local_socket::connect(&owner.directory, CONTROL_SOCKET).and_then(|stream| {
         let (mut answers, mut commands) = (stream.try_clone()?, stream);
         std::thread::Builder::new().name("input".to_owned()).spawn(move || {
             let _ = io::copy(&mut io::stdin().lock(), &mut commands);
             let _ = commands.shutdown(Shutdown::Both);
         })?;
-        // Flushed by each line, and no message is without a line's end.
+        // stdout is flushed at each line's end, and every message is a line.
         io::copy(&mut answers, &mut io::stdout())?;
         Ok(())
     });
-    match passed {
+    match forwarded {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             output::complain(format_args!("the owner of task {task} cannot be reached: {error}"));
@@ -122,7 +116,7 @@ fn pass_on(task: &str) -> ExitCode {
     }
 }
 
-/// What the names of far sides of a server begin with.
+/// The prefix of the names of a server's far sides.
 fn far_prefix(server: &str) -> String {
     format!("{SHIM_PREFIX}{server}-")
 }
@@ -132,10 +126,10 @@ fn hold(instance: String, arguments: &FarArguments) -> ExitCode {
     memory::share_arena();
     let (config, warnings) = setup::start();
     if let Err(error) = payload::remove_unused(SystemTime::now()) {
-        tracing::warn!("unused versions beside this program cannot be removed: {error}");
+        tracing::warn!("cannot remove unused versions beside this program: {error}");
     }
     setup::adopt_orphans();
-    let message_limit = usize::try_from(config.max_request).unwrap_or(usize::MAX);
+    let message_limit = setup::message_limit(&config);
     let supervisor = setup::supervisor_of_instance(instance, &config);
     let recorder = setup::recorder(&config, &supervisor.settings.redactor);
     let (stop, stopped) = bounded(1);
@@ -144,11 +138,12 @@ fn hold(instance: String, arguments: &FarArguments) -> ExitCode {
     let stopping = Arc::new(Cancel::default());
     let daemons = config.daemons.clone();
     if let Err(error) = shim::watch_signals(guard, stop, Arc::clone(&stopping), daemons) {
-        output::complain(format_args!("cannot take signals: {error}"));
+        output::complain(format_args!("cannot handle signals: {error}"));
         return ExitCode::FAILURE;
     }
     let launcher = arguments.launcher.and_then(|number| Launcher::inherited(number).ok());
     let directory = supervisor.directory_made();
+    let hosts = Arc::new(Hosts::of_server(config.hosts.clone(), &supervisor));
     let tools = Arc::new(Tools::new(
         Arc::clone(&supervisor),
         Arc::clone(&recorder),
@@ -156,15 +151,15 @@ fn hold(instance: String, arguments: &FarArguments) -> ExitCode {
         warnings,
         None,
         launcher.map_or(Shims::Unavailable, Shims::Launcher),
+        hosts,
     ));
+    let (shown, known) = (Arc::clone(&supervisor), Arc::clone(&recorder));
+    let config = tools.config.clone();
+    let routes = move || monitor::routes_beside(&shown, &config, &known, None);
+    let _ = tools.pages.set(Box::new(FarPages::new(routes)));
     let control = ControlSocket::start(Arc::clone(&tools), message_limit, directory);
     let control = control.inspect_err(|error| tracing::error!("no control socket: {error}")).ok();
-    let resting = Arc::clone(&recorder);
-    let rest = move || {
-        resting.store().release_memory();
-        memory::give_back_free();
-    };
-    setup::start_housekeeping(&supervisor, rest);
+    setup::start_housekeeping(&supervisor, setup::release_memory(&recorder));
     let earlier = supervisor.settings.state.as_deref().map(far_sides).unwrap_or_default();
     let own_earlier: Vec<PathBuf> = earlier
         .iter()
@@ -204,7 +199,7 @@ fn hold(instance: String, arguments: &FarArguments) -> ExitCode {
 
 /// How a connection has ended.
 enum ConnectionEnd {
-    /// The server, or this process, ends: so do the tasks.
+    /// The server or this process ends, which ends the tasks.
     Ended,
     Lost,
 }
@@ -215,10 +210,10 @@ fn serve_connection(
     stopped: &Receiver<()>,
 ) -> io::Result<ConnectionEnd> {
     let server = Arc::new(Server::new(Arc::clone(tools), Access::Carrier));
-    let heard = Arc::new(AtomicBool::new(false));
-    let (receiver, hears) = (Arc::clone(&server), Arc::clone(&heard));
+    let has_received = Arc::new(AtomicBool::new(false));
+    let (receiver, receives) = (Arc::clone(&server), Arc::clone(&has_received));
     let receive = move |outbound: &Outbound, received| {
-        hears.store(true, Ordering::Relaxed);
+        receives.store(true, Ordering::Relaxed);
         receiver.receive(outbound, received);
     };
     let input = Waiting::new(io::stdin().as_fd().try_clone_to_owned()?);
@@ -229,7 +224,7 @@ fn serve_connection(
             recv(transport.ended()) -> _ => break false,
             recv(stopped) -> _ => break true,
             recv(after(SILENCE_LIMIT)) -> _ => {
-                if !heard.swap(false, Ordering::Relaxed) {
+                if !has_received.swap(false, Ordering::Relaxed) {
                     break false;
                 }
             }
@@ -261,7 +256,7 @@ fn is_of_server(directory: &Path, server: &str) -> bool {
     name.is_some_and(|name| name.starts_with(&far_prefix(server)))
 }
 
-/// Stays connected to an earlier far side until this is dropped.
+/// Stays connected to an earlier far side until the returned sender is dropped.
 fn keep(directory: PathBuf) -> Option<crossbeam_channel::Sender<()>> {
     let mut peer = Peer::connect(Owner { directory }).ok()?;
     let (stop, stopped) = bounded::<()>(0);
@@ -273,7 +268,7 @@ fn keep(directory: PathBuf) -> Option<crossbeam_channel::Sender<()>> {
     started.is_ok().then_some(stop)
 }
 
-/// Ends an earlier far side, and with it its tasks.
+/// Ends an earlier far side and its tasks.
 fn end_earlier(directory: PathBuf) {
     let owner = Owner { directory };
     owner.end();

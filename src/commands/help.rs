@@ -1,6 +1,6 @@
-//! `zsh-tool help TOPIC`: the reference. Texts are in `data/help`; the tools come from their
-//! schemas, followed by what would make these too long for every session, and the settings from
-//! their table, so that nothing is written twice.
+//! `zsh-tool help TOPIC`: the reference. The texts are in `data/help`. The tools' arguments are
+//! generated from their schemas, and the settings from their table; `tools.txt` adds details that
+//! the schemas leave out to stay short.
 //!
 //! The texts have one markup: `# Heading`, paragraphs, a term indented by two spaces over its
 //! description, and examples indented by four.
@@ -126,7 +126,7 @@ impl Topic {
     }
 }
 
-/// The term of a definition and its description in one line.
+/// The term of a definition, and its description as one line.
 fn definition(block: &str) -> Option<(&str, String)> {
     let (term, description) = block.strip_prefix("  ")?.split_once('\n')?;
     let lines: Vec<&str> = description.lines().map(str::trim).collect();
@@ -174,7 +174,7 @@ fn tools() -> String {
     text
 }
 
-/// `: deadline | progress`, of an argument that takes one of a few words.
+/// `: deadline | progress`, for an argument with fixed choices.
 fn choices(property: &Value) -> String {
     let words = property.get("enum").and_then(Value::as_array);
     let words: Vec<&str> = words.into_iter().flatten().filter_map(Value::as_str).collect();

@@ -1,6 +1,6 @@
 //! `zsh-tool log`: the raw output of a task of any server, read from its spool files.
 //!
-//! Limits: output that a server keeps in memory only cannot be read.
+//! Limits: output that a server keeps only in memory cannot be read.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -50,13 +50,13 @@ struct Log<'a> {
     server: &'a Path,
     task: &'a str,
     output: Output,
-    /// The number and handle of the file read last. It remains open so that it can be read to
-    /// its end even after its server has removed it.
+    /// The number and handle of the file read last. It stays open, so that it can be read to its end
+    /// even after its server has removed it.
     current: Option<(u64, File)>,
 }
 
 impl Log<'_> {
-    /// Prints what has not been printed yet.
+    /// Prints output that has not been printed yet.
     fn print(&mut self) -> Result<(), OutputError> {
         loop {
             self.print_current()?;
@@ -76,7 +76,7 @@ impl Log<'_> {
                     }
                     self.current = Some((number, file));
                 }
-                // Just dropped for the quota.
+                // The server has just removed it for the quota.
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
                 Err(error) => return Err(OutputError::Unreadable(error)),
             }
@@ -104,8 +104,8 @@ impl Log<'_> {
         }
     }
 
-    /// Prints until the task and its leftover processes have ended, or their server has, or nothing
-    /// reads stdout any more.
+    /// Prints until the task and its leftover processes, their server, or the reader of stdout have
+    /// ended.
     fn follow(&mut self) -> Result<(), OutputError> {
         let watch = DirectoryWatch::new(self.server).ok();
         let server = journal::server_pid(self.server)
@@ -116,7 +116,7 @@ impl Log<'_> {
             if let Some(watch) = &watch {
                 watch.drain();
             }
-            // Checked before the output is read, so that the last of it is not missed.
+            // Checked before the output is read, so that no output is missed.
             let over = server_ended || self.is_over();
             self.print()?;
             if over {

@@ -74,7 +74,7 @@ fn page() -> io::Result<Vec<u8>> {
     Ok(page)
 }
 
-/// A command, or the subcommands below it, as a part of the page.
+/// Adds a command, or its subcommands, to the page.
 fn describe(command: &Command, path: &str, page: &mut Roff) {
     let path = format!("{path} {}", command.get_name());
     if command.has_subcommands() {

@@ -1,7 +1,7 @@
 //! `zsh-tool manopt`: the options of a program, from its manual page.
 //!
-//! Options given on the command line come first. If there are none at all, the exit code is
-//! 1 and a line on stderr says what is missing.
+//! Options from the command line come first. If no options are found, the exit code is 1 and a line
+//! on stderr says why.
 
 use std::process::ExitCode;
 
@@ -16,13 +16,13 @@ pub(crate) fn run(words: &[String]) -> ExitCode {
     let (config, _) = setup::load_config();
     setup::adopt_orphans();
     // `man` runs in its own session, which signals of the terminal do not reach.
-    let taken = signals::take(None, &[], |asked| match asked {
-        StopRequest::End(number) | StopRequest::EndAtOnce(number) | StopRequest::Else(number) => {
+    let handled = signals::handle(None, &[], |request| match request {
+        StopRequest::End(number) | StopRequest::EndAtOnce(number) | StopRequest::Other(number) => {
             signals::exit_at_once(&[], number)
         }
     });
-    if let Err(error) = taken {
-        output::complain(format_args!("cannot take signals: {error}"));
+    if let Err(error) = handled {
+        output::complain(format_args!("cannot handle signals: {error}"));
     }
     let is_option = |word: &&str| word.starts_with('-');
     let given = words.iter().map(String::as_str);

@@ -1,10 +1,10 @@
-//! `zsh-tool monitor`: the dashboard and the HTTP interface for the tasks and runs of all
-//! servers. Other commands serve them too, by [`start_beside`].
+//! `zsh-tool monitor`: the dashboard and the HTTP interface for the tasks and runs of all servers.
+//! Other commands serve them too, with [`start_beside`].
 //!
-//! The link with the token is printed once on stdout, and kept in a file in the server's own
-//! directory where there is one. It is not written to a server's stderr: clients keep that
-//! in logs that others may read. Limits: plain HTTP; on an address that other machines can
-//! reach, anyone who listens on the network sees everything, and a warning says so.
+//! The link with the token is printed once on stdout, and kept in a file in the server's directory,
+//! if any. It is not written to a server's stderr, which clients keep in logs that others may read.
+//! Limits: plain HTTP; on an address that other machines can reach, anyone on the network can read
+//! everything, and a warning says so.
 
 use std::io::{self, IsTerminal};
 use std::net::SocketAddr;
@@ -26,6 +26,7 @@ use crate::monitor::http::listener::{Server, StartError};
 use crate::monitor::http::request::Request;
 use crate::monitor::http::response::{Response, Routes};
 use crate::monitor::sessions::Sessions;
+use crate::peer::hosts::Hosts;
 use crate::process::files::{self, Temporary};
 use crate::process::memory;
 use crate::task::supervisor::Supervisor;
@@ -77,9 +78,9 @@ pub(crate) fn start_beside(
     address: SocketAddr,
     config: &Config,
     recorder: &Arc<Recorder>,
+    hosts: Option<&Arc<Hosts>>,
 ) -> Result<Monitor, StartError> {
-    let redactor = &supervisor.settings.redactor;
-    let routes = routes(config, Some(Arc::clone(supervisor)), recorder, redactor);
+    let routes = routes_beside(supervisor, config, recorder, hosts);
     let directory = supervisor.directory().ok();
     start(address, routes, directory.map(|directory| directory.path.as_path()))
 }
@@ -90,13 +91,13 @@ impl Monitor {
         self.server.link()
     }
 
-    /// Its URL for a server's start line: with the token only if stderr is a terminal.
+    /// The URL for a server's start line: with the token only if stderr is a terminal.
     pub(crate) fn announcement(&self) -> String {
-        if io::stderr().is_terminal() { self.link() } else { self.place().to_string() }
+        if io::stderr().is_terminal() { self.link() } else { self.location().to_string() }
     }
 
-    /// Its URL without the token, and the file that has it.
-    pub(crate) fn place(&self) -> MonitorAt {
+    /// The URL without the token, and the file that contains the link.
+    pub(crate) fn location(&self) -> MonitorAt {
         let file: Option<&PathBuf> = self.link_file.as_ref().map(|Temporary(path)| path);
         MonitorAt {
             address: format!("http://{}/", self.server.address()),
@@ -105,24 +106,36 @@ impl Monitor {
     }
 }
 
-/// The routes for everything in the state directory, and for the tasks of this process, if
-/// it runs any.
+/// The routes of a process that runs tasks.
+pub(super) fn routes_beside(
+    supervisor: &Arc<Supervisor>,
+    config: &Config,
+    recorder: &Arc<Recorder>,
+    hosts: Option<&Arc<Hosts>>,
+) -> Arc<dyn Routes> {
+    let redactor = &supervisor.settings.redactor;
+    routes(config, Some(Arc::clone(supervisor)), hosts.cloned(), recorder, redactor)
+}
+
+/// The routes for everything in the state directory, and for the tasks and the hosts of this
+/// process, if it has any.
 fn routes(
     config: &Config,
     own: Option<Arc<Supervisor>>,
+    hosts: Option<Arc<Hosts>>,
     recorder: &Arc<Recorder>,
     redactor: &Arc<Redactor>,
 ) -> Arc<dyn Routes> {
     let state = config.state_dir.as_ref().ok().cloned();
     let (recorder, redactor) = (Arc::clone(recorder), Arc::clone(redactor));
-    let api = |own: Option<Arc<Supervisor>>, judges: &Arc<Supervisor>| {
+    let api = move |own: Option<Arc<Supervisor>>, judges: &Arc<Supervisor>| {
         let judge = setup::judge(&config.judge, config, judges);
         let checks = Checks::new(judge, config.enable_concurrent_checks);
         let executors = setup::executors(config)
             .inspect_err(|error| tracing::warn!("agents' records are shown unformatted: {error}"))
             .ok();
         let sessions = Sessions::new(state, own, recorder, redactor, executors);
-        Api::new(sessions, checks)
+        Api::new(sessions, checks, hosts)
     };
     match own {
         Some(own) => Arc::new(api(Some(Arc::clone(&own)), &own)),
@@ -156,16 +169,16 @@ impl Routes for WithJudges {
 pub(crate) fn run(address: SocketAddr) -> ExitCode {
     memory::close_to_others();
     let (config, _) = setup::start();
-    let ended = match take_signals() {
+    let ended = match watch_signals() {
         Ok(ended) => ended,
         Err(error) => {
-            output::complain(format_args!("cannot take signals: {error}"));
+            output::complain(format_args!("cannot handle signals: {error}"));
             return ExitCode::FAILURE;
         }
     };
     let redactor = setup::redactor(&config);
     let recorder = setup::recorder(&config, &redactor);
-    let routes = routes(&config, None, &recorder, &redactor);
+    let routes = routes(&config, None, None, &recorder, &redactor);
     let code = match start(address, routes, None) {
         Ok(monitor) => {
             let printed = output::print(&format!("{}\n", monitor.link()));
@@ -184,12 +197,13 @@ pub(crate) fn run(address: SocketAddr) -> ExitCode {
     code
 }
 
-/// Receives once the first signal asks for the end; the second ends the process at once.
-fn take_signals() -> io::Result<Receiver<()>> {
+/// Receives a message at the first signal that asks for the end. The second ends the process at
+/// once.
+fn watch_signals() -> io::Result<Receiver<()>> {
     let (end, ended) = bounded(1);
-    signals::take(None, &[], move |asked| match asked {
+    signals::handle(None, &[], move |request| match request {
         StopRequest::EndAtOnce(number) => std::process::exit(signals::EXIT_SIGNALLED + number),
-        StopRequest::End(_) | StopRequest::Else(_) => {
+        StopRequest::End(_) | StopRequest::Other(_) => {
             let _ = end.try_send(());
         }
     })?;

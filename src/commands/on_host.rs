@@ -1,11 +1,10 @@
-//! Commands of this program that run on a host: `exec --host`, and `log`, `kill` and `send` of a
-//! task there. They have a connection of their own, over which the host's `zsh-tool` gets stdin and
-//! is heard on stdout and stderr.
+//! Commands of this program that run on a host: `exec --host`, and `log`, `kill` and `send` for a
+//! task there. Each has a separate connection that carries stdin, stdout and stderr.
 //!
-//! Exit codes: those of the command there, as the carrier reports them (ssh: 255 for a lost
+//! Exit codes: that of the command there, as the carrier reports it (ssh: 255 for a lost
 //! connection); 128 + N after signal N here, which ends the connection and, for `exec`, the command.
 //!
-//! Limits: SIGKILL leaves the carrier, and what it runs there, as it leaves a local command.
+//! Limits: if this process is killed with SIGKILL, the carrier and the remote command keep running.
 
 use std::io::{self, IsTerminal, Read};
 use std::os::fd::OwnedFd;
@@ -16,9 +15,8 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use super::output::{self, Output, OutputError};
 use super::setup;
 use super::signals::{self, EXIT_SIGNALLED, StopRequest};
-use crate::peer::hosts::{HostContext, HostError, Hosts, Purpose};
+use crate::peer::hosts::{HostError, Purpose};
 use crate::process::descriptors::Waker;
-use crate::process::survivors;
 
 /// As ssh, for a host that cannot be reached.
 const EXIT_UNREACHED: u8 = 255;
@@ -28,17 +26,10 @@ pub(super) fn task_on_host(task: &str) -> Option<(&str, &str)> {
     task.rsplit_once(':')
 }
 
-/// Runs a command of this program there, by its arguments.
+/// Runs this program with these arguments on a host.
 pub(super) fn run(host: &str, words: &[String]) -> ExitCode {
     let (config, _) = setup::start();
-    let hosts = Hosts::new(
-        config.hosts.clone(),
-        &HostContext {
-            purpose: Purpose::Command(words.to_vec()),
-            environment: setup::environment(&config),
-            daemons: config.daemons.clone().into(),
-        },
-    );
+    let hosts = setup::hosts(&config, Purpose::Command(words.to_vec()));
     let host = match hosts.find(host) {
         Ok(host) => host,
         Err(unknown) => {
@@ -50,11 +41,11 @@ pub(super) fn run(host: &str, words: &[String]) -> ExitCode {
     let wakes = match interrupts(&number) {
         Ok(wakes) => wakes,
         Err(error) => {
-            output::complain(format_args!("cannot take signals: {error}"));
+            output::complain(format_args!("cannot handle signals: {error}"));
             return ExitCode::FAILURE;
         }
     };
-    // A terminal here is none there.
+    // A terminal is not passed on: the remote side is no terminal.
     let input = Some(io::stdin()).filter(|stdin| !stdin.is_terminal());
     let ended = Output::stdout().map_err(OutputError::from).map_err(Failure::from).and_then(
         |mut stdout| {
@@ -92,25 +83,22 @@ impl From<OutputError> for Failure {
     }
 }
 
-/// Becomes readable at the first signal that asks for the end, whose number is stored.
+/// Becomes readable at the first signal that asks for the end, and stores its number.
 fn interrupts(number: &Arc<AtomicI32>) -> io::Result<OwnedFd> {
     let (waker, wakes) = Waker::new()?;
     let number = Arc::clone(number);
-    signals::take(None, &[], move |request| match request {
+    signals::handle(None, &[], move |request| match request {
         StopRequest::End(signal) => {
             number.store(signal, Ordering::Relaxed);
             waker.wake();
         }
-        StopRequest::EndAtOnce(signal) => {
-            survivors::kill_all(&[]);
-            std::process::exit(EXIT_SIGNALLED + signal);
-        }
-        StopRequest::Else(_) => {}
+        StopRequest::EndAtOnce(signal) => signals::exit_at_once(&[], signal),
+        StopRequest::Other(_) => {}
     })?;
     Ok(wakes)
 }
 
-/// stdin without its lock, to be read on a thread.
+/// stdin without its lock, which another thread can own.
 struct Stdin(io::Stdin);
 
 impl Read for Stdin {

@@ -21,17 +21,17 @@ use crate::oneshot::sessions::{self, FindError, RunView, StopOutcome};
 /// Runs the command.
 pub(crate) fn run(arguments: &OneshotArguments) -> ExitCode {
     let (config, warnings) = setup::load_config();
-    let done = match &arguments.command {
+    let result = match &arguments.command {
         Some(OneshotCommand::List { json }) => show::list(&config, *json),
         Some(OneshotCommand::Show { id, json }) => show::show(&config, id, *json),
         Some(OneshotCommand::Follow { id, json }) => follow::run(&config, id, *json),
         Some(OneshotCommand::Stop { id }) => stop(&config, id),
         None => run::run(&config, warnings, &arguments.run),
     };
-    done.unwrap_or_else(|code| code)
+    result.unwrap_or_else(|code| code)
 }
 
-/// The run with this id. Errors are reported here; the exit code remains.
+/// The run with this id. Reports an error, and returns its exit code.
 fn find(config: &Config, wanted: &str) -> Result<RunView, ExitCode> {
     sessions::find(setup::state_directory(config)?, wanted).map_err(|error| {
         output::complain(&error);
@@ -65,11 +65,11 @@ fn describe_stop(stopped: StopOutcome) -> String {
         StopOutcome::ByRunner { state } => format!("stopped, {state}"),
         StopOutcome::Here { survivors: 0 } => "stopped; it was not running".to_owned(),
         StopOutcome::Here { survivors: 1 } => {
-            "stopped; it was not running, and 1 process that it had left was ended".to_owned()
+            "stopped; it was not running, and 1 process that it left behind was ended".to_owned()
         }
         StopOutcome::Here { survivors } => {
             format!(
-                "stopped; it was not running, and {survivors} processes that it had left were ended"
+                "stopped; it was not running, and {survivors} processes that it left behind were ended"
             )
         }
     }

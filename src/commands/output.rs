@@ -1,5 +1,5 @@
-//! Writes to stdout and stderr without the panic of `println!` and `eprintln!` when the
-//! reader is gone. Unbuffered: pass a whole text or chunk in each call.
+//! Writes to stdout and stderr without panicking, unlike `println!` and `eprintln!`, when the reader
+//! is gone. Unbuffered: pass a whole text or chunk in each call.
 
 use std::fmt::Display;
 use std::io::{self, ErrorKind, Write};
@@ -17,14 +17,14 @@ const EXIT_SIGPIPE: u8 = 141;
 /// Why output is incomplete.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum OutputError {
-    /// The reader is gone, which is not reported.
+    /// The reader is gone; not reported on stderr.
     #[error("the reader of stdout is gone")]
     Closed,
     /// For example, the disk is full.
     #[error("cannot write to stdout: {0}")]
     Failed(#[from] io::Error),
     /// The source of the output could not be read.
-    #[error("cannot read what is to be printed: {0}")]
+    #[error("cannot read the output: {0}")]
     Unreadable(io::Error),
 }
 
@@ -120,6 +120,11 @@ pub(crate) fn say(text: impl Display) {
     // One write, so that lines of several processes do not mix.
     let line = format!("{text}\n");
     let _ = io::stderr().write_all(line.as_bytes());
+}
+
+/// A word quoted for a shell.
+pub(crate) fn shell_word(word: &str) -> String {
+    shlex::try_quote(word).map_or_else(|_| word.to_owned(), |quoted| quoted.into_owned())
 }
 
 /// The exit code of a command: `code`, if its output could be printed.

@@ -1,4 +1,4 @@
-//! `zsh-tool serve`: the guard, and below it the server itself.
+//! `zsh-tool serve`: starts the guard, which starts the server.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -16,6 +16,7 @@ use crate::history::recorder::Recorder;
 use crate::mcp::control::ControlSocket;
 use crate::mcp::dispatch::{Shims, Tools};
 use crate::mcp::server::{Access, Server};
+use crate::peer::hosts::Hosts;
 use crate::process::descriptors::Waiting;
 use crate::process::guard::{Launcher, Role};
 use crate::process::signals::Exit;
@@ -24,22 +25,22 @@ use crate::protocol::transport::{Outbound, StreamEnd, Transport};
 use crate::task::supervisor::Supervisor;
 use crate::task::{journal, tombstone};
 
-/// How long calls may still answer after the end of the input: scripts pipe a few requests
-/// in and close.
+/// How long calls may still answer after the end of the input, since scripts pipe in a few requests
+/// and close.
 const LAST_CALLS: Duration = Duration::from_millis(150);
-/// How long calls get to report that their task was interrupted.
+/// How long calls may take to report that their task was interrupted.
 const INTERRUPTED_CALLS: Duration = Duration::from_millis(300);
-/// If the answers fill the queue at two checks this far apart after the client has closed
-/// the input, it no longer reads them.
+/// A client that has closed the input no longer reads if answers fill the queue at two checks this
+/// far apart.
 const STUCK: Duration = Duration::from_millis(150);
 /// How long to wait for a client that does not read its answers.
 const FLUSH: Duration = Duration::from_millis(150);
 
-/// How long the records of killed tasks get to reach the disk after the second signal that
-/// asks for the end.
+/// How long writing the records of killed tasks may take after the second signal that asks for the
+/// end.
 const LAST_NOTES: Duration = Duration::from_millis(500);
 
-/// The number of the second signal that asked for the end.
+/// The number of the second signal that asks for the end.
 type Hurried = Arc<OnceLock<i32>>;
 
 /// Runs the command.
@@ -59,12 +60,7 @@ pub(crate) fn run(guarded: Option<String>, launcher: Option<i32>) -> ExitCode {
     let spared = || setup::load_config().0.daemons;
     let arguments = ["serve", "--guarded", &instance, "--launcher"];
     match guard::run(Role::Server, &instance, &arguments, spared) {
-        Ok((exit, reaped)) => {
-            if exit != Exit::Code(0) {
-                conclude(&instance, exit, &reaped);
-            }
-            ExitCode::from(u8::try_from(exit.code()).unwrap_or(u8::MAX))
-        }
+        Ok((exit, reaped)) => conclude(&instance, exit, &reaped),
         Err(error) => {
             output::complain(format_args!(
                 "no guard ({error}): if this server is killed, processes may be left behind"
@@ -74,12 +70,16 @@ pub(crate) fn run(guarded: Option<String>, launcher: Option<i32>) -> ExitCode {
     }
 }
 
-/// Records the end of a server that had no time to do so, for later servers.
-pub(super) fn conclude(instance: &str, exit: Exit, reaped: &[(i32, Exit)]) {
-    if let Ok(state) = setup::load_config().0.state_dir {
+/// The exit code of a guard whose process has ended. If it had no time to record its end, the guard
+/// does so for later servers.
+pub(super) fn conclude(instance: &str, exit: Exit, reaped: &[(i32, Exit)]) -> ExitCode {
+    if exit != Exit::Code(0)
+        && let Ok(state) = setup::load_config().0.state_dir
+    {
         let directory = journal::servers_folder(&state).join(instance);
         tombstone::conclude(&directory, exit.into(), reaped);
     }
+    ExitCode::from(u8::try_from(exit.code()).unwrap_or(u8::MAX))
 }
 
 fn serve(guard: Option<i32>, launcher: Option<Launcher>, instance: String) -> ExitCode {
@@ -87,7 +87,7 @@ fn serve(guard: Option<i32>, launcher: Option<Launcher>, instance: String) -> Ex
     memory::share_arena();
     let (config, mut warnings) = setup::start();
     setup::adopt_orphans();
-    let request_limit = usize::try_from(config.max_request).unwrap_or(usize::MAX);
+    let message_limit = setup::message_limit(&config);
     let supervisor = setup::supervisor_of_instance(instance, &config);
     let parent = guard.and_then(tree::look_up).map(|guard| guard.parent);
     let parent = parent.or_else(|| i32::try_from(std::os::unix::process::parent_id()).ok());
@@ -98,32 +98,33 @@ fn serve(guard: Option<i32>, launcher: Option<Launcher>, instance: String) -> Ex
     let hurried = Hurried::default();
     let daemons = config.daemons.clone();
     if let Err(error) = watch_signals(guard, stop, Arc::clone(&hurried), daemons) {
-        output::complain(format_args!("cannot install signal handlers: {error}"));
+        output::complain(format_args!("cannot handle signals: {error}"));
         return ExitCode::FAILURE;
     }
     let recorder = setup::recorder(&config, &supervisor.settings.redactor);
-    let monitor = start_monitor(&config, &mut warnings, &supervisor, &recorder);
-    let place = monitor.as_ref().map(Monitor::place);
+    let hosts = Arc::new(Hosts::of_server(config.hosts.clone(), &supervisor));
+    let monitor = start_monitor(&config, &mut warnings, &supervisor, &recorder, &hosts);
+    let location = monitor.as_ref().map(Monitor::location);
     let directory = supervisor.directory_made();
     let tools = Arc::new(Tools::new(
         Arc::clone(&supervisor),
         Arc::clone(&recorder),
         config,
         warnings,
-        place,
+        location,
         launcher.map_or(Shims::Unavailable, Shims::Launcher),
+        Arc::clone(&hosts),
     ));
-    if let Err(error) = ControlSocket::start(Arc::clone(&tools), request_limit, directory) {
+    if let Err(error) = ControlSocket::start(Arc::clone(&tools), message_limit, directory) {
         tracing::error!("no control socket: {error}");
     }
-    let hosting = Arc::clone(&tools);
     let server = Arc::new(Server::new(tools, Access::Full));
     let receiver = Arc::clone(&server);
     let receive = move |outbound: &Outbound, received| receiver.receive(outbound, received);
     let connect = || {
         let input = Waiting::new(io::stdin().as_fd().try_clone_to_owned()?);
         let output = Waiting::new(io::stdout().as_fd().try_clone_to_owned()?);
-        Transport::start(Box::new(input), Box::new(output), request_limit, receive)
+        Transport::start(Box::new(input), Box::new(output), message_limit, receive)
     };
     let transport = match connect() {
         Ok(transport) => transport,
@@ -132,20 +133,15 @@ fn serve(guard: Option<i32>, launcher: Option<Launcher>, instance: String) -> Ex
             return ExitCode::FAILURE;
         }
     };
-    let also = monitor
+    let monitor_note = monitor
         .as_ref()
         .map(|monitor| format!(", and a monitor at {}", monitor.announcement()))
         .unwrap_or_default();
     output::say(format_args!(
-        "zsh-tool {}: serving MCP on stdin and stdout{also}",
+        "zsh-tool {}: serving MCP on stdin and stdout{monitor_note}",
         env!("CARGO_PKG_VERSION")
     ));
-    let remembering = Arc::clone(&recorder);
-    let rest = move || {
-        remembering.store().release_memory();
-        memory::give_back_free();
-    };
-    setup::start_housekeeping(&supervisor, rest);
+    setup::start_housekeeping(&supervisor, setup::release_memory(&recorder));
     let hung_up = watch_hangup().unwrap_or_else(|error| {
         tracing::error!("no hangup thread: {error}");
         never()
@@ -154,8 +150,8 @@ fn serve(guard: Option<i32>, launcher: Option<Launcher>, instance: String) -> Ex
     if await_end(&transport, &stopped, &hung_up) {
         server.await_calls(LAST_CALLS);
     }
-    // Before the sweep, which ends their carriers.
-    hosting.hosts.end();
+    // Before the supervisor kills all processes, including the hosts' carriers.
+    hosts.end();
     supervisor.shut_down();
     server.await_calls(INTERRUPTED_CALLS);
     transport.finish(FLUSH);
@@ -170,16 +166,17 @@ fn serve(guard: Option<i32>, launcher: Option<Launcher>, instance: String) -> Ex
     }
 }
 
-/// Starts the monitor if the configuration asks for one. If that fails, the server still
-/// serves, and `zsh_health` reports why there is no monitor.
+/// Starts the monitor if the configuration enables it. If that fails, the server still serves, and
+/// `zsh_health` reports why there is no monitor.
 fn start_monitor(
     config: &Config,
     warnings: &mut Vec<Warning>,
     supervisor: &Arc<Supervisor>,
     recorder: &Arc<Recorder>,
+    hosts: &Arc<Hosts>,
 ) -> Option<Monitor> {
     let address = config.http?;
-    monitor::start_beside(supervisor, address, config, recorder)
+    monitor::start_beside(supervisor, address, config, recorder, Some(hosts))
         .inspect_err(|error| {
             output::complain(error);
             warnings.push(Warning {
@@ -196,7 +193,7 @@ fn await_end(transport: &Transport, stopped: &Receiver<()>, hung_up: &Receiver<(
     let mut gone = false;
     let mut stuck = false;
     loop {
-        let (hung_up, look) =
+        let (hung_up, recheck) =
             if gone { (never(), after(STUCK)) } else { (hung_up.clone(), never()) };
         select! {
             recv(transport.ended()) -> ended => {
@@ -212,7 +209,7 @@ fn await_end(transport: &Transport, stopped: &Receiver<()>, hung_up: &Receiver<(
             }
             recv(stopped) -> _ => return false,
             recv(hung_up) -> _ => gone = true,
-            recv(look) -> _ => {
+            recv(recheck) -> _ => {
                 let full = transport.outbound().is_full();
                 if stuck && full {
                     tracing::debug!("the client is gone and has not read its answers");
@@ -224,27 +221,27 @@ fn await_end(transport: &Transport, stopped: &Receiver<()>, hung_up: &Receiver<(
     }
 }
 
-/// Receives once the client has closed the input, even while the reader is blocked because
+/// Receives a message once the client has closed the input, even while the reader is blocked because
 /// the client does not read its answers.
 fn watch_hangup() -> io::Result<Receiver<()>> {
-    let (tell, told) = bounded(1);
+    let (sender, hung_up) = bounded(1);
     std::thread::Builder::new().name("hangup".to_owned()).spawn(move || {
         descriptors::await_hangup(io::stdin());
-        let _ = tell.send(());
+        let _ = sender.send(());
     })?;
-    Ok(told)
+    Ok(hung_up)
 }
 
-/// The first signal ends the server in order. The second kills everything it has started
-/// and waits only until that is recorded; the guard handles what takes longer.
+/// The first signal ends the server in order. The second kills all its processes and waits only
+/// until that is recorded; if recording takes longer, the guard does it.
 fn watch_signals(
     guard: Option<i32>,
     stop: Sender<()>,
     hurried: Hurried,
     daemons: Vec<String>,
 ) -> io::Result<()> {
-    signals::take(guard, &[], move |asked| match asked {
-        StopRequest::Else(_) => {}
+    signals::handle(guard, &[], move |request| match request {
+        StopRequest::Other(_) => {}
         StopRequest::EndAtOnce(number) => {
             let _ = hurried.set(number);
             survivors::kill_all(&daemons);

@@ -1,4 +1,4 @@
-//! Builds what the commands share: the configuration, the log, a supervisor, a recorder.
+//! Builds the parts that commands share: the configuration, the log, a supervisor, a recorder.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -26,8 +26,9 @@ use crate::history::manopt::OptionsPolicy;
 use crate::history::recorder::Recorder;
 use crate::history::run_record::RecorderSettings;
 use crate::neverhang::Rules;
+use crate::peer::hosts::{HostContext, Hosts, Purpose};
 use crate::process::descriptors::Waker;
-use crate::process::{files, orphans};
+use crate::process::{files, memory, orphans};
 use crate::progress::tracker;
 use crate::shell::{normalise, template};
 use crate::task::environment::EnvironmentSettings;
@@ -50,7 +51,7 @@ pub(crate) fn start() -> (Config, Vec<Warning>) {
     (config, warnings)
 }
 
-/// The state directory. An error is reported here; the exit code remains.
+/// The state directory. Reports an error, and returns its exit code.
 pub(crate) fn state_directory(config: &Config) -> Result<&Path, ExitCode> {
     config.state_dir.as_deref().map_err(|error| {
         output::complain(error);
@@ -77,7 +78,7 @@ pub(crate) fn start_log(config: &Config) {
     let log = tracing_subscriber::fmt()
         .with_max_level(level)
         .with_ansi(false)
-        // It would panic when the reader of stderr is gone.
+        // Reporting them would panic when the reader of stderr is gone.
         .log_internal_errors(false)
         .with_target(false);
     let file = config.log_file.as_ref().map(|path| (files::append_log(path), path));
@@ -85,7 +86,7 @@ pub(crate) fn start_log(config: &Config) {
         Some((Ok(file), _)) => log.with_writer(std::sync::Mutex::new(file)).init(),
         Some((Err(error), path)) => {
             output::complain(format_args!(
-                "cannot write the log to {}: {error}; it goes to stderr",
+                "cannot write the log to {}: {error}; using stderr",
                 path.display()
             ));
             log.with_writer(std::io::stderr).init();
@@ -112,7 +113,7 @@ pub(crate) fn recorder(config: &Config, redactor: &Arc<Redactor>) -> Arc<Recorde
         .filter_map(|(variable, name)| Some(PathBuf::from(own(variable)?).join(name)))
         .filter(|old| old.is_absolute() && *old != path)
         .collect();
-    // A session is one conversation of the client, so that retries within it are recognised.
+    // A session is one conversation of the client, within which retries count.
     let session = own("CLAUDE_CODE_SESSION_ID")
         .and_then(|session| session.into_string().ok())
         .unwrap_or_else(files::random_id);
@@ -145,8 +146,8 @@ pub(crate) fn recorder(config: &Config, redactor: &Arc<Redactor>) -> Arc<Recorde
     }))
 }
 
-/// The path of the command history. Empty without a state directory: the history is then
-/// kept in memory.
+/// The path of the command history; empty without a state directory, which keeps the history in
+/// memory.
 pub(crate) fn database(config: &Config) -> PathBuf {
     let in_state = || {
         let state = config.state_dir.as_ref().ok()?;
@@ -166,15 +167,15 @@ pub(crate) fn endpoint(config: &Config) -> endpoint::EndpointSettings {
     }
 }
 
-/// The judge of runs. One that cannot be used as configured is replaced by [`Unusable`],
-/// which says so and leaves the decision to the heuristic.
+/// The judge of runs. A judge that cannot be used as configured is replaced by [`Unusable`], which
+/// says so and leaves the decision to the heuristic.
 pub(crate) fn judge(
     choice: &JudgeChoice,
     config: &Config,
     supervisor: &Arc<Supervisor>,
 ) -> Arc<dyn Judge> {
     let unusable = |name: &str, cause: String| {
-        tracing::warn!("the judge {name} cannot be asked: {cause}");
+        tracing::warn!("the judge {name} cannot be used: {cause}");
         Arc::new(Unusable { name: name.to_owned(), cause })
     };
     match choice {
@@ -204,17 +205,17 @@ pub(crate) fn supervisor(config: &Config) -> Arc<Supervisor> {
     Arc::new(Supervisor::new(settings(config), Arc::new(SystemClock)))
 }
 
-/// A server's supervisor, with the instance name that the guard knows.
+/// A server's supervisor, with the instance name from the guard.
 pub(crate) fn supervisor_of_instance(instance: String, config: &Config) -> Arc<Supervisor> {
     survive_file_size_limit();
     let mut settings = settings(config);
-    // A person's commands start with the environment of that person's shell.
+    // Only servers need this: other commands already run in the environment of a person's shell.
     settings.environment.login = config.environment == EnvironmentChoice::Login;
     settings.environment.tools = config.environment_tools.clone();
     Arc::new(Supervisor::of_instance(instance, settings, Arc::new(SystemClock)))
 }
 
-/// Where Claude Code's hooks leave variables for commands.
+/// Where Claude Code's hooks write variables for commands.
 fn client_files(config: &Config) -> ClientFiles {
     let variable = |name: &str| std::env::var_os(name).filter(is_given);
     let named = variable("CLAUDE_ENV_FILE").map(PathBuf::from);
@@ -226,7 +227,7 @@ fn client_files(config: &Config) -> ClientFiles {
     ClientFiles::new(named, state, first)
 }
 
-/// A supervisor for the agents of a run, which checks their processes as `tracking` says.
+/// A supervisor for the agents of a run, which checks their processes as `tracker` says.
 pub(crate) fn supervisor_of_agents(
     config: &Config,
     tracker: tracker::TrackerSettings,
@@ -234,6 +235,30 @@ pub(crate) fn supervisor_of_agents(
     survive_file_size_limit();
     let settings = Settings { tracker, ..settings(config) };
     Arc::new(Supervisor::new(settings, Arc::new(SystemClock)))
+}
+
+/// The hosts of the configuration, to be connected to for this purpose.
+pub(crate) fn hosts(config: &Config, purpose: Purpose) -> Hosts {
+    let context = HostContext {
+        purpose,
+        environment: environment(config),
+        daemons: config.daemons.clone().into(),
+    };
+    Hosts::new(config.hosts.clone(), &context)
+}
+
+/// The maximum size of a message in bytes.
+pub(crate) fn message_limit(config: &Config) -> usize {
+    usize::try_from(config.max_request).unwrap_or(usize::MAX)
+}
+
+/// Releases unused memory, for [`start_housekeeping`].
+pub(crate) fn release_memory(recorder: &Arc<Recorder>) -> impl Fn() + Send + use<> {
+    let recorder = Arc::clone(recorder);
+    move || {
+        recorder.store().release_memory();
+        memory::give_back_free();
+    }
 }
 
 /// The agent programs that runs can use.
@@ -253,24 +278,27 @@ pub(crate) fn adopt_orphans() {
     }
 }
 
-/// Starts the housekeeping, which runs until the process exits. A failure is logged only:
-/// without housekeeping, zombies and old output accumulate. `rest` is called when no
-/// commands are running any more.
-pub(crate) fn start_housekeeping(supervisor: &Arc<Supervisor>, rest: impl Fn() + Send + 'static) {
+/// Starts the housekeeping, which runs until the process exits. A failure is only logged: without
+/// housekeeping, zombies and old output accumulate. `release` is called when the last command has
+/// ended.
+pub(crate) fn start_housekeeping(
+    supervisor: &Arc<Supervisor>,
+    release: impl Fn() + Send + 'static,
+) {
     let start = || {
         let (waker, woken) = Waker::new()?;
         supervisor.set_housekeeping(Arc::new(waker))?;
         let supervisor = Arc::clone(supervisor);
         let thread = std::thread::Builder::new().name("housekeeping".to_owned());
-        thread.spawn(move || supervisor.run_housekeeping(&woken, rest))
+        thread.spawn(move || supervisor.run_housekeeping(&woken, release))
     };
     if let Err(error) = start() {
         tracing::error!("no housekeeping: {error}");
     }
 }
 
-/// Under `ulimit -f` a write beyond the limit would end the process with SIGXFSZ. With any
-/// handler the write fails instead, as on a full disk, which the spool can handle.
+/// Handles SIGXFSZ, which would end the process at a write beyond `ulimit -f`. With a handler the
+/// write fails, as on a full disk, which the spool can handle.
 fn survive_file_size_limit() {
     let seen = Arc::new(AtomicBool::new(false));
     if let Err(error) = signal_hook::flag::register(SIGXFSZ, seen) {
@@ -311,8 +339,8 @@ fn settings(config: &Config) -> Settings {
     }
 }
 
-/// The working directory. If it was removed, a path that does not exist, so that running a
-/// command there fails instead of running it elsewhere.
+/// The working directory. If it was removed, a path that does not exist, so that commands fail
+/// instead of running elsewhere.
 pub(crate) fn own_directory() -> PathBuf {
     let removed = || std::fs::read_link("/proc/self/cwd").unwrap_or_else(|_| "(deleted)".into());
     std::env::current_dir().unwrap_or_else(|_| removed())
@@ -323,7 +351,7 @@ pub(crate) fn environment(config: &Config) -> Vec<(OsString, OsString)> {
     std::env::vars_os().filter(|(name, _)| !config.secrets.hides(name)).collect()
 }
 
-/// Whether a variable has a value: an unexpanded `${…}` of a plugin is none.
+/// Whether a variable has a value; a plugin's unexpanded `${…}` does not count.
 fn is_given(value: &OsString) -> bool {
     !value.is_empty() && !value.to_string_lossy().contains("${")
 }

@@ -1,5 +1,5 @@
-//! `zsh-tool shim`: holds one detached task. Its guard is started by the guard of a server, outside
-//! of that server's process tree; the call that asks for the task comes on stdin.
+//! `zsh-tool shim`: owns one detached task. A server's guard starts the shim's own guard outside of
+//! the server's process tree. The call that starts the task comes on stdin.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -15,17 +15,17 @@ use super::{serve, setup};
 use crate::mcp::control::ControlSocket;
 use crate::mcp::dispatch::{Shims, Tools};
 use crate::mcp::server::{Access, Server};
+use crate::peer::hosts::Hosts;
 use crate::process::guard::Role;
-use crate::process::signals::Exit;
-use crate::process::{descriptors, files, guard, memory, survivors};
+use crate::process::{descriptors, files, guard, memory};
 use crate::protocol::transport::{Outbound, Transport};
 use crate::task::journal::{self, SHIM_PREFIX};
 use crate::task::live::{Cancel, LiveState, StateView};
 use crate::task::supervisor::Supervisor;
 
-/// How long calls that were cancelled get to end.
+/// How long cancelled calls may take to end.
 const LAST_CALLS: Duration = Duration::from_secs(3);
-/// How long other processes get to read the task's end.
+/// How long other processes may take to read the task's end.
 const LAST_ANSWERS: Duration = Duration::from_secs(1);
 /// How long an answer may take to be written.
 const FLUSH: Duration = Duration::from_millis(150);
@@ -42,13 +42,8 @@ pub(crate) fn run(guarded: Option<String>) -> ExitCode {
     let instance = format!("{SHIM_PREFIX}{}", files::random_id());
     let spared = || setup::load_config().0.daemons;
     match guard::run(Role::Shim, &instance, &["shim", "--guarded", &instance], spared) {
-        Ok((exit, reaped)) => {
-            if exit != Exit::Code(0) {
-                serve::conclude(&instance, exit, &reaped);
-            }
-            ExitCode::from(u8::try_from(exit.code()).unwrap_or(u8::MAX))
-        }
-        // The server sees the end of the descriptor.
+        Ok((exit, reaped)) => serve::conclude(&instance, exit, &reaped),
+        // The server notices that the descriptor was closed.
         Err(_) => ExitCode::FAILURE,
     }
 }
@@ -58,7 +53,7 @@ fn hold(instance: String) -> ExitCode {
     memory::share_arena();
     let (config, warnings) = setup::start();
     setup::adopt_orphans();
-    let message_limit = usize::try_from(config.max_request).unwrap_or(usize::MAX);
+    let message_limit = setup::message_limit(&config);
     let supervisor = setup::supervisor_of_instance(instance, &config);
     let recorder = setup::recorder(&config, &supervisor.settings.redactor);
     let (stop, stopped) = bounded(1);
@@ -66,10 +61,11 @@ fn hold(instance: String) -> ExitCode {
     let stopping = Arc::new(Cancel::default());
     let daemons = config.daemons.clone();
     if let Err(error) = watch_signals(guard, stop, Arc::clone(&stopping), daemons) {
-        tracing::error!("cannot take signals: {error}");
+        tracing::error!("cannot handle signals: {error}");
         return ExitCode::FAILURE;
     }
     let directory = supervisor.directory_made();
+    let hosts = Arc::new(Hosts::of_server(config.hosts.clone(), &supervisor));
     let tools = Arc::new(Tools::new(
         Arc::clone(&supervisor),
         Arc::clone(&recorder),
@@ -77,17 +73,13 @@ fn hold(instance: String) -> ExitCode {
         warnings,
         None,
         Shims::Own,
+        hosts,
     ));
     let control = ControlSocket::start(Arc::clone(&tools), message_limit, directory);
     let control = control.inspect_err(|error| tracing::error!("no control socket: {error}")).ok();
-    let resting = Arc::clone(&recorder);
-    let rest = move || {
-        resting.store().release_memory();
-        memory::give_back_free();
-    };
-    setup::start_housekeeping(&supervisor, rest);
-    if let Err(error) = take_call(Arc::clone(&tools), message_limit, &stopped) {
-        tracing::error!("cannot take the call: {error}");
+    setup::start_housekeeping(&supervisor, setup::release_memory(&recorder));
+    if let Err(error) = serve_call(Arc::clone(&tools), message_limit, &stopped) {
+        tracing::error!("cannot serve the call: {error}");
     }
     if let Some(control) = &control {
         control.note_closed();
@@ -107,11 +99,11 @@ fn hold(instance: String) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Carries out the call on stdin, until its client closes the connection. A call whose client is
-/// gone before its answer is cancelled, and its task killed.
-fn take_call(tools: Arc<Tools>, message_limit: usize, stopped: &Receiver<()>) -> io::Result<()> {
+/// Carries out the call on stdin, until its client closes the connection. If the client closes it
+/// before the answer, the call is cancelled and its task killed.
+fn serve_call(tools: Arc<Tools>, message_limit: usize, stopped: &Receiver<()>) -> io::Result<()> {
     let stream = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
-    // Nothing of this process holds the connection open but the transport.
+    // Only the transport may hold the connection open.
     descriptors::close_stdin()?;
     let server = Arc::new(Server::new(tools, Access::Launch));
     let receiver = Arc::clone(&server);
@@ -130,8 +122,8 @@ fn take_call(tools: Arc<Tools>, message_limit: usize, stopped: &Receiver<()>) ->
     Ok(())
 }
 
-/// Waits until the task and everything that it left has ended, this process is asked to end, or no
-/// process has been connected for the time of the lease.
+/// Waits until the tasks and their leftover processes have ended, this process is asked to end, or
+/// no process has been connected for the time of the lease.
 pub(super) fn await_end(
     supervisor: &Supervisor,
     stopping: &Cancel,
@@ -145,10 +137,10 @@ pub(super) fn await_end(
         };
         loop {
             let now = Instant::now();
-            // While a process is connected, the lease cannot end earlier than this.
+            // While a process is connected, the lease ends at the earliest after its full time.
             let end = lease.map(|lease| unconnected_since().unwrap_or(now) + lease);
             if end.is_some_and(|end| end <= now) {
-                tracing::warn!("task {} ends: no process has been connected", task.id());
+                tracing::warn!("ending task {}: no process has connected to it", task.id());
                 return;
             }
             let over = task.live.wait_for(end, stopping, closed, Instant::now);
@@ -159,7 +151,7 @@ pub(super) fn await_end(
     }
 }
 
-/// Leaves to later servers how much of the task results have shown.
+/// Records for later servers how much of each task results have shown.
 pub(super) fn write_last(supervisor: &Supervisor) {
     let Ok(directory) = supervisor.directory() else {
         return;
@@ -180,12 +172,9 @@ pub(super) fn watch_signals(
     stopping: Arc<Cancel>,
     daemons: Vec<String>,
 ) -> io::Result<()> {
-    signals::take(guard, &[], move |asked| match asked {
-        StopRequest::Else(_) => {}
-        StopRequest::EndAtOnce(number) => {
-            survivors::kill_all(&daemons);
-            std::process::exit(signals::EXIT_SIGNALLED + number);
-        }
+    signals::handle(guard, &[], move |request| match request {
+        StopRequest::Other(_) => {}
+        StopRequest::EndAtOnce(number) => signals::exit_at_once(&daemons, number),
         StopRequest::End(_) => {
             stopping.cancel();
             let _ = stop.try_send(());

@@ -1,5 +1,5 @@
-//! Handles a command's signals on a thread that runs until the process exits. What a signal
-//! means is up to the command.
+//! Handles a command's signals on a thread that runs until the process exits. Each command decides
+//! what a signal means.
 
 use std::io;
 use std::time::Instant;
@@ -11,38 +11,37 @@ use signal_hook::iterator::exfiltrator::WithRawSiginfo;
 use crate::process::signals::{Request, Requests, is_ignored, sender, unblock};
 use crate::process::survivors;
 
-/// Signals by which a user or the system asks for the end; SIGQUIT is Ctrl-\ on a terminal.
+/// Signals that ask the process to end; SIGQUIT is Ctrl-\ on a terminal.
 const ENDING: [i32; 4] = [SIGINT, SIGTERM, SIGHUP, SIGQUIT];
 
 /// Added to a signal's number for the exit code of a process that it ended.
 pub(super) const EXIT_SIGNALLED: i32 = 128;
 
-/// What a signal asks for, with its number.
+/// The meaning of a signal, with its number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum StopRequest {
-    /// An orderly end.
+    /// The first request to end.
     End(i32),
-    /// The end at once: the second request.
+    /// The second request to end, which must not wait.
     EndAtOnce(i32),
     /// Any other signal.
-    Else(i32),
+    Other(i32),
 }
 
-/// Calls `told` for each signal from now on, one after another, also for those that the
-/// caller has blocked. Signals that ask for the end stay ignored where the caller ignores
-/// them (`nohup`, `&` in a script). `guard` is the pid of a process that passes on what it
-/// is sent.
+/// Calls `handler` for each signal from now on, one after another, and unblocks these signals.
+/// Signals that ask for the end stay ignored if this process was started with them ignored
+/// (`nohup`, `&` in a script). `guard` is the pid of a process that relays its signals to this one.
 ///
 /// # Errors
-/// When the system refuses, or no thread can be had.
-pub(super) fn take(
+/// When the system refuses, or no thread can be started.
+pub(super) fn handle(
     guard: Option<i32>,
     others: &[i32],
-    mut told: impl FnMut(StopRequest) + Send + 'static,
+    mut handler: impl FnMut(StopRequest) + Send + 'static,
 ) -> io::Result<()> {
     let ending: Vec<i32> = ENDING.into_iter().filter(|signal| !is_ignored(*signal)).collect();
     let mut signals = SignalsInfo::<WithRawSiginfo>::new(ending.iter().chain(others))?;
-    // Only once there are handlers: a pending signal would take its default action.
+    // After the handlers are installed: a pending signal would otherwise take its default action.
     unblock(ending.iter().chain(others).copied());
     std::thread::Builder::new()
         .name("signals".to_owned())
@@ -51,20 +50,20 @@ pub(super) fn take(
             for info in signals.forever() {
                 let signal = info.si_signo;
                 if !ending.contains(&signal) {
-                    told(StopRequest::Else(signal));
+                    handler(StopRequest::Other(signal));
                     continue;
                 }
                 match requests.note(Instant::now(), Some(sender(&info))) {
-                    Request::First => told(StopRequest::End(signal)),
+                    Request::First => handler(StopRequest::End(signal)),
                     Request::Same => {}
-                    Request::Again => told(StopRequest::EndAtOnce(signal)),
+                    Request::Again => handler(StopRequest::EndAtOnce(signal)),
                 }
             }
         })
         .map(drop)
 }
 
-/// Kills all processes that this one has started, and exits with the signal's exit code.
+/// Kills all processes that this process has started, and exits with the signal's exit code.
 pub(super) fn exit_at_once(daemons: &[String], number: i32) -> ! {
     survivors::kill_all(daemons);
     std::process::exit(EXIT_SIGNALLED + number);

@@ -44,8 +44,7 @@ pub(crate) fn run(all: bool, as_json: bool) -> ExitCode {
     output::conclude(output::print(&text), 0)
 }
 
-/// The task with this id, or the only one whose id begins with it. Reports why there is
-/// none.
+/// The task whose id begins with `wanted`. Otherwise reports that there is none, or several.
 pub(super) fn find(state: &Path, wanted: &str) -> Option<(PathBuf, Entry)> {
     let mut found: Vec<(PathBuf, Entry)> = journal::read_all(state)
         .into_iter()
@@ -54,14 +53,14 @@ pub(super) fn find(state: &Path, wanted: &str) -> Option<(PathBuf, Entry)> {
     match found.len() {
         0 => {
             output::complain(format_args!(
-                "no task's id begins with {wanted:?}: `zsh-tool tasks --all` lists them"
+                "no task's id begins with {wanted:?}: `zsh-tool tasks --all` lists the tasks"
             ));
             None
         }
         1 => found.pop(),
         count => {
             output::complain(format_args!(
-                "{count} tasks' ids begin with {wanted:?}, give more of it:\n{}",
+                "the ids of {count} tasks begin with {wanted:?}: type more of the id:\n{}",
                 listed(found).trim_end()
             ));
             None
@@ -69,7 +68,7 @@ pub(super) fn find(state: &Path, wanted: &str) -> Option<(PathBuf, Entry)> {
     }
 }
 
-/// The only task that waits for input. Otherwise the running tasks are listed on stderr.
+/// The only task that waits for input. Otherwise lists the running tasks on stderr.
 pub(super) fn find_waiting(state: &Path) -> Option<(PathBuf, Entry)> {
     let running: Vec<(PathBuf, Entry)> = journal::read_all(state)
         .into_iter()
@@ -80,9 +79,9 @@ pub(super) fn find_waiting(state: &Path) -> Option<(PathBuf, Entry)> {
         (Some(only), None) => return Some(only.clone()),
         _ if running.is_empty() => output::complain("no task is running"),
         (first, _) => {
-            let which = if first.is_some() { "several tasks wait" } else { "no task waits" };
+            let count = if first.is_some() { "several tasks wait" } else { "no task waits" };
             output::complain(format_args!(
-                "{which} for input, name the one to attach to:\n{}",
+                "{count} for input: name the task to attach to:\n{}",
                 listed(running).trim_end()
             ));
         }

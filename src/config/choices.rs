@@ -8,53 +8,53 @@ use super::value::{Raw, ValueParser, expected};
 
 pub use crate::shell::mode::{EnvironmentTool, ShellMode};
 
-/// What environment commands start with.
+/// The environment with which commands start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum EnvironmentChoice {
-    /// The server's.
+    /// The server's environment.
     Inherit,
-    /// That of an interactive login shell.
+    /// The environment of an interactive login shell.
     Login,
 }
 
-/// Where a task's output is kept.
+/// Where to keep a task's output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum SpoolMode {
     /// In files of the state directory.
     Disk,
-    /// In memory, 4 MiB a task; nothing is written.
+    /// In memory, 4 MiB per task; no file is written.
     Memory,
 }
 
-/// When results are coloured.
+/// When to colour results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum ColorChoice {
-    /// For clients known to show colours.
+    /// For clients that are known to show colours.
     Auto,
     Always,
     Never,
 }
 
-/// Which insights a result carries.
+/// Which insights a result contains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum InsightChoice {
-    /// Everything that the command history has to say.
+    /// All insights from the command history.
     All,
-    /// Warnings, and what the caller has not read elsewhere.
+    /// Warnings, and insights that the caller has not read elsewhere.
     Useful,
 }
 
 /// Which calls become tasks of MCP's tasks extension, if the client supports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum TaskChoice {
-    /// Those with `background: true`.
+    /// Calls with `background: true`.
     Asked,
-    /// Also those whose command is still running when they would return.
+    /// Also calls whose command is still running when they would return.
     Always,
     Off,
 }
 
-/// Whether this program is installed on a host that does not have it.
+/// Whether to install this program on a host that does not have it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum InstallChoice {
     Auto,
@@ -68,14 +68,14 @@ pub enum JudgeChoice {
     Heuristic,
     /// The OpenAI-compatible endpoint.
     Openai,
-    /// The executor of this name.
+    /// The executor with this name.
     Command(String),
 }
 
 /// `heuristic`, `openai` or `command:NAME`.
-pub(crate) struct JudgeWord;
+pub(crate) struct JudgeParser;
 
-impl ValueParser for JudgeWord {
+impl ValueParser for JudgeParser {
     type Value = JudgeChoice;
 
     fn read(&self, raw: &Raw, _: Option<&Path>) -> Result<JudgeChoice, String> {
@@ -103,42 +103,42 @@ impl ValueParser for JudgeWord {
 }
 
 impl JudgeChoice {
-    /// Reads a choice as an argument of the command line gives it.
+    /// Parses a choice from an argument of the command line.
     ///
     /// # Errors
-    /// What is expected, for any other word.
+    /// For any other word, with the expected words.
     pub(crate) fn of_word(word: &str) -> Result<JudgeChoice, String> {
-        JudgeWord.read(&Raw::Text(word.to_owned()), None)
+        JudgeParser.read(&Raw::Text(word.to_owned()), None)
     }
 }
 
-/// What happens to an agent that is certainly stuck.
+/// What to do about an agent that is certainly stuck.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum StuckChoice {
-    /// At a terminal the user is asked; otherwise nothing.
+    /// At a terminal, ask the user; otherwise wait.
     Auto,
-    /// The user is asked; the agent continues meanwhile.
+    /// Ask the user while the agent continues.
     Ask,
     Wait,
-    /// It is stopped and its work recovered.
+    /// Stop it and recover its work.
     Recover,
-    /// The run is given up.
+    /// Fail the run.
     Fail,
 }
 
 impl StuckChoice {
-    /// The choice of this name.
+    /// The choice with this name.
     pub(crate) fn from_name(name: &str) -> Option<StuckChoice> {
         StuckChoice::from_str(name, false).ok()
     }
 
-    /// The name that a run's file holds.
+    /// The name in a run's file.
     pub fn name(self) -> String {
         super::value::Choice::new().show(&self)
     }
 }
 
-/// What the server's log holds.
+/// The level of the server's log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum LogLevel {
     Off,
@@ -146,9 +146,9 @@ pub enum LogLevel {
     Error,
     /// Also warnings.
     Warn,
-    /// Also what was done, without command text.
+    /// Also actions, without command text.
     Info,
-    /// Also how, with command text.
+    /// Also details, with command text.
     Debug,
     /// Also every step.
     Trace,

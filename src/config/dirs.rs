@@ -1,4 +1,4 @@
-//! The directories that the environment decides. Only computes paths; creates nothing.
+//! Determines directories from the environment. Only computes paths, without creating directories.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -12,17 +12,17 @@ pub type Env<'a> = &'a dyn Fn(&str) -> Option<OsString>;
 pub enum StateDirError {
     #[error("no state directory: set HOME, XDG_STATE_HOME or ZSH_TOOL_STATE_DIR")]
     NoHome,
-    /// A relative one would differ between clients.
+    /// A relative path would differ between clients.
     #[error("ZSH_TOOL_STATE_DIR must be an absolute path, not {0:?}")]
     Relative(PathBuf),
 }
 
-/// A variable that is set to something else than nothing or a literal `${…}`.
+/// A variable, unless it is unset, empty or a literal `${…}`.
 pub(crate) fn variable(env: Env<'_>, name: &str) -> Option<OsString> {
     env(name).filter(|value| !value.is_empty() && !is_unexpanded(&value.to_string_lossy()))
 }
 
-/// A variable that holds an absolute path; the XDG standard ignores relative ones.
+/// A variable with an absolute path. The XDG standard ignores relative paths.
 pub(crate) fn directory(env: Env<'_>, name: &str) -> Option<PathBuf> {
     variable(env, name).map(PathBuf::from).filter(|path| path.is_absolute())
 }
@@ -34,7 +34,7 @@ pub(crate) fn base_directory(env: Env<'_>, xdg_name: &str, under_home: &str) -> 
         .map(|base| base.join("zsh-tool"))
 }
 
-/// The state directory, and the variable that decides it.
+/// The state directory, and the variable that determines it.
 pub(crate) fn state_dir(env: Env<'_>) -> (Result<PathBuf, StateDirError>, Option<&'static str>) {
     let name = "ZSH_TOOL_STATE_DIR";
     if let Some(path) = variable(env, name).map(PathBuf::from) {
@@ -42,9 +42,9 @@ pub(crate) fn state_dir(env: Env<'_>) -> (Result<PathBuf, StateDirError>, Option
         return (path, Some(name));
     }
     let name = "XDG_STATE_HOME";
-    let decided_by = directory(env, name).map(|_| name);
+    let source = directory(env, name).map(|_| name);
     let path = base_directory(env, name, ".local/state");
-    (path.ok_or(StateDirError::NoHome), decided_by)
+    (path.ok_or(StateDirError::NoHome), source)
 }
 
 #[cfg(test)]
@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn the_state_directory_is_the_first_that_is_given() {
+    fn the_first_given_state_directory_counts() {
         let all =
             [("ZSH_TOOL_STATE_DIR", "/own"), ("XDG_STATE_HOME", "/xdg"), ("HOME", "/home/me")];
         assert_eq!(state_dir_of(&all), Ok("/own".into()));
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unexpanded_variable_is_no_directory() {
+    fn an_unexpanded_variable_is_not_a_directory() {
         let variables = [("ZSH_TOOL_STATE_DIR", "${DIR}/x"), ("HOME", "/home/me")];
         let under_home = "/home/me/.local/state/zsh-tool";
         assert_eq!(state_dir_of(&variables), Ok(under_home.into()));

@@ -1,8 +1,8 @@
 //! The agent programs that the user adds or changes: `executors: {NAME: {argv: […],
 //! env: {…}, prompt_by: stdin|argument}}`.
 //!
-//! Values of `env` may be secret: they are neither printed nor quoted. Limits: does not
-//! know the built-in executors, nor whether a program exists.
+//! Values of `env` may be secret, so they are neither printed nor quoted. Limits: does not check
+//! the built-in executors or whether a program exists.
 
 use std::fmt;
 use std::path::Path;
@@ -10,14 +10,14 @@ use std::path::Path;
 use clap::ValueEnum;
 
 use super::layers::{SettingSource, Sources};
-use super::value::{Choice, Field, Raw, ValueParser, is_variable, listed};
+use super::value::{Choice, Field, Raw, ValueParser, is_name, is_variable, listed};
 
 pub(super) const KEY: &str = "executors";
 
 const EXPECTED: &str =
     "expected {argv: [program, argument…], env: {VARIABLE: value}, prompt_by: stdin|argument}";
 
-/// How a program is given its prompt.
+/// How a program gets its prompt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, ValueEnum, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PromptBy {
@@ -31,7 +31,7 @@ pub enum PromptBy {
 pub struct UserExecutor {
     /// Letters, digits, `-` and `_`.
     pub name: String,
-    /// The program and its arguments; empty if only the rest is given.
+    /// The program and its arguments; empty if the entry has none.
     pub argv: Vec<String>,
     /// Variables to add to its environment.
     pub env: Vec<(String, String)>,
@@ -39,7 +39,7 @@ pub struct UserExecutor {
 }
 
 impl fmt::Debug for UserExecutor {
-    /// Leaves out the values of the variables.
+    /// Omits the values of the variables.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<&str> = self.env.iter().map(|(name, _)| name.as_str()).collect();
         f.debug_struct("UserExecutor")
@@ -51,7 +51,7 @@ impl fmt::Debug for UserExecutor {
     }
 }
 
-/// Reads the section. An entry with an error is a warning, and not used.
+/// Reads the section. An entry with an error causes a warning and is not used.
 pub(super) fn read(sources: &mut Sources<'_>) -> (Vec<UserExecutor>, SettingSource) {
     let expected = format!("a mapping of names to programs: {EXPECTED}; ignored");
     let Some((source, fields)) = sources.section(KEY, &expected) else {
@@ -78,21 +78,21 @@ pub(super) fn read(sources: &mut Sources<'_>) -> (Vec<UserExecutor>, SettingSour
 /// The names, for people to read.
 pub(super) fn show(executors: &[UserExecutor]) -> String {
     let names = executors.iter().map(|executor| match executor.argv.first() {
-        // The program alone: its arguments may be secret.
+        // Only the program, since its arguments may be secret.
         Some(program) => format!("{} ({program})", executor.name),
         None => executor.name.clone(),
     });
     listed(&names.collect::<Vec<_>>())
 }
 
-/// Reads one entry. `warn` gets the line of a part that is unknown, its key after the
-/// executor's, and the warning.
+/// Reads one entry. `warn` gets the line of an unknown part, its key after the executor's, and the
+/// warning.
 fn executor(
     field: &Field,
     home: Option<&Path>,
     warn: &mut dyn FnMut(u64, &str, String),
 ) -> Result<UserExecutor, String> {
-    if !is_name(&field.key) {
+    if !is_name(&field.key, &['-', '_']) {
         return Err("a name takes letters, digits, - and _ only".to_owned());
     }
     let Raw::Map(parts) = &field.value else {
@@ -125,12 +125,6 @@ fn executor(
     Ok(executor)
 }
 
-/// A name is shown as it is in options of the command line and in messages.
-fn is_name(text: &str) -> bool {
-    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-    text.starts_with(|c: char| c.is_ascii_alphanumeric()) && text.chars().all(is_part)
-}
-
 fn variables(raw: &Raw) -> Option<Vec<(String, String)>> {
     let fields = match raw {
         Raw::Map(fields) => fields.as_slice(),
@@ -147,23 +141,7 @@ fn variables(raw: &Raw) -> Option<Vec<(String, String)>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Config;
-
-    /// Loads a file of this text: the executors, and the faults without the file's path.
-    fn load(yaml: &str) -> (Config, Vec<String>) {
-        let home = tempfile::tempdir().unwrap();
-        let path = home.path().join("config.yaml");
-        std::fs::write(&path, yaml).unwrap();
-        let (config, warnings) = Config::load(&|name| match name {
-            "HOME" => Some("/home/me".into()),
-            "ZSH_TOOL_CONFIG" => Some(path.clone().into()),
-            _ => None,
-        });
-        let shown = path.display().to_string();
-        let warnings = warnings.iter().map(|warning| warning.to_string());
-        let warnings = warnings.map(|text| text.replace(&shown, "FILE")).collect();
-        (config, warnings)
-    }
+    use crate::config::tests::load_file as load;
 
     #[test]
     fn programs_are_read_with_their_words_and_variables() {
@@ -187,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named_with_its_line_and_leaves_the_rest() {
+    fn errors_are_named_with_their_line_and_leave_the_rest() {
         for (entry, expected) in [
             ("x: hunter2", "FILE:3: executors.x: expected {argv:"),
             ("x: {argv: hunter2}", "FILE:3: executors.x: argv takes a list"),
@@ -212,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn none_are_listed_by_nothing() {
+    fn an_empty_section_lists_none() {
         for yaml in ["", "executors:", "executors: {}"] {
             let (config, warnings) = load(yaml);
             assert_eq!((warnings.as_slice(), config.executors.len()), ([].as_slice(), 0));

@@ -1,6 +1,6 @@
 //! Configuration files: one YAML mapping or JSON object, each entry with its line.
 //!
-//! Limits: does not know what the entries mean.
+//! Limits: does not interpret the entries.
 
 use std::fs;
 use std::io::Read;
@@ -11,10 +11,10 @@ use serde_saphyr::{DuplicateKeyPolicy, MergeKeyPolicy, NonFiniteFloatPolicy};
 
 use super::value::{Field, Raw};
 
-/// A configuration is a page or two; a larger file is something else.
+/// The largest file. A configuration has a page or two; a larger file is something else.
 const MAX_FILE_BYTES: u64 = 1 << 20;
 
-/// Why none of the file is used.
+/// Why a whole file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum FileError {
     #[error("there is no such file")]
@@ -34,7 +34,7 @@ pub(crate) enum FileError {
 }
 
 impl FileError {
-    /// The line at fault, from 1, where one is known.
+    /// The line of the error, from 1, if known.
     pub(crate) fn line(&self) -> Option<u64> {
         match self {
             FileError::Syntax { line, .. } | FileError::NotJson { line, .. } => *line,
@@ -53,7 +53,7 @@ pub(crate) fn read_json(path: &Path) -> Result<Vec<Field>, FileError> {
     parse_json(text_of(&read_bytes(path)?)?)
 }
 
-/// A file that does not exist is an empty one.
+/// Treats a missing file as an empty one.
 pub(crate) fn none_if_missing(
     entries: Result<Vec<Field>, FileError>,
 ) -> Result<Vec<Field>, FileError> {
@@ -68,7 +68,7 @@ fn read_bytes(path: &Path) -> Result<Vec<u8>, FileError> {
         std::io::ErrorKind::NotFound => FileError::Missing,
         _ => FileError::Unreadable(error),
     };
-    // Checked before opening, since opening a pipe would wait for a writer.
+    // Check before opening, since opening a pipe would wait for a writer.
     if !fs::metadata(path).map_err(of_io)?.is_file() {
         return Err(FileError::NotAFile);
     }
@@ -86,10 +86,10 @@ fn text_of(bytes: &[u8]) -> Result<&str, FileError> {
     std::str::from_utf8(bytes).map_err(|error| FileError::NotUtf8(error.valid_up_to()))
 }
 
-/// The entries of a YAML mapping in their order; a key given twice is there twice.
+/// The entries of a YAML mapping in order, including duplicate keys.
 pub(crate) fn parse(bytes: &[u8]) -> Result<Vec<Field>, FileError> {
     let options = serde_saphyr::options! {
-        // As in YAML 1.2: `log: off` is a word.
+        // As in YAML 1.2, `log: off` is a word.
         strict_booleans: true,
         duplicate_keys: DuplicateKeyPolicy::PassThrough,
         merge_keys: MergeKeyPolicy::AsOrdinary,
@@ -99,7 +99,7 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Vec<Field>, FileError> {
     let root = serde_saphyr::from_str_with_options::<Raw>(text_of(bytes)?, options);
     match root {
         Ok(Raw::Map(fields)) => Ok(fields),
-        // An empty file, or one of comments only.
+        // An empty file, or a file with only comments.
         Ok(Raw::Null) => Ok(Vec::new()),
         Ok(other) => {
             Err(FileError::Syntax { line: None, text: format!("found {}", other.describe()) })
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_no_mapping_is_an_error() {
+    fn a_file_without_a_mapping_is_an_error() {
         for yaml in ["just words", "- a\n- b\n", "42"] {
             let error = parse(yaml.as_bytes()).unwrap_err();
             assert!(matches!(error, FileError::Syntax { .. }), "{error:?}");

@@ -1,37 +1,38 @@
-//! The machines, containers and pods on which commands may run as well:
-//! `hosts: {NAME: {ssh: DESTINATION}}`, or `{command: [program, argument…]}` for anything that
-//! runs a program there on its stdin and stdout.
+//! The other machines, containers and pods on which commands may run:
+//! `hosts: {NAME: {ssh: DESTINATION}}`, or `{command: [program, argument…]}` for any program that
+//! connects its stdin and stdout to a program there.
 
 use std::fmt;
 use std::path::Path;
 use std::time::Duration;
 
 use super::layers::{SettingSource, Sources};
-use super::value::{Choice, Field, Raw, Time, ValueParser, listed};
+use super::value::{Choice, Field, Raw, Time, ValueParser, is_name, listed};
 use super::{InstallChoice, hours};
 
 pub(super) const KEY: &str = "hosts";
 
 const EXPECTED: &str =
     "expected {ssh: DESTINATION} or {command: [program, argument…]}, one of them";
-/// What `ssh: DESTINATION` is short for. It must not ask anything.
+/// The command for which `ssh: DESTINATION` is short. It must not prompt.
 const SSH: [&str; 4] = ["ssh", "-T", "-o", "BatchMode=yes"];
 /// How long tasks there survive a lost connection.
 const LINGER: Duration = Duration::from_secs(60);
 
-/// A place on which commands may run.
+/// A host on which commands may run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostEntry {
     /// Letters, digits, `-`, `_` and `.`.
     pub name: String,
-    /// The carrier: a program and its arguments that run the program named after them on the host.
+    /// The carrier: a program and its arguments, which run the command appended to them on the
+    /// host.
     pub carrier: Vec<String>,
-    /// Where commands start; `None` for the user's home there.
+    /// The directory in which commands start; `None` for the user's home there.
     pub directory: Option<String>,
     /// How long tasks there survive a lost connection.
     pub linger: Duration,
     pub install: InstallChoice,
-    /// The directory there that this program is installed in, instead of one in the cache.
+    /// The directory there in which to install this program, instead of one in the cache.
     pub binary_directory: Option<String>,
 }
 
@@ -39,7 +40,7 @@ pub struct HostEntry {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct HostList(Vec<HostEntry>);
 
-/// A name that is not listed.
+/// The error for a name that is not listed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "host {name:?} is not known: the hosts are {known}; the user lists them in config.yaml, as \
@@ -54,7 +55,7 @@ pub struct UnknownHost {
 const SHOWN_CHARS: usize = 40;
 
 impl HostList {
-    /// Reads the section. An entry with an error is a warning, and not listed.
+    /// Reads the section. An entry with an error causes a warning and is not listed.
     pub(super) fn read(sources: &mut Sources<'_>) -> (HostList, SettingSource) {
         let mut hosts = Vec::<HostEntry>::new();
         let expected = format!("a mapping of names to hosts: {EXPECTED}; no host is listed");
@@ -82,12 +83,12 @@ impl HostList {
     /// Looks a host up by its name.
     ///
     /// # Errors
-    /// It is not listed.
+    /// If it is not listed.
     pub fn find(&self, name: &str) -> Result<&HostEntry, UnknownHost> {
         self.0.iter().find(|host| host.name == name).ok_or_else(|| self.unknown(name))
     }
 
-    /// The error about a name that is not listed.
+    /// The error for a name that is not listed.
     pub fn unknown(&self, name: &str) -> UnknownHost {
         UnknownHost { name: name.chars().take(SHOWN_CHARS).collect(), known: self.names() }
     }
@@ -103,7 +104,7 @@ impl HostList {
 
 impl fmt::Display for HostList {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The program alone: its arguments may be secret.
+        // Only the program, since its arguments may be secret.
         let shown = |host: &HostEntry| {
             format!("{} ({})", host.name, host.carrier.first().map_or("", String::as_str))
         };
@@ -112,10 +113,7 @@ impl fmt::Display for HostList {
 }
 
 fn host(field: &Field, home: Option<&Path>) -> Result<HostEntry, String> {
-    let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-    if !field.key.starts_with(|c: char| c.is_ascii_alphanumeric())
-        || !field.key.chars().all(is_part)
-    {
+    if !is_name(&field.key, &['-', '_', '.']) {
         return Err("a name takes letters, digits, -, _ and . only".to_owned());
     }
     let Raw::Map(parts) = &field.value else {
@@ -133,7 +131,7 @@ fn host(field: &Field, home: Option<&Path>) -> Result<HostEntry, String> {
     for part in parts {
         match part.key.as_str() {
             "ssh" => {
-                // Anything that begins with a hyphen would be an option of ssh.
+                // A word that begins with a hyphen would be an option of ssh.
                 let destination = part.value.text().filter(|text| {
                     !text.is_empty() && !text.starts_with('-') && !text.contains('\0')
                 });
@@ -145,9 +143,9 @@ fn host(field: &Field, home: Option<&Path>) -> Result<HostEntry, String> {
                 "command takes a list: the program's name, absolute path or path that begins with \
                  `~/`, and its arguments, as text",
             )?),
-            "directory" => host.directory = Some(there(&part.value, "directory")?),
+            "directory" => host.directory = Some(remote_path(&part.value, "directory")?),
             "binary_directory" => {
-                host.binary_directory = Some(there(&part.value, "binary_directory")?);
+                host.binary_directory = Some(remote_path(&part.value, "binary_directory")?);
             }
             "linger" => {
                 let range = Duration::from_secs(1)..=hours(24);
@@ -174,7 +172,7 @@ fn host(field: &Field, home: Option<&Path>) -> Result<HostEntry, String> {
 }
 
 /// A path on the host.
-fn there(raw: &Raw, key: &str) -> Result<String, String> {
+fn remote_path(raw: &Raw, key: &str) -> Result<String, String> {
     let path = raw.text().filter(|path| {
         (path.starts_with('/') || path.starts_with("~/")) && !path.contains(['\0', '\n'])
     });
@@ -186,22 +184,7 @@ fn there(raw: &Raw, key: &str) -> Result<String, String> {
 mod tests {
     use super::*;
     use crate::config::Config;
-
-    /// Loads a file of this text: the hosts, and the faults without the file's path.
-    fn load(yaml: &str) -> (Config, Vec<String>) {
-        let home = tempfile::tempdir().unwrap();
-        let path = home.path().join("config.yaml");
-        std::fs::write(&path, yaml).unwrap();
-        let (config, warnings) = Config::load(&|name| match name {
-            "HOME" => Some("/home/me".into()),
-            "ZSH_TOOL_CONFIG" => Some(path.clone().into()),
-            _ => None,
-        });
-        let shown = path.display().to_string();
-        let warnings = warnings.iter().map(|warning| warning.to_string());
-        let warnings = warnings.map(|text| text.replace(&shown, "FILE")).collect();
-        (config, warnings)
-    }
+    use crate::config::tests::load_file as load;
 
     #[test]
     fn each_kind_of_host_is_read() {
@@ -232,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named_with_its_line_and_leaves_the_rest() {
+    fn errors_are_named_with_their_line_and_leave_the_rest() {
         for (entry, expected) in [
             ("x: build1", "FILE:3: hosts.x: expected {ssh: DESTINATION}"),
             ("x: {linger: 5}", "FILE:3: hosts.x: expected {ssh: DESTINATION}"),

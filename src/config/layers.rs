@@ -1,6 +1,6 @@
-//! The sources of settings, in order of precedence, and the faults found in them.
+//! The sources of settings, in order of precedence, and the errors found in them.
 //!
-//! Limits: does not know what a key means.
+//! Limits: does not interpret keys.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,12 +10,12 @@ use super::dirs::{Env, directory, variable};
 use super::file::FileError;
 use super::value::{Field, Raw, ValueParser};
 
-/// Where a value comes from, or where a fault is.
+/// The source of a value or of an error.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SettingSource {
-    /// Not set anywhere.
+    /// No source sets it.
     Default,
-    /// A file; without a line, the file as a whole.
+    /// A file; without a line, the whole file.
     File {
         path: PathBuf,
         /// From 1.
@@ -23,7 +23,7 @@ pub enum SettingSource {
     },
     /// An environment variable.
     Env { name: &'static str },
-    /// A command-line option as it is written, such as `--model`.
+    /// A command-line option, such as `--model`.
     Flag { name: &'static str },
 }
 
@@ -53,12 +53,12 @@ impl fmt::Display for SettingSource {
     }
 }
 
-/// A fault in the environment or in a file; the value at fault is not used.
+/// An error in the environment or in a file. The wrong value is not used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Warning {
     pub place: SettingSource,
     pub key: Option<String>,
-    /// What is wrong, and what is used instead.
+    /// The error, and the value used instead.
     pub text: String,
 }
 
@@ -74,10 +74,10 @@ impl fmt::Display for Warning {
 /// The values of one source by key, before they are typed.
 pub(super) type Layer = BTreeMap<String, (SettingSource, Raw)>;
 
-/// All sources but the defaults, and the faults found in them.
+/// All sources except the defaults, and the errors found in them.
 pub(crate) struct Sources<'a> {
     pub(crate) env: Env<'a>,
-    /// What `~` means.
+    /// `~` stands for this directory.
     pub(super) home: Option<PathBuf>,
     /// In order of precedence.
     pub(super) layers: Vec<Layer>,
@@ -100,7 +100,7 @@ impl<'a> Sources<'a> {
         self.layers.push(layer);
     }
 
-    /// Adds a file. `check` returns the warning about a key that is not taken.
+    /// Adds a file. `check` returns the warning about a key that is not accepted.
     pub(super) fn add_file(
         &mut self,
         path: PathBuf,
@@ -114,8 +114,8 @@ impl<'a> Sources<'a> {
                 self.layers.push(layer);
             }
             Err(error) => {
-                let place = error.line().map_or(file.clone(), |line| file.at(line));
-                self.warn(place, None, format!("{error}; none of it is used"));
+                let source = error.line().map_or(file.clone(), |line| file.at(line));
+                self.warn(source, None, format!("{error}; none of it is used"));
             }
         }
     }
@@ -130,16 +130,16 @@ impl<'a> Sources<'a> {
     ) -> Layer {
         let mut layer = Layer::new();
         for entry in entries {
-            let place = file.at(entry.line);
-            // Empty for a key that is no text.
+            let source = file.at(entry.line);
+            // The key is empty if it is not text.
             let key = Some(format!("{prefix}{}", entry.key)).filter(|key| !key.is_empty());
             if let Err(text) = check(&entry.key) {
-                self.warn(place, key, text);
+                self.warn(source, key, text);
                 continue;
             }
-            let before = layer.insert(entry.key, (place.clone(), entry.value));
+            let before = layer.insert(entry.key, (source.clone(), entry.value));
             if let Some((SettingSource::File { line: Some(line), .. }, _)) = before {
-                self.warn(place, key, format!("given twice; line {line} is ignored"));
+                self.warn(source, key, format!("given twice; line {line} is ignored"));
             }
         }
         layer
@@ -149,7 +149,8 @@ impl<'a> Sources<'a> {
         self.warnings.push(Warning { place, key, text });
     }
 
-    /// The entries of a section of the file; `expected` is what it should be.
+    /// Takes the entries of a section of the file. `expected` describes the section for the
+    /// warning.
     pub(super) fn section(
         &mut self,
         key: &str,
@@ -167,7 +168,7 @@ impl<'a> Sources<'a> {
         }
     }
 
-    /// The first good value by precedence; each bad one is a warning.
+    /// The first valid value by precedence. Each invalid value causes a warning.
     pub(super) fn resolve<K: ValueParser>(
         &mut self,
         key: &str,
@@ -194,7 +195,7 @@ impl<'a> Sources<'a> {
     }
 }
 
-/// The warning about a key that is not known, with the most similar one if it is close.
+/// The warning about an unknown key, with a similar known key if there is one.
 pub(super) fn check_key(key: &str, known: &[&str]) -> Result<(), String> {
     if known.contains(&key) {
         return Ok(());

@@ -1,12 +1,11 @@
 //! The settings of agent runs: flags over environment over files.
 //!
-//! The files, in order of precedence: `.oneshot.json` in the working directory,
-//! `.oneshot.json` in the home directory, `oneshot: {…}` in `config.yaml`. Each may hold
-//! some of the keys; an error in one is a warning, and the next one's value is used.
+//! The files, in order of precedence: `.oneshot.json` in the working directory, `.oneshot.json` in
+//! the home directory, `oneshot: {…}` in `config.yaml`. Each may contain some of the keys. An error
+//! in one file causes a warning, and the value of the next one is used.
 //!
-//! Limits: `.oneshot.json` may come with a repository, so it only takes the settings of
-//! runs: no programs, no endpoints, nothing that names a key. Whether an executor or a
-//! judge of a given name exists is not checked here.
+//! Limits: `.oneshot.json` may come with a repository, so it only accepts settings of runs: no
+//! programs, no endpoints, no names of keys. Does not check whether an executor or a judge exists.
 
 use std::num::NonZeroU32;
 use std::path::Path;
@@ -16,29 +15,29 @@ use super::choices::StuckChoice;
 use super::dirs::{Env, directory};
 use super::file;
 use super::layers::{Layer, SettingSource, Sources, Warning, check_key};
-use super::value::{Choice, Count, Maybe, Raw, Time, ValueParser, WORD};
+use super::value::{Choice, Count, NAME, Optional, Raw, Time, ValueParser};
 use super::{Config, Row, SettingHelp, key_of, option_of, settings};
 
 /// The section of `config.yaml`.
 pub(super) const KEY: &str = "oneshot";
 
-/// In the working directory and in the home directory.
+/// The file's name in the working directory and in the home directory.
 const FILE_NAME: &str = ".oneshot.json";
 
-/// What a repository's file must not decide: sections of `config.yaml`, and how long other
-/// runs are kept.
-const COMMON_ONLY: [&str; 5] = ["executors", "hosts", "openai", "secrets", "keep_days"];
+/// Keys that a repository's file must not set: sections of `config.yaml`, and how long other runs
+/// are kept.
+const CONFIG_YAML_ONLY: [&str; 5] = ["executors", "hosts", "openai", "secrets", "keep_days"];
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
-/// The longest times that can be asked for: a week, and a month for a whole run.
+/// The longest configurable times: a week, and a month for a whole run.
 const WEEK: Duration = Duration::from_secs(7 * 24 * 3600);
 const MONTH: Duration = Duration::from_secs(30 * 24 * 3600);
 
-/// No agent could answer in less time.
-const LEAST_INACTIVITY: Duration = Duration::from_millis(100);
+/// The shortest inactivity limit; no agent can answer in less time.
+const MIN_INACTIVITY: Duration = Duration::from_millis(100);
 
-/// Declares the settings of runs: those of [`settings`], each with its flag.
+/// Declares the settings of runs as [`settings`] does, each with its flag.
 macro_rules! run_settings {
     ($(
         $(#[doc = $doc:literal])*
@@ -50,7 +49,7 @@ macro_rules! run_settings {
             $( $(#[doc = $doc])* $key: $type = $default, $parser, env $env; )*
         }
 
-        /// What the command line asks for.
+        /// The settings from the command line.
         #[derive(Debug, Clone, PartialEq, Default)]
         pub struct RunFlags {
             $( $(#[doc = $doc])* pub $key: Option<$type>, )*
@@ -69,19 +68,19 @@ macro_rules! run_settings {
 
 run_settings! {
     /// The worker's executor. Default claude.
-    executor: String = "claude".to_owned(), WORD,
+    executor: String = "claude".to_owned(), NAME,
         env "ONESHOT_EXECUTOR", flag "--executor";
 
     /// The auditor's executor. Default: the worker's.
-    auditor: Option<String> = None, Maybe(WORD, "the executor"),
+    auditor: Option<String> = None, Optional(NAME, "the executor"),
         env "ONESHOT_AUDITOR", flag "--auditor";
 
-    /// The model that the worker is asked to use. Default: its program's own.
-    model: Option<String> = None, Maybe(WORD, "none"),
+    /// The model for the worker. Default: its program's own.
+    model: Option<String> = None, Optional(NAME, "none"),
         env "ONESHOT_MODEL", flag "--model";
 
-    /// The model that the auditor is asked to use. Default: its program's own.
-    auditor_model: Option<String> = None, Maybe(WORD, "none"),
+    /// The model for the auditor. Default: its program's own.
+    auditor_model: Option<String> = None, Optional(NAME, "none"),
         env "ONESHOT_AUDITOR_MODEL", flag "--auditor-model";
 
     /// The most iterations of a run. Default 5, from 1 to 1000.
@@ -89,7 +88,7 @@ run_settings! {
         env "ONESHOT_MAX_ITERATIONS", flag "--max-iterations";
 
     /// How long an agent may be silent before it is stopped. Seconds; default 300, from 0.1 to a week.
-    inactivity: Duration = Duration::from_secs(300), Time::seconds(LEAST_INACTIVITY..=WEEK),
+    inactivity: Duration = Duration::from_secs(300), Time::seconds(MIN_INACTIVITY..=WEEK),
         env "ONESHOT_INACTIVITY", flag "--inactivity";
 
     /// How long a whole run may take. Seconds; default 0 (no limit), at most a month.
@@ -102,24 +101,24 @@ run_settings! {
         env "ONESHOT_ON_STUCK", flag "--on-stuck";
 
     /// The judge that decides whether an agent is stuck. Default: `judge`.
-    judge: Option<String> = None, Maybe(WORD, "the judge"),
+    judge: Option<String> = None, Optional(NAME, "the judge"),
         env "ONESHOT_JUDGE", flag "--judge";
 
     /// How often progress is measured. Seconds; default: `heartbeat_interval`; from 0.1 to 600.
     heartbeat: Option<Duration> = None,
-        Maybe(
+        Optional(
             Time::seconds(Duration::from_millis(100)..=Duration::from_secs(600)),
             "heartbeat_interval"
         ),
         env "ONESHOT_HEARTBEAT", flag "--heartbeat";
 
-    /// The number of measurements in a row without progress after which an agent counts as
-    /// stuck. Default: `stuck_threshold`; from 1 to 1000.
-    stuck_threshold: Option<usize> = None, Maybe(Count(1..=1_000), "stuck_threshold"),
+    /// After how many consecutive measurements without progress an agent counts as stuck. Default:
+    /// `stuck_threshold`; from 1 to 1000.
+    stuck_threshold: Option<usize> = None, Optional(Count(1..=1_000), "stuck_threshold"),
         env "ONESHOT_STUCK_THRESHOLD", flag "--stuck-threshold";
 
-    /// Days after which a finished run that cannot be resumed is removed, when a new one
-    /// begins. Default 30; from 0 (never) to 36500.
+    /// After how many days a new run removes a finished run that cannot be resumed. Default 30;
+    /// from 0 (never) to 36500.
     keep_days: usize = 30, Count(0..=36_500),
         env "ONESHOT_KEEP_DAYS", flag "--keep-days";
 }
@@ -143,7 +142,7 @@ impl ValueParser for Iterations {
 }
 
 impl RunSettings {
-    /// The settings for a run in this directory, and the faults found in them. Never fails.
+    /// The settings for a run in this directory, and the errors found in them. Never fails.
     pub fn load(
         config: &Config,
         env: Env<'_>,
@@ -171,19 +170,19 @@ impl RunSettings {
         self.auditor.as_deref().unwrap_or(&self.executor)
     }
 
-    /// How long finished runs are kept.
+    /// How long to keep finished runs; `None` means forever.
     pub fn keep(&self) -> Option<Duration> {
         let days = u32::try_from(self.keep_days).ok()?;
         (days > 0).then(|| days * DAY)
     }
 
-    /// How long the whole run may take.
+    /// The time limit of the whole run, if any.
     pub fn max_runtime(&self) -> Option<Duration> {
         (!self.max_runtime.is_zero()).then_some(self.max_runtime)
     }
 }
 
-/// Takes the section out of `config.yaml`.
+/// Takes the section of `config.yaml` from the sources.
 pub(super) fn read_section(sources: &mut Sources<'_>) -> Layer {
     let Some((file, fields)) = sources.section(KEY, "a mapping of settings; ignored") else {
         return Layer::new();
@@ -197,8 +196,8 @@ fn add_file(sources: &mut Sources<'_>, directory: &Path) {
     let path = directory.join(FILE_NAME);
     let entries = file::none_if_missing(file::read_json(&path));
     sources.add_file(path, entries, &|key| {
-        if COMMON_ONLY.contains(&key) {
-            return Err("is taken from config.yaml only, ignored".to_owned());
+        if CONFIG_YAML_ONLY.contains(&key) {
+            return Err("allowed only in config.yaml, ignored".to_owned());
         }
         check_key(key, RunSettings::KEYS)
     });
@@ -249,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn each_layer_goes_over_those_below_it() {
+    fn each_layer_overrides_the_lower_ones() {
         let place = Place::new();
         let flags = RunFlags::default();
         let iterations = |place: &Place, variables: &[(&str, &str)], flags: &RunFlags| {
@@ -271,13 +270,13 @@ mod tests {
         let (settings, _) = place.load(&variables, &flags);
         let name = "--max-iterations";
         assert_eq!(settings.source("max_iterations"), SettingSource::Flag { name });
-        // Files may be partial: what one does not say the next one does.
+        // Files may be partial: the next file supplies missing keys.
         assert_eq!(settings.model.as_deref(), Some("large"));
         assert_eq!(settings.inactivity, Duration::from_secs(300));
     }
 
     #[test]
-    fn faults_are_named_and_the_next_layer_is_used() {
+    fn errors_are_named_and_the_next_layer_is_used() {
         let place = Place::new();
         place.common("oneshot:\n  max_iterations: 6\n  colour: red\n");
         file(
@@ -295,7 +294,7 @@ mod tests {
                     "{common}:3: oneshot.colour: unknown setting, ignored; `zsh-tool config` lists the known ones"
                 ),
                 format!("{own}:3: inactvity: unknown setting, ignored; did you mean inactivity?"),
-                format!("{own}:4: openai: is taken from config.yaml only, ignored"),
+                format!("{own}:4: openai: allowed only in config.yaml, ignored"),
                 format!(
                     "{own}:2: max_iterations: expected a whole number from 1 to 1000, found 0; using 6 ({common}:2)"
                 ),
@@ -307,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_no_json_object_is_named_with_its_line() {
+    fn a_file_without_a_json_object_is_named_with_its_line() {
         for (text, line) in [("{\n\"model\": x}", ":2"), ("[1]", ":1"), ("{\"a\":1,\n", ":2")] {
             let place = Place::new();
             file(&place.work, text);
@@ -322,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn the_auditor_is_the_executor_unless_somebody_says_otherwise() {
+    fn the_auditor_is_the_executor_unless_set() {
         let place = Place::new();
         file(&place.work, "{\"executor\": \"codex\", \"max_runtime\": 1.5}");
         let (settings, _) = place.load(&[], &RunFlags::default());

@@ -1,10 +1,10 @@
 //! The secrets that the user lists: `secrets: {NAME: {env: VAR}}`, or `{file: PATH}`, or
 //! `{command: [program, argument…]}`.
 //!
-//! Names and sources may be printed; a value is looked up when it is needed. Errors name the
-//! secret and what is wrong, never a value: a user may write a secret itself where its source
-//! belongs, and the agent reads the errors of a look-up, which do not name the source either.
-//! `zsh-tool doctor` shows the sources.
+//! Names and sources may be printed; a value is looked up when it is needed. Errors name the secret
+//! and the problem, but never a value: a user may write a secret where its source belongs. Errors
+//! of a look-up do not name the source either, since the agent reads them. `zsh-tool doctor` shows
+//! the sources.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -32,14 +32,14 @@ const EXPECTED: &str = "expected {env: VARIABLE}, {file: PATH} or {command: [pro
 const ONE_EXPECTED: &str =
     "expected {env: VARIABLE}, {file: PATH} or {command: [program, argument…]}, one of them";
 
-/// Where a secret comes from.
+/// The source of a secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SecretSource {
     /// A variable of the server's environment.
     Env(String),
     /// A file, without its final line ending.
     File(PathBuf),
-    /// What a program prints, without its final line ending. Never empty.
+    /// The output of a program, without its final line ending. Never empty.
     Command(Vec<String>),
 }
 
@@ -48,7 +48,7 @@ impl fmt::Display for SecretSource {
         match self {
             SecretSource::Env(variable) => write!(f, "env {variable}"),
             SecretSource::File(path) => write!(f, "file {}", path.display()),
-            // The program alone: its arguments may be secret.
+            // Only the program, since its arguments may be secret.
             SecretSource::Command(words) => {
                 write!(f, "command {}", words.first().map_or("", String::as_str))
             }
@@ -63,7 +63,7 @@ pub struct Secrets {
 }
 
 impl Secrets {
-    /// Reads the section. An entry with an error is a warning, and not listed.
+    /// Reads the section. An entry with an error causes a warning and is not listed.
     pub(super) fn read(sources: &mut Sources<'_>) -> (Secrets, SettingSource) {
         let mut secrets = Secrets::default();
         let expected = "a mapping of names to sources; no secret is listed";
@@ -99,7 +99,7 @@ impl Secrets {
         self.by_name.get(name)
     }
 
-    /// In the order of their names.
+    /// The secrets in order of their names.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &SecretSource)> {
         let entries = self.by_name.iter();
         entries.map(|(name, source)| (name.as_str(), source))
@@ -110,7 +110,7 @@ impl Secrets {
         listed(&self.by_name.keys().collect::<Vec<_>>())
     }
 
-    /// Whether this variable holds a listed secret, so that no command gets it.
+    /// Whether this variable contains a listed secret, so that no command gets it.
     pub fn hides(&self, variable: &OsStr) -> bool {
         self.iter().any(|(_, source)| match source {
             SecretSource::Env(hidden) => variable == hidden.as_str(),
@@ -118,7 +118,7 @@ impl Secrets {
         })
     }
 
-    /// The variables that hold listed secrets.
+    /// The variables that contain listed secrets.
     pub fn hidden(&self) -> Vec<String> {
         let hidden = self.iter().filter_map(|(_, source)| match source {
             SecretSource::Env(hidden) => Some(hidden.clone()),
@@ -134,14 +134,14 @@ impl Secrets {
     pub(crate) fn resolve(
         &self,
         name: &str,
-        around: &ResolveContext,
+        context: &ResolveContext,
     ) -> Result<Secret, ResolveError> {
         let source = self.source(name).ok_or_else(|| ResolveError::NotListed {
             name: name.chars().take(SHOWN_CHARS).collect(),
             listed: self.names(),
         })?;
         source
-            .value(around)
+            .value(context)
             .map_err(|cause| ResolveError::NotThere { name: name.to_owned(), cause })
     }
 }
@@ -153,7 +153,7 @@ impl fmt::Display for Secrets {
     }
 }
 
-/// A name is shown as it is in arguments and labels.
+/// Arguments and labels show names unchanged, so only safe characters are allowed.
 fn is_name(text: &str) -> bool {
     let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
     !text.is_empty() && text.chars().all(is_part)
@@ -182,25 +182,25 @@ fn source(raw: &Raw, home: Option<&Path>) -> Result<SecretSource, &'static str> 
     }
 }
 
-/// How long a program may take to print a secret; the user may have to unlock a key.
+/// The time limit of a program that prints a secret; the user may have to unlock a key.
 const COMMAND_TIME: Duration = Duration::from_secs(10);
-/// The longest secret, a line ending, and one byte more, which shows that a secret is too
-/// long.
+/// How much of a source to read: the longest secret, a line ending, and one more byte, which
+/// reveals that a secret is too long.
 const SOURCE_BYTES: usize = MAX_SECRET_BYTES + 3;
 /// How much of an unlisted name an error repeats.
 const SHOWN_CHARS: usize = 40;
 
-/// Where secrets are looked up.
+/// What looking up secrets needs.
 pub struct ResolveContext<'a> {
     /// The server's own environment.
     pub env: Env<'a>,
-    /// The environment that programs get: without the variables that hold secrets.
+    /// The environment of programs, without the variables that contain secrets.
     pub environment: &'a [(OsString, OsString)],
-    /// Programs that are meant to outlive the one that started them.
+    /// Programs that are meant to outlive their starter.
     pub daemons: Arc<[String]>,
 }
 
-/// Why there is no value.
+/// Why a secret has no value.
 #[derive(Debug, thiserror::Error)]
 pub enum ResolveError {
     #[error(
@@ -208,7 +208,7 @@ pub enum ResolveError {
          as `secrets: {{NAME: {{env: VARIABLE}}}}`"
     )]
     NotListed {
-        /// As asked for, shortened.
+        /// The requested name, shortened.
         name: String,
         listed: String,
     },
@@ -220,7 +220,7 @@ pub enum ResolveError {
 
 #[derive(Debug, thiserror::Error)]
 pub enum Cause {
-    /// Also for an unexpanded `${…}` of a plugin.
+    /// The variable is unset, or an unexpanded `${…}` of a plugin.
     #[error("its variable is not set in the server's environment")]
     Unset,
     #[error("its file cannot be read: {0}")]
@@ -235,14 +235,14 @@ pub enum Cause {
 }
 
 impl SecretSource {
-    /// Checks that there is a value, without running a program.
+    /// Checks that the secret is available, without running a program.
     ///
     /// # Errors
-    /// Why it is not.
-    pub fn check(&self, around: &ResolveContext) -> Result<(), Cause> {
+    /// If it is not available.
+    pub fn check(&self, context: &ResolveContext) -> Result<(), Cause> {
         match self {
-            SecretSource::Env(_) | SecretSource::File(_) => self.value(around).map(|_| ()),
-            SecretSource::Command(words) => program_of(words, around).map(|_| ()),
+            SecretSource::Env(_) | SecretSource::File(_) => self.value(context).map(|_| ()),
+            SecretSource::Command(words) => program_of(words, context).map(|_| ()),
         }
     }
 
@@ -256,21 +256,21 @@ impl SecretSource {
         }
     }
 
-    fn value(&self, around: &ResolveContext) -> Result<Secret, Cause> {
+    fn value(&self, context: &ResolveContext) -> Result<Secret, Cause> {
         let bytes = match self {
-            SecretSource::Env(variable) => of_variable(variable, around)?,
+            SecretSource::Env(variable) => of_variable(variable, context)?,
             SecretSource::File(path) => without_line_end(of_file(path).map_err(Cause::File)?),
-            SecretSource::Command(words) => without_line_end(of_command(words, around)?),
+            SecretSource::Command(words) => without_line_end(of_command(words, context)?),
         };
         Ok(Secret::new(bytes)?)
     }
 }
 
-fn of_variable(name: &str, around: &ResolveContext) -> Result<Zeroizing<Vec<u8>>, Cause> {
-    let value = (around.env)(name).ok_or(Cause::Unset)?;
+fn of_variable(name: &str, context: &ResolveContext) -> Result<Zeroizing<Vec<u8>>, Cause> {
+    let value = (context.env)(name).ok_or(Cause::Unset)?;
     let bytes = Zeroizing::new(value.into_vec());
-    // A secret may contain these characters; as a whole it is an unexpanded variable of a
-    // plugin.
+    // A secret may contain these characters, but a value that consists of `${…}` is an unexpanded
+    // variable of a plugin.
     let is_unexpanded = bytes.starts_with(b"${") && bytes.ends_with(b"}");
     if is_unexpanded {
         return Err(Cause::Unset);
@@ -280,32 +280,32 @@ fn of_variable(name: &str, around: &ResolveContext) -> Result<Zeroizing<Vec<u8>>
 
 fn of_file(path: &Path) -> io::Result<Zeroizing<Vec<u8>>> {
     let file = files::open_regular(path)?;
-    // Allocated once: growing would leave copies in memory.
+    // Allocate once: growing could leave copies in memory.
     let mut bytes = Zeroizing::new(Vec::with_capacity(SOURCE_BYTES + 1));
     file.take(SOURCE_BYTES as u64).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
-fn of_command(words: &[String], around: &ResolveContext) -> Result<Zeroizing<Vec<u8>>, Cause> {
-    let program = program_of(words, around)?;
+fn of_command(words: &[String], context: &ResolveContext) -> Result<Zeroizing<Vec<u8>>, Cause> {
+    let program = program_of(words, context)?;
     let limits = Limits {
         time: COMMAND_TIME,
         output: SOURCE_BYTES,
-        daemons: Some(Arc::clone(&around.daemons)),
+        daemons: Some(Arc::clone(&context.daemons)),
     };
     let launch = Launch {
         program,
         args: words.iter().skip(1).map(Into::into).collect(),
-        environment: around.environment.to_vec(),
+        environment: context.environment.to_vec(),
         directory: PathBuf::from("/"),
         wiring: Wiring::Pipe(Errors::Nowhere),
     };
     capture::output_of(launch, &limits).map_err(Cause::Program)
 }
 
-fn program_of(words: &[String], around: &ResolveContext) -> Result<PathBuf, Cause> {
+fn program_of(words: &[String], context: &ResolveContext) -> Result<PathBuf, Cause> {
     let program = words.first().ok_or(Cause::NoProgram)?;
-    let search_path = (around.env)("PATH").unwrap_or_default();
+    let search_path = (context.env)("PATH").unwrap_or_default();
     files::find_program(program, &search_path).map_err(|_| Cause::NoProgram)
 }
 
@@ -323,21 +323,10 @@ fn without_line_end(mut bytes: Zeroizing<Vec<u8>>) -> Zeroizing<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Config;
+    use crate::config::tests::load_file;
 
-    /// Loads a file of this text: what is listed, and the faults without the file's path.
     fn load(yaml: &str) -> (Secrets, Vec<String>) {
-        let home = tempfile::tempdir().unwrap();
-        let path = home.path().join("config.yaml");
-        std::fs::write(&path, yaml).unwrap();
-        let (config, warnings) = Config::load(&|name| match name {
-            "HOME" => Some("/home/me".into()),
-            "ZSH_TOOL_CONFIG" => Some(path.clone().into()),
-            _ => None,
-        });
-        let shown = path.display().to_string();
-        let warnings = warnings.iter().map(|warning| warning.to_string());
-        let warnings = warnings.map(|text| text.replace(&shown, "FILE")).collect();
+        let (config, warnings) = load_file(yaml);
         (config.secrets, warnings)
     }
 
@@ -364,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn none_are_listed_by_nothing() {
+    fn an_empty_section_lists_none() {
         for yaml in ["", "secrets:", "secrets: {}"] {
             let (secrets, warnings) = load(yaml);
             assert_eq!(warnings, [""; 0], "{yaml}");
@@ -373,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named_with_its_line_and_not_repeated() {
+    fn errors_are_named_with_their_line_without_the_value() {
         for (yaml, expected) in [
             ("secrets: hunter2", "FILE:1: secrets: expected a mapping"),
             ("secrets: [hunter2]", "FILE:1: secrets: expected a mapping"),
@@ -405,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn one_fault_leaves_the_others_listed() {
+    fn one_error_leaves_the_others_listed() {
         let (secrets, warnings) = load("secrets: {A: {env: X}, B: 1, 3: {env: Y}}");
         assert_eq!(warnings.len(), 1, "{warnings:?}");
         assert_eq!(secrets.names(), "3, A");

@@ -1,7 +1,7 @@
-//! Values as they are written in the environment or in a file, and their parsers.
+//! Untyped values from the environment or a file, and their parsers.
 //!
-//! A [`ValueParser`] turns a [`Raw`] value into a typed one or into a sentence on what is wrong,
-//! and shows a typed value as a person would write it.
+//! A [`ValueParser`] turns a [`Raw`] value into a typed value or an error text, and shows a typed
+//! value as a person would write it.
 
 use std::ffi::OsString;
 use std::fmt::Display;
@@ -16,10 +16,12 @@ use serde::de::value::SeqAccessDeserializer;
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::Spanned;
 
-/// Longer values are cut where a warning quotes them.
+use crate::text::lines::cut;
+
+/// The most characters of a value that a warning quotes.
 const QUOTED_CHARS: usize = 40;
 
-/// Units that a size may be written in, and their bytes.
+/// The units of sizes, in bytes.
 const SIZE_UNITS: [(&str, u64); 9] = [
     ("", 1),
     ("b", 1),
@@ -32,7 +34,7 @@ const SIZE_UNITS: [(&str, u64); 9] = [
     ("tib", 1 << 40),
 ];
 
-/// A value without a type yet.
+/// A value before parsing.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Raw {
     Null,
@@ -42,7 +44,7 @@ pub(crate) enum Raw {
     Text(String),
     List(Vec<Raw>),
     Map(Vec<Field>),
-    /// From the environment, and not UTF-8: only a path may be that.
+    /// A value from the environment that is not UTF-8, which only a path may be.
     NotUtf8(OsString),
 }
 
@@ -61,7 +63,7 @@ impl Raw {
         value.into_string().map_or_else(Raw::NotUtf8, Raw::Text)
     }
 
-    /// Nothing written, or a variable of a plugin's manifest that was not expanded.
+    /// Whether it is empty, or an unexpanded variable of a plugin's manifest.
     pub(crate) fn is_unset(&self) -> bool {
         *self == Raw::Null || self.text().is_some_and(is_unexpanded)
     }
@@ -84,8 +86,8 @@ impl Raw {
         }
     }
 
-    /// A program and its arguments. The program is a name, an absolute path or, where
-    /// `home` is known, a path that begins with `~/`.
+    /// A program and its arguments. The program is a name, an absolute path or, if `home` is known,
+    /// a path that begins with `~/`.
     pub(super) fn command(&self, home: Option<&Path>) -> Option<Vec<String>> {
         let Raw::List(items) = self else {
             return None;
@@ -103,11 +105,7 @@ impl Raw {
     pub(super) fn describe(&self) -> String {
         match self {
             Raw::Null => "nothing".to_owned(),
-            Raw::Text(text) if text.chars().count() > QUOTED_CHARS => {
-                let start: String = text.chars().take(QUOTED_CHARS).collect();
-                format!("{:?}", start + "…")
-            }
-            Raw::Text(text) => format!("{text:?}"),
+            Raw::Text(text) => format!("{:?}", cut(text, QUOTED_CHARS)),
             Raw::List(_) => "a list".to_owned(),
             Raw::Map(_) => "a mapping".to_owned(),
             Raw::NotUtf8(_) => "a value that is not UTF-8".to_owned(),
@@ -115,7 +113,7 @@ impl Raw {
         }
     }
 
-    /// The number, also if written as text (as all of the environment is).
+    /// The number, even if it is text, as in the environment.
     fn number(&self) -> Option<f64> {
         match self {
             Raw::Integer(value) => Some(*value as f64),
@@ -148,7 +146,13 @@ pub(super) fn is_variable(name: &str) -> bool {
     !name.is_empty() && !name.contains(['=', '\0', '$'])
 }
 
-/// Whether a text holds a literal `${…}`.
+/// Whether a text consists of letters, digits and `others`, beginning with a letter or digit.
+pub(super) fn is_name(text: &str, others: &[char]) -> bool {
+    text.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || others.contains(&c))
+}
+
+/// Whether a text contains a literal `${…}`.
 pub(crate) fn is_unexpanded(text: &str) -> bool {
     text.split_once("${").is_some_and(|(_, rest)| rest.contains('}'))
 }
@@ -213,23 +217,24 @@ impl<'de> Deserialize<'de> for Raw {
     }
 }
 
-/// How the value of a setting is read and shown.
+/// Parses and shows the value of a setting.
 pub(crate) trait ValueParser {
     type Value;
 
-    /// Returns what is wrong if the value cannot be read. `home` is what `~` means.
+    /// Parses a value; the error describes the problem. `home` is the directory for which `~`
+    /// stands.
     fn read(&self, raw: &Raw, home: Option<&Path>) -> Result<Self::Value, String>;
 
     /// The value as a person would write it.
     fn show(&self, value: &Self::Value) -> String;
 }
 
-/// The error about a value that is something else.
+/// The error for an unexpected value.
 pub(crate) fn expected(what: impl Display, raw: &Raw) -> String {
     format!("expected {what}, found {}", raw.describe())
 }
 
-/// `true` or `false`, in the environment also 1, 0, yes, no, on, off.
+/// `true` or `false`; as text also 1, 0, yes, no, on, off.
 pub(crate) struct Flag;
 
 impl ValueParser for Flag {
@@ -256,11 +261,11 @@ impl ValueParser for Count {
     type Value = usize;
 
     fn read(&self, raw: &Raw, _: Option<&Path>) -> Result<usize, String> {
-        let (least, most) = (self.0.start(), self.0.end());
+        let (min, max) = (self.0.start(), self.0.end());
         raw.integer()
             .and_then(|number| usize::try_from(number).ok())
             .filter(|number| self.0.contains(number))
-            .ok_or_else(|| expected(format_args!("a whole number from {least} to {most}"), raw))
+            .ok_or_else(|| expected(format_args!("a whole number from {min} to {max}"), raw))
     }
 
     fn show(&self, value: &usize) -> String {
@@ -286,7 +291,7 @@ impl Size {
             return whole.checked_mul(*factor);
         }
         let bytes = number.parse::<f64>().ok()? * *factor as f64;
-        // The limits of every setting are far below what a float holds exactly.
+        // The limits of all settings are in the range that a float represents exactly.
         (bytes.is_finite() && bytes >= 0.0).then_some(bytes as u64)
     }
 }
@@ -297,9 +302,9 @@ impl ValueParser for Size {
     fn read(&self, raw: &Raw, _: Option<&Path>) -> Result<u64, String> {
         let bytes = Size::bytes(raw).filter(|bytes| self.0.contains(bytes));
         bytes.ok_or_else(|| {
-            let (least, most) = (self.show(self.0.start()), self.show(self.0.end()));
+            let (min, max) = (self.show(self.0.start()), self.show(self.0.end()));
             let what = format_args!(
-                "a size from {least} to {most}, in bytes or as in `256 MiB` \
+                "a size from {min} to {max}, in bytes or as in `256 MiB` \
                  (B, KB, MB, GB, KiB, MiB, GiB, TiB)"
             );
             expected(what, raw)
@@ -341,8 +346,8 @@ impl ValueParser for Time {
             .and_then(|number| Duration::try_from_secs_f64(number * self.unit.as_secs_f64()).ok())
             .filter(|time| self.limits.contains(time))
             .ok_or_else(|| {
-                let (least, most) = (self.show(self.limits.start()), self.show(self.limits.end()));
-                expected(format_args!("a time from {least} to {most}"), raw)
+                let (min, max) = (self.show(self.limits.start()), self.show(self.limits.end()));
+                expected(format_args!("a time from {min} to {max}"), raw)
             })
     }
 
@@ -379,11 +384,11 @@ impl<T: ValueEnum> ValueParser for Choice<T> {
     }
 }
 
-/// Text that `accepts` finds something in, blanks at its ends left out.
+/// Text that `accepts` returns a part of, after trimming blanks.
 pub(crate) struct Text {
     pub expected: &'static str,
     pub accepts: fn(&str) -> Option<&str>,
-    /// Whether the error must not repeat the text: it may be a secret.
+    /// Whether the error must not quote the text, because it may be a secret.
     pub is_secret: bool,
 }
 
@@ -406,7 +411,7 @@ impl ValueParser for Text {
     }
 }
 
-/// A program: a name to be found in PATH, or a path.
+/// A program: a name in PATH, or a path.
 pub(crate) const PROGRAM: Text = Text {
     expected: "the name or path of one program, without arguments",
     accepts: |text| {
@@ -416,17 +421,17 @@ pub(crate) const PROGRAM: Text = Text {
     is_secret: false,
 };
 
-/// One line of text: a name that is looked up elsewhere.
-pub(crate) const WORD: Text = Text {
+/// A name in one line of text; other code looks it up.
+pub(crate) const NAME: Text = Text {
     expected: "a name",
     accepts: |text| (!text.is_empty() && !text.contains(char::is_control)).then_some(text),
     is_secret: false,
 };
 
-/// A value that may be left out, and the word for that.
-pub(crate) struct Maybe<K>(pub K, pub &'static str);
+/// An optional value, with the word for its absence.
+pub(crate) struct Optional<K>(pub K, pub &'static str);
 
-impl<K: ValueParser> ValueParser for Maybe<K> {
+impl<K: ValueParser> ValueParser for Optional<K> {
     type Value = Option<K::Value>;
 
     fn read(&self, raw: &Raw, home: Option<&Path>) -> Result<Self::Value, String> {
@@ -511,8 +516,8 @@ impl<T: ValueEnum> ValueParser for Choices<T> {
 
 /// The address of an OpenAI-compatible endpoint: `http` or `https`, without a user, a query or a
 /// fragment. A user may write the key here or in place of its variable, so the errors of both do
-/// not repeat the text.
-pub(crate) const BASE_URL: Maybe<Text> = Maybe(
+/// not quote the text.
+pub(crate) const BASE_URL: Optional<Text> = Optional(
     Text {
         expected: "an address such as http://127.0.0.1:11434/v1, \
                    without a user, a query or a fragment",
@@ -529,7 +534,7 @@ pub(crate) const BASE_URL: Maybe<Text> = Maybe(
     "none",
 );
 
-/// The name of the variable that holds the key of an endpoint.
+/// The name of the variable that contains the key of an endpoint.
 pub(crate) const VARIABLE_NAME: Text = Text {
     expected: "the name of a variable, not the key itself",
     accepts: |name| {
@@ -540,7 +545,6 @@ pub(crate) const VARIABLE_NAME: Text = Text {
     is_secret: true,
 };
 
-/// The word for no address.
 /// An address with its port, or `off`.
 pub(crate) struct Address;
 
@@ -561,7 +565,7 @@ impl ValueParser for Address {
     }
 }
 
-/// Names as a person reads them.
+/// A list of names for people to read.
 pub(super) fn listed<T: AsRef<str>>(names: &[T]) -> String {
     if names.is_empty() {
         return "none".to_owned();
@@ -676,7 +680,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_is_http_and_holds_nothing_secret() {
+    fn an_address_is_http_and_contains_no_secret() {
         let read = |value: &str| BASE_URL.read(&text(value), None);
         for (written, taken) in [
             ("http://127.0.0.1:11434/v1", "http://127.0.0.1:11434/v1"),
@@ -702,7 +706,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_in_the_place_of_its_variable_is_not_repeated() {
+    fn a_key_in_place_of_its_variable_is_not_quoted() {
         assert_eq!(
             VARIABLE_NAME.read(&text("OPENAI_API_KEY"), None),
             Ok("OPENAI_API_KEY".to_owned())

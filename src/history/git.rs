@@ -1,5 +1,5 @@
-//! Finds the checked-out commit by reading the repository's files: starting git for each command
-//! would cost more than most commands do.
+//! Finds the checked-out commit by reading the repository's files: running git for each command
+//! would take longer than most commands.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 /// How many directories to search, upwards from the start.
 const LEVELS: usize = 64;
 /// The longest file to read; git's own are short.
-const LONGEST: u64 = 4 * 1024;
+const MAX_BYTES: u64 = 4 * 1024;
 /// The longest file of packed references to read.
-const LONGEST_PACKED: u64 = 1024 * 1024;
+const MAX_PACKED_BYTES: u64 = 1024 * 1024;
 
 /// The checked-out commit of this directory's repository, as 40 or 64 hex digits. `None` outside
 /// a repository, before the first commit, and if references are stored in another format.
@@ -18,7 +18,7 @@ pub fn head(directory: &Path) -> Option<String> {
         .ancestors()
         .take(LEVELS)
         .find_map(|directory| git_directory(&directory.join(".git")))?;
-    let head = read(&git.join("HEAD"), LONGEST)?;
+    let head = read(&git.join("HEAD"), MAX_BYTES)?;
     let Some(reference) = head.strip_prefix("ref: ") else {
         return commit(&head);
     };
@@ -26,7 +26,7 @@ pub fn head(directory: &Path) -> Option<String> {
         return None;
     }
     // An added worktree shares the references of the main one.
-    let common = read(&git.join("commondir"), LONGEST).map(|common| git.join(common));
+    let common = read(&git.join("commondir"), MAX_BYTES).map(|common| git.join(common));
     [Some(&git), common.as_ref()].into_iter().flatten().find_map(|git| resolve(git, reference))
 }
 
@@ -35,15 +35,15 @@ fn git_directory(path: &Path) -> Option<PathBuf> {
     if path.is_dir() {
         return Some(path.to_owned());
     }
-    let named = read(path, LONGEST)?;
+    let named = read(path, MAX_BYTES)?;
     Some(path.parent()?.join(named.strip_prefix("gitdir: ")?))
 }
 
 fn resolve(git: &Path, reference: &str) -> Option<String> {
-    if let Some(text) = read(&git.join(reference), LONGEST) {
+    if let Some(text) = read(&git.join(reference), MAX_BYTES) {
         return commit(&text);
     }
-    let packed = read(&git.join("packed-refs"), LONGEST_PACKED)?;
+    let packed = read(&git.join("packed-refs"), MAX_PACKED_BYTES)?;
     packed.lines().find_map(|line| {
         let (hash, name) = line.split_once(' ')?;
         (name == reference).then(|| commit(hash))?
@@ -55,9 +55,9 @@ fn commit(text: &str) -> Option<String> {
     is_hash.then(|| text.to_owned())
 }
 
-fn read(path: &Path, longest: u64) -> Option<String> {
+fn read(path: &Path, max_bytes: u64) -> Option<String> {
     let facts = fs::metadata(path).ok()?;
-    if !facts.is_file() || facts.len() > longest {
+    if !facts.is_file() || facts.len() > max_bytes {
         return None;
     }
     let text = fs::read_to_string(path).ok()?;
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_repository_is_not_followed() {
+    fn other_directories_have_no_commit() {
         let scratch = tempfile::tempdir().expect("a directory");
         let root = scratch.path();
         write(root.join("outside"), FIRST);

@@ -1,4 +1,4 @@
-//! Derives the identity of a command: redacts it, then runs the lexer on what is left.
+//! Derives the identity of a command: redacts it, then runs the lexer on the redacted text.
 
 use crate::alan::pattern::{PREVIEW_BYTES, Pattern, RemoteCommand, Segment, Ssh};
 use crate::shell::exit_status_source::exit_status_source;
@@ -8,14 +8,13 @@ use crate::shell::syntax::{reported_segments, simple_commands};
 use crate::shell::{normalise, template};
 use crate::text::redact::Redactor;
 
-/// The version of hashes and templates: when it changes, the database recomputes those that it
-/// has stored.
+/// The version of hashes and templates. When it changes, the database recomputes its stored ones.
 pub const DERIVATION_VERSION: u32 = normalise::VERSION << 16 | template::VERSION;
 
 /// The identity of a command, and the redacted text from which it is derived.
 #[derive(Debug, Clone)]
 pub struct CommandIdentity {
-    /// What the store keeps.
+    /// The part that the store keeps.
     pub pattern: Pattern,
     /// The whole command without secrets.
     pub redacted: String,
@@ -46,7 +45,7 @@ impl CommandIdentity {
         CommandIdentity { pattern, redacted, is_time_limited }
     }
 
-    /// An identity that is only a name: nothing of what was run is kept.
+    /// An identity that consists only of a name, without any command line.
     pub fn named(name: &str) -> CommandIdentity {
         CommandIdentity {
             pattern: Pattern {
@@ -60,7 +59,7 @@ impl CommandIdentity {
         }
     }
 
-    /// The pattern with the segments that these statuses belong to.
+    /// The pattern with the pipeline segments that have these exit statuses.
     pub fn with_segments(&self, pipestatus: &[i32]) -> Pattern {
         let segments = if pipestatus.len() < 2 {
             Vec::new()
@@ -70,7 +69,7 @@ impl CommandIdentity {
         Pattern { segments: segments.into_iter().map(segment).collect(), ..self.pattern.clone() }
     }
 
-    /// The words that look like options, as they were written.
+    /// The words that look like options.
     pub fn flags(&self) -> Vec<&str> {
         self.redacted
             .split_whitespace()
@@ -126,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn the_program_is_that_whose_status_the_commands_is() {
+    fn the_program_is_the_one_that_sets_the_exit_status() {
         for (command, wanted) in [
             ("grep x f", Some("grep")),
             ("/usr/bin/grep x f", Some("grep")),
@@ -145,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_limit_is_that_of_the_last_segment() {
+    fn the_last_segment_sets_the_time_limit() {
         for (command, wanted) in [
             ("timeout 5 make", true),
             ("cat f | timeout 5 grep x", true),
@@ -160,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn no_secret_is_left_of_a_command() {
+    fn no_secret_remains_in_a_command() {
         let command = "API_TOKEN=hunter2hunter2 curl -H 'Authorization: Bearer abcdefghijkl' x";
         let known = known(command);
         let all = format!("{known:?}");
@@ -170,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn segments_are_those_that_the_statuses_belong_to() {
+    fn segments_match_the_statuses() {
         let pattern = known("cat f | grep x | sort").with_segments(&[0, 1, 0]);
         let programs: Vec<_> =
             pattern.segments.iter().filter_map(|segment| segment.program.as_deref()).collect();
@@ -179,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_preview_tells_by_its_length_whether_it_is_whole() {
+    fn a_previews_length_shows_whether_it_is_whole() {
         assert_eq!(preview("ls"), "ls");
         assert_eq!(preview(&"ä".repeat(99)).len(), 198);
         for long in ["x".repeat(200), "ä".repeat(100), format!("x{}", "ä".repeat(100))] {

@@ -1,6 +1,6 @@
 //! Looks up the options of a program in its manual page.
 //!
-//! `man` runs with limits on its time and its output and leaves no process behind.
+//! `man` runs with limits on its time and its output, and no process outlives it.
 //! [`crate::shell::manpage`] parses what it prints. Limits: nothing is cached here, and shell
 //! builtins have no page of their own.
 
@@ -15,11 +15,11 @@ use crate::process::spawn::{Errors, Launch, SpawnError, Wiring};
 use crate::shell::manpage;
 use crate::task::environment;
 
-/// How much of a page is read; the longest of a full system take 1.5 MiB.
-const MOST_OUTPUT: usize = 2 << 20;
-/// The longest name of a page: that of a file.
-const LONGEST_NAME: usize = 255;
-/// A small stack suffices: the page is on the heap.
+/// How much of a page to read; the longest pages of a full system have 1.5 MiB.
+const MAX_OUTPUT: usize = 2 << 20;
+/// The longest page name: that of a file.
+const MAX_NAME: usize = 255;
+/// A small stack suffices, since the page is on the heap.
 const STACK: usize = 256 * 1024;
 
 /// Finds `man` as a user's shell does.
@@ -30,7 +30,7 @@ const NOT_RUNNABLE: [i32; 2] = [126, 127];
 /// man-db, a system error of mandoc.
 const FAULTS: [i32; 3] = [2, 3, 6];
 
-/// Prints the page without a pager, in a fixed width, without hyphenation.
+/// Makes `man` print the page without a pager, in a fixed width, without hyphenation.
 const LAYOUT: [(&str, &str); 5] = [
     ("MANPAGER", "cat"),
     ("PAGER", "cat"),
@@ -39,7 +39,7 @@ const LAYOUT: [(&str, &str); 5] = [
     ("MANOPT", "--no-hyphenation --no-justification"),
     ("LC_ALL", "C.UTF-8"),
 ];
-/// The user's settings for another layout, which are removed.
+/// Variables with which the user may have set another layout; they are removed.
 const OTHER_LAYOUT: [&str; 3] = ["MANROFFOPT", "MANROFFSEQ", "MAN_KEEP_FORMATTING"];
 
 /// The options in a manual page.
@@ -55,12 +55,12 @@ pub struct OptionTable {
 /// Why there are no options.
 #[derive(Debug, thiserror::Error)]
 pub enum ManoptError {
-    /// It cannot be a page's name.
+    /// The name cannot be that of a page.
     #[error(
         "{0:?} is not a valid name of a manual page: give the name of a program, as in `git push`"
     )]
     Name(String),
-    /// There is no `man`, or it may not be run.
+    /// `man` is missing or not executable.
     #[error("`man` was not found in PATH: install man-db, or mandoc")]
     NoMan,
     /// No page has any of these names.
@@ -72,24 +72,24 @@ pub enum ManoptError {
     /// `man` took too long and was killed.
     #[error("man has not printed the page within {} s: see ALAN_MANOPT_TIMEOUT", .0.as_secs_f64())]
     TimedOut(Duration),
-    /// Something else killed `man`; there may be a page.
+    /// A signal from outside killed `man`; a page may exist.
     #[error("man was ended by signal {0}: try again")]
     Killed(i32),
-    /// `man` failed; there may be a page.
+    /// `man` failed; a page may exist.
     #[error("man failed with exit code {0}: run it by hand to see why")]
     Failed(i32),
-    /// Not even a shell could be started.
+    /// The shell that runs `man` could not be started.
     #[error("cannot run man: {0}")]
     Spawn(SpawnError),
 }
 
 /// Looks up a command's options, for at most `limit`.
 ///
-/// `words` are the command's name without its directory, and its subcommands: `["git", "push"]`
-/// is the page git-push, or git if there is none. `environment` is that of commands.
+/// `words` are the command's name without its directory, and its subcommands: `["git", "push"]` is
+/// the page git-push, or git if that does not exist. `environment` is the environment of commands.
 ///
 /// # Errors
-/// What is missing, by name.
+/// If the name is invalid, no page or no option is found, or `man` fails.
 pub fn table(
     words: &[String],
     environment: &[(OsString, OsString)],
@@ -119,10 +119,11 @@ pub fn table(
     })
 }
 
-/// Does the same on a new thread, which is not joined, and calls `done` there.
+/// Runs [`table`] on a new thread, which is not joined, and passes the result to `done` on that
+/// thread.
 ///
 /// # Errors
-/// If no thread can be started; `done` is not called then.
+/// If no thread can be started; `done` is then not called.
 pub fn in_background(
     words: Vec<String>,
     environment: Vec<(OsString, OsString)>,
@@ -143,15 +144,15 @@ impl ManoptError {
     }
 }
 
-/// The pages to try, the most specific first. The first word that is no possible subcommand ends
-/// the list.
+/// The pages to try, the most specific first. The list ends before the first word that cannot be a
+/// subcommand.
 fn pages(words: &[String]) -> Result<Vec<String>, ManoptError> {
     let Some((command, subcommands)) = words.split_first() else {
         return Err(ManoptError::Name(String::new()));
     };
     let is_name = |name: &str| {
         !name.is_empty()
-            && name.len() <= LONGEST_NAME
+            && name.len() <= MAX_NAME
             && !name.starts_with('-')
             && !name.contains(|letter: char| {
                 letter == '/' || letter.is_whitespace() || letter.is_control()
@@ -172,7 +173,7 @@ fn pages(words: &[String]) -> Result<Vec<String>, ManoptError> {
     Ok(pages)
 }
 
-/// `push`, `cherry-pick`, but no file, host or address.
+/// Matches `push` and `cherry-pick`, but no file, host or address.
 fn is_subcommand(word: &str) -> bool {
     word.starts_with(|first: char| first.is_ascii_alphabetic())
         && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_')
@@ -187,17 +188,17 @@ fn show(
     let launch = Launch {
         program: PathBuf::from("/bin/sh"),
         args: ["-c", SCRIPT, "sh", page].map(OsString::from).to_vec(),
-        environment: surroundings(environment),
+        environment: man_environment(environment),
         directory: PathBuf::from("/"),
         wiring: Wiring::Pipe(Errors::Nowhere),
     };
-    let limits = Limits { time: limit, output: MOST_OUTPUT, daemons: None };
+    let limits = Limits { time: limit, output: MAX_OUTPUT, daemons: None };
     let Captured { exit, output } = capture::run(launch, &limits).map_err(|error| match error {
         RunError::Spawn(error) => ManoptError::Spawn(error),
         RunError::Late(limit) => ManoptError::TimedOut(limit),
     })?;
     match exit {
-        // None: `man` was stopped, since the page is longer than what is read.
+        // `None`: `man` was stopped after [`MAX_OUTPUT`].
         None | Some(Exit::Code(0)) => Ok(Some(String::from_utf8_lossy(&output).into_owned())),
         Some(Exit::Code(code)) if NOT_RUNNABLE.contains(&code) => Err(ManoptError::NoMan),
         Some(Exit::Code(code)) if FAULTS.contains(&code) => Err(ManoptError::Failed(code)),
@@ -206,7 +207,7 @@ fn show(
     }
 }
 
-fn surroundings(inherited: &[(OsString, OsString)]) -> Vec<(OsString, OsString)> {
+fn man_environment(inherited: &[(OsString, OsString)]) -> Vec<(OsString, OsString)> {
     let inherited: Vec<_> = inherited
         .iter()
         .filter(|(name, _)| !OTHER_LAYOUT.iter().any(|other| name == other))
@@ -216,8 +217,9 @@ fn surroundings(inherited: &[(OsString, OsString)]) -> Vec<(OsString, OsString)>
     environment::environment(&inherited, &layout, "", false)
 }
 
-/// When the options of a failing command are looked up in its manual page and shown. One failure
-/// may be chance; by default the second in a row looks the page up and the third shows its table.
+/// When to look up the options of a failing command in its manual page, and when to show them. One
+/// failure may be chance: by default the second in a row starts the look-up and the third shows the
+/// table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OptionsPolicy {
     pub enabled: bool,
@@ -279,10 +281,10 @@ mod tests {
 
     #[test]
     fn a_look_up_in_the_background_gives_its_result_on_its_own_thread() {
-        let (told, result) = std::sync::mpsc::channel();
+        let (sender, result) = std::sync::mpsc::channel();
         in_background(vec!["./ls".to_owned()], Vec::new(), Duration::from_secs(2), move |found| {
             let name = thread::current().name().map(str::to_owned);
-            told.send((name, found)).expect("the test waits");
+            sender.send((name, found)).expect("the test waits");
         })
         .expect("a thread");
         let (name, found) = result.recv_timeout(Duration::from_secs(60)).expect("a result");
@@ -291,13 +293,13 @@ mod tests {
     }
 
     #[test]
-    fn what_man_would_take_as_an_option_or_a_file_is_no_name() {
-        let long = "x".repeat(LONGEST_NAME + 1);
+    fn names_that_man_reads_as_options_or_files_are_refused() {
+        let long = "x".repeat(MAX_NAME + 1);
         for name in ["", "-k", "/bin/ls", "./ls", "a b", "a\nb", "a\0b", &long] {
             assert_eq!(pages_of(&[name]), None, "{name:?}");
         }
         assert_eq!(pages_of(&[]), None);
-        let longest = "x".repeat(LONGEST_NAME);
+        let longest = "x".repeat(MAX_NAME);
         assert_eq!(pages_of(&[&longest, "y"]), Some(vec![longest]));
     }
 

@@ -1,15 +1,15 @@
-//! Notices of tasks that ended while no call was watching, or that run although the client has
-//! given up the call that started them: each is reported once, before the next result.
+//! Notices of tasks that ended while no call watched them, or that still run although the client
+//! has abandoned the call that started them. Each is reported once, before the next result.
 
 use std::sync::Arc;
 
 use crate::task::live::{End, LiveTask};
 use crate::task::registry::TaskHandle;
 
-/// How many notices are named; more are only counted.
+/// How many notices are listed; further ones are only counted.
 pub const MOST_NAMED: usize = 5;
 
-/// A task that ended unseen, or runs unseen.
+/// A task that ended or runs without a watching call.
 #[derive(Debug, Clone)]
 pub struct Notice {
     pub task: Arc<LiveTask>,
@@ -17,8 +17,8 @@ pub struct Notice {
     pub end: Option<End>,
 }
 
-/// Takes the pending notices, oldest first, except for the task that the result is about, which
-/// reports the end itself.
+/// Takes the pending notices, oldest first, except one for the task `about`: its result reports the
+/// end.
 pub fn take(tasks: &[Arc<TaskHandle>], about: Option<&str>) -> Vec<Notice> {
     tasks
         .iter()

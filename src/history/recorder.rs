@@ -1,5 +1,5 @@
-//! Connects tasks and the command history: the MCP server and the command line ask here before
-//! they run a command, and get the insights about one that runs.
+//! Connects tasks and the command history. The MCP server and the command line ask the recorder
+//! whether a command may run, and get the insights about running commands from it.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -17,8 +17,8 @@ use crate::neverhang::{CircuitOpen, Decision};
 use crate::shell::lint::lints;
 use crate::task::live::LiveTask;
 
-/// From this many records on, those of finished runs are removed.
-const FEWEST_TO_TIDY: usize = 64;
+/// At this many records, those of finished runs are removed.
+const MIN_TO_TIDY: usize = 64;
 
 /// Records what commands do.
 pub struct Recorder {
@@ -32,22 +32,19 @@ struct RunRecords {
     tidy_at: usize,
 }
 
-/// What is known about a command.
+/// A summary of a command's history.
 #[derive(Debug, Clone)]
 pub struct CommandReport {
-    /// Its identity.
     pub known: CommandIdentity,
-    /// What is remembered of it.
     pub history: History,
-    /// Kills of its kind.
     pub kills: KillCounts,
-    /// What a run without a terminal would report now.
+    /// The insights that a run without a terminal would report now.
     pub insights: Vec<Insight>,
-    /// Its circuit, unless that is blank.
+    /// Its circuit, unless it is closed without timeouts.
     pub circuit: Option<CircuitStatus>,
 }
 
-/// The refusal of a command that has timed out again and again.
+/// Refuses a command that has often timed out.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "NEVERHANG: not run. `{preview}` timed out {} times, {longest}{when}. Run it in parts or \
@@ -86,7 +83,7 @@ impl Recorder {
     /// Begins the record of a command that is about to run with this time limit.
     ///
     /// # Errors
-    /// If its circuit is open: the command must not run.
+    /// If its circuit is open; the command must then not run.
     pub fn begin(
         &self,
         command: &str,
@@ -107,21 +104,21 @@ impl Recorder {
     }
 
     /// Begins the record of an agent that is about to run in a role. Its identity is
-    /// `agent:EXECUTOR:ROLE`, without anything of its prompt. No circuit refuses it, since no
-    /// deadline ends it.
+    /// `agent:EXECUTOR:ROLE` and contains no part of the prompt. No circuit refuses an agent, since
+    /// no deadline ends it.
     pub fn begin_agent(&self, executor: &str, role: &str) -> Arc<RunRecord> {
         let identity = CommandIdentity::named(&format!("agent:{executor}:{role}"));
         let context = Arc::clone(&self.context);
         Arc::new(RunRecord::new(context, identity, Vec::new(), None))
     }
 
-    /// Keeps the record of a task at least until everything has been reported, or the task is
+    /// Keeps the record of a task at least until results have reported all of it or the task is
     /// forgotten.
     pub fn follow(&self, task: &Arc<LiveTask>, run_record: &Arc<RunRecord>) {
         run_record.note_started();
         let entry = (Arc::downgrade(task), Arc::clone(run_record));
         let mut run_records = self.run_records.lock();
-        if run_records.by_task.len() >= run_records.tidy_at.max(FEWEST_TO_TIDY) {
+        if run_records.by_task.len() >= run_records.tidy_at.max(MIN_TO_TIDY) {
             run_records.by_task.retain(|_, (task, run_record)| {
                 task.strong_count() > 0 && !run_record.is_settled()
             });
@@ -142,12 +139,12 @@ impl Recorder {
         self.context.settings.store.close();
     }
 
-    /// What is known about a command.
+    /// Summarises a command's history without running it.
     pub fn consult(&self, command: &str) -> CommandReport {
         let identity = self.identify(command);
         let pitfalls = lints(&identity.redacted, false);
         let circuits = self.circuits();
-        // The record of a run that never begins reports what is known.
+        // The record of a run that never begins has all insights from before a run.
         let run_record =
             RunRecord::new(Arc::clone(&self.context), identity.clone(), pitfalls, None);
         CommandReport {

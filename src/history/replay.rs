@@ -1,4 +1,4 @@
-//! What the insights of whole sessions cost: the sessions of `tests/fixtures/sessions`, run
+//! Measures the characters that insights cost in whole sessions: replays `tests/fixtures/sessions`
 //! through the insights and a real database, at the times of their commands.
 //!
 //! `cargo test --lib history::replay -- --nocapture` prints each text with its condition and
@@ -23,13 +23,13 @@ use crate::shell::{normalise, template};
 use crate::text::redact::Redactor;
 
 const SESSIONS: usize = 30;
-/// Of 100 characters of `insights: all`, `useful` shows at most this many.
-const MOST_PERCENT: usize = 60;
+/// The most characters that `insights: useful` shows, as a percentage of `insights: all`.
+const MAX_PERCENT: usize = 60;
 /// When a call returns with the command still running.
 const YIELD_SECONDS: f64 = 2.0;
-/// From an answer to the agent's next call.
+/// The time from an answer to the agent's next call.
 const THINKING: Duration = Duration::from_secs(15);
-/// From the start of a session to that of the next one.
+/// The time from the start of a session to the start of the next one.
 const BETWEEN: Duration = Duration::from_secs(2 * 3600);
 
 /// One line of a session.
@@ -253,5 +253,5 @@ fn useful_insights_take_far_fewer_characters_and_lose_no_warning() {
     let percent = useful * 100 / all;
     eprintln!("{calls} calls, {warned} warnings: {all} characters, useful {useful} ({percent} %)");
     assert!(warned > 100, "{warned} warnings");
-    assert!(useful * 100 <= all * MOST_PERCENT, "{useful} of {all} characters");
+    assert!(useful * 100 <= all * MAX_PERCENT, "{useful} of {all} characters");
 }

@@ -1,5 +1,5 @@
 //! The record of one run: the command's history from before it, how it ended, and which insights
-//! results have reported already.
+//! results have already reported.
 
 use std::collections::HashSet;
 use std::ffi::OsString;
@@ -36,25 +36,24 @@ const NOT_FOUND: i32 = 127;
 /// The exit code after SIGKILL, which the kernel also sends when memory runs out.
 const KILLED: i32 = 137;
 
-/// What a recorder needs.
 pub struct RecorderSettings {
     pub store: Store,
     /// When options of failing commands are looked up and shown.
     pub options: OptionsPolicy,
-    /// How long a manual page may take.
+    /// The time limit of `man`.
     pub options_time: Duration,
-    /// The environment of `man`: that of commands.
+    /// The environment of `man`, which is that of commands.
     pub environment: Vec<(OsString, OsString)>,
     /// Redacts everything that is recorded.
     pub redactor: Arc<Redactor>,
 }
 
-/// What all records share.
+/// The state that all records share.
 pub(super) struct RecordContext {
     pub settings: RecorderSettings,
-    /// Commands whose manual pages are being or have been looked up.
+    /// Commands whose manual pages have been or are being looked up.
     pub looked_up: Mutex<HashSet<String>>,
-    /// What results have shown recently.
+    /// Texts that results have shown recently.
     pub shown: Mutex<RecentlyShown>,
 }
 
@@ -66,13 +65,13 @@ pub struct RunRecord {
     lease: Mutex<Option<Lease>>,
     /// How many processes the kernel had killed for lack of memory when the command began.
     memory_kills_at_start: OnceLock<OutOfMemoryKills>,
-    /// The history from before the run, once it has been looked up.
+    /// The history from before the run. Empty until it is looked up.
     history: Mutex<Arc<OnceLock<Arc<History>>>>,
     end: OnceLock<EndFindings>,
     reported: ReportedInsights,
 }
 
-/// Which insights results have reported already.
+/// Which insights results have already reported.
 #[derive(Default)]
 struct ReportedInsights {
     before: AtomicBool,
@@ -81,12 +80,12 @@ struct ReportedInsights {
     kill: AtomicBool,
 }
 
-/// What was learned at the end.
+/// Facts about the end of the run.
 struct EndFindings {
     facts: EndFacts,
     /// From the start to the request that killed it.
     killed_after: Option<Duration>,
-    asked: Option<StopContext>,
+    stop_context: Option<StopContext>,
 }
 
 impl RunRecord {
@@ -108,7 +107,7 @@ impl RunRecord {
         }
     }
 
-    /// Notes what is compared with at the end. The command runs meanwhile.
+    /// Records the counters to compare with at the end. The command already runs.
     pub(crate) fn note_started(&self) {
         self.memory_kills_at_start.get_or_init(memory::out_of_memory_kills);
     }
@@ -119,13 +118,13 @@ impl RunRecord {
         Box::new(move |ended| run_record.close(ended))
     }
 
-    /// Gives the lease back: the command was not run after all.
+    /// Returns the lease of a command that was not run after all.
     pub fn abandon(&self) {
         self.report_to_circuit(RunEnd::Stopped);
     }
 
-    /// The history from before this run. It is looked up once; call this while the command runs,
-    /// so that no caller waits for it.
+    /// The history from before this run. It is looked up once. Call this while the command runs, so
+    /// that no caller waits for the look-up.
     pub fn history(&self) -> Arc<History> {
         // Query the database without the lock; a second caller waits for the first.
         let history = Arc::clone(&self.history.lock());
@@ -136,10 +135,11 @@ impl RunRecord {
     }
 
     /// Takes the insights that no result of this run has reported, without tables of options that
-    /// results of other runs of the command have just shown. `is_alone` says that the result has
-    /// no other remarks.
+    /// results of other runs of the command have recently shown. `is_alone` is set if the result
+    /// has no other remarks.
     pub fn take_news(&self, choice: InsightChoice, is_alone: bool) -> Vec<Insight> {
-        // Taking the insights about the end drops what decides which are useful.
+        // Get the history first: taking the insights about the end drops the part that decides
+        // which are useful.
         let history = self.history();
         let may_be_new = is_alone && self.end.get().is_none();
         let mut insights = self.take_insights();
@@ -178,8 +178,8 @@ impl RunRecord {
         insights
     }
 
-    /// Takes the insight about a kill, unless a result has reported it. None while the command
-    /// runs, or if it ended in another way.
+    /// Takes the insight about a kill, unless a result has reported it. `None` while the command
+    /// runs, or if it was not killed.
     pub fn take_kill_insight(&self) -> Option<KillInsight> {
         let end = self.end.get()?;
         let elapsed = end.killed_after?;
@@ -188,8 +188,8 @@ impl RunRecord {
         }
         let template = self.identity.pattern.template.clone();
         let counts = self.context.settings.store.kills(&template);
-        let asked = end.asked.as_ref();
-        let waiting = asked.and_then(|asked| asked.waiting.as_ref());
+        let stop = end.stop_context.as_ref();
+        let waiting = stop.and_then(|stop| stop.waiting.as_ref());
         Some(classify(KillFacts {
             template,
             elapsed,
@@ -197,7 +197,7 @@ impl RunRecord {
             runs: counts.runs,
             session_kills: counts.session_kills,
             estimate: self.history().estimate.clone(),
-            silent_for: asked.map(|asked| asked.silent_for),
+            silent_for: stop.map(|stop| stop.silent_for),
             waiting_at: waiting.map(|waiting| {
                 let prompt = waiting.prompt.trim();
                 self.context.settings.redactor.redact(prompt).into_owned()
@@ -207,13 +207,13 @@ impl RunRecord {
 
     /// Whether results have reported everything.
     pub(super) fn is_settled(&self) -> bool {
-        let end_told = self.reported.end.load(Ordering::Relaxed);
+        let is_end_reported = self.reported.end.load(Ordering::Relaxed);
         let is_kill = self.end.get().is_some_and(|end| end.killed_after.is_some());
-        end_told && (!is_kill || self.reported.kill.load(Ordering::Relaxed))
+        is_end_reported && (!is_kill || self.reported.kill.load(Ordering::Relaxed))
     }
 
-    /// Drops the earlier runs from memory, since finished tasks are kept by the thousand. Once the
-    /// end has been reported, only a kill's insight still needs the estimate.
+    /// Drops the earlier runs from memory, since thousands of finished tasks are kept. Once the end
+    /// has been reported, only the insight about a kill still needs the estimate.
     fn drop_earlier_runs(&self, is_kill: bool) {
         let history = self.history();
         let mut rest = history.without_runs();
@@ -254,11 +254,12 @@ impl RunRecord {
         self.context.settings.store.record(&run);
         self.report_to_circuit(run_end(ended));
         if run.outcome == Outcome::Failure {
-            self.look_options_up(history.failures + 1, &ended.end.pipestatus);
+            self.look_up_options(history.failures + 1, &ended.end.pipestatus);
         }
         let out_of_memory = (code == KILLED).then(|| self.out_of_memory(ended)).flatten();
         let facts = end_facts(&self.identity, run, ended.output_end.offset == 0, out_of_memory);
-        let _ = self.end.set(EndFindings { facts, killed_after, asked: ended.asked.cloned() });
+        let _ =
+            self.end.set(EndFindings { facts, killed_after, stop_context: ended.asked.cloned() });
     }
 
     fn at_end(&self, facts: &EndFacts, history: &History) -> Vec<Insight> {
@@ -272,8 +273,8 @@ impl RunRecord {
         self.context.settings.store.circuit_report(pattern, end, lease.as_ref(), now);
     }
 
-    /// What is known of it if the kernel has killed a process for lack of memory since the command
-    /// began.
+    /// Details of an out-of-memory kill, if the kernel has killed a process for lack of memory
+    /// since the command began.
     fn out_of_memory(&self, ended: &FinishedTask<'_>) -> Option<OutOfMemory> {
         let (before, now) = (self.memory_kills_at_start.get()?, memory::out_of_memory_kills());
         let limit = || before.has_grown_in_group(now).then(memory::group_limit).flatten();
@@ -304,7 +305,7 @@ impl RunRecord {
         })
     }
 
-    fn look_options_up(&self, failures: u32, pipestatus: &[i32]) {
+    fn look_up_options(&self, failures: u32, pipestatus: &[i32]) {
         if !self.context.settings.options.is_to_look_up(failures) {
             return;
         }
@@ -331,13 +332,14 @@ impl RunRecord {
         let (environment, time) =
             (self.context.settings.environment.clone(), self.context.settings.options_time);
         if let Err(error) = manopt::in_background(words, environment, time, store) {
-            tracing::debug!("no thread to look options up: {error}");
+            tracing::debug!("cannot start a thread to look options up: {error}");
             self.context.looked_up.lock().remove(&command);
         }
     }
 }
 
-/// What insights are derived from at a run's end. `silent` says that it printed nothing.
+/// The facts from which the insights about a run's end are derived. `silent` is set if it printed
+/// nothing.
 pub(super) fn end_facts(
     identity: &CommandIdentity,
     run: Run<'_>,

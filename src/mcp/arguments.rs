@@ -1,5 +1,5 @@
-//! Checks a call's arguments against the tool's schema, and names what is wrong: the argument,
-//! what is expected, and the nearest valid name.
+//! Checks a call's arguments against the tool's schema. An error names the argument, what is
+//! expected, and the nearest valid name.
 
 use std::time::Duration;
 
@@ -8,17 +8,17 @@ use serde_json::{Map, Value};
 
 use crate::alan::insight::cut;
 
-/// Names less alike than this are not suggested (0 to 1, Jaro-Winkler).
-const LIKENESS: f64 = 0.75;
+/// Less similar names are not suggested (0 to 1, Jaro-Winkler).
+const MIN_SIMILARITY: f64 = 0.75;
 /// How much of a wrong value an error repeats.
 const SHOWN_CHARS: usize = 40;
-/// Arguments that are reduced to the ceiling of the client's calls.
+/// Waits that are reduced to the ceiling of the client's calls.
 const CLAMPED: [&str; 2] = ["yield_after", "listen"];
 
-/// Texts that may be given as whole numbers.
-const NUMBERS_TOO: [&str; 1] = ["until_port"];
+/// String arguments that also accept whole numbers.
+const NUMBERS_ACCEPTED: [&str; 1] = ["until_port"];
 
-/// A wrong argument, named so that the caller can correct it.
+/// A wrong argument, described so that the caller can correct it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ArgumentError(pub String);
@@ -27,14 +27,14 @@ pub struct ArgumentError(pub String);
 #[derive(Debug, Clone, PartialEq)]
 pub struct Clamped {
     pub argument: &'static str,
-    pub asked: f64,
+    pub requested: f64,
     pub used: f64,
 }
 
-/// Checks arguments against a schema and reads them into their type. A wait is at most `ceiling`.
+/// Checks arguments against a schema and deserializes them. Waits above `ceiling` are clamped.
 ///
 /// # Errors
-/// The first thing that is wrong.
+/// Describes the first wrong argument.
 pub fn read<T: DeserializeOwned>(
     tool: &str,
     schema: &Value,
@@ -81,7 +81,7 @@ fn unknown(tool: &str, name: &str, properties: &Map<String, Value>) -> ArgumentE
     let nearest = properties
         .keys()
         .map(|known| (strsim::jaro_winkler(known, name), known))
-        .filter(|(likeness, _)| *likeness >= LIKENESS)
+        .filter(|(similarity, _)| *similarity >= MIN_SIMILARITY)
         .max_by(|(a, _), (b, _)| a.total_cmp(b));
     let name = cut(name, SHOWN_CHARS);
     ArgumentError(match nearest {
@@ -101,12 +101,14 @@ fn check_type(name: &str, property: &Value, value: &Value) -> Result<Value, Argu
     let expected = property.get("type").and_then(Value::as_str).unwrap_or_default();
     let wrong = |what: &str| ArgumentError(format!("{name} must be {what}, not {}", show(value)));
     match expected {
-        "string" if value.is_u64() && NUMBERS_TOO.contains(&name) => {
+        "string" if value.is_u64() && NUMBERS_ACCEPTED.contains(&name) => {
             return Ok(Value::from(value.to_string()));
         }
         "string" => {
             if !value.is_string() {
-                return Err(wrong("a string"));
+                let number =
+                    if NUMBERS_ACCEPTED.contains(&name) { " or a whole number" } else { "" };
+                return Err(wrong(&format!("a string{number}")));
             }
             let choices = property.get("enum").and_then(Value::as_array);
             if let Some(choices) = choices
@@ -154,8 +156,8 @@ fn check_type(name: &str, property: &Value, value: &Value) -> Result<Value, Argu
 fn clamp_wait(name: &str, value: Value, ceiling: Duration, clamped: &mut Vec<Clamped>) -> Value {
     let used = ceiling.as_secs_f64();
     match (CLAMPED.into_iter().find(|clamped| *clamped == name), value.as_f64()) {
-        (Some(argument), Some(asked)) if asked > used => {
-            clamped.push(Clamped { argument, asked, used });
+        (Some(argument), Some(requested)) if requested > used => {
+            clamped.push(Clamped { argument, requested, used });
             Value::from(used)
         }
         _ => value,
@@ -166,17 +168,12 @@ fn check_bounds(name: &str, property: &Value, value: &Value) -> Result<(), Argum
     let Some(number) = value.as_f64() else {
         return Ok(());
     };
-    let least = property.get("minimum").and_then(Value::as_f64);
-    if let Some(least) = least
-        && number < least
-    {
-        return Err(ArgumentError(format!("{name} must be at least {least}, not {number}")));
+    let bound = |name: &str| property.get(name).and_then(Value::as_f64);
+    if let Some(minimum) = bound("minimum").filter(|minimum| number < *minimum) {
+        return Err(ArgumentError(format!("{name} must be at least {minimum}, not {number}")));
     }
-    let most = property.get("maximum").and_then(Value::as_f64);
-    if let Some(most) = most
-        && number > most
-    {
-        return Err(ArgumentError(format!("{name} must be at most {most}, not {number}")));
+    if let Some(maximum) = bound("maximum").filter(|maximum| number > *maximum) {
+        return Err(ArgumentError(format!("{name} must be at most {maximum}, not {number}")));
     }
     Ok(())
 }
@@ -234,7 +231,7 @@ mod tests {
     #[test]
     fn waits_above_the_ceiling_are_clamped() {
         let clamped = run(json!({"command": "x", "yield_after": 500})).map(|(_, clamped)| clamped);
-        let wanted = Clamped { argument: "yield_after", asked: 500.0, used: 50.0 };
+        let wanted = Clamped { argument: "yield_after", requested: 500.0, used: 50.0 };
         assert_eq!(clamped, Ok(vec![wanted]));
     }
 
@@ -269,7 +266,7 @@ mod tests {
         let other = arbitrary::json(
             &["true", "background", "INT", "C-c", "1", "-1", "4000"].map(str::to_owned),
         );
-        // What most arguments accept, and what a few do.
+        // Types that most arguments accept, and words that a few accept.
         let value = prop_oneof![
             "\\PC{0,6}".prop_map(Value::from),
             any::<bool>().prop_map(Value::from),

@@ -1,8 +1,8 @@
 //! `zsh-tool/attach`: a person at a task's terminal, over the control socket.
 //!
-//! The person gets the screen as it is, then the output as the program prints it, read from the
-//! spool, so that nothing that a person does delays the task. One who falls behind gets the screen
-//! as it is then. What is typed goes to the program and is not kept.
+//! The person gets the current screen, then the output as the program prints it. The output is read
+//! from the spool, so that a slow person does not delay the task. A person who falls behind gets the
+//! current screen again. Typed bytes go to the program and are not kept.
 
 use std::io;
 use std::sync::Arc;
@@ -32,19 +32,19 @@ use crate::task::request::InputError;
 use crate::task::supervisor::Supervisor;
 use crate::task::terminal::{Drawing, Terminal};
 
-/// How much of a pipe's output a person gets at the beginning: so many lines …
+/// The most lines of a pipe's earlier output that a person gets first …
 const FIRST_LINES: usize = 100;
-/// … of so many bytes.
+/// … from this many bytes at its end.
 const FIRST_BYTES: u64 = 64 * 1024;
-/// A person who is so many bytes behind gets the screen instead.
+/// A person who is more bytes behind gets the screen instead of the output.
 const BEHIND_BYTES: u64 = 1024 * 1024;
-/// What a terminal rings where it has no room for a key.
+/// Sent to the person for input that the task has no room for.
 const BELL: &[u8] = b"\x07";
 
 /// A person attached to a task.
 pub(super) struct Attachment {
     task: Arc<TaskHandle>,
-    /// `None` if it only watches.
+    /// `None` if the person only watches.
     person: Option<Person>,
     outbound: Outbound,
 }
@@ -61,11 +61,11 @@ impl From<Closed> for StreamStop {
     }
 }
 
-/// What a person is to get next.
+/// What to send to the person next.
 enum Next {
-    /// Output up to here.
+    /// Output up to this offset.
     Output(u64),
-    /// The screen: its size has changed.
+    /// The screen, because its size has changed.
     Screen,
     End(i32),
 }
@@ -74,7 +74,7 @@ impl Attachment {
     /// Attaches a person to a task of this process.
     ///
     /// # Errors
-    /// The task is unknown or has ended, or the params are wrong.
+    /// When the task is unknown or has ended, or the params are wrong.
     pub(super) fn begin(
         supervisor: &Arc<Supervisor>,
         outbound: &Outbound,
@@ -99,20 +99,20 @@ impl Attachment {
         self.task.id()
     }
 
-    /// Types what a notification brings.
+    /// Types the bytes of an input notification.
     pub(super) fn enter(&self, params: Option<Value>) {
         let (Some(person), Ok(typed)) = (&self.person, read::<Typed>(params)) else {
             return;
         };
         let sending = Sending { bytes: typed.bytes.data, end: typed.end };
-        // What follows the end of the task has no reader: its end is on the way.
+        // Input after the task's end is dropped: the person is about to learn of the end.
         if let Err(InputError::Full { .. } | InputError::Busy { .. }) = person.enter(sending) {
             let bell = Bytes { data: BELL.to_vec() };
             let _ = self.outbound.send(notification(ATTACH_OUTPUT, &bell));
         }
     }
 
-    /// Follows the window of the person, whose screen is drawn anew.
+    /// Adopts the size of the person's window, and redraws the screen.
     pub(super) fn resize(&self, params: Option<Value>) {
         let Ok(size) = read::<TerminalSize>(params) else {
             return;
@@ -123,8 +123,8 @@ impl Attachment {
         }
     }
 
-    /// Shows the task until it ends, the person leaves, or the call is cancelled; its end answers
-    /// the request.
+    /// Shows the task until it ends, the person leaves, or the call is cancelled. The task's end is
+    /// the response to the request.
     pub(super) fn run(&self, id: &RequestId, cancel: &Cancel) -> Result<(), RpcError> {
         match self.stream(id, cancel) {
             Ok(()) | Err(StreamStop::Gone) => Ok(()),
@@ -145,7 +145,7 @@ impl Attachment {
         };
         loop {
             let has_screen = drawn.is_some();
-            let look = |state: &LiveState| {
+            let next_of = |state: &LiveState| {
                 StateView::Found(if has_screen && state.resizes != sizes {
                     Next::Screen
                 } else if state.output_end.offset > next {
@@ -156,23 +156,23 @@ impl Attachment {
                     return StateView::WaitUntil(None);
                 })
             };
-            let found = self.task.live.wait_for(None, cancel, look, Instant::now);
-            let mut anew = false;
+            let found = self.task.live.wait_for(None, cancel, next_of, Instant::now);
+            let mut redraw = false;
             match found {
                 None => return Ok(()),
-                Some(Next::Screen) => anew = true,
-                Some(Next::Output(end)) if has_screen && end - next > BEHIND_BYTES => anew = true,
+                Some(Next::Screen) => redraw = true,
+                Some(Next::Output(end)) if has_screen && end - next > BEHIND_BYTES => redraw = true,
                 Some(Next::Output(end)) => {
                     match read_next(&self.task, &mut next, end).map_err(StreamStop::Unreadable)? {
                         Read::Bytes(bytes) => self.show(bytes)?,
-                        Read::Gap(_) => anew = has_screen,
+                        Read::Gap(_) => redraw = has_screen,
                     }
-                    // The usual screen has not been on this person's terminal yet.
-                    let left = |drawn: &Drawing| {
+                    // The main screen has not been on this person's terminal yet.
+                    let left_alternate = |drawn: &Drawing| {
                         drawn.alternate
                             && !self.task.live.terminal().is_some_and(Terminal::is_alternate)
                     };
-                    anew |= drawn.as_ref().is_some_and(left);
+                    redraw |= drawn.as_ref().is_some_and(left_alternate);
                 }
                 Some(Next::End(exit_code)) => {
                     let view = View::of(&self.task.live);
@@ -181,9 +181,9 @@ impl Attachment {
                     return Ok(self.write(message::response(id, &end))?);
                 }
             }
-            if anew {
+            if redraw {
                 sizes = self.task.live.state().resizes;
-                // Nothing if the task has just been closed: the rest of its output follows.
+                // `None` if the task has just been closed: the rest of its output follows.
                 if let Some(screen) = self.draw()? {
                     next = screen.end;
                     drawn = Some(screen);
@@ -201,7 +201,7 @@ impl Attachment {
         }
     }
 
-    /// Sends the screen; `None` if there is none.
+    /// Sends the screen; `None` if the task has no screen.
     fn draw(&self) -> Result<Option<Drawing>, StreamStop> {
         let Some(mut drawing) = self.task.live.terminal().and_then(Terminal::drawing) else {
             return Ok(None);
@@ -233,12 +233,12 @@ impl Attachment {
         Ok(self.write(notification(ATTACH_OUTPUT, &Bytes { data }))?)
     }
 
-    /// Sends a message and waits until it is written, so that no more than one waits for a person
-    /// who does not read.
+    /// Sends a message and waits until it is written, so that at most one message is queued for a
+    /// person who does not read.
     fn write(&self, message: Vec<u8>) -> Result<(), Closed> {
-        let (tell, written) = bounded(1);
+        let (writer, written) = bounded(1);
         let on_written = Box::new(move || {
-            let _ = tell.send(());
+            let _ = writer.send(());
         });
         self.outbound.send_and(message, Some(on_written))?;
         written.recv().map_err(|_| Closed)
@@ -251,6 +251,6 @@ fn read<T: DeserializeOwned>(params: Option<Value>) -> Result<T, RpcError> {
 }
 
 fn notification(method: &str, params: &impl Serialize) -> Vec<u8> {
-    // Fails for maps alone whose keys are no text.
+    // Fails only for maps whose keys are not strings.
     message::notification(method, params).unwrap_or_default()
 }

@@ -1,7 +1,7 @@
 //! How long one call may wait: a little less than its client waits for the answer.
 //!
-//! Pure. The setting `client_timeout` decides. Without it, the client's name does, and a call
-//! that has timed out lowers what its client gets from then on.
+//! Pure. The setting `client_timeout` decides, otherwise the client's name. A call that the client
+//! gave up lowers the ceiling of its later calls.
 
 use std::time::Duration;
 
@@ -14,29 +14,29 @@ use crate::protocol::era::ClientInfo;
 /// The ceiling for clients that [`by_name`] does not know: the official TypeScript SDKs, Zed,
 /// Cline and opencode give up after 60 s.
 pub(super) const UNKNOWN: Duration = Duration::from_secs(50);
-/// How much earlier than its client gives up a call returns.
+/// How long before the client's own time limit a call returns.
 const MARGIN: Duration = Duration::from_secs(10);
 /// The lowest ceiling that `client_timeout` can set …
 const LOWEST_SET: Duration = Duration::from_secs(5);
-/// … and the lowest that is learned.
+/// … and the lowest that can be learned.
 const LOWEST_LEARNED: Duration = Duration::from_secs(20);
-/// For how long what was learned counts, in seconds.
+/// How long a learned ceiling applies, in seconds.
 const LEARNED_FOR_S: f64 = 30.0 * 24.0 * 3600.0;
-/// The most clients about which something is kept.
+/// The maximum number of clients in the file.
 const MAX_LEARNED: usize = 100;
 
 const CODEX: &str = "codex-mcp-client";
-/// What Codex 0.169 gives as the reason for every cancellation: at its time limit, and when a
+/// The reason that Codex 0.169 gives for every cancellation, both at its time limit and when a
 /// person interrupts (recorded).
 const CODEX_REASON: &str = "mcp request cancelled by caller";
-/// Codex's time limits are in seconds, mostly multiples of this many milliseconds …
+/// Codex's time limits are mostly multiples of this many milliseconds …
 const CODEX_STEP_MS: u128 = 5_000;
-/// … and a cancellation is at most this much late, or …
+/// … and a cancellation arrives at most this late …
 const CODEX_LATE_MS: u128 = 250;
-/// … this much early: the request was on its way for that long.
+/// … or this early, since the request took that long to arrive.
 const CODEX_EARLY_MS: u128 = 10;
 
-/// The ceilings of known clients, with what they are derived from.
+/// The ceilings of known clients, each with its source.
 fn by_name(client: &ClientInfo, takes_tasks: bool) -> Duration {
     let seconds = match client.name.as_str() {
         // Measured, 2.1.330: in its terminal, where it takes tasks, it moves a call to the
@@ -45,13 +45,13 @@ fn by_name(client: &ClientInfo, takes_tasks: bool) -> Duration {
         "claude-code" => 600,
         // Measured, 0.169: gives up after 300 s.
         CODEX => 280,
-        // Source: 600 s. The name ends with that of the server.
+        // Source: 600 s. The server's name follows.
         name if name.starts_with("gemini-cli-mcp-client") => 580,
         // Source: at least 300 s.
         name if name.replace('-', " ").starts_with("Visual Studio Code") => 280,
         // Source: 300 s.
         "goose" | "goose-cli" | "goose-desktop" => 280,
-        // Source: 30 s. The name begins with that of the edition of the IDE.
+        // Source: 30 s. The edition of the IDE comes first.
         name if name.ends_with("copilot-intellij") => 20,
         _ => return UNKNOWN,
     };
@@ -73,8 +73,8 @@ pub(super) fn ceiling(
     learned.map_or(known, |learned| known.min(learned.ceiling()))
 }
 
-/// Whether a client has cancelled a call because the call's time was up, and not because
-/// the result is not wanted any more. `open_for` is the time since the request.
+/// Whether the client cancelled a call because of its own time limit, and still wants the command
+/// to run. `open_for` is the time since the request.
 pub(super) fn is_timeout(client: &str, reason: Option<&str>, open_for: Duration) -> bool {
     let reason = reason.unwrap_or_default().to_lowercase();
     if client == CODEX && reason == CODEX_REASON {
@@ -86,21 +86,21 @@ pub(super) fn is_timeout(client: &str, reason: Option<&str>, open_for: Duration)
     ["timed out", "timeout", "time-out", "time out"].iter().any(|words| reason.contains(words))
 }
 
-/// A call of a client that has timed out.
+/// A call that timed out at the client.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Learned {
     pub name: String,
     pub version: String,
-    /// After how many seconds.
+    /// How many seconds after the request.
     pub after_s: f64,
     /// When, in Unix seconds.
     pub at: f64,
-    /// Otherwise, a person may have interrupted the call: it does not count.
+    /// False if a person may have interrupted the call: then it does not count.
     pub is_sure: bool,
 }
 
 impl Learned {
-    /// What it says that a call was given up after this time.
+    /// Records that the client gave a call up after this time.
     pub fn new(client: &ClientInfo, after: Duration, at: f64) -> Learned {
         Learned {
             name: client.name.clone(),
@@ -111,7 +111,7 @@ impl Learned {
         }
     }
 
-    /// Whether both can be due to the same time limit.
+    /// Whether the same time limit can explain both.
     fn agrees(&self, other: &Learned) -> bool {
         (self.after_s - other.after_s).abs() * 1000.0 <= (CODEX_LATE_MS + CODEX_EARLY_MS) as f64
     }
@@ -120,23 +120,22 @@ impl Learned {
         self.name == client.name && self.version == client.version
     }
 
-    /// The longest wait of such a client's calls.
+    /// The longest wait of this client's calls.
     pub fn ceiling(&self) -> Duration {
         let after = Duration::try_from_secs_f64(self.after_s).unwrap_or_default();
         after.saturating_sub(MARGIN).max(LOWEST_LEARNED)
     }
 }
 
-/// What was learned, newest first, from the file's content. What cannot be read or is too old
-/// is left out.
+/// The entries of the file, newest first, without those that are unreadable or too old.
 pub(super) fn learned(content: &[u8], now: f64) -> Vec<Learned> {
     let entries: Vec<Value> = serde_json::from_slice(content).unwrap_or_default();
     let entries = entries.into_iter().filter_map(|entry| serde_json::from_value(entry).ok());
     entries.filter(|entry: &Learned| (now - entry.at).abs() <= LEARNED_FOR_S).collect()
 }
 
-/// Adds a call that has timed out. Of the same client's calls, the shortest counts. One that is
-/// not sure is once the next one was given up after the same time.
+/// Adds a call that timed out. Of one client's calls, the shortest counts. An unsure call becomes
+/// sure when the next call times out after the same time.
 pub(super) fn learn(known: Vec<Learned>, mut new: Learned) -> Vec<Learned> {
     let is_same = |old: &Learned| old.name == new.name && old.version == new.version;
     let (same, others): (Vec<Learned>, Vec<Learned>) = known.into_iter().partition(is_same);
@@ -197,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_learned_lowers_the_ceiling_of_that_client_alone() {
+    fn what_was_learned_lowers_the_ceiling_of_that_client_only() {
         let learned = [timed_out("claude-code", 60.0, 0.0), timed_out("x", 3.0, 0.0)];
         let ceiling = |name| ceiling(&client(name), false, None, &learned).as_secs();
         assert_eq!((ceiling("claude-code"), ceiling("x"), ceiling("y")), (50, 20, 50));

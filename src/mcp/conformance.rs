@@ -1,8 +1,8 @@
 //! The fixture tools of the official conformance suite, which no release contains.
 //!
-//! The suite calls tools by its own names. Where one of the server's own tools can do what a
-//! fixture must do, the call is translated into a call of that tool, so that the suite sees the
-//! server's real answers; only what `zsh` never answers (images, for example) is written here.
+//! The suite calls tools by its own names. Where one of the server's tools can do what a fixture
+//! must do, the call is translated into a call of that tool, so that the suite sees the server's
+//! real answers. Only answers that `zsh` never gives (images, for example) are written here.
 //! Limits: fixtures that ask the client for something are missing, since the server never asks.
 
 use serde_json::{Value, json};
@@ -17,7 +17,7 @@ const PNG: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z
 /// A recording without samples.
 const WAV: &str = "UklGRiQAAABXQVZFZm10IBAAAAABAAEARKwAAIhYAQACABAAZGF0YQAAAAA=";
 
-/// The descriptions of tasks that must end as no command does.
+/// The descriptions of tasks that must end in ways in which no command ends.
 const FAILING: &str = "conformance: failing_job";
 const BROKEN: &str = "conformance: protocol_error_job";
 
@@ -58,10 +58,10 @@ pub fn listed() -> impl Iterator<Item = Value> {
     })
 }
 
-/// The replacement of a call, if it calls a fixture.
+/// Replaces a call of a fixture, and returns any other call unchanged.
 ///
 /// # Errors
-/// The fixture is one that refuses.
+/// When the fixture must refuse the call.
 pub fn stand_in(params: Option<Value>, takes_tasks: bool) -> Result<StandIn, RpcError> {
     let name = params
         .as_ref()
@@ -114,8 +114,8 @@ pub fn stand_in(params: Option<Value>, takes_tasks: bool) -> Result<StandIn, Rpc
             "command": "exit 1", "background": true, "description": BROKEN,
         })),
         "greet" => {
-            let whom = argument("name");
-            let greeting = format!("Hello, {}!", whom.as_str().unwrap_or_default());
+            let name = argument("name");
+            let greeting = format!("Hello, {}!", name.as_str().unwrap_or_default());
             result(json!([text(&greeting)]))
         }
         "test_image_content" => result(json!([image])),

@@ -1,7 +1,7 @@
-//! The control socket: other processes of the user reach this process's tasks by it, with the
-//! messages, tools and limits of stdin.
+//! The control socket, through which the user's other processes reach this process's tasks, with
+//! the same messages, tools and limits as on stdin.
 //!
-//! It starts nothing: whatever can reach the socket from a sandbox must not get a shell by it, so
+//! It starts no command: a sandboxed process that can reach the socket must not get a shell. So
 //! `zsh` and `secret_env` are refused. Connections of other users are closed unread.
 
 use std::io::{self, Write};
@@ -21,22 +21,22 @@ use crate::protocol::message;
 use crate::protocol::transport::{Outbound, Transport};
 use crate::task::journal::CONTROL_SOCKET;
 
-/// The maximum number of connections. A further one replaces the one that has been idle longest,
-/// else the longest stream of events, whose client connects again.
+/// The maximum number of connections. A further one replaces the connection that has been idle
+/// longest, otherwise the oldest stream of events, whose client reconnects.
 const MAX_CONNECTIONS: usize = 16;
-/// A connection that has sent something so recently may be about to send more.
+/// A connection that sent a message this recently is not yet idle.
 const RECENT: Duration = Duration::from_secs(1);
 /// A connection without a call is closed after this time.
 const IDLE_LIMIT: Duration = Duration::from_secs(60);
 /// A client that does not read an answer for this long is dropped.
 const WRITE_LIMIT: Duration = Duration::from_secs(5);
-/// How long calls that were cancelled, because their client is gone, get to end.
+/// How long calls may take to end after their client has gone.
 const LAST_CALLS: Duration = Duration::from_secs(1);
-/// The code of the error for a connection for which there is no room.
+/// The error code for a refused connection.
 const BUSY: i64 = -32000;
 /// The pause after an accept that failed because no descriptors are left.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(200);
-/// These threads need little stack; what they read is on the heap.
+/// These threads need little stack: their buffers are on the heap.
 const STACK: usize = 256 * 1024;
 
 /// A running control socket.
@@ -62,11 +62,11 @@ struct Connection {
 }
 
 impl ControlSocket {
-    /// Serves the tools on the control socket, which is made as soon as this process has a
-    /// directory: `directory` receives its path. The thread runs until the process exits.
+    /// Serves the tools on the control socket, which is created once `directory` receives the path
+    /// of this process's directory. The thread runs until the process exits.
     ///
     /// # Errors
-    /// No thread can be started.
+    /// When no thread can be started.
     pub fn start(
         tools: Arc<Tools>,
         message_limit: usize,
@@ -95,19 +95,19 @@ impl ControlSocket {
         Ok(ControlSocket { shared })
     }
 
-    /// A connection that is not one of the socket's has just been closed.
+    /// Notes that a connection that did not come through the socket has been closed.
     pub fn note_closed(&self) {
         *self.shared.last_closed.lock() = Instant::now();
     }
 
-    /// Since when no process that has made a valid request has been connected; `None` while one is.
+    /// Since when no client that has made a valid request has been connected; `None` while one is.
     pub fn unconnected_since(&self) -> Option<Instant> {
         let open = self.shared.open.lock();
         let is_used = open.iter().any(|connection| connection.server.has_requested());
         (!is_used).then(|| *self.shared.last_closed.lock())
     }
 
-    /// Waits until the results of all calls have reached their readers, at most until the limit.
+    /// Waits until the results of all calls have reached their readers, for at most `limit`.
     pub fn finish(self, limit: Duration) {
         let deadline = Instant::now() + limit;
         let open = self.shared.open.lock().clone();
@@ -141,7 +141,7 @@ impl Shared {
                 tracing::warn!("{text}");
                 let mut refusal = message::error(None, BUSY, &text, None);
                 refusal.push(b'\n');
-                // A new connection has room for it. Its client may be gone.
+                // A new connection has room for this, and its client may be gone.
                 let _ = (&stream).write_all(&refusal);
                 continue;
             }
@@ -151,19 +151,20 @@ impl Shared {
         }
     }
 
-    /// Ends the connection that has been idle longest, or streams events longest, if there is no
-    /// room for a further one. Returns whether there is room.
+    /// Makes room for a further connection if necessary, by ending the one that has been idle
+    /// longest or, failing that, the oldest stream of events. Returns whether there is room.
     fn make_room(&self) -> bool {
         let mut open = self.open.lock();
         if open.len() < MAX_CONNECTIONS {
             return true;
         }
-        let places = open.iter().enumerate();
-        let ending = places.filter_map(|(place, connection)| Some((connection.worth()?, place)));
-        let Some((_, place)) = ending.min() else {
+        let numbered = open.iter().enumerate();
+        let evictable =
+            numbered.filter_map(|(index, connection)| Some((connection.eviction_rank()?, index)));
+        let Some((_, index)) = evictable.min() else {
             return false;
         };
-        open.swap_remove(place).end();
+        open.swap_remove(index).end();
         true
     }
 
@@ -201,9 +202,9 @@ impl Shared {
 }
 
 impl Connection {
-    /// How little a further connection is kept out for this one: what is idle ends first, then the
-    /// streams of events, then what has just come; of each the oldest. `None` if it has a call.
-    fn worth(&self) -> Option<(u8, Instant)> {
+    /// The order in which connections are ended to make room, lowest first: idle ones, streams of
+    /// events, new ones; within each group the oldest. `None` for a connection with a call.
+    fn eviction_rank(&self) -> Option<(u8, Instant)> {
         let last_message = *self.last_message.lock();
         match self.server.is_busy() {
             true => self.server.streams_events().then_some((1, self.opened)),
@@ -242,7 +243,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Closes the connection; its thread ends then.
+    /// Closes the connection, which ends its thread.
     fn end(&self) {
         // Fails only if the client has closed it already.
         let _ = self.stream.shutdown(Shutdown::Both);

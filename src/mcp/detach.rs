@@ -1,5 +1,5 @@
-//! Detached tasks: a shim carries the call out that asks for one, and every later server of the
-//! user answers for the task.
+//! Detached tasks: a shim carries out the call that starts one, and every later server of the user
+//! answers for the task.
 
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -33,8 +33,7 @@ struct DetachedTask {
 }
 
 impl Tools {
-    /// Lets a new shim carry out a call that asks for a detached task. `None` if it was cancelled:
-    /// nothing runs then.
+    /// Starts a shim that carries out a call with `detach: true`. `None` if the call was cancelled.
     pub(super) fn detach(
         &self,
         tool: &Tool,
@@ -99,7 +98,7 @@ impl Tools {
         match answered {
             Ok(Some((peer, result))) => self.pass_on(peer, result, call),
             Ok(None) => {
-                // The command may run: the next answer says so.
+                // The command may run: let the next answer report it.
                 if call.cancel.timed_out_after().is_some() {
                     self.detached_reported.store(false, Ordering::Relaxed);
                 }
@@ -125,7 +124,7 @@ impl Tools {
         found
     }
 
-    /// The detached tasks for a list, with their lines: those that run, or all.
+    /// The running detached tasks, or all, each with its line for `zsh_tasks`.
     pub(super) fn detached_rows(&self, all: bool) -> Vec<(String, DetachedRow)> {
         let now = self.supervisor.now();
         let tasks = self.detached_tasks().into_iter();
@@ -137,9 +136,9 @@ impl Tools {
         rows.map(|row| (row.line(), row)).collect()
     }
 
-    /// What a new server has to say of detached tasks of its project, ahead of its first answer,
-    /// which is about the task `about`: those that run, and those whose end no server has
-    /// reported.
+    /// The notice ahead of a server's first answer: the detached tasks of its project that run, and
+    /// those whose end no server has reported. `about` is the task of that answer, which is left
+    /// out.
     pub(super) fn detached_notice(&self, about: Option<&str>) -> Option<String> {
         let state = self.supervisor.settings.state.as_ref().ok()?;
         let project = self.supervisor.settings.directory.to_string_lossy();
@@ -185,11 +184,11 @@ impl DetachedTask {
         format!("task '{}' {state}  {}", entry.id, self.command(COMMAND_CHARS))
     }
 
-    /// The processes that it may have; none if it is over.
+    /// The task's processes; none if it is over.
     fn members(&self) -> Members {
         let lives = self.lives && !self.entry.is_over();
         Members {
-            shell: if lives { self.entry.pid } else { 0 },
+            shell: lives.then_some(self.entry.pid),
             leftovers: if lives { self.entry.leftovers.clone() } else { Vec::new() },
         }
     }
@@ -253,9 +252,9 @@ fn tasks_in(directory: &Path) -> Vec<DetachedTask> {
     entries.map(|entry| DetachedTask { entry, lives }).collect()
 }
 
-/// When a call yields, if it says so.
+/// The call's own `yield_after`, or zero.
 fn yield_of(arguments: &Value, ceiling: Duration) -> Duration {
-    let asked = arguments.get("yield_after").and_then(Value::as_f64);
-    let asked = asked.map(|asked| asked.min(ceiling.as_secs_f64()));
-    asked.and_then(|asked| Duration::try_from_secs_f64(asked).ok()).unwrap_or_default()
+    let requested = arguments.get("yield_after").and_then(Value::as_f64);
+    let requested = requested.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    requested.unwrap_or_default().min(ceiling)
 }

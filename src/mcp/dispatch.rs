@@ -1,5 +1,5 @@
-//! What the tools share: the way from a call's arguments to its result, waiting, and the form of
-//! an answer. Each call runs on a thread of its own and may wait.
+//! What the tools share: reading arguments, waiting, and laying out results. Each call runs on its
+//! own thread and may wait.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -25,7 +25,8 @@ use crate::config::{Config, MAX_WAIT, Warning};
 use crate::history::notices;
 use crate::history::recorder::Recorder;
 use crate::peer::RelayedClient;
-use crate::peer::hosts::{HostContext, Hosts, Purpose};
+use crate::peer::hosts::Hosts;
+use crate::peer::pages::Pages;
 use crate::process::guard::Launcher;
 use crate::process::listening;
 use crate::protocol::message::put;
@@ -47,13 +48,13 @@ use crate::text::quantity::grouped;
 
 /// The default of `listen`.
 pub(super) const DEFAULT_LISTEN: Duration = Duration::from_secs(2);
-/// The shortest time between two progress messages.
+/// The minimum time between two progress messages.
 const PROGRESS_EVERY: Duration = Duration::from_millis(500);
 /// How much of the output's last line a progress message contains.
 const PROGRESS_CHARS: usize = 120;
 /// How much of a wrong task id an error repeats, in characters.
 const QUOTED_ID_CHARS: usize = 40;
-/// How much of the shown text is searched for signs of a missing terminal.
+/// How many characters at the end of the shown text are searched for signs of a missing terminal.
 const TAIL_CHARS: usize = 2_000;
 
 /// The result of a tool.
@@ -73,7 +74,7 @@ impl ToolResult {
         ToolResult { text, is_error: false, meta: None, structured: None, priority: 0.7 }
     }
 
-    /// Text with its twin, which the tool's output schema declares.
+    /// Text, and the same as the JSON that the tool's output schema declares.
     pub(super) fn structured(text: String, structured: &impl Serialize) -> ToolResult {
         ToolResult { structured: Some(json!(structured)), ..ToolResult::text(text) }
     }
@@ -107,7 +108,7 @@ impl ToolResult {
     }
 }
 
-/// What a call may use besides its arguments.
+/// The context of a call: its client, its channel back, and values that other servers add.
 pub struct ToolCall<'a> {
     /// Cancelled by the client or by the server's end.
     pub cancel: &'a Cancel,
@@ -117,32 +118,32 @@ pub struct ToolCall<'a> {
     pub client: Client,
     /// The client's name; empty if it gave none.
     pub client_name: String,
-    /// Whether the answer may be a task of the client's.
+    /// Whether the client accepts a task as the answer.
     pub takes_tasks: bool,
     /// Whether a call about a task of another process is relayed to it.
     pub relays: bool,
-    /// Whether a person reads the answer: what it shows is still new for the task's agent.
-    pub only_looks: bool,
-    /// The client is a server, and this process the far side of a host: tasks are kept as detached
-    /// ones are, for the next connection.
+    /// Whether a person reads the answer, so that the output it shows stays new for the agent.
+    pub for_person: bool,
+    /// Whether this process is the far side of a host, and the client a server. Tasks are then kept
+    /// like detached ones, for the next connection.
     pub on_host: bool,
-    /// The id of the task that the call starts, if the caller has chosen it.
+    /// The id for the task that the call starts, if the caller has chosen it.
     pub task_id: Option<String>,
-    /// The value of the secret that the call names, from the server that relays it to this host.
+    /// The secret that the call names, sent by the server that relays the call to this host.
     pub secret: Option<Secret>,
-    /// What the command starts with, from the server that asks this shim for it.
+    /// The environment for the command, sent by the server that started this shim.
     pub start: Option<StartEnvironment>,
-    /// What had been shown of the task before this call's answer, if that shows something new.
+    /// How much of the task had been shown before this call's answer, if the answer shows more.
     pub shown_before: Option<(Arc<TaskHandle>, ShownMark)>,
 }
 
 impl ToolCall<'_> {
-    /// The task for an answer that shows its new output and its end.
+    /// Views the task, and marks its new output and its end as shown.
     pub(super) fn show_new(&mut self, task: &Arc<TaskHandle>) -> View {
         self.show(task, LiveState::take_delta)
     }
 
-    /// The task for an answer that reports its end without the output.
+    /// Views the task, and marks only its end as shown.
     pub(super) fn report_end(&mut self, task: &Arc<TaskHandle>) -> View {
         self.show(task, |state| {
             state.mark_end_shown();
@@ -151,7 +152,7 @@ impl ToolCall<'_> {
     }
 
     fn show(&mut self, task: &Arc<TaskHandle>, mark: impl FnOnce(&mut LiveState) -> Delta) -> View {
-        if self.only_looks {
+        if self.for_person {
             return View::of(&task.live);
         }
         View::when(&task.live, |state| {
@@ -160,7 +161,7 @@ impl ToolCall<'_> {
         })
     }
 
-    /// The client, for another process that carries the call out.
+    /// Describes the client to another process that carries out the call.
     pub(super) fn relayed_client(&self) -> RelayedClient {
         RelayedClient {
             name: self.client_name.clone(),
@@ -168,7 +169,7 @@ impl ToolCall<'_> {
             result_bytes: self.client.result_bytes,
             ceiling_s: Some(self.client.ceiling.as_secs_f64()),
             lease_s: None,
-            only_looks: false,
+            for_person: false,
             task_id: self.task_id.clone(),
             secret: None,
             start: None,
@@ -176,19 +177,19 @@ impl ToolCall<'_> {
     }
 }
 
-/// What a call is answered with.
+/// The answer to a call.
 pub struct Answered {
     pub result_type: ResultType,
     pub result: Value,
-    /// To be called when the client has the answer; otherwise, what it shows is shown again.
+    /// Called once the answer has reached the client. Otherwise its output counts as not shown.
     pub delivered: Option<OnWritten>,
 }
 
-/// What became of a call that was relayed.
+/// The outcome of a relayed call.
 pub(super) enum Relayed {
     /// `None` if it was cancelled.
     Answered(Option<Answered>),
-    /// The owner of the task ended meanwhile: its files are what is left.
+    /// The task's owner ended during the call: only its files remain.
     OwnerEnded,
 }
 
@@ -207,19 +208,18 @@ impl Answered {
 #[derive(Debug, Clone, Copy)]
 pub struct Client {
     pub palette: Palette,
-    /// How many bytes of a result reach the model; `None` for as many as [`RESULT_CHARS`] may
-    /// have.
+    /// How many bytes of a result reach the model; `None` if only [`RESULT_CHARS`] limits it.
     pub result_bytes: Option<usize>,
     /// The longest wait of a call.
     pub ceiling: Duration,
 }
 
-/// How much of a result is reserved for the status and other lines: characters, and bytes if
-/// these are limited.
+/// How much of a result is reserved for lines other than output: in characters, and in bytes if
+/// bytes are limited.
 pub const AROUND_OUTPUT: usize = 4_000;
 
 impl Client {
-    /// The room for output where the caller, or the user, wants this many characters.
+    /// The room for output, given the `max_output` of the caller or the settings.
     pub(super) fn room(self, max_output: usize) -> Room {
         Room {
             chars: max_output.min(RESULT_CHARS - AROUND_OUTPUT),
@@ -258,7 +258,7 @@ impl Progress {
 pub enum Shims {
     /// Its guard starts them.
     Launcher(Launcher),
-    /// It is one itself, and runs the one task.
+    /// This process is a shim itself.
     Own,
     /// It has no guard.
     Unavailable,
@@ -275,25 +275,26 @@ pub struct Tools {
     pub monitor: Option<MonitorAt>,
     /// How detached tasks are started.
     pub shims: Shims,
-    /// For how long the task of this shim outlives the last connection to it; without a value, it
-    /// needs none.
+    /// How long this shim's task outlives the last connection to it. Unset: it needs no connection.
     pub lease: OnceLock<Duration>,
-    /// The connection of this far side of a host is lost: what is cancelled is not unwanted.
+    /// The connection to this far side is lost: cancelled calls leave their commands running.
     pub connection_lost: AtomicBool,
     /// Where else commands run.
-    pub hosts: Hosts,
+    pub hosts: Arc<Hosts>,
+    /// On a host: answers the page of the server that it is connected to.
+    pub pages: OnceLock<Box<dyn Pages>>,
     /// The first answer has reported the detached tasks of the project.
     pub(super) detached_reported: AtomicBool,
     /// Calls that have become tasks of the client, by task id.
     pub(super) handed_over: Mutex<HashMap<String, DeferredResult>>,
 }
 
-/// What a call leaves to the result of the task that it has become.
+/// The parts of a call that its task's result still needs, after the call has become a task.
 pub(super) struct DeferredResult {
     /// The maximum number of characters of output.
     pub max_output: usize,
-    /// Remarks about the call, and what has been said about its command: the result is the same
-    /// whenever the client requests it.
+    /// Remarks about the call and its command, kept so that the result is the same whenever the
+    /// client requests it.
     pub notes: Vec<Insight>,
 }
 
@@ -348,17 +349,11 @@ impl Tools {
         warnings: Vec<Warning>,
         monitor: Option<MonitorAt>,
         shims: Shims,
+        hosts: Arc<Hosts>,
     ) -> Tools {
-        let hosts = Hosts::new(
-            config.hosts.clone(),
-            &HostContext {
-                purpose: Purpose::Server(supervisor.instance.clone()),
-                environment: supervisor.settings.environment.inherited.to_vec(),
-                daemons: Arc::clone(&supervisor.settings.daemons),
-            },
-        );
         Tools {
             hosts,
+            pages: OnceLock::new(),
             connection_lost: AtomicBool::new(false),
             supervisor,
             recorder,
@@ -372,7 +367,7 @@ impl Tools {
         }
     }
 
-    /// Runs a call. `None` if it was cancelled and must not be answered; a result must be sent,
+    /// Runs a call. `None` if it was cancelled and must not be answered. A result must be sent,
     /// since it has moved the task's cursor.
     pub fn call(
         &self,
@@ -425,24 +420,25 @@ impl Tools {
         }
         result.text = self.with_notices(result.text, about, call);
         let mut answered = Answered::of(result);
-        // The owner of a detached task keeps what has been shown; after its end, its files do.
-        let is_left = |task: &TaskHandle| task.past.is_some() && task.live.facts.detached.is_some();
-        if let Some((task, _)) = call.shown_before.as_ref().filter(|(task, _)| is_left(task)) {
+        // A shim remembers how much of its task was shown; after its end, the task's file does.
+        let has_no_owner =
+            |task: &TaskHandle| task.past.is_some() && task.live.facts.detached.is_some();
+        if let Some((task, _)) = call.shown_before.as_ref().filter(|(task, _)| has_no_owner(task)) {
             let (supervisor, task) = (Arc::clone(&self.supervisor), Arc::clone(task));
             answered.delivered = Some(Box::new(move || supervisor.keep_shown(&task)));
         }
         Some(answered)
     }
 
-    /// A result's text, with what is to be reported ahead of it: tasks other than `about` that have
-    /// ended, and, ahead of the first answer, detached tasks of the project.
+    /// Puts notices ahead of a result's text: tasks other than `about` that have ended and, ahead
+    /// of the first answer, detached tasks of the project.
     pub(super) fn with_notices(
         &self,
         text: String,
         about: Option<&str>,
         call: &ToolCall,
     ) -> String {
-        // Notices are for this process's own client.
+        // Notices are only for this process's own client.
         if !call.relays {
             return text;
         }
@@ -450,7 +446,7 @@ impl Tools {
         let notices = notices::take(&self.supervisor.open_tasks(), about);
         let redact = |text: &str| redactor.redact(text).into_owned();
         let mut lines = result::notice_lines(&notices, call.client.ceiling, redact);
-        // Other servers' tasks on a host are none of this client's.
+        // On a host, the detached tasks belong to other servers.
         if !call.on_host && !self.detached_reported.swap(true, Ordering::Relaxed) {
             lines.extend(self.detached_notice(about));
         }
@@ -471,13 +467,13 @@ impl Tools {
         }
     }
 
-    /// A task of this server, or what is kept of one of an earlier server.
+    /// A task of this server, or what an earlier server left of one.
     pub(super) fn recall(&self, id: &str) -> Option<RecalledTask> {
         let own = self.supervisor.task(id).map(RecalledTask::Task);
         own.or_else(|| self.supervisor.recall(id))
     }
 
-    /// Waits, and reports the progress to a client that wants it.
+    /// Waits until the goal, `until`, or `limit`, and reports progress if the client wants it.
     pub(super) fn watch(
         &self,
         task: &TaskHandle,
@@ -511,9 +507,9 @@ impl Tools {
         Ok(Watch { goal, pattern, port, limit, cancel, tick }.run(task)?)
     }
 
-    /// Notes in a result what the wait for a line or a port has found.
-    pub(super) fn note_found(&self, result: &mut TaskResult, found: WaitEnd, port: Option<Port>) {
-        match (found, port) {
+    /// Adds the line or the port that ended the wait, or that the wait was for, to the result.
+    pub(super) fn note_found(&self, result: &mut TaskResult, found: WaitEnd, until: Until<'_>) {
+        match (found, until.port) {
             (WaitEnd::Matched(found), _) => result.matched = Some(found),
             (WaitEnd::Port(PortFound::Served(server)), Some(port)) => {
                 result.served = Some((port, server));
@@ -521,37 +517,43 @@ impl Tools {
             (WaitEnd::Port(PortFound::Held(holder)), Some(port)) => {
                 result.insights.push(Insight::warning(self.port_in_use(port, &holder)));
             }
-            _ => {}
+            (_, port) => {
+                result.awaited_port = port;
+                result.awaited_line = until.pattern.map(|pattern| pattern.as_str().to_owned());
+            }
         }
     }
 
-    /// `port 3000 is in use by 4711 node, task b6d464a7 (npm run dev)`
+    /// `port 3000 is in use by 4711 node, task b6d464a7 of another server (npm run dev)`
     fn port_in_use(&self, port: Port, holder: &PortHolder) -> String {
         let user = holder.user.as_ref().map(|user| format!(" of user {user}")).unwrap_or_default();
         let Some(process) = &holder.process else {
-            let whose = if user.is_empty() { " that is not shown" } else { &user };
-            return format!("port {port} is in use by a process{whose}");
+            let owner = if user.is_empty() { " that is not shown" } else { &user };
+            return format!("port {port} is in use by a process{owner}");
         };
         let task = match self.supervisor.task_of_process(process.pid) {
-            Some((id, command)) => format!(", task {id} ({})", result::command_line(&command)),
+            Some(task) => {
+                let whose = if task.is_elsewhere { " of another server" } else { "" };
+                format!(", task {}{whose} ({})", task.id, result::command_line(&task.command))
+            }
             None => String::new(),
         };
         format!("port {port} is in use by {} {}{user}{task}", process.pid, process.name)
     }
 
-    /// Warns, once for a task, of more processes than the user wants it to have.
+    /// Warns, once for each task, of more processes than `max_processes_task`.
     fn many_processes_note(&self, task: &TaskHandle) -> Option<Insight> {
-        let most = self.config.max_processes_task;
+        let limit = self.config.max_processes_task;
         let mut state = task.live.state();
         let count = state.process_count;
-        if most == 0 || count <= most || state.process_count_reported {
+        if limit == 0 || count <= limit || state.process_count_reported {
             return None;
         }
         state.process_count_reported = true;
         Some(Insight::warning(format!("this task has {} processes", grouped(count as u64))))
     }
 
-    /// Names what holds the port that a failed command has found in use, or one that still runs.
+    /// Names the process that holds the port which a failed or running command found in use.
     fn address_in_use(&self, task: &TaskHandle, result: &TaskResult) -> Option<Insight> {
         let failed = |end: &End| end.exit.code() != 0;
         if result.view.ended.as_ref().is_some_and(|end| !failed(end)) {
@@ -563,7 +565,7 @@ impl Tools {
         Some(Insight::warning(self.port_in_use(port, &holder)))
     }
 
-    /// Shows some of a task's output, or the screen of a full-screen program.
+    /// The result that shows these spans of a task's output, or the screen of a full-screen program.
     pub(super) fn show(
         &self,
         task: &TaskHandle,
@@ -578,7 +580,7 @@ impl Tools {
         if numbering != Numbering::Range {
             result.new_bytes = result.view.delta.new_bytes();
         }
-        // Read in advance: no lock is held while lines are laid out.
+        // Copied first, so that no lock is held while lines are laid out.
         let columns = task.live.state().columns;
         let room = client.room(max_output);
         let reader = poll_call(task);
@@ -596,7 +598,7 @@ impl Tools {
                 reader: &reader,
             },
         );
-        // A caller that has asked for lines gets them.
+        // A caller that asked for lines gets lines.
         if result.numbered || result.matched.is_some() {
             result.insights.extend(screen_hint(task));
         } else if let Some(screen) = task.live.terminal().and_then(Terminal::full_screen) {
@@ -610,7 +612,7 @@ impl Tools {
         Ok(self.task_result(task, result, client))
     }
 
-    /// The result of a call about a task, with what else is worth saying.
+    /// The result of a call about a task, with the insights about it.
     pub(super) fn task_result(
         &self,
         task: &TaskHandle,
@@ -622,7 +624,7 @@ impl Tools {
         let tail = lines::last_chars(&result.shown.text, TAIL_CHARS);
         let run_record = self.recorder.record_of(task.id());
         let mut insights = insight::of_task(facts, end, &task.spool.losses(), tail);
-        // The shim of a detached task ends with it: that is worth no word.
+        // The shim of a detached task always ends with it, so a clean end is not reported.
         let past = task.past.as_ref().filter(|past| facts.detached.is_none() || !past.is_clean());
         insights.extend(past.map(|past| insight::of_past(past, end)));
         insights.extend(limited_visibility_note(task));
@@ -666,7 +668,7 @@ pub(super) fn poll_call(task: &TaskHandle) -> String {
     format!("zsh_poll task_id={}", task.id())
 }
 
-/// Warns, once for a task that takes input, that a wait for input may go unnoticed.
+/// Warns, once for each task that takes input, that a wait for input may go unnoticed.
 fn limited_visibility_note(task: &TaskHandle) -> Option<Insight> {
     let mut state = task.live.state();
     if state.ended.is_some() || state.evidence_reported || task.live.facts.input == Input::None {
@@ -677,7 +679,7 @@ fn limited_visibility_note(task: &TaskHandle) -> Option<Insight> {
     Some(insight)
 }
 
-/// Says, once for a task, how to see the screen of a full-screen program.
+/// Says, once for each task, how to see the screen of a full-screen program.
 pub(super) fn screen_hint(task: &TaskHandle) -> Option<Insight> {
     let is_full_screen = task.live.terminal().is_some_and(Terminal::is_full_screen);
     let is_new = is_full_screen && !std::mem::replace(&mut task.live.state().screen_reported, true);
@@ -701,8 +703,8 @@ pub(super) enum Numbering {
     Range,
 }
 
-/// Reads the arguments of a call that may wait for at most `ceiling`, and says which of them were
-/// clamped.
+/// Reads the arguments of a call that may wait for at most `ceiling`; the remarks name clamped
+/// ones.
 pub(super) fn read_waiting<T: DeserializeOwned>(
     tool: &Tool,
     arguments: Option<&Value>,
@@ -720,14 +722,14 @@ pub(super) fn read<T: DeserializeOwned>(
     read_waiting(tool, arguments, MAX_WAIT)
 }
 
-/// Compiles a pattern of the caller's.
+/// Compiles the caller's pattern.
 pub(super) fn compile(argument: &str, pattern: Option<&str>) -> Result<Option<Regex>, NoAnswer> {
     pattern.map(Regex::new).transpose().map_err(|error| {
         refused(format!("{argument} is not a valid regular expression (Rust syntax): {error}"))
     })
 }
 
-/// The caller's number of seconds, or the default.
+/// The number of seconds that the caller passed, or the default.
 pub(super) fn seconds_or(
     default: Duration,
     argument: &str,
@@ -747,7 +749,7 @@ fn clamped_note(clamped: &Clamped) -> Insight {
     };
     Insight::info(format!(
         "{} {} s is above the ceiling of this client's calls: {} s is used. {longer}",
-        clamped.argument, clamped.asked, clamped.used
+        clamped.argument, clamped.requested, clamped.used
     ))
 }
 
@@ -761,7 +763,6 @@ pub(super) fn newest_line(task: &TaskHandle) -> String {
     line.chars().take(PROGRESS_CHARS).collect()
 }
 
-/// The line that ended a wait, if one did.
 /// Reads the argument `until_port`.
 pub(super) fn until_port(text: Option<&str>) -> Result<Option<Port>, NoPort> {
     text.map(str::parse).transpose()
@@ -770,8 +771,8 @@ pub(super) fn until_port(text: Option<&str>) -> Result<Option<Port>, NoPort> {
 /// What ends a wait besides its goal.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Until<'a> {
-    /// A line that matches.
+    /// Ends at a line that matches this.
     pub pattern: Option<&'a Regex>,
-    /// The task's listening at it.
+    /// Ends when the task listens at this port.
     pub port: Option<Port>,
 }

@@ -1,9 +1,9 @@
-//! What an agent would otherwise poll for, as the lines of `zsh-tool events`, and the stream of it
-//! over the control socket (`zsh-tool/events`).
+//! Events of tasks that an agent would otherwise poll for: their lines in `zsh-tool events`, and
+//! their stream over the control socket (`zsh-tool/events`).
 //!
-//! A stream that follows sends one event at a time and waits until its reader has acknowledged it.
-//! One of what is pending sends all of it, says that this is all, and waits then. A reader that does
-//! not acknowledge gets no further ones; what it has not acknowledged is pending again.
+//! A stream with `follow` sends one event at a time and waits until the reader acknowledges it.
+//! Otherwise, the stream sends all pending events and an end mark, and then waits. A reader that
+//! does not acknowledge gets no more events; events that it has not acknowledged stay pending.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -30,11 +30,11 @@ use crate::text::lines::clip;
 use crate::text::quantity::seconds;
 use crate::text::redact::Redactor;
 
-/// An answer that is on its way gets this long to report what has happened.
+/// An event is sent only after this time, in case the answer to a call reports it first.
 const GRACE: Duration = Duration::from_secs(1);
 /// How long a reader may take to acknowledge an event.
 const ACKNOWLEDGE_LIMIT: Duration = Duration::from_secs(5);
-/// … and how long if this process ends meanwhile.
+/// … and how long once this process is ending.
 const LAST_ACKNOWLEDGEMENT: Duration = Duration::from_millis(300);
 const UNACKNOWLEDGED: &str = "an event was not acknowledged in time";
 /// How many of the last lines of an ended task are shown …
@@ -51,23 +51,23 @@ pub struct Event {
     pub task_id: String,
     pub command: String,
     pub description: Option<String>,
-    /// How it ended, in one word.
+    /// How the task ended, in one word.
     pub status: Option<String>,
     pub exit_code: Option<i32>,
     pub duration_ms: Option<u64>,
     /// The last lines of an ended task.
     pub tail: Vec<String>,
-    /// How many processes outlive it.
+    /// How many processes outlive the task.
     pub leftovers: usize,
-    /// `input` or `password`, if it waits.
+    /// `input` or `password`, if the task waits for it.
     pub wants: Option<String>,
     pub prompt: Option<String>,
-    /// What has stopped it, or why it is stuck.
+    /// What has stopped the task, or why it is stuck.
     pub reason: Option<String>,
 }
 
 impl Event {
-    /// What has happened to a task, as it is now.
+    /// An event of a task, described by the task's current state.
     pub(crate) fn of(kind: EventKind, task: &TaskHandle, redactor: &Redactor) -> Event {
         let facts = &task.live.facts;
         let shown = |text: &str| clip(&one_line(&redactor.redact(text)), SHOWN_CHARS);
@@ -130,7 +130,7 @@ impl Event {
         event
     }
 
-    /// The end of a task whose output is no longer kept.
+    /// The end of a task whose output has been removed.
     pub(crate) fn of_ended(entry: &Entry) -> Event {
         let shown = |text: &str| clip(&one_line(text), SHOWN_CHARS);
         Event {
@@ -149,7 +149,7 @@ impl Event {
         }
     }
 
-    /// It as one line of text.
+    /// The event as one line of text.
     pub(crate) fn line(&self) -> String {
         let Event { task_id: id, command, .. } = self;
         let reason = self.reason.as_deref().unwrap_or_default();
@@ -202,28 +202,28 @@ impl Event {
     }
 }
 
-/// Text without what moves a cursor or begins another line.
+/// Replaces characters that move the cursor or begin another line.
 fn one_line(text: &str) -> String {
     let is_harmful = |c: char| {
-        // Line and paragraph separators, and what changes the direction of writing.
+        // Line and paragraph separators, and marks that change the direction of writing.
         c.is_control() || matches!(c, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
     };
     text.replace(is_harmful, " ")
 }
 
-/// The events that a reader has acknowledged: how many.
+/// How many events the reader has acknowledged.
 #[derive(Debug, Default)]
 pub(super) struct Acknowledged(AtomicU64);
 
 impl Acknowledged {
-    /// The reader of this connection has passed on the event of this number.
+    /// The reader has passed on all events up to this number.
     pub(super) fn note(&self, number: u64, supervisor: &Supervisor) {
         self.0.fetch_max(number, Ordering::SeqCst);
         supervisor.events.notify();
     }
 }
 
-/// An event that one reader is to report. Dropped, it is pending again.
+/// An event reserved for one reader. It is pending again if dropped before it is `reported`.
 struct Claim<'a> {
     supervisor: &'a Supervisor,
     task: Arc<TaskHandle>,
@@ -232,7 +232,7 @@ struct Claim<'a> {
 }
 
 impl<'a> Claim<'a> {
-    /// `None` if it has been reported meanwhile.
+    /// `None` if another answer or reader has reported it.
     fn take(
         supervisor: &'a Supervisor,
         task: &Arc<TaskHandle>,
@@ -245,7 +245,7 @@ impl<'a> Claim<'a> {
             }
             state.report_event(event);
         }
-        // Servers report the end of a detached task from its files.
+        // Other servers may report the end of a detached task, which they read from its files.
         let claimed = match shared_end(supervisor, task, event) {
             Some(directory) => tombstone::claim_report(&directory, task.id()),
             None => true,
@@ -266,7 +266,7 @@ impl Drop for Claim<'_> {
     }
 }
 
-/// The directory by which the report of this event is claimed, if other processes report it too.
+/// The directory in which a report of this event is claimed, if other processes may report it too.
 fn shared_end(
     supervisor: &Supervisor,
     task: &TaskHandle,
@@ -278,11 +278,12 @@ fn shared_end(
 }
 
 impl Tools {
-    /// Sends what is pending, and if `follow` is set what will be, until the call is cancelled.
-    /// `send` gets the number of the newest event, and no event after all that is pending.
+    /// Sends the pending events and, with `follow`, later ones until the call is cancelled. `send`
+    /// gets each event with its number; `None` with the newest number marks the end of the pending
+    /// events.
     ///
     /// # Errors
-    /// This process ends, or an event was not acknowledged.
+    /// When this process ends, or the reader does not acknowledge an event.
     pub(super) fn stream_events(
         &self,
         follow: bool,
@@ -298,13 +299,13 @@ impl Tools {
         let mut number = 0;
         let mut claims: Vec<Claim> = Vec::new();
         let deliver = |number: u64, claims: &mut Vec<Claim>| {
-            let all = self.await_acknowledged(number, cancel, acknowledged);
+            let is_complete = self.await_acknowledged(number, cancel, acknowledged);
             let passed_on = acknowledged.0.load(Ordering::SeqCst);
             for (claim, number) in claims.iter_mut().rev().zip((1..=number).rev()) {
                 claim.reported = number <= passed_on;
             }
             claims.clear();
-            all
+            is_complete
         };
         cancel.wake_events(signal);
         loop {
@@ -319,7 +320,8 @@ impl Tools {
                 let Some((event, ended)) = pending(&task) else {
                     continue;
                 };
-                // A shim ends with its task: what has just ended is reported from files, but not this.
+                // A shim ends with its task. Servers report the end from files, but not the end of
+                // leftovers.
                 let is_last =
                     event == EventKind::LeftoversGone && task.live.facts.detached.is_some();
                 if is_ending && !is_last {
@@ -387,7 +389,7 @@ impl Tools {
     }
 }
 
-/// A task's pending event, and when the task ended if that is the event.
+/// A task's pending event, with the time of the end if the event is `Ended`.
 fn pending(task: &TaskHandle) -> Option<(EventKind, Option<Instant>)> {
     let state = task.live.state();
     let event = state.pending_event()?;

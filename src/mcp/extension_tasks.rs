@@ -1,9 +1,8 @@
-//! Calls that are answered by a task of MCP's tasks extension: which ones are, and what
-//! the extension's methods report of a task and do to it.
+//! MCP's tasks extension: which calls are answered with a task, and the extension's methods.
 //!
-//! A task of the extension is the zsh task of the same id. Its result shows the whole output
-//! up to a limit, including parts already shown, and does not change what `zsh_poll` still has
-//! to show. Limits: clients must poll; no status is pushed.
+//! A task of the extension is the zsh task with the same id. Its result shows the whole output up
+//! to a limit, including parts already shown, and leaves the cursor of `zsh_poll` alone. Limits:
+//! clients must poll; no status is pushed.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -31,7 +30,7 @@ use crate::task::state::KillRequest;
 use crate::task::watch::WaitEnd;
 use crate::text::lines::{self, LinePosition};
 
-/// A client should ask again after this part of the time that the task has taken so far …
+/// A client should ask again after this fraction of the task's age …
 const ASK_AGAIN_PART: u32 = 10;
 /// … but not sooner …
 const ASK_AGAIN_SOONEST: Duration = Duration::from_millis(500);
@@ -50,8 +49,8 @@ impl Tools {
         client_takes_tasks && background && self.offers_tasks()
     }
 
-    /// Whether a call whose wait is over is answered with a task. A line that matched and a prompt are answers
-    /// by themselves.
+    /// Whether a call is answered with a task when its wait is over. A wait that ended with a
+    /// matching line or a prompt is answered with that.
     pub(super) fn yields_by_task(
         &self,
         client_takes_tasks: bool,
@@ -66,11 +65,11 @@ impl Tools {
         client_takes_tasks && wanted && *stopped == WaitEnd::Limit
     }
 
-    /// Turns the call into a task of the client, which polls it. The client learns of its end, so
+    /// Turns the call into a task that the client polls. The client learns of the end that way, so
     /// no notice reports it.
     pub(super) fn hand_over(&self, task: Arc<TaskHandle>, rest: DeferredResult) -> NoAnswer {
         task.live.state().end_noticed = true;
-        // Clients do not ask about tasks that are no longer known.
+        // Forget tasks that the supervisor no longer has: no request can find them.
         let mut evicted: Vec<String> = self.handed_over.lock().keys().cloned().collect();
         evicted.retain(|id| self.supervisor.task(id).is_none());
         let mut handed_over = self.handed_over.lock();
@@ -90,7 +89,7 @@ impl Tools {
     /// Carries out a method of the extension.
     ///
     /// # Errors
-    /// There is no such task.
+    /// When the task is unknown.
     pub fn operate(
         &self,
         operation: Operation,
@@ -104,14 +103,14 @@ impl Tools {
         };
         match operation {
             Operation::Get => {
-                // Read once: the task may end between two reads.
+                // Read once, since the task may end between two reads.
                 let end = task.live.state().ended.clone();
                 let status = self.status(&task, end.as_ref(), client);
                 Ok(describe(&task, status, end.as_ref(), self.supervisor.settings.retention)
                     .as_detailed())
             }
             Operation::Cancel => {
-                // Processes that a command leaves behind at its end were meant to stay.
+                // A command that has ended meant its leftover processes to stay.
                 if task.live.state().ended.is_none() {
                     let _ = self.supervisor.kill(&task, KillRequest::Escalate);
                 }
@@ -121,7 +120,7 @@ impl Tools {
         }
     }
 
-    /// The answer about a task whose output is no longer kept.
+    /// The answer about a task whose output has been removed.
     fn without_output(&self, operation: Operation, entry: &Entry) -> Value {
         if operation != Operation::Get {
             return json!({});
@@ -163,7 +162,7 @@ impl Tools {
         status
     }
 
-    /// What the call would have answered if it had waited.
+    /// The answer that the call would have given if it had waited.
     fn result(&self, task: &TaskHandle, client: Client) -> TaskStatus {
         #[cfg(feature = "conformance")]
         if let Some(status) = super::conformance::ends_as(task.live.facts.description.as_deref()) {
@@ -187,7 +186,7 @@ impl Tools {
         }
     }
 
-    /// The whole output, as far as it fits, including what results have shown.
+    /// The whole output up to a limit, including parts that results have shown.
     fn whole(
         &self,
         task: &TaskHandle,
@@ -202,14 +201,13 @@ impl Tools {
         self.show(task, result, spans, Numbering::Plain, max_output, client)
     }
 
-    /// How much output the result of a task shows, and its remarks. The history's insights are
-    /// returned only once, so they are kept here from then on. A task that was
-    /// never handed over has nothing to keep.
+    /// How much output the result of a task shows, and its remarks. The history returns its
+    /// insights only once, so the first result keeps them for later ones.
     fn left_to_result(&self, task: &TaskHandle) -> (usize, Vec<Insight>) {
         if !self.handed_over.lock().contains_key(task.id()) {
             return (self.config.max_output, Vec::new());
         }
-        // Read without the lock: it may query the database.
+        // Not under the lock, since this may query the database.
         let run_record = self.recorder.record_of(task.id());
         let news = run_record
             .iter()
@@ -272,7 +270,7 @@ fn waiting_message(task: &TaskHandle, waiting: &Waiting) -> String {
     format!("waits for {what}{prompt} → zsh_send task_id={}", task.id())
 }
 
-/// A result within another one has a type of its own.
+/// Adds the type that a result needs inside another result.
 fn complete(mut result: Value) -> Value {
     put(&mut result, "resultType", "complete");
     result

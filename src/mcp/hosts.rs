@@ -1,6 +1,6 @@
-//! Calls about commands on hosts: they are carried out there, over the host's one connection, and
-//! their answers are passed on. A host knows its tasks by plain ids; here an id has the host's name
-//! before it.
+//! Calls about commands on hosts. The host carries them out, over the one connection to it, and this
+//! server passes on the answers. A host knows its tasks by plain ids; this server puts the host's
+//! name before them.
 
 use std::time::Duration;
 
@@ -8,26 +8,29 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde_json::Value;
 
-use super::dispatch::{Answered, Progress, ToolCall, ToolResult, Tools};
+use super::dispatch::{Answered, ToolCall, ToolResult, Tools};
 use super::relay;
 use super::tools::{Tool, ToolName};
 use crate::config::MAX_WAIT;
-use crate::peer::hosts::Host;
-use crate::peer::{ANSWER_LIMIT, Peer, PeerCall, PeerError, RelayedSecret};
+use crate::peer::hosts::{self, Host};
+use crate::peer::{Peer, PeerCall, PeerError, RelayedSecret};
 use crate::process::files;
 use crate::protocol::message::put;
 use crate::task::journal::is_task_id;
 
-/// What is before an id in our own words.
+/// How much longer than its own wait a call may take: results may be large and lines slow. Pings
+/// find a lost connection sooner.
+const CALL_LIMIT: Duration = Duration::from_secs(2 * hosts::SILENCE_LIMIT.as_secs());
+/// The words before a task id in text that zsh-tool writes.
 const BEFORE_IDS: [&str; 5] = ["task=", "task_id=", "task '", "task ", "attach "];
 const ID_LENGTH: usize = 8;
 
 /// A call that names a host.
 pub(super) struct HostCall {
     host: String,
-    /// Without the host.
+    /// The arguments without the host.
     arguments: Value,
-    /// The task that it is about, or that it starts.
+    /// The task that the call is about, or that it starts.
     task: Option<String>,
 }
 
@@ -54,10 +57,10 @@ impl HostCall {
         Some(HostCall { host, arguments, task })
     }
 
-    /// How long the call waits by itself.
+    /// How long the host may wait before it answers.
     fn wait(&self, tool: &Tool) -> Duration {
         match tool.name {
-            // The default is the host's.
+            // The host's own settings decide.
             ToolName::Run => MAX_WAIT,
             _ => relay::wait_of(tool, &self.arguments),
         }
@@ -65,12 +68,12 @@ impl HostCall {
 }
 
 impl Tools {
-    /// The host that a call is about, if it is about one.
+    /// The call without its host, if the call names a host.
     pub(super) fn host_call(tool: &Tool, arguments: Option<&Value>) -> Option<HostCall> {
         HostCall::of(tool, arguments)
     }
 
-    /// Has a host carry a call out. `None` if it was cancelled.
+    /// Lets a host carry out a call. `None` if the call was cancelled.
     pub(super) fn call_on_host(
         &self,
         tool: &Tool,
@@ -95,7 +98,7 @@ impl Tools {
             let text = "hosts are reached by the server that lists them: call it directly";
             return Err(HostFailure::Error(text.to_owned()));
         }
-        // Looked up here, since the host knows none of them.
+        // Resolved here: secrets are listed in this server's configuration.
         let secret = on_host.arguments.get("secret_env").and_then(Value::as_str);
         let secret = secret.map(|name| self.secret(name)).transpose().map_err(HostFailure::of)?;
         let link = host.link().map_err(HostFailure::of)?;
@@ -104,43 +107,40 @@ impl Tools {
         let mut client = call.relayed_client();
         client.task_id = on_host.task.clone().filter(|_| starts);
         client.secret = secret.map(|secret| RelayedSecret { data: secret.bytes().to_vec() });
-        if let Some(task) = &on_host.task {
+        if let Some(task) = on_host.task.as_ref().filter(|_| starts) {
             host.note(task);
         }
         let request = PeerCall {
             tool: tool.wire_name,
             arguments: &on_host.arguments,
             client,
-            limit: on_host.wait(tool) + ANSWER_LIMIT,
+            limit: on_host.wait(tool) + CALL_LIMIT,
             cancel: call.cancel,
         };
-        let mut passed_on;
-        let mut progress: Option<&mut dyn FnMut(&Value)> = None;
-        if let Some(report) = &mut call.progress {
-            passed_on = |params: &Value| {
-                if let Some(progress) = Progress::from_params(params) {
-                    report(progress);
-                }
-            };
-            progress = Some(&mut passed_on);
-        }
-        match peer.call(&request, progress) {
+        let mut forward = relay::forward_progress(&mut call.progress);
+        match peer.call(&request, forward.as_mut().map(|forward| forward as _)) {
             Ok(mut result) => {
+                if !explain_unknown(&mut result, host, on_host.task.as_deref()) {
+                    on_host.task.iter().for_each(|task| host.note(task));
+                }
                 with_host(&mut result, host, tool);
-                explain_unknown(&mut result, host, on_host.task.as_deref());
                 Ok((peer, result))
             }
             Err(PeerError::Cancelled) => Err(HostFailure::Cancelled),
             Err(PeerError::Refused(text)) => {
                 Err(HostFailure::Error(format!("host {}: {text}", on_host.host)))
             }
-            Err(error) => {
-                let cause = match error {
-                    PeerError::Silent { waited, .. } => {
-                        format!("host {} has not answered for {} s", on_host.host, waited.as_secs())
-                    }
-                    _ => format!("connection to {} lost ({})", on_host.host, host.final_reason()),
-                };
+            Err(PeerError::Silent { waited, .. }) => {
+                let name = &on_host.host;
+                let cause = format!("host {name} has not answered for {} s", waited.as_secs());
+                Err(HostFailure::Error(match on_host.task.as_deref().filter(|_| !starts) {
+                    Some(task) => format!("{cause}: zsh_poll task_id={name}:{task} asks again"),
+                    None => unanswered(&cause, host, on_host.task.as_deref(), starts),
+                }))
+            }
+            Err(_) => {
+                let cause =
+                    format!("connection to {} lost ({})", on_host.host, host.final_reason());
                 Err(HostFailure::Error(unanswered(&cause, host, on_host.task.as_deref(), starts)))
             }
         }
@@ -158,7 +158,7 @@ impl HostFailure {
     }
 }
 
-/// What is known of a task whose host has not answered.
+/// The error for a call that its host has not answered.
 fn unanswered(cause: &str, host: &Host, task: Option<&str>, starts: bool) -> String {
     let name = &host.entry.name;
     let until = Timestamp::now()
@@ -179,7 +179,7 @@ fn unanswered(cause: &str, host: &Host, task: Option<&str>, starts: bool) -> Str
     }
 }
 
-/// Puts the host's name before the ids in a result of it.
+/// Puts the host's name before the task ids in its result.
 fn with_host(result: &mut Value, host: &Host, tool: &Tool) {
     let name = &host.entry.name;
     let prefix = |id: &mut Value| {
@@ -201,32 +201,33 @@ fn with_host(result: &mut Value, host: &Host, tool: &Tool) {
     }
 }
 
-/// The text with the host's name before the ids of its tasks, where our own words name them: what a
-/// command has printed stays as it is. In a list they begin lines.
+/// Puts the host's name before the ids of its tasks in text that zsh-tool wrote, and leaves the
+/// output of commands alone. In a list, ids begin lines.
 fn ids_with_host(text: &str, host: &str, is_list: bool, knows: impl Fn(&str) -> bool) -> String {
-    let mut named = String::with_capacity(text.len());
+    let mut prefixed = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(at) = rest.find(|c: char| c.is_ascii_alphanumeric()) {
         let (before, from) = rest.split_at(at);
-        named.push_str(before);
+        prefixed.push_str(before);
         let end = from.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(from.len());
         let (word, after) = from.split_at(end);
-        let begins_line = is_list && (named.is_empty() || named.ends_with('\n'));
-        let is_named = begins_line || BEFORE_IDS.iter().any(|lead| named.ends_with(lead));
-        if word.len() == ID_LENGTH && is_named && knows(word) {
-            named.push_str(host);
-            named.push(':');
+        let begins_line = is_list && (prefixed.is_empty() || prefixed.ends_with('\n'));
+        let is_id = begins_line || BEFORE_IDS.iter().any(|lead| prefixed.ends_with(lead));
+        if word.len() == ID_LENGTH && is_id && knows(word) {
+            prefixed.push_str(host);
+            prefixed.push(':');
         }
-        named.push_str(word);
+        prefixed.push_str(word);
         rest = after;
     }
-    named + rest
+    prefixed + rest
 }
 
-/// A task that its host does not know, though its start was asked for here, never ran.
-fn explain_unknown(result: &mut Value, host: &Host, task: Option<&str>) {
+/// A task that its host does not know, though its start was asked for here, never ran. Returns
+/// whether it is unknown.
+fn explain_unknown(result: &mut Value, host: &Host, task: Option<&str>) -> bool {
     let Some(Value::String(text)) = result.pointer_mut("/content/0/text") else {
-        return;
+        return false;
     };
     if let Some(task) = task
         && text.starts_with(&format!("task_id {task} is unknown"))
@@ -236,7 +237,9 @@ fn explain_unknown(result: &mut Value, host: &Host, task: Option<&str>) {
             "task_id {name}:{task} is unknown on {name}: if its zsh call was not answered, the command \
              never started; zsh_tasks with host={name} and all=true lists the tasks that are known"
         );
+        return true;
     }
+    false
 }
 
 #[cfg(test)]

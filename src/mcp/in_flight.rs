@@ -1,4 +1,4 @@
-//! The calls that are in flight: their ids, their number, cancelling one, and waiting for all.
+//! The calls in flight on one connection: their ids and number, cancelling them, waiting for them.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -27,15 +27,15 @@ pub enum BeginError {
 struct OpenCall {
     cancel: Arc<Cancel>,
     since: Instant,
-    /// The name of its client.
+    /// The client's name.
     client: String,
 }
 
 #[derive(Debug, Default)]
 struct CallsState {
-    /// Calls that have not been answered: their ids are taken.
+    /// Calls without an answer, whose ids are taken.
     open: HashMap<RequestId, OpenCall>,
-    /// How many calls have not handed their answer to the transport.
+    /// How many calls have not yet handed their answer to the transport.
     under_way: usize,
 }
 
@@ -50,7 +50,7 @@ impl InFlight {
     /// Counts a call of this client and takes its id.
     ///
     /// # Errors
-    /// It cannot begin; nothing has changed.
+    /// When the call cannot begin; nothing is counted then.
     pub fn begin(&self, id: &RequestId, client: &str) -> Result<Arc<Cancel>, BeginError> {
         let mut state = self.state.lock();
         if state.under_way >= MAX_CALLS {
@@ -70,7 +70,7 @@ impl InFlight {
         Ok(cancel)
     }
 
-    /// Cancels the call with this id, if there is one, for the client's reason.
+    /// Cancels the call with this id, if any. The reason decides whether the call timed out.
     pub fn cancel(&self, id: &RequestId, reason: Option<&str>) {
         let call = self.state.lock().open.get(id).map(|open| {
             let waited = open.since.elapsed();
@@ -100,18 +100,18 @@ impl InFlight {
         self.state.lock().under_way > 0
     }
 
-    /// Frees the id before the client can see the answer.
+    /// Frees the id. Call it before the client can see the answer.
     pub fn free_id(&self, id: &RequestId) {
         self.state.lock().open.remove(id);
     }
 
-    /// The answer, if there is one, was handed to the transport.
+    /// Notes that a call has handed its answer, if any, to the transport.
     pub fn end(&self) {
         self.state.lock().under_way -= 1;
         self.changed.notify_all();
     }
 
-    /// Waits until no call is under way, at most until the limit; returns whether none is.
+    /// Waits for at most `limit` until no call is under way; returns whether none is.
     pub fn await_none(&self, limit: Duration) -> bool {
         let deadline = Instant::now() + limit;
         let mut state = self.state.lock();

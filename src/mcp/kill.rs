@@ -1,5 +1,5 @@
-//! `zsh_kill`: kills a task, and says which processes were signalled, are gone or survived,
-//! and why.
+//! `zsh_kill`: kills a task, and reports how many processes were signalled and are gone, and which
+//! survived and why.
 
 use std::time::Duration;
 
@@ -14,15 +14,14 @@ use super::tools::{KillArguments, Tool};
 use crate::alan::kill::{KillClass, KillInsight};
 use crate::process::signals::Signal;
 use crate::task::commands::MAX_COMMANDS;
-use crate::task::live::ActiveCall;
-use crate::task::live::Facts;
+use crate::task::live::{ActiveCall, Facts};
 use crate::task::state::KillRequest;
 use crate::task::supervisor::NoReceipt;
 use crate::task::termination::{Receipt, SurvivalReason};
 use crate::task::watch::Goal;
 use crate::text::quantity::size;
 
-/// How long the end itself is waited for after a kill's receipt.
+/// How long the call waits for the task's end after the receipt.
 const END_AFTER_KILL: Duration = Duration::from_secs(2);
 
 impl Tools {
@@ -34,7 +33,7 @@ impl Tools {
     ) -> Answer {
         let (arguments, _) = read::<KillArguments>(tool, arguments)?;
         let task = self.find(&arguments.task_id)?;
-        let order = match &arguments.signal {
+        let request = match &arguments.signal {
             None => KillRequest::Escalate,
             Some(name) => KillRequest::Only(Signal::from_name(name).ok_or_else(|| {
                 let known = Signal::ALL.map(Signal::name).join(", ");
@@ -42,7 +41,7 @@ impl Tools {
             })?),
         };
         let _active_call = ActiveCall::begin(&task.live);
-        let receipt = self.supervisor.kill(&task, order);
+        let receipt = self.supervisor.kill(&task, request);
         if let Err(NoReceipt::Busy) = receipt {
             return Err(refused(format!(
                 "task {} has {MAX_COMMANDS} requests pending: try again in a moment",
@@ -50,7 +49,7 @@ impl Tools {
             )));
         }
         let all_gone =
-            order.ends() && receipt.as_ref().is_ok_and(|receipt| receipt.survivors.is_empty());
+            request.ends() && receipt.as_ref().is_ok_and(|receipt| receipt.survivors.is_empty());
         if all_gone {
             self.watch(&task, Goal::End, Until::default(), END_AFTER_KILL, call)?;
         }
@@ -62,7 +61,7 @@ impl Tools {
         let facts = &task.live.facts;
         let run_record = self.recorder.record_of(task.id());
         let insight = run_record.and_then(|run_record| run_record.take_kill_insight());
-        let mut text = receipt_text(facts, &view, order, &receipt, call.client.palette);
+        let mut text = receipt_text(facts, &view, request, &receipt, call.client.palette);
         if let Some(insight) = &insight {
             text.push('\n');
             text.push_str(&insight_line(insight, call.client.palette));
@@ -78,21 +77,21 @@ impl Tools {
 fn receipt_text(
     facts: &Facts,
     view: &View,
-    order: KillRequest,
+    request: KillRequest,
     receipt: &Result<Receipt, NoReceipt>,
     palette: Palette,
 ) -> String {
     let mut lines = vec![format!("$ {}", command_line(&facts.command))];
-    match (receipt, order) {
+    match (receipt, request) {
         (Err(NoReceipt::Ended), _) => {
-            lines.push("receipt: the task had already ended, no process of it is left".to_owned());
+            lines.push("receipt: the task had already ended with all its processes".to_owned());
         }
         (Err(NoReceipt::Busy | NoReceipt::Late), _) => lines.push(format!(
             "receipt: none yet; the kill continues, see zsh_poll task_id={}",
             facts.id
         )),
-        // No process is meant to end, so none that lives is a survivor.
-        (Ok(receipt), KillRequest::Only(signal)) if !order.ends() => {
+        // The signal ends no process, so there are no survivors to report.
+        (Ok(receipt), KillRequest::Only(signal)) if !request.ends() => {
             let count = receipt.signalled;
             let noun = if count == 1 { "process" } else { "processes" };
             lines.push(format!("receipt: {} sent to {count} {noun}", signal.name()));
@@ -113,11 +112,11 @@ fn receipt_text(
                 millis(receipt.took)
             ));
             lines.extend(receipt.survivors.iter().map(|survivor| {
-                let why = match survivor.why {
+                let reason = match survivor.why {
                     SurvivalReason::OtherUser => "belongs to another user",
                     SurvivalReason::StillAlive => "still alive",
                 };
-                format!("  {} {}: {why}", survivor.pid, survivor.name)
+                format!("  {} {}: {reason}", survivor.pid, survivor.name)
             }));
         }
     }
@@ -142,7 +141,7 @@ fn insight_line(insight: &KillInsight, palette: Palette) -> String {
     palette.paint(colour, &format!("{sign} A.L.A.N.: {insight}"))
 }
 
-/// The receipt of a kill, for programs; without a receipt all its counts are 0.
+/// The receipt of a kill, as JSON; without a receipt all its counts are 0.
 fn receipt_meta(
     facts: &Facts,
     view: &View,

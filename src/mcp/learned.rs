@@ -1,4 +1,4 @@
-//! The file in which all servers of a user keep which clients have given a call up.
+//! The file that all servers of a user share: after how long which clients gave a call up.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::protocol::era::ClientInfo;
 
 /// The file's name in the state directory.
 const FILE: &str = "ceilings.json";
-/// More is not read.
+/// How much of the file is read, in bytes.
 const FILE_BYTES: u64 = 256 * 1024;
 
 impl Tools {
@@ -19,7 +19,7 @@ impl Tools {
         ceilings::ceiling(client, takes_tasks, set, &self.learned_ceilings())
     }
 
-    /// What was learned of clients.
+    /// The calls that clients have given up, newest first.
     pub(super) fn learned_ceilings(&self) -> Vec<Learned> {
         let Ok(state) = &self.supervisor.settings.state else {
             return Vec::new();
@@ -28,8 +28,8 @@ impl Tools {
         ceilings::learned(&content, self.supervisor.now())
     }
 
-    /// Notes that a client has given a call up after this time. A client without a name could be
-    /// any.
+    /// Notes that a client gave a call up after this time. Clients without a name are ignored, since
+    /// they cannot be told apart.
     pub(super) fn learn_ceiling(&self, client: &ClientInfo, after: Duration) {
         let Ok(state) = self.supervisor.settings.state.as_ref() else {
             return;

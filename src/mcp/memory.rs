@@ -1,8 +1,7 @@
 //! `zsh_alan_stats`, `zsh_alan_query`, `zsh_neverhang_status` and `zsh_neverhang_reset`:
 //! the command history, as aligned lines and as JSON.
 //!
-//! Nothing is run and nothing recorded here, and no command is shown before it has been
-//! redacted.
+//! These tools run and record nothing, and show commands redacted.
 
 use std::time::Duration;
 
@@ -17,16 +16,14 @@ use super::render::result::command_line;
 use super::tools::{NoArguments, QueryArguments, ResetArguments, Tool};
 use crate::alan::history::RETRY_WINDOW_MINUTES;
 use crate::alan::insight::{self, Level, cut};
-use crate::alan::store::circuits::CircuitStatus;
-use crate::alan::store::circuits::Reset;
+use crate::alan::store::circuits::{CircuitStatus, Reset};
 use crate::alan::store::{Status, StoreError};
-use crate::history::recorder::CommandReport;
-use crate::history::recorder::Recorder;
+use crate::history::recorder::{CommandReport, Recorder};
 use crate::neverhang::{CircuitState, Rules};
 use crate::shell::outcome::Outcome;
 use crate::text::quantity::{grouped, seconds};
 
-/// The length of a hash, which may name a circuit as well.
+/// The length of a circuit's hash, which names it as well as its command does.
 const HASH_DIGITS: usize = 16;
 /// How much of a command or a template a line shows.
 const COMMAND_CHARS: usize = 80;
@@ -34,7 +31,7 @@ const COMMAND_CHARS: usize = 80;
 /// The contents of the database.
 ///
 /// # Errors
-/// It cannot be read.
+/// When the database cannot be read.
 pub(crate) fn stats(recorder: &Recorder) -> Result<ToolResult, StoreError> {
     let counts = recorder.store().counts()?;
     let most_frequent = counts.most_frequent.into_iter();
@@ -76,12 +73,12 @@ impl Tools {
 
     pub(super) fn alan_query(&self, tool: &Tool, arguments: Option<&Value>) -> Answer {
         let (arguments, _) = read::<QueryArguments>(tool, arguments)?;
-        let longest = self.config.max_command;
+        let limit = self.config.max_command;
         if arguments.command.trim().is_empty() {
-            return Err(refused("command is empty: pass the command that is to be looked up"));
+            return Err(refused("command is empty: pass the command to look up"));
         }
-        if arguments.command.len() as u64 > longest {
-            return Err(refused(format!("command is longer than {longest} bytes (max_command)")));
+        if arguments.command.len() as u64 > limit {
+            return Err(refused(format!("command is longer than {limit} bytes (max_command)")));
         }
         Ok(query(&self.recorder, &arguments.command))
     }
@@ -187,7 +184,7 @@ fn query_output(report: &CommandReport) -> QueryOutput {
     }
 }
 
-/// Interrupted runs say nothing: the server ended them.
+/// Counts runs without interrupted ones, which the server ended.
 fn recent(outcomes: &[Outcome]) -> RecentOutput {
     let count = |is: &dyn Fn(Outcome) -> bool| outcomes.iter().filter(|o| is(**o)).count();
     RecentOutput {
@@ -389,7 +386,7 @@ fn reset_text(reset: &Reset, asked: Option<&str>) -> String {
     lines.join("\n")
 }
 
-/// What a circuit that is not closed does with the next call.
+/// What a circuit does with the next call; `None` if it is closed.
 fn what_next(status: &CircuitStatus) -> Option<String> {
     let left = duration_text(status.retry_in.ceil());
     match (&status.circuit.state, status.refuses()) {

@@ -1,4 +1,5 @@
-//! The structured results of tools: what is written is what is declared (`outputSchema`).
+//! The structured results of tools. Each `outputSchema` is generated from the type that is
+//! serialized.
 
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
@@ -23,7 +24,7 @@ pub struct TaskRow {
     /// running, completed, failed, timeout, killed or interrupted.
     pub status: &'static str,
     /// Whether it makes progress: progressing, slow, idle, silent, stuck or blocked; null if
-    /// it has ended or only just begun.
+    /// it has ended or has just started.
     pub progress: Option<String>,
     /// The evidence for that, the strongest first.
     pub evidence: Vec<String>,
@@ -31,7 +32,7 @@ pub struct TaskRow {
     pub exit_code: Option<i32>,
     /// Milliseconds since its start.
     pub age_ms: u64,
-    /// Milliseconds since its last output; null if none can come.
+    /// Milliseconds since its last output; null if no more can come.
     pub silent_ms: Option<u64>,
     /// What it waits for: input or password; null otherwise.
     pub waiting_for: Option<&'static str>,
@@ -60,7 +61,7 @@ pub struct ConditionRow {
     pub pid: i32,
     /// Its name.
     pub name: String,
-    /// The signal that stopped it; null if it is unknown, missing if none did.
+    /// The signal that stopped it; null if unknown, missing if it is not stopped.
     #[schemars(default)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub signal: Option<Option<&'static str>>,
@@ -203,7 +204,7 @@ pub struct HealthOutput {
     pub problems: Vec<String>,
 }
 
-/// A client whose calls wait less since one has timed out.
+/// A client whose calls wait less because one timed out.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct LearnedRow {
     /// The client's name.
@@ -212,7 +213,7 @@ pub struct LearnedRow {
     pub version: String,
     /// The longest wait of its calls in seconds, unless client_timeout is set.
     pub ceiling_s: f64,
-    /// After how many seconds its call timed out.
+    /// Seconds after which its call timed out.
     pub timed_out_after_s: f64,
 }
 
@@ -245,7 +246,7 @@ impl From<Learned> for LearnedRow {
 pub struct DatabaseOutput {
     /// Its path.
     pub path: String,
-    /// Why it cannot be written; what is learned stays in memory then. Null if it can.
+    /// Why it cannot be written, so that new records stay in memory; null if it can.
     pub failure: Option<String>,
     /// Records waiting to be written.
     pub queued: usize,
@@ -294,7 +295,7 @@ pub struct KindOutput {
 pub struct QueryOutput {
     /// The command, without secrets.
     pub command: String,
-    /// Equal only for equal commands.
+    /// The hash of the command; equal commands have equal hashes.
     pub hash: String,
     /// Its kind.
     pub template: String,
@@ -304,7 +305,7 @@ pub struct QueryOutput {
     pub runs: usize,
     /// The share that succeeded, 0 to 1; the weight of a run halves every day. Null without runs.
     pub success_rate: Option<f64>,
-    /// The share that timed out, likewise.
+    /// The share that timed out, weighted the same way.
     pub timeout_rate: Option<f64>,
     /// Equal results in a row.
     pub streak: StreakOutput,
@@ -320,7 +321,7 @@ pub struct QueryOutput {
     pub estimate: Option<EstimateOutput>,
     /// The host that it connects to; null if none.
     pub host: Option<HostHistory>,
-    /// What it runs there; null if nothing.
+    /// The command that it runs there; null if none.
     pub remote: Option<RemoteHistory>,
     /// Its NEVERHANG circuit; null if it has not timed out recently.
     pub circuit: Option<CircuitOutput>,
@@ -380,8 +381,8 @@ pub struct EstimateOutput {
     pub median_at_least: bool,
     /// Nine in ten runs end within this time, in seconds.
     pub p90_duration_s: f64,
-    /// Whether the p90 is not measured: with fewer than 9 completed runs it is a prediction that 9
-    /// in 10 further runs stay below, and if too many runs were cut off a lower bound.
+    /// Whether the p90 is not measured: with fewer than 9 completed runs it is a prediction, and if
+    /// too many runs were cut off a lower bound.
     pub p90_at_least: bool,
 }
 
@@ -441,14 +442,14 @@ pub(super) fn generated_schema<T: JsonSchema>() -> Value {
     settings.into_generator().into_root_schema_for::<T>().to_value()
 }
 
-/// The schema of a structured result, with null where a member may be so.
+/// The schema of a structured result, in which members may be null.
 pub(super) fn schema_of<T: JsonSchema>() -> Value {
     let mut schema = generated_schema::<T>();
     drop_noise(&mut schema, true);
     schema
 }
 
-/// Removes what says nothing to a client: the names and documentation of types, and the widths of
+/// Removes parts that clients do not need: the names and documentation of types, and the widths of
 /// numbers.
 fn drop_noise(schema: &mut Value, is_schema: bool) {
     match schema {

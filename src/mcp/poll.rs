@@ -1,4 +1,4 @@
-//! `zsh_poll`: what is new of a task, or any part of its output again.
+//! `zsh_poll`: shows a task's new output, or any part of its output again.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -60,9 +60,9 @@ impl Tools {
         }
         let mut view = call.show_new(&task);
         let delta = view.delta;
-        // A poll that output ended is not empty, even if another call has taken it; nor is one
-        // that found the task waiting for its caller, or stopped.
-        let woken = matches!(
+        // A poll that output ended is not empty, even if another call has shown that output; nor is
+        // a poll that found the task waiting for input, or stopped.
+        let ended_early = matches!(
             stopped,
             WaitEnd::Output
                 | WaitEnd::WaitsForInput
@@ -70,12 +70,12 @@ impl Tools {
                 | WaitEnd::Stuck
                 | WaitEnd::Port(_)
         );
-        let brought_output = delta.new_bytes() > 0 || woken;
+        let is_useful = delta.new_bytes() > 0 || ended_early;
         let waited = begun.elapsed().min(listen);
-        view.idle_polls = task.live.count_poll(brought_output, idle_polls_of(waited));
+        view.idle_polls = task.live.count_poll(is_useful, idle_polls_of(waited));
         let whole = arguments.full_output == Some(true);
         let max_output = match (&task.past, arguments.max_output) {
-            // Most of it was shown while its server lived.
+            // The earlier server has shown most of it.
             (Some(_), None) if !whole => max_output.min(PAST_TASK_CHARS),
             _ => max_output,
         };
@@ -85,12 +85,12 @@ impl Tools {
             reading::new_output(&task.spool, &delta, max_output)
         };
         let mut result = TaskResult::of(view, notes);
-        self.note_found(&mut result, stopped, port);
+        self.note_found(&mut result, stopped, until);
         self.show(&task, result, spans, Numbering::Numbered, max_output, call.client)
     }
 
-    /// Waits as any poll does, then shows the screen; new output stays new. Without a wait of the
-    /// caller's, a screen that no new output has touched is shown at once.
+    /// Waits like any poll, then shows the screen; new output stays new. If the caller passes no
+    /// wait and there is no new output, it does not wait.
     fn show_screen(
         &self,
         task: &Arc<TaskHandle>,
@@ -128,7 +128,7 @@ impl Tools {
         let mut result = TaskResult::of(view, notes);
         result.shown = screen_rows(&screen.view, call.client.room(max_output), id);
         if let Some(stopped) = stopped {
-            self.note_found(&mut result, stopped, port);
+            self.note_found(&mut result, stopped, until);
         }
         result.screen = Some(screen);
         Ok(self.task_result(task, result, call.client))
@@ -196,7 +196,7 @@ fn goal(arguments: &PollArguments) -> Goal<'static> {
     }
 }
 
-/// A single line from a character on, with remarks about it; `None` if nothing of it is retained.
+/// The rest of a line from a character on, with a remark; `None` if the line is gone.
 fn line_from(
     task: &TaskHandle,
     line: u64,
@@ -232,8 +232,8 @@ fn line_from(
     Ok(Some((shown, note)))
 }
 
-/// Refuses arguments that contradict each other. A value that asks for nothing, such as `listen:
-/// 0` beside a range, is no contradiction.
+/// Refuses arguments that contradict each other. A value without effect, such as `listen: 0` beside
+/// a range, is allowed.
 fn refuse_contradictions(arguments: &PollArguments) -> Result<(), NoAnswer> {
     let given = |arguments: &[(&'static str, bool)]| -> Vec<&str> {
         arguments.iter().filter(|(_, is_given)| *is_given).map(|(name, _)| *name).collect()

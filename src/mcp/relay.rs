@@ -1,5 +1,5 @@
-//! Calls about tasks that another process of the user owns: they are carried out there, over its
-//! control socket, and their answers are passed on.
+//! Calls about tasks that another process of the user owns. That process carries them out, over its
+//! control socket, and this server passes on the answers.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::protocol::stateless::ResultType;
 use crate::task::supervisor::KILL_LIMIT;
 
 impl Tools {
-    /// The shim that holds a task, if calls about it are to be relayed.
+    /// The shim that owns a task, if the call is relayed to it.
     pub(super) fn shim_of(&self, id: &str, call: &ToolCall) -> Option<Owner> {
         if !call.relays || self.supervisor.task(id).is_some() {
             return None;
@@ -21,7 +21,7 @@ impl Tools {
         peer::shim_of(state, id)
     }
 
-    /// Lets the owner of a task carry a call out.
+    /// Lets the owner of a task carry out a call.
     pub(super) fn relay(
         &self,
         owner: Owner,
@@ -43,20 +43,13 @@ impl Tools {
             limit: wait_of(tool, arguments) + ANSWER_LIMIT,
             cancel: call.cancel,
         };
-        let mut passed_on;
-        let mut progress: Option<&mut dyn FnMut(&Value)> = None;
-        if let Some(report) = &mut call.progress {
-            passed_on = |params: &Value| {
-                if let Some(progress) = Progress::from_params(params) {
-                    report(progress);
-                }
-            };
-            progress = Some(&mut passed_on);
-        }
-        let answered = Peer::connect(owner.clone()).and_then(|mut peer| {
-            let result = peer.call(&request, progress)?;
-            Ok((peer, result))
-        });
+        let answered = {
+            let mut forward = forward_progress(&mut call.progress);
+            Peer::connect(owner.clone()).and_then(|mut peer| {
+                let result = peer.call(&request, forward.as_mut().map(|forward| forward as _))?;
+                Ok((peer, result))
+            })
+        };
         match answered {
             Ok((peer, result)) => Relayed::Answered(self.pass_on(peer, result, call)),
             Err(PeerError::Cancelled) => Relayed::Answered(None),
@@ -67,7 +60,7 @@ impl Tools {
         }
     }
 
-    /// Answers a call with another process's result. `None` if it was cancelled.
+    /// Answers a call with another process's result. `None` if the call was cancelled.
     pub(super) fn pass_on(
         &self,
         peer: Peer,
@@ -90,7 +83,19 @@ impl Tools {
     }
 }
 
-/// How long a call waits by itself.
+/// Forwards the progress messages of another process to the client, if it wants them.
+pub(super) fn forward_progress<'a>(
+    progress: &'a mut Option<&mut dyn FnMut(Progress)>,
+) -> Option<impl FnMut(&Value) + 'a> {
+    let report = progress.as_mut()?;
+    Some(move |params: &Value| {
+        if let Some(progress) = Progress::from_params(params) {
+            report(progress);
+        }
+    })
+}
+
+/// How long the owner may wait before it answers.
 pub(super) fn wait_of(tool: &Tool, arguments: &Value) -> Duration {
     if tool.name == ToolName::Kill {
         return KILL_LIMIT;

@@ -1,4 +1,4 @@
-//! Errors of the protocol: the answer to a request that cannot be carried out.
+//! JSON-RPC errors, which answer requests that cannot be carried out.
 
 use serde_json::Value;
 

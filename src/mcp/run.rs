@@ -17,8 +17,7 @@ use super::tools::{RunArguments, TimeoutMode, Tool};
 use crate::process::pty::TerminalSize;
 use crate::task::live::ActiveCall;
 use crate::task::output::reading;
-use crate::task::request::{self, TimeoutBounds, TimeoutKind};
-use crate::task::request::{Detached, Request, Stderr, Stdin};
+use crate::task::request::{self, Detached, Request, Stderr, Stdin, TimeoutBounds, TimeoutKind};
 use crate::task::state::KillRequest;
 use crate::task::watch::Goal;
 
@@ -33,7 +32,9 @@ impl Tools {
         call: &mut ToolCall,
     ) -> Answer {
         let ceiling = call.client.ceiling;
-        let (arguments, mut notes) = read_waiting::<RunArguments>(tool, arguments, ceiling)?;
+        let (mut arguments, mut notes) = read_waiting::<RunArguments>(tool, arguments, ceiling)?;
+        // Some models pass every argument.
+        arguments.session = arguments.session.filter(|name| !name.is_empty());
         let pattern = compile("until", arguments.until.as_deref())?;
         let port = until_port(arguments.until_port.as_deref())?;
         let detach = arguments.detach.unwrap_or(false);
@@ -44,7 +45,7 @@ impl Tools {
         let mut request = self.request(&arguments, background, &mut notes)?;
         if detach && arguments.session.is_some() {
             return Err(refused(
-                "a session is of this server, which a detached command outlives: leave out one of them",
+                "a session ends with this server, and a detached command does not: leave out one of them",
             ));
         }
         match (detach, arguments.detached_hours) {
@@ -73,12 +74,12 @@ impl Tools {
             task.live.state().usual = progress::longest_expected(estimate);
         }
         if arguments.yield_after.is_none() && !background {
-            let most = self.config.learned_yield.min(ceiling);
-            let known = progress::known_end(&history).filter(|end| *end <= most);
+            let limit = self.config.learned_yield.min(ceiling);
+            let known = progress::known_end(&history).filter(|end| *end <= limit);
             yield_after = yield_after.max(known.unwrap_or_default());
         }
         let _active_call = ActiveCall::of_start(&task.live);
-        // A call that waits for a line or a port is answered when that comes.
+        // A call that waits for a line or a port is answered only then.
         let awaits = pattern.is_some() || port.is_some();
         let at_once = !awaits && self.answers_by_task(call.takes_tasks, background);
         if at_once && call.cancel.begin_answer() {
@@ -87,8 +88,8 @@ impl Tools {
         let until = Until { pattern: pattern.as_ref(), port };
         let stopped = self.watch(&task, Goal::End, until, yield_after, call)?;
         if !call.cancel.begin_answer() {
-            // A client that cancels a command's first call wants the command gone, unless it only
-            // waits no longer, or its connection is lost. It does not read the receipt.
+            // A client that cancels a command's first call wants the command killed, unless the call
+            // timed out or the connection is lost. No client reads the receipt.
             let is_lost = self.connection_lost.load(Ordering::Relaxed);
             if call.cancel.timed_out_after().is_none() && !is_lost {
                 let _ = self.supervisor.kill(&task, KillRequest::Escalate);
@@ -106,11 +107,11 @@ impl Tools {
             view.keeps_directory = self.supervisor.remember_cwd(directory);
         }
         let mut result = TaskResult::of(view, notes);
-        self.note_found(&mut result, stopped, port);
+        self.note_found(&mut result, stopped, until);
         self.show(&task, result, spans, Numbering::Plain, max_output, call.client)
     }
 
-    /// Makes a request one for a detached task. Without a timeout, it is killed after
+    /// Makes the request start a detached task. Without a timeout, the task is killed after
     /// `detached_hours`.
     fn mark_detached(
         &self,
@@ -118,13 +119,13 @@ impl Tools {
         hours: Option<f64>,
         call: &ToolCall,
     ) -> Result<(), NoAnswer> {
-        let most = match hours {
+        let limit = match hours {
             None => self.config.detached_hours,
             Some(hours) => Duration::try_from_secs_f64(hours * 3600.0).map_err(|_| {
                 refused(format!("detached_hours must be a number of hours, not {hours}"))
             })?,
         };
-        request.timeout = request.timeout.or(Some(most).filter(|most| !most.is_zero()));
+        request.timeout = request.timeout.or(Some(limit).filter(|limit| !limit.is_zero()));
         request.detached = Some(self.detached(request.timeout, call));
         Ok(())
     }
@@ -187,15 +188,15 @@ impl Tools {
             none_allowed: self.config.allow_no_deadline,
         };
         let timeout = request::resolve_timeout(arguments.timeout, kind, &bounds)?;
-        if let Some(asked) = timeout.clamped_from {
+        if let Some(requested) = timeout.clamped_from {
             notes.push(Insight::info(format!(
-                "timeout {asked} s is above the maximum: {} s is used. For longer runs pass background: true \
+                "timeout {requested} s is above the maximum: {} s is used. For longer runs pass background: true \
                  without timeout (or raise timeout_max).",
                 self.config.timeout_max.as_secs_f64()
             )));
         }
-        let moves = arguments.timeout_mode == Some(TimeoutMode::Progress);
-        if moves && timeout.limit.is_none() {
+        let is_extended = arguments.timeout_mode == Some(TimeoutMode::Progress);
+        if is_extended && timeout.limit.is_none() {
             notes.push(Insight::info(
                 "timeout_mode=progress extends the deadline, but this command has none: pass timeout.",
             ));
@@ -216,7 +217,7 @@ impl Tools {
             terminal,
             emulated: true,
             timeout: timeout.limit,
-            timeout_max: moves.then_some(self.config.timeout_max),
+            timeout_max: is_extended.then_some(self.config.timeout_max),
         })
     }
 }

@@ -1,4 +1,4 @@
-//! `grep` over a task's output: matching lines with their numbers and context; of a long line a
+//! `grep` over a task's output: matching lines with their numbers and context. A long line shows a
 //! window around each match, with the match's column.
 
 use std::collections::VecDeque;
@@ -16,17 +16,17 @@ use crate::text::quantity::grouped;
 /// How many characters of a long line are shown with a match.
 const WINDOW_CHARS: usize = 200;
 /// How many matches in long lines are counted beyond those that are shown.
-const MOST_COUNTED: u64 = 10_000;
+const MAX_COUNTED: u64 = 10_000;
 
 /// What to search for and in which lines, inclusive.
 #[derive(Debug, Clone, Copy)]
 pub struct Query<'a> {
     pub pattern: &'a Regex,
-    /// How many lines around a match are shown with it.
+    /// Lines shown before and after each match.
     pub context: usize,
     /// From 1.
     pub first: u64,
-    /// The character of the first line with which the search begins, from 1.
+    /// The character of the first line at which the search begins, from 1.
     pub first_char: u64,
     /// `u64::MAX` for the end.
     pub last: u64,
@@ -39,14 +39,14 @@ pub struct SearchResult {
     first: u64,
     last: u64,
     matches: u64,
-    /// How many matches did not fit, and the first of them: its line, and its character in a long
-    /// line.
+    /// How many matches did not fit, and the first of these: its line, and in a long line its
+    /// character.
     unshown: u64,
     next: Option<(u64, Option<u64>)>,
     /// The same for lines of context.
     unshown_context: u64,
     next_context: Option<u64>,
-    /// How many bytes of the shown lines are left out, and the first of these lines.
+    /// How many bytes of the shown lines were cut, and the first cut line.
     omitted: u64,
     first_cut: Option<u64>,
 }
@@ -57,7 +57,7 @@ struct Search<'a> {
     reader: &'a str,
     found: SearchResult,
     before: VecDeque<ContextLine>,
-    /// How many lines of context are still to come after a match.
+    /// How many more lines of context the last match gets.
     after: usize,
     long: LongLine,
 }
@@ -75,15 +75,16 @@ struct LongLine {
     number: u64,
     /// The end of the last part, so that a match across the border is found.
     tail: String,
-    /// How many characters precede that.
+    /// How many characters precede the tail.
     chars: u64,
 }
 
 /// Searches the output of a task whose terminal, if any, has this width. Keeps as many lines as
-/// fit, and counts the other matches, in long lines up to a limit. `reader` is the call that reads what is left out of a line.
+/// fit, and counts the other matches, in long lines up to a limit. `reader` is the call that reads
+/// omitted parts of a line.
 ///
 /// # Errors
-/// A spool file cannot be read.
+/// When a spool file cannot be read.
 pub fn grep(
     spool: &Spool,
     end: LinePosition,
@@ -134,7 +135,7 @@ impl Search<'_> {
         }
     }
 
-    /// A line that does not match.
+    /// Keeps or shows a line that does not match, as context.
     fn visit_context(&mut self, number: u64, text: &str) {
         if self.after == 0 && self.query.context == 0 {
             return;
@@ -180,7 +181,7 @@ impl Search<'_> {
     fn visit_long(&mut self, number: u64, part: &str) {
         let tail = std::mem::take(&mut self.long.tail);
         let text = format!("{tail}{part}");
-        // How far characters have been counted, and up to where they are shown.
+        // Characters are counted up to `place`, and the text is shown up to `shown_to`.
         let (mut place, mut chars, mut shown_to) = (0, self.long.chars, 0);
         let mut shown = 0;
         for found in self.query.pattern.find_iter(&text) {
@@ -195,7 +196,7 @@ impl Search<'_> {
             self.found.matches += 1;
             if self.found.next.is_some() {
                 self.found.unshown += 1;
-                if self.found.unshown >= MOST_COUNTED {
+                if self.found.unshown >= MAX_COUNTED {
                     break;
                 }
                 continue;
@@ -227,8 +228,8 @@ impl Search<'_> {
         };
     }
 
-    /// Shows a match with the context before it, if it fits; returns whether it did. The first is
-    /// always shown, so that each call makes progress.
+    /// Shows a match with the context before it, if they fit; returns whether they did. The first
+    /// match is always shown, so that each call makes progress.
     fn show_match(&mut self, number: u64, column: Option<u64>, text: &str) -> bool {
         let before: Vec<ContextLine> = std::mem::take(&mut self.before).into();
         let mut left = self.room;
@@ -279,7 +280,7 @@ fn count_chars(text: &str) -> u64 {
     text.chars().count() as u64
 }
 
-/// The range of [`WINDOW_CHARS`] of a line around a match, or of the match's first.
+/// The range of [`WINDOW_CHARS`] around a match; of a longer match, its beginning.
 fn window_around(text: &str, found: Range<usize>) -> Range<usize> {
     let (before, behind) = text.split_at(found.start);
     let matched = text.get(found.clone()).map_or(0, |text| text.chars().count());
@@ -298,8 +299,8 @@ impl SearchResult {
         let mut left_out = Vec::new();
         if let Some((line, column)) = self.next {
             let least = match self.unshown {
-                ..MOST_COUNTED => "",
-                MOST_COUNTED.. => "at least ",
+                ..MAX_COUNTED => "",
+                MAX_COUNTED.. => "at least ",
             };
             let column = column.map_or_else(String::new, |column| format!(" from_char={column}"));
             left_out.push(format!(

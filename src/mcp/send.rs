@@ -14,8 +14,7 @@ use super::tools::{SendArguments, Tool};
 use crate::config::{ResolveContext, ResolveError};
 use crate::process::pty::TerminalSize;
 use crate::task::input::{LONGEST_LINE, Sending};
-use crate::task::live::ActiveCall;
-use crate::task::live::{Input, LiveTask};
+use crate::task::live::{ActiveCall, Input, LiveTask};
 use crate::task::output::reading;
 use crate::task::registry::TaskHandle;
 use crate::task::request::InputError;
@@ -50,7 +49,7 @@ impl Tools {
             ));
         }
         if arguments.input.is_some() && secret.is_some() {
-            return Err(refused("input and secret_env are two things to type: make two calls"));
+            return Err(refused("input and secret_env cannot go together: make two calls"));
         }
         refuse_while_attached(&task.live)?;
         // All arguments are checked before anything is sent.
@@ -61,13 +60,13 @@ impl Tools {
         let listen = seconds_or(DEFAULT_LISTEN, "listen", arguments.listen)?;
         let _active_call = ActiveCall::begin(&task.live);
         let secret = secret.map(|name| self.secret_for(&task, name, call)).transpose()?;
-        // Noted before anything is sent: the reply may come before the next line runs.
+        // Noted before anything is sent, since the reply may arrive at once.
         let after = task.live.state().output_end.offset;
         if let Some(size) = size {
             self.supervisor.resize(&task, size)?;
         }
         let enter = arguments.enter.unwrap_or(true);
-        // A pipe echoes nothing, and the echo of keys is not known.
+        // A pipe echoes nothing, and the echo of keys is unknown.
         let text = arguments.input.as_deref();
         let typed = text.or(secret.is_some().then_some(""));
         let typed = typed.filter(|_| keys.is_empty() && task.live.facts.input == Input::Terminal);
@@ -95,7 +94,7 @@ impl Tools {
         self.show(&task, result, spans, Numbering::Plain, max_output, call.client)
     }
 
-    /// The secret that is to be typed into this task.
+    /// The secret for this task, by its name.
     fn secret_for<'a>(
         &self,
         task: &TaskHandle,
@@ -122,7 +121,7 @@ impl Tools {
     }
 }
 
-/// Refuses to type between what a person types.
+/// Refuses input while a person is attached and may type.
 fn refuse_while_attached(task: &LiveTask) -> Result<(), InputError> {
     match &task.state().people {
         Some(people) => Err(InputError::Attached(people.time())),
@@ -130,7 +129,7 @@ fn refuse_while_attached(task: &LiveTask) -> Result<(), InputError> {
     }
 }
 
-/// What is sent for text, with Enter after it or not, and then for keys.
+/// The bytes to send: the text, Enter if wanted, then the keys.
 fn bytes_for(task: &LiveTask, text: Option<&str>, enter: bool, keys: &[Key]) -> Vec<u8> {
     let modes = task.terminal().map(Terminal::modes).unwrap_or_default();
     let (mut bytes, line_end) = match task.facts.input {
@@ -145,7 +144,7 @@ fn bytes_for(task: &LiveTask, text: Option<&str>, enter: bool, keys: &[Key]) -> 
 }
 
 /// Remarks about what was sent.
-fn after_sending(task: &LiveTask, pressed: bool) -> Vec<Insight> {
+fn after_sending(task: &LiveTask, pressed_keys: bool) -> Vec<Insight> {
     let mut notes = Vec::new();
     let (dropped, queued, runs) = {
         let mut state = task.state();
@@ -160,7 +159,7 @@ fn after_sending(task: &LiveTask, pressed: bool) -> Vec<Insight> {
             grouped(LONGEST_LINE as u64)
         )));
     }
-    if runs && queued > 0 && pressed {
+    if runs && queued > 0 && pressed_keys {
         notes.push(Insight::warning(
             "the keys wait behind input that the program has not read: zsh_kill signal=INT reaches it at once.",
         ));

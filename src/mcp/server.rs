@@ -1,9 +1,8 @@
 //! The MCP server: methods on the reader thread, calls on threads of their own.
 //!
-//! The reader itself answers what costs nothing (`initialize`, `server/discover`, `ping`,
-//! `tools/list`), so that a client gets these answers at once, whatever runs. Both eras of the
-//! protocol are served side by side: a request with an envelope is stateless and judged by that
-//! alone; any other belongs to the connection's handshake.
+//! The reader thread itself answers cheap requests (`initialize`, `server/discover`, `ping`,
+//! `tools/list`), so that they never wait for calls. Both eras of the protocol are served side by
+//! side: a request with an envelope is stateless; any other belongs to the connection's handshake.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,6 +24,7 @@ use super::render::result::Palette;
 use super::rpc_error::RpcError;
 use super::tools::{self, INSTRUCTIONS, Tool, ToolName};
 use crate::config::{ColorChoice, MAX_WAIT};
+use crate::peer::pages::{PAGE, PageRequest};
 use crate::peer::{
     ATTACH, ATTACH_INPUT, ATTACH_RESIZE, DELIVERED, END, EVENT, EVENTS, RELAY_KEY, RelayedClient,
 };
@@ -48,10 +48,10 @@ use crate::task::registry::TaskHandle;
 use crate::task::supervisor::Supervisor;
 use crate::text::mask::Secret;
 
-/// A call needs little stack; what it reads is on the heap.
+/// A call needs little stack: its buffers are on the heap.
 const CALL_STACK: usize = 512 * 1024;
 /// The client that renders colours in results (measured). It declares the tasks extension when a
-/// person uses it; without that only the model reads results.
+/// person uses it; otherwise only the model reads results.
 const COLOURING_CLIENT: &str = "claude-code";
 /// The client that cuts the middle out of results of more than 48 KB (measured) …
 const CUTTING_CLIENT: &str = "codex-mcp-client";
@@ -87,19 +87,19 @@ impl Era {
     }
 }
 
-/// By which way a client reaches the server.
+/// How a client reaches the server, which decides what it may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
     /// As the client that started the server.
     Full,
-    /// By the control socket: it starts nothing and gets no secret typed.
+    /// Through the control socket, which starts no command and types no secret.
     ControlSocket {
-        /// The client's process, where the system says.
+        /// The client's process, where the system reports it.
         pid: Option<i32>,
     },
-    /// As the server that has started this shim for a task.
+    /// As the server that started this shim for one task.
     Launch,
-    /// As the server that has started this process on a host: it holds a shell there anyway.
+    /// As the server that started this process on a host, where it has a shell anyway.
     Carrier,
 }
 
@@ -109,16 +109,16 @@ impl Access {
         let pid = match self {
             Access::Full | Access::Carrier => return None,
             Access::Launch if tool.name == ToolName::Run => return None,
-            Access::Launch => return Some("a shim is asked for its one task only"),
+            Access::Launch => return Some("a shim starts only its one task"),
             Access::ControlSocket { pid } => pid,
         };
         let argument = |name: &str| arguments.and_then(|arguments| arguments.get(name));
         match tool.name {
             ToolName::Run => {
-                Some("the control socket starts no command: call zsh of the server itself")
+                Some("the control socket starts no command: call the server's own zsh")
             }
             ToolName::Send if argument("secret_env").is_some_and(|value| !value.is_null()) => {
-                Some("the control socket types no secret: call zsh_send of the server itself")
+                Some("the control socket types no secret: call the server's own zsh_send")
             }
             ToolName::Send | ToolName::Kill => {
                 let task = argument("task_id").and_then(Value::as_str).unwrap_or_default();
@@ -139,7 +139,7 @@ impl Access {
 struct Undelivered {
     id: RequestId,
     task: Arc<TaskHandle>,
-    /// What had been shown before it.
+    /// How much of the task had been shown before this result.
     before: ShownMark,
 }
 
@@ -153,20 +153,20 @@ impl Undelivered {
 pub struct Server {
     tools: Arc<Tools>,
     access: Access,
-    /// Results for other servers, until these have passed them on.
+    /// Results for other servers that they have not yet passed on.
     undelivered: Mutex<Vec<Undelivered>>,
-    /// Signalled when one is delivered or taken back.
+    /// Signalled when a result is delivered or taken back.
     delivered: Condvar,
     events: Acknowledged,
     calls: InFlight,
-    /// The person who is attached over this connection; the call keeps it.
+    /// The person attached over this connection; the running call owns it.
     attachment: Mutex<Weak<Attachment>>,
-    /// A request was valid.
+    /// The client has made a valid request.
     has_requested: AtomicBool,
-    /// A request was one for events.
+    /// The client has requested events.
     streams_events: AtomicBool,
     shook_hands: AtomicBool,
-    /// The client has said that it ends.
+    /// The client has announced its end.
     ended: AtomicBool,
     /// A stateless request has been served.
     served_stateless: AtomicBool,
@@ -215,7 +215,7 @@ impl Server {
         }
     }
 
-    /// The reply to a request; `None` if a thread will send it.
+    /// The reply to a request; `None` if the call's thread will send it.
     fn request(
         self: &Arc<Self>,
         outbound: &Outbound,
@@ -239,8 +239,8 @@ impl Server {
                 return Ok(Some(message::response(id, &result)));
             }
             (Era::Stateless(_), LISTEN) => {
-                // The subscription stays open until the client cancels it. No notification
-                // follows, since nothing that it could be about ever changes.
+                // The subscription stays open until the client cancels it, but no notification
+                // follows: tools never change.
                 let text = "subscriptions/listen needs params.notifications, an object";
                 let acknowledged = stateless::acknowledgement(id, params.as_ref());
                 return acknowledged.map(Some).ok_or_else(|| RpcError::new(INVALID_PARAMS, text));
@@ -260,6 +260,13 @@ impl Server {
                 self.streams_events.store(true, Ordering::Relaxed);
                 Work::Events { follow: events_follow(params.as_ref()) }
             }
+            (Era::Legacy, PAGE) if self.access == Access::Carrier => {
+                let request = params.map(serde_json::from_value).transpose();
+                let Ok(Some(request)) = request else {
+                    return Err(RpcError::new(INVALID_PARAMS, "no request of a page"));
+                };
+                Work::Page(request)
+            }
             (Era::Legacy, ATTACH) if matches!(self.access, Access::ControlSocket { .. }) => {
                 self.attach(outbound, params)?
             }
@@ -274,9 +281,8 @@ impl Server {
         self.start_call(outbound, id, era, work)
     }
 
-    /// The era of a request: its envelope's or, without one, that of the connection. A connection
-    /// that nothing has opened yet counts as legacy, unless only the stateless era has the
-    /// method.
+    /// The era of a request: stateless with an envelope, otherwise that of the connection. A
+    /// connection without a handshake counts as legacy until it has made a stateless request.
     fn era(&self, method: &str, params: Option<&Value>) -> Result<Era, RpcError> {
         if let Some(envelope) = Envelope::from_params(params)? {
             self.served_stateless.store(true, Ordering::Relaxed);
@@ -302,16 +308,16 @@ impl Server {
         Ok(message::response(id, &initialize_result(version, INSTRUCTIONS)))
     }
 
-    /// Attaches a person, who keeps the connection.
+    /// Attaches a person; a connection has room for one.
     fn attach(&self, outbound: &Outbound, params: Option<Value>) -> Result<Work, RpcError> {
-        let mut place = self.attachment.lock();
-        if place.strong_count() > 0 {
+        let mut current = self.attachment.lock();
+        if current.strong_count() > 0 {
             let text = "a person is attached over this connection: open another one";
             return Err(RpcError::new(INVALID_REQUEST, text));
         }
         let attachment = Attachment::begin(&self.tools.supervisor, outbound, params)?;
         let attachment = Arc::new(attachment);
-        *place = Arc::downgrade(&attachment);
+        *current = Arc::downgrade(&attachment);
         if let Access::ControlSocket { pid } = self.access {
             let pid = pid.map_or_else(|| "unknown".to_owned(), |pid| pid.to_string());
             let task = attachment.task_id();
@@ -351,8 +357,8 @@ impl Server {
         }
     }
 
-    /// Shows again what results have shown that did not reach their reader: the connection has
-    /// ended.
+    /// Takes back the results that did not reach their reader before the connection ended, so that
+    /// their output is shown again.
     pub fn take_back_undelivered(&self) {
         for lost in std::mem::take(&mut *self.undelivered.lock()) {
             lost.take_back(&self.tools.supervisor);
@@ -360,8 +366,8 @@ impl Server {
         self.delivered.notify_all();
     }
 
-    /// Waits until all calls are over and their results delivered or taken back, at most until the
-    /// limit.
+    /// Waits for at most `limit` until all calls are over and their results delivered or taken
+    /// back.
     pub fn await_delivered(&self, limit: Duration) {
         let deadline = Instant::now() + limit;
         self.calls.await_none(limit);
@@ -371,7 +377,7 @@ impl Server {
         {}
     }
 
-    /// Whether the client has said that it ends, instead of only going away.
+    /// Whether the client announced its end, instead of only disconnecting.
     pub fn was_ended(&self) -> bool {
         self.ended.load(Ordering::Relaxed)
     }
@@ -386,12 +392,12 @@ impl Server {
         self.has_requested.load(Ordering::Relaxed)
     }
 
-    /// Whether the client has asked for events, which it does again when its connection is lost.
+    /// Whether the client has requested events; such a client reconnects when disconnected.
     pub fn streams_events(&self) -> bool {
         self.streams_events.load(Ordering::Relaxed)
     }
 
-    /// Cancels the calls under way: their client is gone.
+    /// Cancels the calls under way, whose client is gone.
     pub fn cancel_calls(&self) {
         self.calls.cancel_all();
     }
@@ -450,7 +456,7 @@ impl Server {
         }
     }
 
-    /// Waits until no call is under way, at most until the limit; returns whether none is.
+    /// Waits for at most `limit` until no call is under way; returns whether none is.
     pub fn await_calls(&self, limit: Duration) -> bool {
         self.calls.await_none(limit)
     }
@@ -502,12 +508,14 @@ enum Work {
         /// The client of the server that relays the call.
         relayed: Option<Box<RelayedClient>>,
     },
-    /// Query a task, or end it.
+    /// Query or cancel a task of the tasks extension.
     Task { operation: Operation, task: String },
     /// Report what happens to tasks.
     Events { follow: bool },
     /// Show a task to a person.
     Attach(Arc<Attachment>),
+    /// Answer a page.
+    Page(PageRequest),
 }
 
 impl Work {
@@ -559,6 +567,7 @@ impl Work {
             Work::Task { .. } => "task",
             Work::Events { .. } => "events",
             Work::Attach(_) => "attach",
+            Work::Page(_) => "page",
         }
     }
 }
@@ -590,7 +599,7 @@ impl RunningCall {
             self.server.tools.learn_ceiling(&client, after);
         }
         if let Some((reply, delivered)) = reply {
-            // A client that has gone needs no answer; the transport reports that it has.
+            // A client that has gone needs no answer; the transport reports its end.
             let _ = self.outbound.send_and(reply, delivered);
         }
         self.server.calls.end();
@@ -633,6 +642,14 @@ impl RunningCall {
                 let wanted = self.cancel.begin_answer();
                 Ok(wanted.then(|| complete(result)))
             }
+            Work::Page(request) => {
+                let Some(pages) = self.server.tools.pages.get() else {
+                    return Err(unknown_method(PAGE));
+                };
+                let answer = pages.answer(request.clone(), &self.cancel);
+                let wanted = self.cancel.begin_answer();
+                Ok(wanted.then(|| complete(json!(answer))))
+            }
             Work::Events { follow } => self.stream_events(*follow).map(|()| {
                 let wanted = self.cancel.begin_answer();
                 wanted.then(|| complete(json!({})))
@@ -651,7 +668,8 @@ impl RunningCall {
         server.tools.stream_events(follow, &self.cancel, &server.events, send_event)
     }
 
-    /// Calls a tool for a server that passes the result on, which may fail.
+    /// Calls a tool for a server that passes on the result, and keeps the result as undelivered
+    /// until that server reports its delivery.
     fn call_relayed(
         &self,
         tool: &Tool,
@@ -689,11 +707,11 @@ impl RunningCall {
         client_name: String,
         relayed: Option<&RelayedClient>,
     ) -> (Option<Answered>, Option<(Arc<TaskHandle>, ShownMark)>) {
-        let mut tell;
+        let mut report;
         let mut progress: Option<&mut dyn FnMut(Progress)> = None;
         if let Some(token) = token {
-            tell = |progress: Progress| self.report_progress(token, progress);
-            progress = Some(&mut tell);
+            report = |progress: Progress| self.report_progress(token, progress);
+            progress = Some(&mut report);
         }
         let mut call = ToolCall {
             cancel: &self.cancel,
@@ -702,7 +720,7 @@ impl RunningCall {
             client_name,
             takes_tasks: self.era.takes_tasks(),
             relays: matches!(self.server.access, Access::Full | Access::Carrier),
-            only_looks: relayed.is_some_and(|client| client.only_looks),
+            for_person: relayed.is_some_and(|client| client.for_person),
             on_host: self.server.access == Access::Carrier,
             task_id: relayed.and_then(|client| client.task_id.clone()).filter(|id| is_task_id(id)),
             secret: relayed
@@ -743,7 +761,7 @@ fn contain<T>(name: &str, answer: impl FnOnce() -> Result<T, RpcError>) -> Resul
     })
 }
 
-/// A client that has gone needs no answer; the transport reports that it has.
+/// Sends a message. A client that has gone needs none; the transport reports its end.
 fn send(outbound: &Outbound, message: Vec<u8>) {
     let _ = outbound.send(message);
 }

@@ -29,7 +29,7 @@ const TASKS_LISTED: usize = 50;
 const COMMAND_CHARS: usize = 80;
 
 impl Tools {
-    /// The running tasks and those with leftovers, or all, newest first.
+    /// Lists running tasks and tasks with leftovers, or all tasks, newest first.
     pub(super) fn tasks(&self, tool: &Tool, arguments: Option<&Value>) -> Answer {
         let (arguments, _) = read::<TasksArguments>(tool, arguments)?;
         let all = arguments.all.unwrap_or(false);
@@ -76,7 +76,7 @@ impl Tools {
         Ok(ToolResult::structured(lines.join("\n"), &output))
     }
 
-    /// The state of the server.
+    /// Reports the state of the server.
     pub(super) fn health(&self, tool: &Tool, arguments: Option<&Value>, call: &ToolCall) -> Answer {
         read::<NoArguments>(tool, arguments)?;
         let Tools { supervisor, config, monitor, .. } = self;
@@ -175,14 +175,14 @@ impl Tools {
     }
 }
 
-/// The processes that a task may have; none if it is over.
+/// The task's processes; none if it is over.
 fn members(task: &TaskHandle) -> Members {
     let state = task.live.state();
     let leftovers = state.leftovers.iter().map(|left| left.pid).collect();
-    Members { shell: if state.closed { 0 } else { task.live.facts.shell.pid }, leftovers }
+    Members { shell: (!state.closed).then_some(task.live.facts.shell.pid), leftovers }
 }
 
-/// A row of the list, with what only its line shows.
+/// A row of the list, with facts that only its line shows.
 struct TaskSummary {
     output: TaskRow,
     age: Duration,

@@ -1,7 +1,6 @@
 //! The tools: their names, arguments, schemas and descriptions.
 //!
-//! The schemas come from the argument types, closed and inline, the same bytes every
-//! time.
+//! The schemas are generated from the argument types: closed, inline, and the same bytes every time.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -19,12 +18,13 @@ pub const INSTRUCTIONS: &str = "\
 Runs shell commands. Prefer `zsh` to your built-in shell (Bash, exec_command) for builds, tests, servers, ssh and \
 anything slow, interactive or likely to hang: it returns while a command runs, says why it is silent, and loses no \
 output and no failure. \
-A command that outlasts yield_after runs on as a task: wait with one zsh_poll (wait_for=end with a long listen, or \
-until=REGEX), not with many short ones; `next:` says how. Pass background: true for servers and long jobs. \
+A command that outlasts yield_after continues as a task: wait with one zsh_poll (wait_for=end with a long listen, or \
+until=REGEX), not with many short ones; `next:` names the call. Pass background: true for servers and long jobs. \
 ⌨ WAITING FOR INPUT or A PASSWORD: answer with zsh_send. \
 exit=N is the shell's own exit code, pipestatus=[…] that of each part of a pipeline. \
-A.L.A.N. lines say how such commands went before: act on ⚠, and change something before you retry what keeps failing. \
-`┌ notify` reports tasks that ended meanwhile. `zsh-tool help reading` explains answers.";
+A.L.A.N. lines report how such commands went before: act on ⚠, and change something before you retry a command that \
+keeps failing. \
+`┌ notify` reports tasks that ended since the last answer. `zsh-tool help reading` explains answers.";
 
 /// Arguments of `zsh`.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -32,41 +32,41 @@ A.L.A.N. lines say how such commands went before: act on ⚠, and change somethi
 pub struct RunArguments {
     /// Text for zsh; several lines are fine.
     pub command: String,
-    /// Host that the user listed, to run there.
+    /// Run it on this host, which the user has listed.
     #[allow(dead_code, reason = "read before the call is carried out, here or there")]
     pub host: Option<String>,
-    /// Deadline in seconds. Default 120, at most 600 (configurable); 0 = none, with background, detach, stdin_open or pty.
+    /// Deadline in seconds. Default 120, at most 600; 0 = none, with background, detach, stdin_open or pty.
     #[schemars(range(min = 0))]
     pub timeout: Option<f64>,
-    /// progress: extended, up to the maximum, while there is progress. Default deadline.
+    /// progress: extended up to the maximum while there is progress.
     pub timeout_mode: Option<TimeoutMode>,
-    /// Seconds until the call returns with the command still running. Default 2, from 0 to 600.
+    /// Seconds until the call returns with the command still running. Default 2, longer if it usually ends soon.
     #[schemars(range(min = 0, max = 600))]
     pub yield_after: Option<f64>,
-    /// What it is for; shown in zsh_tasks.
+    /// Its purpose, for zsh_tasks.
     pub description: Option<String>,
-    /// Run on a terminal; a full-screen program shows its screen.
+    /// Run it on a terminal. A full-screen program shows its screen.
     pub pty: Option<bool>,
-    /// Directory to start in. Default: the project directory.
+    /// Directory to start in. Default: the project's.
     pub cwd: Option<String>,
-    /// Environment variables to add.
+    /// Variables to add.
     pub env: Option<BTreeMap<String, String>>,
-    /// Start with the directory and exported variables that the last command of this session left.
+    /// Start with the directory and exports of its last command.
     pub session: Option<String>,
     /// Text for stdin, then end of file.
     pub stdin: Option<String>,
     /// Keep stdin open for zsh_send.
     pub stdin_open: Option<bool>,
-    /// Returns after 0.3 s; no deadline unless timeout is given.
+    /// Return after 0.3 s; no deadline unless timeout is given.
     pub background: Option<bool>,
-    /// Like background, but outlives this server and the client: for dev servers and jobs of hours.
+    /// Like background, but outlives server and client: for dev servers and long jobs.
     pub detach: Option<bool>,
-    /// Hours until a detached command is killed. Default 24; 0 = never.
+    /// Hours until it is killed, with detach. Default 24; 0 = never.
     #[schemars(range(min = 0))]
     pub detached_hours: Option<f64>,
     /// Return when a line matches this regex (Rust syntax).
     pub until: Option<String>,
-    /// Return when it listens at this TCP port: 3000 or host:port.
+    /// Return when it listens on this TCP port: 3000 or host:port.
     pub until_port: Option<String>,
     /// Terminal lines. Default 24.
     #[schemars(range(min = 1, max = 500))]
@@ -85,14 +85,14 @@ pub struct RunArguments {
 pub struct PollArguments {
     /// `task=…` of a result.
     pub task_id: String,
-    /// Show all output, not only what is new.
+    /// Show all output, not only new.
     pub full_output: Option<bool>,
-    /// Maximum seconds to wait. Default 2, from 0 to 600.
+    /// Seconds to wait at most. Default 2.
     #[schemars(range(min = 0, max = 600))]
     pub listen: Option<f64>,
     /// end: until the task ends, waits for input or is stopped. Default output.
     pub wait_for: Option<WaitFor>,
-    /// Wait until a new line matches this regex.
+    /// Wait until a new line matches.
     pub until: Option<String>,
     /// As in zsh.
     pub until_port: Option<String>,
@@ -105,14 +105,14 @@ pub struct PollArguments {
     /// Last line to show again.
     #[schemars(range(min = 1))]
     pub to_line: Option<u64>,
-    /// Show only lines that match this regex.
+    /// Show only lines that match.
     pub grep: Option<String>,
-    /// Lines around each match of grep.
+    /// Lines around each match.
     #[schemars(range(min = 0, max = 100))]
     pub context: Option<usize>,
-    /// Show the terminal's screen (pty) instead of output, also after the end.
+    /// Show the screen (pty) instead, also after the end.
     pub screen: Option<bool>,
-    /// Characters of output to show. Default 30000.
+    /// As in zsh.
     #[schemars(range(min = 200, max = 490_000))]
     pub max_output: Option<usize>,
 }
@@ -127,9 +127,9 @@ pub struct SendArguments {
     pub input: Option<String>,
     /// Enter follows input. Default true.
     pub enter: Option<bool>,
-    /// Name of a secret to type, with Enter, while the terminal hides input. Not with input.
+    /// Name of a secret that the user listed, to type with Enter at a password prompt; you never see it.
     pub secret_env: Option<String>,
-    /// Enter Tab Escape Space Backspace Insert Delete Up Down Left Right Home End PageUp PageDown F1 to F12, single characters, chords: C-c, M-x, S-Tab. A key right after Escape may be read as M-key.
+    /// Names such as Enter, Escape, PageUp, F1; single characters; chords: C-c, M-x, S-Tab. A key right after Escape may be read as M-key.
     pub keys: Option<Vec<String>>,
     /// End the input: closes the pipe, or types Ctrl-D.
     pub eof: Option<bool>,
@@ -139,7 +139,7 @@ pub struct SendArguments {
     /// New terminal columns; needs rows.
     #[schemars(range(min = 2, max = 500))]
     pub cols: Option<u16>,
-    /// Maximum seconds to wait for the response. Default 2, from 0 to 600.
+    /// Seconds to wait at most. Default 2.
     #[schemars(range(min = 0, max = 600))]
     pub listen: Option<f64>,
 }
@@ -150,7 +150,7 @@ pub struct SendArguments {
 pub struct KillArguments {
     /// `task=…` of a result.
     pub task_id: String,
-    /// Send only this signal to the whole tree: INT, TERM, KILL, HUP, QUIT, USR1, USR2, STOP or CONT.
+    /// Send only this signal: INT, TERM, KILL, HUP, QUIT, USR1, USR2, STOP or CONT.
     pub signal: Option<String>,
 }
 
@@ -163,7 +163,7 @@ pub struct TasksArguments {
     pub host: Option<String>,
     /// List ended tasks too. Default false.
     pub all: Option<bool>,
-    /// How many at most, newest first. Default 50, from 1 to 1000.
+    /// Maximum number of tasks, newest first. Default 50, from 1 to 1000.
     #[schemars(range(min = 1, max = 1000))]
     pub limit: Option<usize>,
 }
@@ -172,7 +172,7 @@ pub struct TasksArguments {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct QueryArguments {
-    /// The command text as for zsh. It is not run.
+    /// The command text, as for zsh. It is not run.
     pub command: String,
     /// Look the command up on this host.
     #[allow(dead_code, reason = "read before the call is carried out, here or there")]
@@ -208,7 +208,7 @@ pub enum WaitFor {
     End,
 }
 
-/// Which tool.
+/// The tools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ToolName {
     /// `zsh`
@@ -254,13 +254,13 @@ pub struct Tool {
     effect: Effect,
     /// The closed schema of its arguments.
     pub schema: Value,
-    /// The schema of its structured result, where it has one. Clients show a structured
-    /// result instead of the text, so what runs commands has none.
+    /// The schema of its structured result, if any. Clients show a structured result instead of the
+    /// text, so tools about commands have none.
     output: Option<Value>,
 }
 
-/// Characters of a result at most: Claude Code passes on 495,000, and of a longer one only
-/// the beginning (measured).
+/// The maximum number of characters of a result: Claude Code passes on 495,000, and of a longer
+/// result only the beginning (measured).
 pub const RESULT_CHARS: usize = 490_000;
 
 /// All tools, in the order in which they are listed.
@@ -271,9 +271,9 @@ pub static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| {
             wire_name: "zsh",
             title: "Run a command in zsh",
             description: "Runs a command in zsh. Returns when it ends, or after yield_after seconds with the output so \
-                far; it then runs on as a task. stdout and stderr are one stream. There is no \
+                far, while it continues as a task. stdout and stderr are one stream. There is no \
                 terminal and stdin is empty: pass pty: true for passwords, REPLs and editors, or stdin_open for a \
-                pipe, and answer with zsh_send. cd carries over only if the user has set keep_cwd. After timeout \
+                pipe, and answer with zsh_send. cd and export carry over within a session. After timeout \
                 seconds the whole process tree is killed; processes left behind (server &) are named.",
             effect: Effect::DestructiveOpenWorld,
             schema: schema_of::<RunArguments>(),
@@ -283,9 +283,9 @@ pub static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| {
             name: ToolName::Poll,
             wire_name: "zsh_poll",
             title: "Read a task's output",
-            description: "Shows what a task has written since the last result, numbered, and its status. Waits up to \
-                listen seconds for new output; with wait_for=end for the end, with until=REGEX for a line: both save \
-                turns. from_line, to_line and grep show any part again without waiting, also after the end.",
+            description: "Shows a task's new output, with line numbers, and its status. Waits up to \
+                listen seconds for output; wait_for=end waits for the end, until=REGEX for a line: both save \
+                turns. from_line, to_line and grep show any part again at once, also after the end.",
             effect: Effect::ReadOnly,
             schema: schema_of::<PollArguments>(),
             output: None,
@@ -295,10 +295,8 @@ pub static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| {
             wire_name: "zsh_send",
             title: "Type into a task",
             description: "Types into a task with pty: true or stdin_open: true and returns the response, or the \
-                screen. Order: rows and cols, input, keys, eof. keys are names: \
-                [\"Down\", \"Enter\"], [\"Escape\", \":\", \"q\", \"Enter\"]. At a password prompt secret_env types a \
-                secret that the user listed; you never see it. To interrupt a program that reads no input: zsh_kill \
-                signal=INT.",
+                screen. Order: rows and cols, input, keys such as [\"Escape\", \":\", \"q\", \"Enter\"], eof. \
+                To interrupt a program that reads no input: zsh_kill signal=INT.",
             effect: Effect::Destructive,
             schema: schema_of::<SendArguments>(),
             output: None,
@@ -307,8 +305,8 @@ pub static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| {
             name: ToolName::Kill,
             wire_name: "zsh_kill",
             title: "Kill a task",
-            description: "Kills a task with all its processes, also those left behind after its end: TERM, then KILL \
-                after 2 s. The receipt says how many are gone, and which survived and why.",
+            description: "Kills a task with all its processes, including those left behind after its end: TERM, then \
+                KILL after 2 s. The receipt says how many are gone, and which survived and why.",
             effect: Effect::DestructiveIdempotent,
             schema: schema_of::<KillArguments>(),
             output: None,
@@ -317,8 +315,8 @@ pub static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| {
             name: ToolName::Tasks,
             wire_name: "zsh_tasks",
             title: "List tasks",
-            description: "Lists running tasks and those with processes left behind: id, status, age, silence, \
-                what it waits for or what stopped it, command. With all, ended ones too.",
+            description: "Lists running tasks and tasks with processes left behind: id, status, age, silence, \
+                what it waits for or what stopped it, command. With all, also ended tasks.",
             effect: Effect::ReadOnly,
             schema: schema_of::<TasksArguments>(),
             output: Some(outputs::schema_of::<TasksOutput>()),
@@ -327,8 +325,8 @@ pub static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| {
             name: ToolName::Health,
             wire_name: "zsh_health",
             title: "Health of the server",
-            description: "Shows the server's version, shell, limits and how far they are used, its state directory, \
-                and problems of its configuration.",
+            description: "Shows the server's version, shell, limits and their use, state directory, and configuration \
+                problems.",
             effect: Effect::ReadOnly,
             schema: schema_of::<NoArguments>(),
             output: Some(outputs::schema_of::<HealthOutput>()),
@@ -337,7 +335,7 @@ pub static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| {
             name: ToolName::AlanStats,
             wire_name: "zsh_alan_stats",
             title: "Statistics of the command history",
-            description: "Shows how much of the command history A.L.A.N. holds: how many runs, the most frequent kinds \
+            description: "Shows what the command history (A.L.A.N.) holds: the number of runs, the most frequent kinds \
                 of commands, and the path of the database.",
             effect: Effect::ReadOnly,
             schema: schema_of::<NoArguments>(),
@@ -348,8 +346,8 @@ pub static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| {
             wire_name: "zsh_alan_query",
             title: "History of a command",
             description: "Shows the history of a command without running it: how often it succeeded, how long it takes, \
-                retries in this session, its host, pitfalls in its text, and whether NEVERHANG would refuse it. Worth \
-                a call before something long or risky.",
+                retries in this session, its host, pitfalls in its text, and whether NEVERHANG would refuse it. Call it \
+                before a long or risky command.",
             effect: Effect::ReadOnly,
             schema: schema_of::<QueryArguments>(),
             output: Some(outputs::schema_of::<QueryOutput>()),
@@ -393,7 +391,7 @@ pub fn find(wire_name: &str) -> Option<&'static Tool> {
 }
 
 impl Tool {
-    /// Whether clients that otherwise load tools on demand keep it at hand.
+    /// Whether clients that load tools on demand should always load it.
     fn is_always_loaded(&self) -> bool {
         matches!(self.name, ToolName::Run | ToolName::Poll | ToolName::Send | ToolName::Kill)
     }
@@ -442,7 +440,7 @@ impl Tool {
 fn schema_of<T: JsonSchema>() -> Value {
     let mut schema = outputs::generated_schema::<T>();
     if let Value::Object(fields) = &mut schema {
-        // The type's own name and documentation are none of the client's business.
+        // Clients do not need the type's name and documentation.
         fields.remove("title");
         fields.remove("description");
         fields.entry("properties").or_insert_with(|| json!({}));
@@ -451,7 +449,7 @@ fn schema_of<T: JsonSchema>() -> Value {
     schema
 }
 
-/// Optional arguments are left out, not null: a plain type says so better than a union.
+/// Replaces unions with null by the plain type: callers leave optional arguments out.
 fn simplify(schema: &mut Value) {
     match schema {
         Value::Object(fields) => {
@@ -482,8 +480,9 @@ fn simplify(schema: &mut Value) {
 mod tests {
     use super::*;
 
-    /// Every session pays for the instructions and the tools that are always loaded.
-    const ALWAYS_LOADED_CHARS: usize = 8_000;
+    /// Every session pays for the instructions and the tools that are always loaded: 7,000
+    /// characters with what a list of tools adds.
+    const ALWAYS_LOADED_CHARS: usize = 6_980;
 
     #[test]
     fn schemas_are_closed_inline_and_described() {

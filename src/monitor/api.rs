@@ -1,6 +1,6 @@
-//! The HTTP interface: the answer of each path; `http::access` has checked the request before.
+//! The HTTP interface: the answer for each path, to requests that `http::access` has checked.
 //!
-//! What is typed into a task is neither logged nor kept, nor repeated in an error.
+//! Text typed into a task is neither logged nor kept, nor repeated in an error.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -9,6 +9,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::events::{FollowedRun, FollowedTask, LastSent, ListEvents, SessionEvents};
+use super::hosts::{self, HostLists};
 use super::http::request::{Method, Request};
 use super::http::response::{Response, Routes};
 use super::output::OutputSource;
@@ -24,6 +25,7 @@ use crate::history::recorder::Recorder;
 use crate::oneshot::sessions::{self as oneshot, RunView, StopError, StopOutcome};
 use crate::oneshot::state::RunState;
 use crate::peer;
+use crate::peer::hosts::Hosts;
 use crate::progress::status_forecast::Status;
 use crate::task::live::{Cancel, StateView};
 use crate::task::registry::TaskHandle;
@@ -37,10 +39,10 @@ const MAX_WAIT: Duration = Duration::from_secs(5);
 const RECENT_LINES: usize = 20;
 /// The longest check id that a client may choose.
 const MAX_ID_CHARS: usize = 128;
-/// The kinds of commands shown …
-const MOST_TEMPLATES: usize = 30;
-/// … and the runs of each.
-const MOST_RUNS: usize = 50;
+/// The maximum number of kinds of commands in the history …
+const MAX_TEMPLATES: usize = 30;
+/// … and of runs of each.
+const MAX_RUNS: usize = 50;
 /// Why nothing can be typed into a task of this process.
 const NO_SOCKET: &str =
     "the server has no control socket, since it has no state directory: see `zsh-tool doctor`";
@@ -51,11 +53,13 @@ const END_AFTER_KILL: Duration = Duration::from_secs(2);
 pub(crate) struct Api {
     sessions: Arc<Sessions>,
     checks: Checks,
+    /// Where commands of this process run as well.
+    hosts: Option<Arc<Hosts>>,
 }
 
 impl Api {
-    pub(crate) fn new(sessions: Sessions, checks: Checks) -> Api {
-        Api { sessions: Arc::new(sessions), checks }
+    pub(crate) fn new(sessions: Sessions, checks: Checks, hosts: Option<Arc<Hosts>>) -> Api {
+        Api { sessions: Arc::new(sessions), checks, hosts }
     }
 }
 
@@ -65,12 +69,21 @@ impl Routes for Api {
         let Some(path) = segments.strip_prefix(&["api"]) else {
             return Response::not_found();
         };
+        if let Some(hosts) = &self.hosts
+            && let Some(response) = hosts::forward(hosts, request)
+        {
+            return response;
+        }
         let answered = match (path, request.method) {
-            (["sessions"], Method::Get) => Ok(Response::json(200, &self.sessions.list())),
-            (["sessions", id, "events"], Method::Get) => self.session_events(id, request),
-            (["events"], Method::Get) => {
-                Ok(Response::Events(Box::new(ListEvents::new(Arc::clone(&self.sessions)))))
+            (["sessions"], Method::Get) => {
+                let of_hosts = self.hosts.clone().map(HostLists::of_now).unwrap_or_default();
+                Ok(Response::json(200, &self.sessions.list().with(of_hosts)))
             }
+            (["sessions", id, "events"], Method::Get) => self.session_events(id, request),
+            (["events"], Method::Get) => Ok(Response::Events(Box::new(ListEvents::new(
+                Arc::clone(&self.sessions),
+                self.hosts.clone(),
+            )))),
             (["history"], Method::Get) => {
                 Ok(Response::json(200, &history(&self.sessions.recorder, now())))
             }
@@ -138,9 +151,9 @@ impl Api {
 
     /// Starts a check of a session.
     fn start_check(&self, request: &Request) -> Answer {
-        let asked = SessionRequest::read(&request.body)?;
-        let evidence = self.evidence(&self.find(&asked.session_id)?);
-        let started = self.checks.start(&asked.session_id, asked.check_id.as_deref(), evidence);
+        let body = SessionRequest::read(&request.body)?;
+        let evidence = self.evidence(&self.find(&body.session_id)?);
+        let started = self.checks.start(&body.session_id, body.check_id.as_deref(), evidence);
         Ok(match started {
             Ok(id) => Response::json(202, &json!({"checkId": id, "state": "pending"})),
             Err(refused) => {
@@ -154,7 +167,7 @@ impl Api {
         })
     }
 
-    /// The state of a check, after waiting for its end for as long as the client asks.
+    /// The state of a check. Waits for its end for at most the time that the client requests.
     fn check(&self, id: &str, request: &Request) -> Answer {
         let wait = match request.query("wait_ms").map(str::parse) {
             None => Duration::ZERO,
@@ -228,13 +241,14 @@ impl Api {
     }
 
     fn stop(&self, request: &Request) -> Answer {
-        let asked = SessionRequest::read(&request.body)?;
-        let run = match self.find(&asked.session_id)? {
+        let body = SessionRequest::read(&request.body)?;
+        let run = match self.find(&body.session_id)? {
             FoundSession::Run(run) => run,
             FoundSession::Task(task) => {
                 let id = &task.entry.id;
-                let way = format!("{id} is a task, not a run: POST /api/tasks/{id}/kill ends it");
-                return Err(Response::error(409, &way));
+                let message =
+                    format!("{id} is a task, not a run: POST /api/tasks/{id}/kill kills it");
+                return Err(Response::error(409, &message));
             }
         };
         let redactor = Arc::clone(&self.sessions.redactor);
@@ -254,20 +268,21 @@ impl Api {
         }
     }
 
-    /// A task of any server of which something lives.
+    /// A task of any server that runs or has leftover processes.
     fn live_task(&self, id: &str) -> Result<Box<Task>, Response> {
         match self.find(id)? {
             FoundSession::Task(task) if task.entry.is_over() => Err(has_ended(id)),
             FoundSession::Task(task) => Ok(task),
             FoundSession::Run(_) => {
-                let way = format!("{id} is a run, not a task: POST /api/autonomous/stop stops it");
-                Err(Response::error(409, &way))
+                let message =
+                    format!("{id} is a run, not a task: POST /api/autonomous/stop stops it");
+                Err(Response::error(409, &message))
             }
         }
     }
 
-    /// Has the server of a task carry out a call about it. `wait` is how long the call waits by
-    /// itself.
+    /// Lets the server of a task carry out a call about it. `wait` is how long that server may wait
+    /// before it answers.
     fn call_owner(
         &self,
         task: &Task,
@@ -286,10 +301,10 @@ impl Api {
 
     /// Types into a task.
     fn input(&self, id: &str, request: &Request) -> Answer {
-        let asked = InputRequest::read(&request.body)?;
+        let body = InputRequest::read(&request.body)?;
         let task = self.live_task(id)?;
         let arguments =
-            json!({"task_id": id, "input": asked.text, "enter": asked.enter, "listen": 0});
+            json!({"task_id": id, "input": body.text, "enter": body.enter, "listen": 0});
         self.call_owner(&task, "zsh_send", &arguments, Duration::ZERO)?;
         Ok(Response::json(200, &json!({"taskId": id})))
     }
@@ -331,15 +346,15 @@ struct SessionRequest {
 
 impl SessionRequest {
     fn read(body: &[u8]) -> Result<SessionRequest, Response> {
-        let asked: SessionRequest = serde_json::from_slice(body).map_err(|error| {
+        let request: SessionRequest = serde_json::from_slice(body).map_err(|error| {
             Response::error(400, &format!("expected a body {{\"sessionId\": …}}: {error}"))
         })?;
         let id_fits = |id: &String| !id.is_empty() && id.chars().count() <= MAX_ID_CHARS;
-        if !asked.check_id.as_ref().is_none_or(id_fits) {
+        if !request.check_id.as_ref().is_none_or(id_fits) {
             let message = format!("a checkId has 1 to {MAX_ID_CHARS} characters");
             return Err(Response::error(400, &message));
         }
-        Ok(asked)
+        Ok(request)
     }
 }
 
@@ -359,15 +374,15 @@ fn with_enter() -> bool {
 
 impl InputRequest {
     fn read(body: &[u8]) -> Result<InputRequest, Response> {
-        // The cause may quote what was to be typed.
+        // The parser's error may quote the text.
         serde_json::from_slice(body).map_err(|_| {
-            Response::error(400, r#"expected a body {"text": "…"}, with "enter": false or without"#)
+            Response::error(400, r#"expected a body {"text": "…"}, optionally with "enter": false"#)
         })
     }
 }
 
 fn has_ended(id: &str) -> Response {
-    Response::error(409, &format!("task {id} has already ended, no process of it is left"))
+    Response::error(409, &format!("task {id} has already ended with all its processes"))
 }
 
 fn await_end(task: &TaskHandle) {
@@ -397,7 +412,7 @@ fn stopped_run(run: &RunView, stopped: StopOutcome) -> Value {
     })
 }
 
-/// What a kill did; `task` is the task's state after it.
+/// The receipt of a kill; `task` is the task's state afterwards.
 fn killed(id: &str, task: Option<&Task>, receipt: &Receipt) -> Value {
     let entry = task.map(|task| &task.entry);
     json!({
@@ -411,7 +426,7 @@ fn killed(id: &str, task: Option<&Task>, receipt: &Receipt) -> Value {
     })
 }
 
-/// The same from the result of another server's `zsh_kill`.
+/// The receipt in the result of another server's `zsh_kill`.
 fn killed_by_owner(id: &str, result: &Value) -> Value {
     let receipt = |name: &str| result.pointer(&format!("/_meta/zsh-tool~1result/{name}"));
     json!({
@@ -479,8 +494,8 @@ fn run_progress(run: &RunView) -> Value {
     })
 }
 
-/// A session's status for clients that wait for its end: `running`, `completed`, `failed`,
-/// or `interrupted` for a run that can be resumed; and why.
+/// A session's status for clients that wait for its end: `running`, `completed`, `failed`, or
+/// `interrupted` for a run that can be resumed; with the reason.
 fn status(found: &FoundSession) -> Value {
     match found {
         FoundSession::Task(task) => task_status(task),
@@ -516,9 +531,9 @@ fn run_status(run: &RunView) -> Value {
     })
 }
 
-/// The most used kinds of commands, and the circuits, those that are not closed first.
+/// The most used kinds of commands, and the circuits, closed ones last.
 fn history(recorder: &Recorder, now: f64) -> Value {
-    let plots = recorder.store().plots(MOST_TEMPLATES, MOST_RUNS);
+    let plots = recorder.store().plots(MAX_TEMPLATES, MAX_RUNS);
     let circuits = recorder.circuits();
     let circuits = circuits.iter().map(|status| circuit(status, now));
     json!({
@@ -527,8 +542,8 @@ fn history(recorder: &Recorder, now: f64) -> Value {
     })
 }
 
-/// A kind of command with its runs, the newest first. The median and the 90th percentile are
-/// null for fewer than three runs.
+/// A kind of command with its runs, newest first. The median and the 90th percentile are null for
+/// fewer than three runs.
 fn template(plot: &Plot) -> Value {
     json!({
         "template": plot.template,
@@ -538,14 +553,14 @@ fn template(plot: &Plot) -> Value {
     })
 }
 
-/// A run with its end in Unix seconds.
+/// A run; `at` is its end in Unix seconds.
 fn run(run: &PlottedRun) -> Value {
     let outcome = run.outcome.as_str().to_lowercase();
     json!({"at": run.at, "durationMs": run.duration_ms, "outcome": outcome})
 }
 
-/// A circuit with its redacted command, its recent timeouts, and when the next attempt is
-/// allowed, in Unix seconds; null means now.
+/// A circuit with its redacted command and its number of recent timeouts. `retryAt` is when the next
+/// attempt is allowed, in Unix seconds; null means now.
 fn circuit(status: &CircuitStatus, now: f64) -> Value {
     let state = status.circuit.state.as_str().to_lowercase().replace('_', "-");
     json!({

@@ -1,10 +1,10 @@
 //! Waits until a session changes: on the task's monitor if this process runs it, otherwise
 //! on the files in the state directory.
 //!
-//! Changes that only time brings (a server was killed, a task falls silent) are noticed by
-//! a check every [`RECHECK`] while a client watches.
+//! Some changes touch neither (a server is killed, a task falls silent): a check every [`RECHECK`]
+//! finds them while a client watches.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,10 +14,10 @@ use crate::process::watch_file::DirectoryWatch;
 use crate::task::live::{Cancel, Mark, StateView};
 use crate::task::registry::TaskHandle;
 
-/// How often the state is checked without a change.
+/// How often the state is checked if no change is reported …
 const RECHECK: Duration = Duration::from_secs(5);
-/// The same where changes cannot be watched: without a state directory, or when the user
-/// has no inotify watches left.
+/// … and if changes cannot be watched: without a state directory, or when the user has no inotify
+/// watches left.
 const BLIND_RECHECK: Duration = Duration::from_secs(1);
 /// How long small pieces of output are gathered.
 pub(super) const GATHER: Duration = Duration::from_millis(50);
@@ -37,8 +37,8 @@ impl OwnChanges {
         OwnChanges { task, seen, noted: Instant::now() }
     }
 
-    /// Remembers the present state, so that only later changes count. Call it before reading
-    /// the state.
+    /// Remembers the current state, so that only later changes count. Call it before reading the
+    /// state.
     pub(crate) fn note(&mut self) {
         self.seen = self.task.live.state().mark();
         self.noted = Instant::now();
@@ -96,15 +96,21 @@ impl FileChanges {
                 }),
             };
             if let Err(error) = added {
-                // It may have been removed meanwhile.
+                // It may have been removed.
                 tracing::debug!("cannot watch {}: {error}", directory.as_ref().display());
             }
         }
     }
 
-    /// Waits for a change since [`FileChanges::note`], or until the deadline. `shows_all`
-    /// says that every change appears in the directories.
-    pub(crate) fn wait(&mut self, deadline: Instant, cancel: &Cancel, shows_all: bool) {
+    /// Waits for a change since [`FileChanges::note`], until one of `others` is readable, or until
+    /// the deadline. `shows_all` says that every change appears in the directories.
+    pub(crate) fn wait(
+        &mut self,
+        deadline: Instant,
+        cancel: &Cancel,
+        shows_all: bool,
+        others: &[BorrowedFd],
+    ) {
         self.be_woken_by(cancel);
         let sees_all = shows_all && self.watch.is_some() && self.woken.is_some();
         let recheck = if sees_all { RECHECK } else { BLIND_RECHECK };
@@ -121,6 +127,9 @@ impl FileChanges {
         }
         if let Some(woken) = &self.woken {
             poller.watch(woken.as_fd(), Interest::Read);
+        }
+        for other in others {
+            poller.watch(*other, Interest::Read);
         }
         poller.wait(Some(limit.saturating_duration_since(Instant::now())));
     }
@@ -147,7 +156,7 @@ impl FileChanges {
                 self.woken = Some(woken);
             }
             Err(error) => {
-                tracing::debug!("cannot create a waker, streams end with the next check: {error}")
+                tracing::debug!("cannot create a waker, streams end at the next check: {error}")
             }
         }
     }

@@ -1,8 +1,8 @@
-//! The dashboard: one page with inline style and script, which loads nothing else. It
-//! contains no data, but requests it from the server with the token. Pure.
+//! The dashboard: one page with inline style and script, which loads no other files. The page
+//! contains no data, and requests it from the server with the token. Pure.
 //!
-//! The script's files are joined into one module in the order of [`SCRIPTS`]: later files
-//! use what earlier ones define.
+//! The scripts are joined into one module in the order of [`SCRIPTS`]: later files use definitions
+//! of earlier ones.
 
 /// The page, with the placeholders `{{nonce}}`, `{{style}}` and `{{script}}`.
 const PAGE: &str = include_str!("../../data/dashboard/index.html");
@@ -29,9 +29,9 @@ pub(crate) fn page(nonce: &str) -> String {
 mod tests {
     use super::*;
 
-    /// What a page would need from elsewhere, or what the policy forbids.
+    /// Text that would load something, or that the policy forbids.
     const FORBIDDEN: &[&str] = &["http://", "https://", " style=", "@import", "url(", "src="];
-    /// The name of SVG's elements, which is no address that anything is fetched from.
+    /// The namespace of SVG's elements, which browsers do not fetch.
     const SVG_NAMESPACE: &str = "http://www.w3.org/2000/svg";
 
     #[test]
@@ -45,7 +45,7 @@ mod tests {
     #[test]
     fn nothing_is_left_to_fill_in() {
         let page = page("c2VjcmV0");
-        assert!(!page.contains("{{"), "a place is left");
+        assert!(!page.contains("{{"), "a placeholder is left");
         assert_eq!(page.matches("</script>").count(), 2);
         assert_eq!(page.matches("</style>").count(), 1);
     }

@@ -1,20 +1,20 @@
 //! Event streams: one that lists all sessions for the dashboard, and one for each session.
 //!
-//! A session's stream reports its state (`session`), its output (`output`, or `log` for an
-//! agent run) and its end (`end`). The id of an output event is the offset after it, and the
-//! id of a log event is the number of the line: a client that reconnects with that id gets
-//! exactly what follows. Output that was dropped for the quota is reported as a gap. Limits:
-//! a stream buffers one event at a time and no output; a client without an id gets the newest
-//! [`FIRST_BYTES`] or [`FIRST_LINES`] only, or everything with the id `0`; a log line of more
-//! than [`LONGEST_LINE`] bytes is sent without its data.
+//! A session's stream reports its state (`session`), its output (`output`, or `log` for an agent
+//! run) and its end (`end`). The id of an output event is the offset after it, and the id of a log
+//! event is the line's number: a client that reconnects with that id gets exactly the rest. Output
+//! dropped for the quota is reported as a gap. Limits: a stream buffers one event at a time and no
+//! output; a client without an id gets only the newest [`FIRST_BYTES`] or [`FIRST_LINES`], with the
+//! id `0` everything; a log line of more than [`LONGEST_LINE`] bytes is sent without its data.
 
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::changes::{FileChanges, GATHER, OwnChanges};
+use super::hosts::HostLists;
 use super::http::response::{Event, EventSource, StreamStep};
 use super::output::{Chunk, OutputSource};
 use super::runs;
@@ -23,22 +23,23 @@ use super::sessions::{Sessions, Task};
 use crate::oneshot::log::LogLine;
 use crate::oneshot::log_reader::{self, Follower};
 use crate::oneshot::sessions::{self, RunView};
+use crate::peer::hosts::Hosts;
 use crate::task::live::Cancel;
 use crate::text::quantity::grouped;
 
 /// How much earlier output a new client gets.
 const FIRST_BYTES: u64 = 256 * 1024;
-/// How often the session itself is checked while output arrives without a pause.
+/// How often the session's state is read while output arrives without a pause.
 const CHECK_PAUSE: Duration = Duration::from_millis(200);
-/// The shortest time between two lists of all sessions.
+/// The minimum time between two lists of all sessions.
 const LIST_PAUSE: Duration = Duration::from_secs(1);
-/// Follows the position in the id of an `end` event.
+/// Ends the id of an `end` event, after the position.
 const END_MARK: &str = ".end";
 /// How many earlier lines a new client gets …
 const FIRST_LINES: usize = 1000;
 /// … from at most this many bytes at the log's end.
 const FIRST_LINES_WITHIN: u64 = 1 << 20;
-/// Longer lines are mostly whole files that an agent has read.
+/// Longer lines, which are mostly whole files that an agent has read, are sent without their data.
 const LONGEST_LINE: usize = 256 * 1024;
 
 /// The last event that a client has seen.
@@ -53,7 +54,7 @@ pub(crate) enum LastSent {
 }
 
 impl LastSent {
-    /// Parses a `Last-Event-ID`; an id that this server never sends counts as none.
+    /// Parses a `Last-Event-ID`; an invalid id counts as none.
     pub(crate) fn of(id: Option<&str>) -> LastSent {
         let position = |digits: &str| digits.parse().ok();
         match id.map(|id| (id.strip_suffix(END_MARK), id)) {
@@ -66,14 +67,14 @@ impl LastSent {
 
 /// A task or a run whose events a stream sends.
 pub(crate) trait Followed: Send {
-    /// Reads its state again and returns whether nothing more follows.
-    /// [`Followed::wait`] then waits for changes after this call.
+    /// Reads the state again; returns whether no more output will come. [`Followed::wait`] then
+    /// waits for changes after this call.
     fn refresh(&mut self) -> bool;
 
-    /// What the list shows of it, without its output.
+    /// The session as in the list, without its output.
     fn session(&self) -> Session;
 
-    /// The next piece of output, if any; `is_all` when no more will come.
+    /// The next piece of output, if any. `is_all` means that no more output will come.
     fn output(&mut self, is_all: bool) -> Option<Event>;
 
     /// The position after the output sent so far.
@@ -99,14 +100,14 @@ impl<F: Followed> SessionEvents<F> {
 
     /// The event to send now, if any.
     fn event(&mut self) -> Option<Event> {
-        // While output arrives without a pause, the state is not read again for each piece.
+        // While output arrives without a pause, the state is not read for each piece.
         if self.checked.is_some_and(|checked| checked.elapsed() < CHECK_PAUSE)
             && let Some(event) = self.followed.output(false)
         {
             return Some(event);
         }
         self.checked = Some(Instant::now());
-        // Read before the output, so that the last of it is not missed.
+        // Read before the output, so that no output is missed.
         let is_all = self.followed.refresh();
         self.changed_session()
             .or_else(|| self.followed.output(is_all))
@@ -151,20 +152,20 @@ impl<F: Followed> EventSource for SessionEvents<F> {
     }
 }
 
-/// What a task's stream waits for.
+/// The changes that a task's stream waits for.
 enum Changes {
     Own(OwnChanges),
     Files(FileChanges),
 }
 
-/// A task, read from one position on.
+/// A task whose output is read from a position on.
 pub(crate) struct FollowedTask {
     sessions: Arc<Sessions>,
     task: Task,
     changes: Changes,
-    /// The offset after the output that was sent.
+    /// The offset after the sent output.
     position: u64,
-    /// Whether an event is due that says how much earlier output the client does not get.
+    /// Whether the next event must report how much earlier output is left out.
     reports_left_out: bool,
 }
 
@@ -242,12 +243,12 @@ impl Followed for FollowedTask {
     fn wait(&mut self, deadline: Instant, cancel: &Cancel) {
         match &mut self.changes {
             Changes::Own(changes) => changes.wait(deadline, cancel),
-            Changes::Files(changes) => changes.wait(deadline, cancel, true),
+            Changes::Files(changes) => changes.wait(deadline, cancel, true, &[]),
         }
     }
 }
 
-/// A run, read from one line on.
+/// A run whose log is read from a line on.
 pub(crate) struct FollowedRun {
     run: RunView,
     log: Follower,
@@ -316,7 +317,7 @@ impl Followed for FollowedRun {
     }
 
     fn wait(&mut self, deadline: Instant, cancel: &Cancel) {
-        self.changes.wait(deadline, cancel, true);
+        self.changes.wait(deadline, cancel, true, &[]);
     }
 }
 
@@ -333,12 +334,15 @@ fn data_of(line: LogLine) -> String {
 pub(crate) struct ListEvents {
     sessions: Arc<Sessions>,
     changes: FileChanges,
-    sent: Option<List>,
+    hosts: Option<HostLists>,
+    /// The list of this machine, and what hosts have listed.
+    sent: Option<(List, Vec<Value>)>,
 }
 
 impl ListEvents {
-    pub(crate) fn new(sessions: Arc<Sessions>) -> ListEvents {
-        ListEvents { sessions, changes: FileChanges::new(LIST_PAUSE), sent: None }
+    pub(crate) fn new(sessions: Arc<Sessions>, hosts: Option<Arc<Hosts>>) -> ListEvents {
+        let hosts = hosts.map(HostLists::new);
+        ListEvents { sessions, changes: FileChanges::new(LIST_PAUSE), hosts, sent: None }
     }
 }
 
@@ -347,20 +351,22 @@ impl EventSource for ListEvents {
         loop {
             if self.sent.is_some() {
                 let shows_all = self.sessions.are_on_disk();
-                self.changes.wait(deadline, cancel, shows_all);
+                let of_hosts = self.hosts.iter().flat_map(HostLists::awaited).collect::<Vec<_>>();
+                self.changes.wait(deadline, cancel, shows_all, &of_hosts);
             }
             if cancel.is_cancelled() {
                 return StreamStep::End;
             }
             self.changes.note(&self.sessions.directories());
             let list = self.sessions.list();
-            let without_times = list.without_times();
-            if self.sent.as_ref() != Some(&without_times) {
-                self.sent = Some(without_times);
+            let of_hosts = self.hosts.as_mut().map(HostLists::sessions).unwrap_or_default();
+            let listed = Some((list.without_times(), of_hosts.clone()));
+            if self.sent != listed {
+                self.sent = listed;
                 return StreamStep::Event(Event {
                     id: None,
                     name: Some("sessions"),
-                    data: json!(list).to_string(),
+                    data: list.with(of_hosts).to_string(),
                 });
             }
             if Instant::now() >= deadline {
@@ -375,7 +381,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_event_is_known_by_its_id() {
+    fn the_last_event_is_read_from_its_id() {
         assert_eq!(LastSent::of(None), LastSent::Nothing);
         assert_eq!(LastSent::of(Some("")), LastSent::Nothing);
         assert_eq!(LastSent::of(Some("12")), LastSent::Output(12));

@@ -1,8 +1,8 @@
 //! Reads a task's output by byte offset, from this process's spool or from the files in
 //! another server's directory.
 //!
-//! Output dropped for the quota is a gap of known length. Limits: output that another server
-//! keeps in memory only cannot be read. To follow output, see `events`.
+//! Output dropped for the quota is a gap of known length. Limits: output that another server keeps
+//! only in memory cannot be read. To follow output, see `events`.
 
 use std::fs::File;
 use std::io;
@@ -50,10 +50,10 @@ pub(crate) struct Chunk {
     pub end: u64,
 }
 
-/// The output that can be read at one moment.
+/// The output that can be read now.
 enum Retained {
     Own(Arc<TaskHandle>),
-    /// In order.
+    /// In the order of their offsets.
     Files(Vec<OutputFile>),
 }
 
@@ -70,8 +70,8 @@ impl OutputSource {
         self.retained(entry).end()
     }
 
-    /// The next piece after `from`, of bounded size; `None` if there is none yet. `is_all`
-    /// says that no more output will come.
+    /// The next piece after `from`, of bounded size; `None` if there is none yet. `is_all` means
+    /// that no more output will come.
     ///
     /// # Errors
     /// When a file cannot be read.
@@ -82,17 +82,17 @@ impl OutputSource {
         };
         let to = retained.end().min(start.saturating_add(PIECE_BYTES));
         let bytes = retained.read(start, to)?;
-        let reaches = start + bytes.len() as u64;
-        // If a piece ends early, the rest is lost.
-        let is_all = reaches < to || (is_all && to == retained.end());
+        let end = start + bytes.len() as u64;
+        // If a piece ends early, its rest is lost, so its last character is final.
+        let is_all = end < to || (is_all && to == retained.end());
         let read = readable::read(&bytes, is_all, entry.columns);
         let gap = start - from;
         let is_empty = read.bytes == 0 && gap == 0;
         Ok((!is_empty).then(|| Chunk { gap, text: read.text, end: start + read.bytes as u64 }))
     }
 
-    /// At most `most` of the last lines, each of bounded length; none if they cannot be read.
-    pub(crate) fn tail(&self, entry: &Entry, most: usize) -> Vec<String> {
+    /// At most `limit` of the last lines, each of bounded length; none if they cannot be read.
+    pub(crate) fn tail(&self, entry: &Entry, limit: usize) -> Vec<String> {
         let retained = self.retained(entry);
         let to = retained.end();
         let from = retained.next_readable_offset(to.saturating_sub(TAIL_BYTES));
@@ -103,7 +103,7 @@ impl OutputSource {
             .rev()
             .map(|line| ansi::readable(line, Colours::Drop, entry.columns))
             .filter(|line| !line.trim().is_empty())
-            .take(most)
+            .take(limit)
             .map(|line| clip(&line, TAIL_LINE_CHARS))
             .collect();
         lines.reverse();
@@ -131,7 +131,7 @@ impl Retained {
     /// Where the output continues: at `from`, or after the gap that contains it.
     fn next_readable_offset(&self, from: u64) -> Option<u64> {
         match self {
-            Retained::Own(task) => Some(task.spool.next_retained(place(from))?.at.offset),
+            Retained::Own(task) => Some(task.spool.next_retained(position(from))?.at.offset),
             Retained::Files(files) => {
                 let next = files.iter().find(|file| file.end > from)?;
                 Some(next.start.max(from))
@@ -143,7 +143,7 @@ impl Retained {
     fn read(&self, from: u64, to: u64) -> io::Result<Vec<u8>> {
         match self {
             Retained::Own(task) => {
-                let pieces = task.spool.read(place(from), to)?;
+                let pieces = task.spool.read(position(from), to)?;
                 let first = pieces.into_iter().next();
                 let begins_there = first.filter(|piece| piece.start.at.offset == from);
                 Ok(begins_there.map_or_else(Vec::new, |piece| piece.bytes))
@@ -153,8 +153,8 @@ impl Retained {
     }
 }
 
-/// A place with this offset; its line number is not used.
-fn place(offset: u64) -> LinePosition {
+/// A position with this offset; its line number is not used.
+fn position(offset: u64) -> LinePosition {
     LinePosition { at: Position { offset, line: 1 }, inside_line: false }
 }
 
@@ -186,8 +186,8 @@ fn read_files(files: &[OutputFile], from: u64, to: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The files of an output whose start offset is known, either from their server (`known`)
-/// or because the whole file before is present.
+/// The files of an output whose start offset is known, either from their server (`known`) or because
+/// the file before is complete.
 fn spans(directory: &Path, task: &str, known: &[(u64, u64)]) -> Vec<OutputFile> {
     let mut found: Vec<OutputFile> = Vec::new();
     let mut last: Option<(u64, u64)> = None;
@@ -201,7 +201,7 @@ fn spans(directory: &Path, task: &str, known: &[(u64, u64)]) -> Vec<OutputFile> 
             (0, _, _) => 0,
             (_, Some((_, start)), _) => *start,
             (_, None, Some((_, end))) => end,
-            // Its server is about to record the offset.
+            // Its server has not recorded the offset yet.
             (_, None, None) => break,
         };
         let end = start.saturating_add(length);
@@ -237,7 +237,7 @@ mod tests {
         assert_eq!(retained.next_readable_offset(8), Some(100));
         assert_eq!(retained.next_readable_offset(108), None);
         let unknown = spans(folder.path(), "3dc8c9ee", &[]);
-        assert_eq!(unknown.len(), 2, "nobody knows where the fifth begins");
+        assert_eq!(unknown.len(), 2, "the offset of the fifth is unknown");
     }
 
     proptest! {

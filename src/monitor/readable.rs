@@ -1,10 +1,9 @@
-//! A task's output as readable text, piece by piece, without state between the pieces. Pure.
+//! A task's output as readable text, piece by piece, without state between pieces. Pure.
 //!
-//! No piece ends within a character, an escape sequence or a line end, so a client that
-//! continues from its end gets exactly the same rest. A line within one piece is drawn (a
-//! progress bar shows its last state); output that rewrites the line of an earlier piece gets
-//! a line of its own. Limits: an escape sequence that does not end within
-//! [`LONGEST_SEQUENCE`] bytes is shown as text.
+//! No piece ends within a character, an escape sequence or a line end, so that a client can continue
+//! after any piece. Lines within a piece are drawn (a progress bar shows its last state); output that
+//! rewrites the line of an earlier piece begins a new line. Limits: an escape sequence that does not
+//! end within [`LONGEST_SEQUENCE`] bytes is shown as text.
 
 use crate::text::ansi::{self, Colours};
 use crate::text::lines;
@@ -15,7 +14,7 @@ const LONGEST_SEQUENCE: usize = 4096;
 /// The beginning of some output as text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Readable {
-    /// Without escape sequences; no character but newlines and tabs is a control character.
+    /// Without escape sequences, and without control characters except newlines and tabs.
     pub text: String,
     /// How many bytes the text was made from.
     pub bytes: usize,
@@ -79,7 +78,7 @@ fn sequence_length(after: &[u8]) -> Option<usize> {
             let ended = |byte: &u8| !(0x20..0x40).contains(byte);
             Some(rest.iter().position(ended)? + 2)
         }
-        // Strings end with BEL, or with ESC and a backslash, whose ESC is read anew.
+        // Strings end with BEL, or with ESC and a backslash, whose ESC begins the next sequence.
         b']' | b'P' | b'X' | b'^' | b'_' => {
             let rest = after.get(1..)?;
             let ended = |byte: &u8| matches!(byte, 0x07 | 0x18 | 0x1a | 0x1b);
@@ -107,7 +106,7 @@ mod tests {
         read(bytes, true, None).text
     }
 
-    /// Read as it came, the place behind each piece being all that is kept.
+    /// Reads pieces as they arrive, keeping only the unread bytes of each.
     fn in_pieces(pieces: &[&[u8]]) -> String {
         let (mut held, mut text) = (Vec::new(), String::new());
         for (number, piece) in pieces.iter().enumerate() {
@@ -129,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_anywhere_reads_the_same() {
+    fn output_cut_anywhere_reads_the_same() {
         let texts: [&[u8]; 4] = [
             "a \u{20ac} and \u{1f600}\r\nnext\r\n".as_bytes(),
             b"one\x1b[1;31mtwo\x1b[0m\nthree\x1b(Bfour\n",
@@ -146,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn what_rewrites_a_line_of_an_earlier_piece_gets_one_of_its_own() {
+    fn output_that_rewrites_an_earlier_piece_begins_a_new_line() {
         assert_eq!(in_pieces(&[b" 10%", b"\r 50%", b"\r100%\n"]), " 10%\n 50%\n100%\n");
     }
 
@@ -159,7 +158,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_bytes_make_it_panic_or_stand_still(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+        fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
             let some = read(&bytes, false, Some(80));
             prop_assert!(some.bytes <= bytes.len());
             let text = read(&bytes, true, None).text;

@@ -1,5 +1,5 @@
-//! Agent runs as the monitor shows them, read from their files in the state directory, and the
-//! lines of their logs in words, for lists, judges and terminals.
+//! Agent runs as the monitor shows them, read from their files in the state directory, and their
+//! logs as text for lists, judges and terminals.
 //!
 //! A live run's status comes from its newest heartbeat. To stop a run, use
 //! [`crate::oneshot::sessions::stop`].
@@ -23,8 +23,7 @@ use crate::progress::status_forecast::{BlockedOn, Status};
 use crate::progress::tracker::ChangeKind;
 use crate::text::lines::clip;
 
-/// How far back a log is searched for the newest heartbeat: agents may print much in
-/// between.
+/// How far back a log is searched for the newest heartbeat, since agents may print much in between.
 const HEARTBEAT_WITHIN: u64 = 1 << 20;
 /// How far back a log is searched for its last lines.
 const TAIL_WITHIN: u64 = 256 * 1024;
@@ -32,8 +31,8 @@ const TAIL_WITHIN: u64 = 256 * 1024;
 const SHOWN_CHARS: usize = 400;
 /// The server's name shown for a run.
 const SERVER: &str = "oneshot";
-/// The fields that summarise data other than an agent's record, by preference.
-const TELLING: [&str; 6] = ["text", "stderr", "prompt", "reason", "what", "found"];
+/// The fields that summarize data other than an agent's record, in order of preference.
+const SUMMARY_FIELDS: [&str; 6] = ["text", "stderr", "prompt", "reason", "what", "found"];
 
 /// The run with this id; `None` if there is none or its file cannot be used.
 pub(crate) fn find(state: &Path, id: &str) -> Option<RunView> {
@@ -54,22 +53,21 @@ pub(crate) fn heartbeat(run: &RunView) -> Option<Heartbeat> {
     line.ok().flatten()?.heartbeat()
 }
 
-/// At most `most` of the last lines of a run's log, in words; none if it cannot be read.
-pub(crate) fn tail(run: &RunView, most: usize, executors: Option<&Executors>) -> Vec<String> {
-    if most == 0 {
+/// At most `limit` of the last lines of a run's log, as text; none if it cannot be read.
+pub(crate) fn tail(run: &RunView, limit: usize, executors: Option<&Executors>) -> Vec<String> {
+    if limit == 0 {
         return Vec::new();
     }
-    let said = |count: usize| -> Vec<String> {
+    let read = |count: usize| -> Vec<String> {
         let lines = log_reader::tail(&run.directory, count, TAIL_WITHIN).unwrap_or_default();
-        let said = lines.iter();
-        said.flat_map(|line| lines_of(line, executors, SHOWN_CHARS)).collect()
+        lines.iter().flat_map(|line| lines_of(line, executors, SHOWN_CHARS)).collect()
     };
-    let mut found = said(most);
-    // Only a live run is worth reading more of.
-    if found.len() < most && run.live {
-        found = said(usize::MAX);
+    let mut found = read(limit);
+    // Reading more is worthwhile only for a live run.
+    if found.len() < limit && run.live {
+        found = read(usize::MAX);
     }
-    found.split_off(found.len().saturating_sub(most))
+    found.split_off(found.len().saturating_sub(limit))
 }
 
 /// A run as the list shows it, with these last lines of its log.
@@ -179,8 +177,8 @@ pub(crate) fn evidence(run: &RunView, now: f64, recent: Vec<String>) -> Evidence
     }
 }
 
-/// Parses the status in a heartbeat. What it is blocked on is not recorded, so that every
-/// `blocked` becomes a wait for the network; an unknown word becomes `slow`.
+/// Parses the status in a heartbeat. Heartbeats do not record what blocks the agent, so `blocked`
+/// becomes a wait for the network. An unknown word becomes `slow`.
 fn status(word: &str) -> Status {
     match word {
         "ended" => Status::Ended,
@@ -208,26 +206,25 @@ fn change_kind(word: &str) -> Option<ChangeKind> {
     kinds.into_iter().find(|kind| kind.name() == word)
 }
 
-/// A log line as lines for a person, each of at most `most` characters; possibly none.
-fn lines_of(line: &LogLine, executors: Option<&Executors>, most: usize) -> Vec<String> {
-    let who = line.origin.role.map_or("", |role| role.name());
-    let said = said(line, executors);
-    let said = said.iter();
-    said.map(|said| clip(one_line(&format!("{who} {said}")).trim(), most)).collect()
+/// A log line as lines for a person, each of at most `limit` characters; possibly none.
+fn lines_of(line: &LogLine, executors: Option<&Executors>, limit: usize) -> Vec<String> {
+    let role = line.origin.role.map_or("", |role| role.name());
+    let texts = describe(line, executors);
+    texts.iter().map(|text| clip(one_line(&format!("{role} {text}")).trim(), limit)).collect()
 }
 
-/// What a log line says, uncut.
-pub(crate) fn said(line: &LogLine, executors: Option<&Executors>) -> Vec<String> {
+/// A log line as text, uncut.
+pub(crate) fn describe(line: &LogLine, executors: Option<&Executors>) -> Vec<String> {
     match line.kind {
         LineKind::Heartbeat => Vec::new(),
-        LineKind::Activity => of_activity(line, executors),
-        LineKind::StateChange => of_change(line).into_iter().collect(),
-        LineKind::Omitted => of_gap(line).into_iter().collect(),
-        kind => vec![format!("{}: {}", kind.name().replace('_', " "), gist(&line.data))],
+        LineKind::Activity => describe_record(line, executors),
+        LineKind::StateChange => describe_change(line).into_iter().collect(),
+        LineKind::Omitted => describe_gap(line).into_iter().collect(),
+        kind => vec![format!("{}: {}", kind.name().replace('_', " "), summary(&line.data))],
     }
 }
 
-fn of_gap(line: &LogLine) -> Option<String> {
+fn describe_gap(line: &LogLine) -> Option<String> {
     let omitted = line.omitted()?;
     Some(format!(
         "… {} lines with {} bytes are left out: the log has reached its quota",
@@ -235,33 +232,33 @@ fn of_gap(line: &LogLine) -> Option<String> {
     ))
 }
 
-fn of_change(line: &LogLine) -> Option<String> {
+fn describe_change(line: &LogLine) -> Option<String> {
     let change = line.state_change()?;
     let reason = change.basis.reason.map(|reason| format!(" ({reason})"));
     Some(format!("→ {}{}", change.to, reason.unwrap_or_default()))
 }
 
-/// What the executor makes of a record; for an unknown executor, the record's text.
-fn of_activity(line: &LogLine, executors: Option<&Executors>) -> Vec<String> {
-    if let Some(complaint) = line.data.get("stderr").and_then(Value::as_str) {
-        return vec![format!("stderr: {complaint}")];
+/// The activities in an agent's record; for an unknown executor, the record's text.
+fn describe_record(line: &LogLine, executors: Option<&Executors>) -> Vec<String> {
+    if let Some(text) = line.data.get("stderr").and_then(Value::as_str) {
+        return vec![format!("stderr: {text}")];
     }
     let name = line.origin.executor.as_deref();
     let Some(executor) = name.and_then(|name| executors?.find(name).ok()) else {
-        return vec![gist(&line.data)];
+        return vec![summary(&line.data)];
     };
     let record = recovery::record(&line.data);
     let activities = executor.classify(&record);
-    let said: Vec<String> = activities.iter().filter_map(of_deed).collect();
+    let texts: Vec<String> = activities.iter().filter_map(describe_activity).collect();
     match record {
-        // Not a record of its format, but a message for people.
-        Record::Line(text) if said.is_empty() => vec![text],
-        _ => said,
+        // A message for people between the records.
+        Record::Line(text) if texts.is_empty() => vec![text],
+        _ => texts,
     }
 }
 
-/// What an agent did, if that is worth a line.
-fn of_deed(activity: &Activity) -> Option<String> {
+/// An agent's activity, if it is worth a line.
+fn describe_activity(activity: &Activity) -> Option<String> {
     Some(match activity {
         Activity::Text(text) => text.clone(),
         Activity::Reflection(text) => format!("thinks: {text}"),
@@ -279,7 +276,7 @@ fn of_deed(activity: &Activity) -> Option<String> {
 }
 
 /// The summary of some data, or all of it as JSON.
-fn gist(data: &Value) -> String {
-    let text = TELLING.iter().find_map(|key| data.get(key)?.as_str());
+fn summary(data: &Value) -> String {
+    let text = SUMMARY_FIELDS.iter().find_map(|key| data.get(key)?.as_str());
     text.map_or_else(|| data.to_string(), str::to_owned)
 }

@@ -3,6 +3,7 @@
 use std::time::SystemTime;
 
 use serde::Serialize;
+use serde_json::{Value, json};
 
 use crate::alan::rows::unix_seconds;
 use crate::task::request::Detached;
@@ -28,7 +29,7 @@ pub(crate) struct Session {
     pub kind: &'static str,
     /// The command line or the beginning of the prompt, redacted.
     pub title: String,
-    /// The purpose that the caller gave.
+    /// The caller's description.
     pub description: Option<String>,
     /// The directory it started in.
     pub directory: String,
@@ -48,7 +49,7 @@ pub(crate) struct Session {
     pub waiting_for: Option<&'static str>,
     /// Whether a person is attached to it, and may type.
     pub attached: bool,
-    /// The prompt that it shows.
+    /// The prompt of the process that waits.
     pub prompt: Option<String>,
     /// Unix seconds.
     pub started_at: f64,
@@ -66,15 +67,17 @@ pub(crate) struct Session {
     /// The median remaining time, given the time so far.
     pub remaining_ms: Option<u64>,
     pub server: ServerName,
+    /// The host that it runs on; null for this machine.
+    pub host: Option<String>,
     /// Null for a task that ends with its server.
     pub detached: Option<Detached>,
-    /// Whether it is a task that takes calls, and of which something is left to kill.
+    /// Whether it is a task that has processes and can be reached.
     pub can_kill: bool,
     /// Whether it is a live run, which can be stopped.
     pub can_stop: bool,
     /// The last lines of its output, or of its log.
     pub tail: Vec<String>,
-    /// What only runs have.
+    /// Null for a task.
     pub run: Option<RunFacts>,
 }
 
@@ -110,7 +113,7 @@ pub(crate) struct Answering {
     pub version: &'static str,
 }
 
-/// What only runs have.
+/// Facts that only runs have.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct RunFacts {
@@ -126,20 +129,29 @@ pub(crate) struct RunFacts {
     pub auditor: String,
     /// Why it is in its state, if there is a reason.
     pub reason: Option<String>,
-    /// What the last auditor asked for.
+    /// The last auditor's feedback.
     pub feedback: Option<String>,
     /// Whether a process runs it.
     pub live: bool,
 }
 
 impl Session {
-    /// A copy without the fields that change with time alone, for comparison.
+    /// A copy without the fields that always change with time, for comparison.
     pub(crate) fn without_times(&self) -> Session {
         Session { elapsed_ms: 0, silent_ms: None, remaining_ms: None, ..self.clone() }
     }
 }
 
 impl List {
+    /// Its JSON, with the sessions of hosts after those of this machine.
+    pub(crate) fn with(&self, of_hosts: Vec<Value>) -> Value {
+        let mut list = json!(self);
+        if let Some(sessions) = list.get_mut("sessions").and_then(Value::as_array_mut) {
+            sessions.extend(of_hosts);
+        }
+        list
+    }
+
     /// See [`Session::without_times`].
     pub(crate) fn without_times(&self) -> List {
         let sessions = self.sessions.iter().map(Session::without_times).collect();

@@ -1,9 +1,9 @@
-//! All sessions: the tasks of this process, and the tasks of other servers and agent runs,
-//! which are read from the state directory.
+//! All sessions: the tasks of this process, and the tasks of other servers and agent runs, which are
+//! read from the state directory.
 //!
-//! Limits: the list leaves out tasks of servers that have ended, unless they were detached, and
-//! tasks that are parts of others (a run's agent, a judge), which can be found by id. It contains the newest
-//! [`MOST_ENDED`] ended tasks and the most recently changed [`MAX_INACTIVE_RUNS`] runs.
+//! Limits: the list leaves out tasks of servers that have ended, unless detached, and tasks that are
+//! parts of others (a run's agent, a judge); both can be found by id. It contains the newest
+//! [`MAX_ENDED`] ended tasks and the most recently changed [`MAX_INACTIVE_RUNS`] runs.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -33,12 +33,12 @@ use crate::text::lines::clip;
 use crate::text::redact::Redactor;
 
 /// How many ended tasks the list contains …
-const MOST_ENDED: usize = 100;
+const MAX_ENDED: usize = 100;
 /// … and how many runs that are not live.
 const MAX_INACTIVE_RUNS: usize = 50;
 /// Lines of output for each session …
 const TAIL_LINES: usize = 20;
-/// … but of ended ones only for this many of the newest.
+/// … and how many of the newest ended sessions have them.
 const TAILS_OF_ENDED: usize = 20;
 /// The size of the cache of estimates.
 const ESTIMATES_KEPT: usize = 256;
@@ -77,7 +77,7 @@ impl Sessions {
         redactor: Arc<Redactor>,
         executors: Option<Executors>,
     ) -> Sessions {
-        // Create them now, so that they can be watched from the beginning.
+        // Created now, so that they can be watched from the beginning.
         for folder in state.iter().flat_map(|state| folders(state)) {
             if let Err(error) = files::private_subdir(&folder) {
                 tracing::warn!("sessions of other processes are not seen: {error}");
@@ -109,8 +109,7 @@ impl Sessions {
         directories
     }
 
-    /// Whether all changes appear in [`Sessions::directories`]: output kept in memory does
-    /// not.
+    /// Whether all changes appear in [`Sessions::directories`]; output kept in memory does not.
     pub(crate) fn are_on_disk(&self) -> bool {
         self.own.as_ref().is_none_or(|own| {
             let is_written = own.settings.spool_on_disk && own.directory().is_ok();
@@ -129,7 +128,7 @@ impl Sessions {
         let newest_first = |a: &Task, b: &Task| b.entry.started.total_cmp(&a.entry.started);
         running.sort_by(newest_first);
         ended.sort_by(newest_first);
-        ended.truncate(MOST_ENDED);
+        ended.truncate(MAX_ENDED);
         self.forget_estimates(&running);
         let state = self.state.as_ref();
         let runs = state.map(|state| oneshot::list(state)).unwrap_or_default();
@@ -179,7 +178,7 @@ impl Sessions {
         })
     }
 
-    /// The process that has the task; `None` if it is this one and has no directory.
+    /// The process that owns the task; `None` if this process does and has no directory.
     pub(crate) fn owner(&self, task: &Task) -> Option<Owner> {
         let directory = match &task.source {
             OutputSource::Own(_) => self.own.as_ref()?.directory().ok()?.path.clone(),
@@ -188,7 +187,7 @@ impl Sessions {
         Some(Owner { directory })
     }
 
-    /// The present state of the same task; `None` if it is gone.
+    /// The current state of the same task; `None` if its files are gone.
     pub(crate) fn reload(&self, task: &Task) -> Option<Task> {
         match &task.source {
             OutputSource::Own(own) => Some(self.own_task(own)),
@@ -205,7 +204,7 @@ impl Sessions {
         task.session(now, lines, estimate)
     }
 
-    /// At most `lines` of the last lines of a run's log, in words.
+    /// At most `lines` of the last lines of a run's log, as text.
     pub(crate) fn log_of(&self, run: &RunView, lines: usize) -> Vec<String> {
         runs::tail(run, lines, self.executors.as_ref())
     }
@@ -290,8 +289,8 @@ impl Task {
         }
     }
 
-    /// As the list shows it, with the last `lines` lines of its output. `estimate` is how
-    /// long such commands usually take, if the task is running.
+    /// The task as the list shows it, with the last `lines` lines of its output. `estimate` is how
+    /// long such commands usually take, for a running task.
     pub(crate) fn session(&self, now: f64, lines: usize, estimate: Option<Estimate>) -> Session {
         let entry = &self.entry;
         let runs = entry.outcome.is_none();
@@ -342,7 +341,7 @@ impl Task {
         }
     }
 
-    /// Whether it is this process's, or its own process takes calls.
+    /// Whether this process owns the task, or its owner has a control socket.
     fn is_reachable(&self) -> bool {
         match &self.source {
             OutputSource::Own(_) => true,
@@ -432,7 +431,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_a_servers_file_holds_it_is_shown_or_left_out(
+        fn any_file_of_a_server_is_shown_or_left_out(
             entry in arbitrary::damaged(ENTRIES),
             now in prop_oneof![Just(1795337855.0), Just(1795339999.0), any::<f64>()],
         ) {

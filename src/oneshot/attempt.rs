@@ -1,7 +1,7 @@
-//! One agent from its start to its end: its output, its progress, the time limits on it,
-//! and requests to the run meanwhile.
+//! Follows one agent from its start to its end: its output, its progress, its time limits, and
+//! requests to the run.
 //!
-//! Limits: knows no states; the engine decides what the end means for the run.
+//! Limits: the engine decides how the end of an agent changes the run's state.
 
 use std::io;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use super::log::{LineKind, Origin, RunLog, result_data};
 use super::pipeline::{
     ByteSource, Pipeline, PipelineDeps, PipelineEvent, Published, Received, Stream,
 };
-use super::policy::{Demand, Watch, WatchRules};
+use super::policy::{Watch, WatchAction, WatchRules};
 use super::reporter::{Reporter, RunNews};
 use super::run_files::FileError;
 use super::run_tracker::RunTracker;
@@ -36,20 +36,20 @@ use crate::task::state::{KILL_GRACE, KILL_PATIENCE, KillRequest};
 use crate::task::supervisor::Supervisor;
 use crate::text::redact::Redactor;
 
-/// How much longer to wait for an agent after its kill has given up; then it is left behind, since
-/// the kernel holds it.
+/// How much longer to wait for an agent after killing it has failed. The agent is then abandoned:
+/// it is blocked in the kernel.
 const END_PATIENCE: Duration = Duration::from_secs(2);
-/// When a run is paused, output that the agent has already written is read for this long.
-const LAST_WORDS: Duration = Duration::from_millis(100);
+/// How long to read output that an agent has already written when its run is paused.
+const FINAL_OUTPUT_TIME: Duration = Duration::from_millis(100);
 
 /// How an agent ended.
 #[derive(Debug)]
 pub(super) enum AttemptOutcome {
-    /// By itself.
+    /// It exited by itself.
     Exited(Exit),
     /// It was killed because of this event.
     Killed(Event),
-    /// The run is to pause or to end for good; the agent is still alive.
+    /// The run should pause or end permanently; the agent is still alive.
     Stopped(Event),
 }
 
@@ -59,7 +59,7 @@ pub(crate) enum AttemptError {
     /// The log cannot be written.
     #[error(transparent)]
     File(#[from] FileError),
-    /// The output is lost.
+    /// The output cannot be read.
     #[error("cannot read the agent's output: {0}")]
     Output(io::Error),
 }
@@ -76,34 +76,34 @@ pub(super) struct Attempt<'a> {
     /// The beginning of the run's prompt, redacted.
     pub what: &'a str,
     pub rules: WatchRules,
-    /// How often evidence is taken.
+    /// The interval between heartbeats.
     pub interval: Duration,
     pub redactor: &'a Redactor,
     pub controls: &'a Controls,
 }
 
-/// All that is known of an agent that has ended.
+/// The result of an agent that has ended.
 pub(super) struct EndedAttempt {
     pub outcome: AttemptOutcome,
-    pub said: Transcript,
-    /// The agent's own name for its session.
+    pub transcript: Transcript,
+    /// The id that the agent gave its session.
     pub session: Option<String>,
 }
 
-/// What changes while an agent runs.
+/// The state of a running agent.
 struct AttemptState<'a> {
     attempt: &'a Attempt<'a>,
     pipeline: Pipeline<'a, AgentSource>,
     watch: Watch,
     run_tracker: &'a mut RunTracker,
     reporter: &'a mut dyn Reporter,
-    said: Transcript,
+    transcript: Transcript,
     next_tick: Instant,
-    /// How many probes of its processes have been taken into account.
+    /// How many probes of its processes were already evaluated.
     probes: u64,
-    /// What it is being killed for, and when waiting for its end stops.
+    /// The event for which it is being killed, and when to stop waiting for its end.
     ending: Option<(Event, Instant)>,
-    /// The person has been asked.
+    /// Whether the person has been asked about this agent.
     asked: bool,
     session: Option<String>,
 }
@@ -112,8 +112,8 @@ impl Attempt<'_> {
     /// Follows the agent until it or the run ends.
     ///
     /// # Errors
-    /// When the log cannot be written or the output cannot be read; the agent may still be
-    /// alive then.
+    /// If the log cannot be written or the output cannot be read. The agent may then still be
+    /// alive.
     pub(super) fn follow(
         &self,
         log: &mut RunLog,
@@ -149,7 +149,7 @@ impl Attempt<'_> {
             watch,
             run_tracker,
             reporter,
-            said: Transcript::new(executor.answer(), executor.final_text_is_stdout()),
+            transcript: Transcript::new(executor.answer(), executor.final_text_is_stdout()),
             next_tick: now + self.interval,
             probes: 0,
             ending: None,
@@ -157,7 +157,7 @@ impl Attempt<'_> {
             session: None,
         };
         let outcome = state.follow()?;
-        Ok(EndedAttempt { outcome, said: state.said, session: state.session })
+        Ok(EndedAttempt { outcome, transcript: state.transcript, session: state.session })
     }
 
     fn live(&self) -> &LiveTask {
@@ -191,13 +191,13 @@ impl AttemptState<'_> {
             }
         };
         if matches!(outcome, AttemptOutcome::Stopped(_)) {
-            // What it has said by now may be its result, which must not be lost.
+            // Its output so far may contain its result, which must not be lost.
             self.attempt.controls.controller.waker.take_wakeup();
-            let last = Instant::now() + LAST_WORDS;
+            let last = Instant::now() + FINAL_OUTPUT_TIME;
             while Instant::now() < last
                 && let PipelineEvent::Record(published) = self.pipeline.next(Instant::now())
             {
-                self.take(&published)?;
+                self.handle_record(&published)?;
             }
         }
         if self.asked {
@@ -206,14 +206,14 @@ impl AttemptState<'_> {
         Ok(outcome)
     }
 
-    /// Does what is due, then waits for what comes next.
+    /// Handles requests and deadlines, then waits for the next event.
     fn advance(&mut self) -> Result<Option<AttemptOutcome>, AttemptError> {
         if let Some(outcome) = self.take_controls()? {
             return Ok(Some(outcome));
         }
         let now = Instant::now();
-        if let Some(demand) = self.watch.overdue(now) {
-            self.act_on(demand)?;
+        if let Some(action) = self.watch.overdue(now) {
+            self.act_on(action)?;
         }
         if now >= self.next_tick {
             self.next_tick = now + self.attempt.interval;
@@ -227,18 +227,18 @@ impl AttemptState<'_> {
         }
         let until = self.until();
         match self.pipeline.next(until) {
-            PipelineEvent::Record(published) => self.take(&published)?,
+            PipelineEvent::Record(published) => self.handle_record(&published)?,
             PipelineEvent::Quiet => {
                 let probed = self.note_probes()?;
                 let output_only = self.watch.counts_output_only();
                 self.pipeline.source().output_only = output_only;
-                if probed && let Some(life) = self.pipeline.source().last_life() {
-                    self.pipeline.note_evidence(life);
+                if probed && let Some(liveness) = self.pipeline.source().last_life() {
+                    self.pipeline.note_evidence(liveness);
                 }
             }
             PipelineEvent::Inactive => {
-                if let Some(demand) = self.watch.silent() {
-                    self.act_on(demand)?;
+                if let Some(action) = self.watch.silent() {
+                    self.act_on(action)?;
                 }
                 self.pipeline.note_evidence(Instant::now());
             }
@@ -252,7 +252,7 @@ impl AttemptState<'_> {
         Ok(None)
     }
 
-    /// The next deadline if no output comes.
+    /// When to stop waiting for output.
     fn until(&self) -> Instant {
         let limit = match &self.ending {
             Some((_, give_up)) => Some(*give_up),
@@ -279,26 +279,26 @@ impl AttemptState<'_> {
                         return Ok(Some(AttemptOutcome::Stopped(Event::Cancel)));
                     }
                 }
-                // An answer to a question about another agent.
+                // An answer about another agent.
                 Control::Judged { .. } | Control::GoOn(_) => {}
             }
         }
         Ok(None)
     }
 
-    fn take(&mut self, published: &Published) -> Result<(), FileError> {
+    fn handle_record(&mut self, published: &Published) -> Result<(), FileError> {
         let role = self.attempt.role;
         let at = published.at.mono;
         self.watch.output(at);
         if published.stream == Stream::Stderr {
             if let Record::Line(line) = &published.record {
-                self.said.take_complaint(line);
+                self.transcript.add_stderr(line);
                 self.reporter.tell(&RunNews::Complaint { role, line });
             }
             return Ok(());
         }
-        self.said.take(&published.record, &published.activities);
-        self.run_tracker.take(&published.activities, at);
+        self.transcript.add(&published.record, &published.activities);
+        self.run_tracker.record(&published.activities, at);
         for activity in &published.activities {
             if let Activity::Session { id } = activity {
                 self.session = Some(id.clone());
@@ -308,13 +308,13 @@ impl AttemptState<'_> {
         let is_final = |activity: &Activity| matches!(activity, Activity::Final(_));
         if published.activities.iter().any(is_final) {
             self.watch.finish(at);
-            let data = result_data(self.said.final_text(), self.said.error());
+            let data = result_data(self.transcript.final_text(), self.transcript.error());
             self.pipeline.note(LineKind::Result, data)?;
         }
         Ok(())
     }
 
-    /// Notes whether the agent's processes can be seen. Returns whether they have been probed
+    /// Records whether the agent's processes are visible. Returns whether they have been probed
     /// since the last call.
     fn note_probes(&mut self) -> Result<bool, FileError> {
         let (probes, blind) = {
@@ -327,9 +327,9 @@ impl AttemptState<'_> {
         }
         if self.watch.note_sight(!blind) {
             let reason = if self.watch.is_blind() {
-                "its processes cannot be seen: time limits on output take over"
+                "its processes are not visible: only output counts as a sign of life"
             } else {
-                "its processes can be seen again"
+                "its processes are visible again"
             };
             self.note_check(None, reason)?;
         }
@@ -355,21 +355,21 @@ impl AttemptState<'_> {
         self.pipeline.note(LineKind::Heartbeat, data)?;
         self.reporter.tell(&RunNews::Status(&status.to_string()));
         if self.ending.is_none()
-            && let Some(demand) = self.watch.tick(status == Status::Stuck)
+            && let Some(action) = self.watch.tick(status == Status::Stuck)
         {
-            self.act_on(demand)?;
+            self.act_on(action)?;
         }
         Ok(())
     }
 
-    fn act_on(&mut self, demand: Demand) -> Result<(), FileError> {
-        match demand {
-            Demand::End(event) => self.end(event),
-            Demand::Ask => {
+    fn act_on(&mut self, action: WatchAction) -> Result<(), FileError> {
+        match action {
+            WatchAction::End(event) => self.end(event),
+            WatchAction::Ask => {
                 self.asked = true;
                 self.reporter.tell(&RunNews::Ask);
             }
-            Demand::Judge => {
+            WatchAction::Judge => {
                 let evidence = self.evidence();
                 if let Err(reason) = self.attempt.ask_judge(&evidence) {
                     tracing::debug!("{reason}: the heuristic judges");
@@ -386,7 +386,7 @@ impl AttemptState<'_> {
         self.reporter.tell(&RunNews::Judged { finding, reason });
         let confirmed = matches!(judgement.finding, Finding::Loop | Finding::Failed);
         match self.watch.judged(confirmed) {
-            Some(demand) if self.ending.is_none() && !self.asked => self.act_on(demand),
+            Some(action) if self.ending.is_none() && !self.asked => self.act_on(action),
             _ => Ok(()),
         }
     }
@@ -416,17 +416,17 @@ impl AttemptState<'_> {
             last_change: change.map(|change| (change.kind, since(change.at))),
             elapsed: since(self.attempt.live().facts.started.mono),
             iteration: Some(u64::from(self.attempt.iteration)),
-            recent: self.said.recent(),
+            recent: self.transcript.recent(),
         }
     }
 
-    /// Begins to kill the agent; its end then arrives like any other.
+    /// Begins to kill the agent. Its end then arrives like any other end.
     fn end(&mut self, event: Event) {
         if self.ending.is_some() {
             return;
         }
         let attempt = self.attempt;
-        // Refused where it has ended already: its end is then on the way.
+        // An agent that has already ended refuses the kill; its end will arrive.
         let _ = attempt.runtime.supervisor.begin_kill(&attempt.task, KillRequest::Escalate);
         let give_up = Instant::now() + KILL_GRACE + KILL_PATIENCE + END_PATIENCE;
         self.ending = Some((event, give_up));
@@ -436,30 +436,30 @@ impl AttemptState<'_> {
 /// How long to wait for a probe of the agent's processes.
 const PROBE_TIME: Duration = Duration::from_millis(500);
 
-/// The task of an agent.
+/// The output of an agent's task.
 pub(crate) struct AgentSource {
     supervisor: Arc<Supervisor>,
     follower: Follower,
     waker: Arc<Waker>,
-    life: Liveness,
+    liveness: Liveness,
     /// Output is the only sign of life.
     pub output_only: bool,
 }
 
 impl AgentSource {
-    /// Follows a task from its beginning; `life` recognises its signs of life.
+    /// Follows a task from its beginning; `liveness` recognises its signs of life.
     pub(crate) fn new(
         supervisor: Arc<Supervisor>,
         task: Arc<TaskHandle>,
         waker: Arc<Waker>,
-        life: Liveness,
+        liveness: Liveness,
     ) -> AgentSource {
         let topics = Topics { output: true, errors: true, looks: true };
         AgentSource {
             supervisor,
             follower: Follower::new(task, topics),
             waker,
-            life,
+            liveness,
             output_only: false,
         }
     }
@@ -478,7 +478,7 @@ impl AgentSource {
             let state = self.live().state();
             state.progress.as_ref()?.tracker.totals
         };
-        self.life.look(totals, Instant::now())
+        self.liveness.update(totals, Instant::now())
     }
 }
 
@@ -506,14 +506,14 @@ impl ByteSource for AgentSource {
         }
     }
 
-    /// The same from a probe that is taken now.
+    /// Like [`AgentSource::last_life`], after a new probe.
     fn last_evidence(&mut self) -> Option<Instant> {
         if self.output_only {
             return None;
         }
         let before = self.live().state().progress_probes;
         self.supervisor.look(self.follower.task());
-        let looked = |state: &LiveState| {
+        let is_probed = |state: &LiveState| {
             if state.progress_probes > before {
                 StateView::Found(())
             } else {
@@ -522,7 +522,7 @@ impl ByteSource for AgentSource {
         };
         let limit = Some(Instant::now() + PROBE_TIME);
         let live = self.live();
-        live.wait_for(limit, &self.waker.wait(), looked, Instant::now);
+        live.wait_for(limit, &self.waker.wait(), is_probed, Instant::now);
         self.last_life()
     }
 }

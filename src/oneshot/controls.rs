@@ -1,7 +1,7 @@
 //! Requests to a run from outside.
 //!
-//! The sender queues its request and wakes the run, if it waits for an agent's output. If the
-//! run is not waiting, its next wait ends at once.
+//! The sender queues its request and wakes the run. If the run is not waiting for an agent's
+//! output, its next wait returns immediately.
 
 use std::sync::Arc;
 
@@ -12,35 +12,35 @@ use super::state::Event;
 use crate::agent::checks::CheckState;
 use crate::task::live::Cancel;
 
-/// How many requests may be queued; a person and a judge send few.
-const MOST_WAITING: usize = 16;
+/// How many requests may be queued. A person and a judge send few.
+const MAX_QUEUED: usize = 16;
 
 /// A request to a run.
 #[derive(Debug)]
 pub enum Control {
-    /// The run is to pause or to end for good.
+    /// Pause the run or end it permanently.
     Stop(Event),
-    /// The judge has answered, or failed to.
+    /// The judge has answered or failed.
     Judged {
-        /// The task of the agent that it was asked about.
+        /// The task of the agent that the judge was asked about.
         task: String,
-        /// The answer.
+        /// The result of the check; `None` if it was dropped.
         state: Option<CheckState>,
     },
-    /// The person has answered: whether a stuck agent is waited for.
+    /// The person's answer: whether to wait for the stuck agent.
     GoOn(bool),
 }
 
 /// Wakes a waiting run.
 #[derive(Debug, Default)]
 pub(crate) struct Waker {
-    /// Whether it was woken since the last [`Waker::take_wakeup`], and what cancels the present
+    /// Whether it was woken since the last [`Waker::take_wakeup`], and the canceller of the current
     /// wait.
     inner: Mutex<(bool, Arc<Cancel>)>,
 }
 
 impl Waker {
-    /// Ends the present or the next wait.
+    /// Ends the current or the next wait.
     pub(crate) fn wake(&self) {
         let waiting = {
             let mut inner = self.inner.lock();
@@ -50,7 +50,7 @@ impl Waker {
         waiting.cancel();
     }
 
-    /// Whether it was woken since the last call of this.
+    /// Whether it was woken since the last call of this method.
     pub(crate) fn take_wakeup(&self) -> bool {
         let mut inner = self.inner.lock();
         if inner.0 {
@@ -60,7 +60,8 @@ impl Waker {
         false
     }
 
-    /// What cancels a wait when it is woken, or at once if it was.
+    /// The canceller of a wait: cancelled when it is woken, or already cancelled if it was woken
+    /// before.
     pub(crate) fn wait(&self) -> Arc<Cancel> {
         Arc::clone(&self.inner.lock().1)
     }
@@ -77,13 +78,13 @@ pub struct Controller {
 #[derive(Debug)]
 pub struct Controls {
     pub(crate) receiver: Receiver<Control>,
-    /// The other side.
+    /// The sender's side.
     pub(crate) controller: Controller,
 }
 
 impl Controller {
-    /// Sends a request. It is dropped when the run is over or the queue is full: a full queue
-    /// already holds whatever could be asked.
+    /// Sends a request. Drops it if the run has ended or the queue is full: a full queue already
+    /// contains every useful request.
     pub(crate) fn ask(&self, control: Control) {
         let _ = self.sender.try_send(control);
         self.waker.wake();
@@ -91,9 +92,9 @@ impl Controller {
 }
 
 impl Controls {
-    /// A queue without a request.
+    /// An empty queue.
     pub(crate) fn new() -> Controls {
-        let (sender, receiver) = bounded(MOST_WAITING);
+        let (sender, receiver) = bounded(MAX_QUEUED);
         Controls { receiver, controller: Controller { sender, waker: Arc::default() } }
     }
 

@@ -1,8 +1,8 @@
-//! The loop of an agent run: ask the state machine for the action, do it, give the event
-//! back, save, repeat.
+//! The loop of an agent run: gets an action from the state machine, carries it out, applies the
+//! resulting event and saves it.
 //!
-//! Limits: does not parse agents' output, which the executors and the verdict do, and does
-//! not decide about states, which the state machine does.
+//! Limits: the executors and the verdict parse agents' output; the state machine decides about
+//! states.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -33,19 +33,19 @@ use crate::task::registry::TaskHandle;
 
 /// How much of the prompt a judge gets, in characters.
 const WHAT_CHARS: usize = 500;
-/// How many runs of an agent it takes for its usual time to count.
-const FEWEST_RUNS: usize = 3;
+/// The fewest runs of an agent that give a usual time.
+const MIN_RUNS: usize = 3;
 
-/// How one run is to be run.
+/// The settings of one run.
 #[derive(Debug, Clone, Copy)]
 pub struct Plan {
-    /// When to act on an agent.
+    /// When to act on a running agent.
     pub rules: WatchRules,
     /// How progress is measured.
     pub tracker: tracker::TrackerSettings,
 }
 
-/// Why a run cannot continue. Its files are intact; it can be resumed.
+/// Why a run cannot continue. Its files are intact, so it can be resumed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum EngineError {
     #[error(transparent)]
@@ -64,24 +64,24 @@ pub(crate) enum EngineError {
     NoThread(std::io::Error),
 }
 
-/// A run under way.
+/// Runs one agent run.
 pub struct Engine<'a> {
     runtime: &'a Runtime,
     plan: Plan,
     run: OpenRun,
-    /// The prompt as it was given; the run's file has it redacted.
+    /// The prompt without redaction; the run's file contains the redacted prompt.
     task: String,
     controls: &'a Controls,
     reporter: &'a mut dyn Reporter,
     run_tracker: RunTracker,
-    /// The number of an iteration and its worker's final text.
+    /// The number of an iteration, with its worker's final text.
     result: Option<(u32, String)>,
     /// The last auditor's feedback, not redacted.
     feedback: Option<String>,
 }
 
 impl<'a> Engine<'a> {
-    /// For a new or resumed run. `task` is the prompt as it was given, if it is known.
+    /// An engine for a new or resumed run. `task` is the prompt without redaction, if it is known.
     pub(crate) fn new(
         runtime: &'a Runtime,
         plan: Plan,
@@ -96,7 +96,7 @@ impl<'a> Engine<'a> {
         Engine { runtime, plan, run, task, controls, reporter, run_tracker, result: None, feedback }
     }
 
-    /// The run that it carries on.
+    /// The run of this engine.
     pub(crate) fn run(&self) -> &OpenRun {
         &self.run
     }
@@ -109,24 +109,24 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Runs it until it is over or paused, beginning with the event `first`, if any. Agents
-    /// may still be running when this returns.
+    /// Runs until the run ends or pauses, beginning with the event `first`, if any. Agents may
+    /// still be running when this returns.
     ///
     /// # Errors
-    /// When the run cannot continue.
+    /// If the run cannot continue.
     pub(crate) fn go(&mut self, first: Option<Event>) -> Result<(), EngineError> {
         if let Some(event) = first {
             self.apply(&event)?;
         }
         loop {
-            if let Some(event) = self.asked() {
+            if let Some(event) = self.requested_event() {
                 self.apply(&event)?;
             }
             match self.run.position().action() {
                 Action::Take(event) => self.enter(&event)?,
                 Action::Recover => self.recover()?,
-                // An agent is started on entering its state and followed to its end there.
-                // A run found in that state was left by a runner that died.
+                // `enter` starts an agent together with its state and follows it to its end. A run
+                // found in that state was abandoned by a runner that died.
                 Action::RunWorker | Action::RunAuditor(_) => {
                     self.apply(&Event::SupervisorDied)?;
                 }
@@ -135,13 +135,13 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// A request to the run, or the end of its time, between agents.
-    fn asked(&self) -> Option<Event> {
+    /// A stop request or the end of the run's time, between agents.
+    fn requested_event(&self) -> Option<Event> {
         if self.run.position().action() == Action::Stop {
             return None;
         }
         while let Some(control) = self.controls.take() {
-            // Others concern an agent that has ended.
+            // Other requests concern an agent that has ended.
             if let Control::Stop(event) = control {
                 return Some(event);
             }
@@ -175,7 +175,7 @@ impl<'a> Engine<'a> {
         Ok(action)
     }
 
-    /// Applies an event. If an agent runs in the next state, it is started first.
+    /// Applies an event. If an agent runs in the next state, starts the agent first.
     fn enter(&mut self, event: &Event) -> Result<(), EngineError> {
         let (next, _) = self.run.look_ahead(event)?;
         match next.stage {
@@ -206,7 +206,7 @@ impl<'a> Engine<'a> {
         };
         if executor.prompt_by() == PromptBy::Argument && prompt.len() > MAX_ARGUMENT_PROMPT {
             self.reporter.tell(&RunNews::Note(
-                "the prompt is longer than an argument may be: its middle is left out",
+                "the prompt is too long for an argument: its middle is omitted",
             ));
         }
         let session = uuid::Uuid::new_v4().to_string();
@@ -286,10 +286,10 @@ impl<'a> Engine<'a> {
         task: &Arc<TaskHandle>,
     ) -> Result<EndedAttempt, EngineError> {
         self.run_tracker.begin(role.name(), iteration, Instant::now());
-        let account = self.runtime.recorder.record_of(task.id());
-        let history = account.as_ref().map(|account| account.history());
+        let run_record = self.runtime.recorder.record_of(task.id());
+        let history = run_record.as_ref().map(|run_record| run_record.history());
         let estimate = history.as_ref().and_then(|known| known.estimate.as_ref());
-        if let Some(known) = estimate.filter(|known| known.sample_size >= FEWEST_RUNS) {
+        if let Some(known) = estimate.filter(|known| known.sample_size >= MIN_RUNS) {
             let usual = Duration::try_from_secs_f64(known.p90.seconds);
             self.run_tracker.expect(usual.unwrap_or_default());
         }
@@ -320,24 +320,24 @@ impl<'a> Engine<'a> {
         Ok(ended)
     }
 
-    /// Applies what an agent's end means for the run.
+    /// Applies the event that an agent's end causes.
     fn conclude(
         &mut self,
         role: Role,
         iteration: u32,
         ended: EndedAttempt,
     ) -> Result<(), EngineError> {
-        let EndedAttempt { outcome, said, .. } = ended;
-        let text = said.final_text();
-        let error = said.error();
+        let EndedAttempt { outcome, transcript, .. } = ended;
+        let text = transcript.final_text();
+        let error = transcript.error();
         let event = match outcome {
             AttemptOutcome::Killed(event) | AttemptOutcome::Stopped(event) => event,
             AttemptOutcome::Exited(Exit::Code(0)) => match error {
                 Some(error) => Event::AgentError(error),
-                None => return self.take_result(role, iteration, text, said.has_ended()),
+                None => return self.take_result(role, iteration, text, transcript.has_ended()),
             },
             AttemptOutcome::Exited(exit) => {
-                match error.or_else(|| classify_failure(said.stderr(), text)) {
+                match error.or_else(|| classify_failure(transcript.stderr(), text)) {
                     Some(error) => Event::AgentError(error),
                     None => Event::Crash(exit),
                 }
@@ -372,7 +372,7 @@ impl<'a> Engine<'a> {
         let Some(Judged { verdict, feedback }) = verdict::read(text) else {
             return self.apply(&Event::NoVerdict);
         };
-        // Saved before the state that depends on it.
+        // Save the feedback before the state that depends on it.
         self.run.update(|run| run.feedback = Some(feedback.clone()))?;
         self.feedback = Some(feedback.clone());
         let event = match verdict {
@@ -390,7 +390,7 @@ impl<'a> Engine<'a> {
     // Prompts.
 
     fn worker_prompt(&self) -> Result<String, EngineError> {
-        let cut_off = recovery::cut_off(self.run.directory(), self.run.file())
+        let cut_off = recovery::interrupted_work(self.run.directory(), self.run.file())
             .map_err(EngineError::OwnLog)?;
         Ok(prompts::worker(&self.task, self.feedback.as_deref(), cut_off.as_deref()))
     }
@@ -413,27 +413,28 @@ impl<'a> Engine<'a> {
             task: &self.task,
             result: &result,
             reminded: audit == Audit::Reminded,
-            most: by_argument.then_some(MAX_ARGUMENT_PROMPT),
+            max_bytes: by_argument.then_some(MAX_ARGUMENT_PROMPT),
         }))
     }
 
     // Recovery.
 
-    /// What the last worker left behind, or a request that arrives meanwhile. The logs and
-    /// conversations may be long, so a thread reads them; after a request the thread is
+    /// The recovered work of the last worker, or the event of a request that arrives first. Logs
+    /// and conversations may be long, so a thread reads them. After a request, the thread is
     /// abandoned and ends with the process.
-    fn salvage(&self) -> Result<Result<Recovery, Event>, EngineError> {
+    fn find_work(&self) -> Result<Result<Recovery, Event>, EngineError> {
         let name = self.executor_name(Role::Worker);
         let executor = Arc::clone(self.runtime.executors.find(name)?);
         let directory = self.run.directory().to_path_buf();
         let file = self.run.file().clone();
         let home = self.runtime.home.clone();
         let environment = self.runtime.environment.clone();
-        let (give, take) = bounded(1);
+        let (sender, receiver) = bounded(1);
         let read = move || {
-            let around = RecoveryContext { home: &home, environment: &environment };
-            // After a request there is no receiver.
-            let _ = give.send(recovery::salvage(&directory, &file, &executor, around));
+            let context = RecoveryContext { home: &home, environment: &environment };
+            // After a request, the receiver is gone.
+            let _ =
+                sender.send(recovery::recover_last_worker(&directory, &file, &executor, context));
         };
         std::thread::Builder::new()
             .name("recovery".to_owned())
@@ -445,8 +446,8 @@ impl<'a> Engine<'a> {
         };
         loop {
             select! {
-                recv(take) -> found => {
-                    let lost = |_| std::io::Error::other("its reader has ended early");
+                recv(receiver) -> found => {
+                    let lost = |_| std::io::Error::other("the recovery thread ended early");
                     let found = found.map_err(lost).and_then(|found| found);
                     return found.map(Ok).map_err(EngineError::OwnLog);
                 }
@@ -461,7 +462,7 @@ impl<'a> Engine<'a> {
     }
 
     fn recover(&mut self) -> Result<(), EngineError> {
-        let found = match self.salvage()? {
+        let found = match self.find_work()? {
             Ok(found) => found,
             Err(event) => return self.apply(&event),
         };

@@ -1,9 +1,9 @@
-//! When an agent last did something that only a living agent does.
+//! Determines when an agent last gave a sign of life.
 //!
-//! A process that only waits is never quite idle: its runtime's timers and wake-ups move
-//! some bytes each second, even when it waits for an answer that will never come. I/O is a
-//! sign of life only in amounts that count as progress (`progress::tracker`). Output and
-//! processes that start or end always are; processor time never is.
+//! A waiting process is never fully idle: its runtime's timers and wake-ups transfer some bytes
+//! each second, even if it waits for an answer that will never come. I/O is a sign of life only in
+//! amounts that count as progress (`progress::tracker`). Output and processes that start or end
+//! always are; CPU time never is.
 //!
 //! Pure.
 
@@ -14,18 +14,18 @@ use crate::progress::tracker::{BYTES_THAT_COUNT, Totals, TrackerSettings};
 /// Follows one agent.
 #[derive(Debug, Clone)]
 pub(crate) struct Liveness {
-    /// How long bytes are added up.
+    /// The period over which bytes are added up.
     window: Duration,
     seen: Totals,
-    /// Bytes that do not amount to a sign of life yet, and since when they are counted.
+    /// Bytes that do not yet amount to a sign of life, and when counting them began.
     bytes: (u64, Instant),
     last: Option<Instant>,
 }
 
 impl Liveness {
-    /// For an agent that starts now and is killed after `inactivity`. Bytes are added up over
-    /// the tracker's default interval, since the background I/O of a waiting process does
-    /// not depend on the configured one.
+    /// Follows an agent that starts now and is killed after `inactivity`. Adds up bytes over the
+    /// tracker's default interval, since the background I/O of a waiting process does not depend on
+    /// the configured interval.
     pub(crate) fn new(inactivity: Duration, now: Instant) -> Liveness {
         Liveness {
             window: inactivity.min(TrackerSettings::default().heartbeat_interval),
@@ -35,8 +35,8 @@ impl Liveness {
         }
     }
 
-    /// Updates the agent's totals; returns when it last gave a sign of life.
-    pub(crate) fn look(&mut self, totals: Totals, now: Instant) -> Option<Instant> {
+    /// Updates the agent's totals and returns when it last gave a sign of life.
+    pub(crate) fn update(&mut self, totals: Totals, now: Instant) -> Option<Instant> {
         let before = std::mem::replace(&mut self.seen, totals);
         let (bytes, since) = self.bytes;
         let bytes = bytes.saturating_add(totals.io.saturating_sub(before.io));
@@ -59,14 +59,13 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    /// When there was life last, in seconds, after a look each second at what `done` says
-    /// has been done by then.
+    /// When the last sign of life was, after one update per second with the totals from `done`.
     fn last_life(seconds: u32, done: impl Fn(u64) -> Totals) -> Option<Duration> {
         let start = Instant::now();
         let mut life = Liveness::new(300 * SECOND, start);
-        let looks =
-            (1..=seconds).map(|second| life.look(done(second.into()), start + second * SECOND));
-        looks.last().flatten().map(|last| last - start)
+        let updates =
+            (1..=seconds).map(|second| life.update(done(second.into()), start + second * SECOND));
+        updates.last().flatten().map(|last| last - start)
     }
 
     fn io(bytes: u64) -> Totals {
@@ -74,12 +73,12 @@ mod tests {
     }
 
     #[test]
-    fn dribbles_are_no_life_however_long_they_last() {
+    fn small_amounts_are_no_sign_of_life_however_long_they_last() {
         assert_eq!(last_life(900, |second| io(270 * second)), None);
     }
 
     #[test]
-    fn steady_reading_and_writing_is_life() {
+    fn steady_reading_and_writing_is_a_sign_of_life() {
         let last = last_life(100, |second| io(1000 * second)).unwrap();
         assert!(last >= 95 * SECOND, "{last:?}");
         let once = last_life(100, |second| io(if second < 42 { 0 } else { BYTES_THAT_COUNT }));
@@ -87,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn output_and_processes_are_life_and_computing_is_not() {
+    fn output_and_processes_are_signs_of_life_and_computing_is_not() {
         let till_7 = |second: u64| second.min(7);
         let output = |second| Totals { output: till_7(second), ..Totals::default() };
         let born = |second| Totals { born: till_7(second), ..Totals::default() };

@@ -1,17 +1,17 @@
-//! Writing `oneshot-log.json`: what happened in an agent run, one strict JSON object per line.
+//! Writes `oneshot-log.json`, the events of an agent run: one strict JSON object per line.
 //!
-//! A line is written before its content is reported anywhere and before the run's file is
-//! saved. Lines that the run depends on are also synced ([`LineKind::is_synced`]), so that they
-//! survive a crash of the machine; the others survive this process. Opening a log for
-//! writing repairs its end: an incomplete line of a killed writer is removed.
+//! A line is written before its content is reported anywhere and before the run's file is saved.
+//! Lines that the run depends on are also synced ([`LineKind::is_synced`]), so that they survive a
+//! crash of the machine; other lines survive this process. Opening a log for writing repairs its
+//! end by removing the incomplete line of a killed writer.
 //!
-//! A log that reaches its quota is shortened: its beginning and its newest lines are kept, and
-//! between them the lines that a resume depends on; state changes are never removed. A mark in
-//! place of the first removed line says how much is missing. The shorter log replaces the
-//! longer one by a rename, so that readers see one or the other.
+//! A log that reaches its quota is shortened. Its beginning and its newest lines are kept, with the
+//! lines between them that a resume depends on; state changes are never removed. A mark in place of
+//! the first removed line records how much is missing. The shorter log replaces the longer one by a
+//! rename, so that readers see one or the other.
 //!
-//! Limits: the run's lock ensures a single writer; [`super::log_reader`] reads. Takes
-//! [`Redacted`] data only. Lines written after the last save of the run's file are not checked.
+//! Limits: the run's lock ensures a single writer; [`super::log_reader`] reads. Takes [`Redacted`]
+//! data only. Lines written after the last save of the run's file are not checked.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Seek, SeekFrom, Write};
@@ -31,13 +31,11 @@ use crate::process::files;
 /// A line to write.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewLine {
-    /// When: Unix seconds.
+    /// The time, in Unix seconds.
     pub ts: f64,
-    /// Its kind.
     pub kind: LineKind,
     /// The agent that it is about.
     pub origin: Origin,
-    /// Its data.
     pub data: Redacted,
 }
 
@@ -46,20 +44,20 @@ pub struct NewLine {
 pub struct RunLog {
     path: PathBuf,
     file: File,
-    /// The length up to the end of the last whole line.
+    /// The length up to the end of the last complete line.
     end: u64,
     last_seq: u64,
     quota: Quota,
-    /// The last line with a worker's result.
-    found: Option<LogLineDigest>,
+    /// The digest of the last line with a worker's result.
+    last_result: Option<LogLineDigest>,
 }
 
 impl RunLog {
-    /// Opens or creates the log in a run's directory and repairs its end: an incomplete line
-    /// is removed, and a line that only lacks its newline gets it.
+    /// Opens or creates the log in a run's directory and repairs its end: removes an incomplete
+    /// line, and completes a line that only lacks its newline.
     ///
     /// # Errors
-    /// When the disk refuses.
+    /// If the file cannot be opened, read or written.
     pub fn open(directory: &Path) -> Result<RunLog, FileError> {
         let path = directory.join(FILE_NAME);
         let failed = |doing| FileError::cannot(doing, &path);
@@ -77,26 +75,26 @@ impl RunLog {
             path,
             file,
             quota: QUOTA,
-            found: None,
+            last_result: None,
         })
     }
 
-    /// Gives all further lines larger numbers than this.
+    /// Makes the numbers of all further lines larger than this.
     pub(super) fn number_above(&mut self, seq: u64) {
         self.last_seq = self.last_seq.max(seq);
     }
 
-    /// The last line with a worker's result, if one was written since the log was opened.
-    pub(super) fn found(&self) -> Option<&LogLineDigest> {
-        self.found.as_ref()
+    /// The last line with a worker's result, if this process has written one.
+    pub(super) fn last_result(&self) -> Option<&LogLineDigest> {
+        self.last_result.as_ref()
     }
 
-    /// Notes that its directory was renamed.
+    /// Records that the log's directory was renamed.
     pub(crate) fn moved_to(&mut self, directory: &Path) {
         self.path = directory.join(FILE_NAME);
     }
 
-    /// The number of the last line; 0 where there is none.
+    /// The number of the last line; 0 if there is none.
     pub(crate) fn last_seq(&self) -> u64 {
         self.last_seq
     }
@@ -109,7 +107,7 @@ impl RunLog {
         self.append_all(std::iter::once(line))
     }
 
-    /// Writes lines in one go and returns the number of the last one.
+    /// Writes several lines at once and returns the number of the last one.
     ///
     /// # Errors
     /// When the disk refuses; the log is then unchanged.
@@ -120,7 +118,7 @@ impl RunLog {
         let mut text = Vec::new();
         let mut seq = self.last_seq;
         let mut is_synced = false;
-        let mut found = self.found.clone();
+        let mut last_result = self.last_result.clone();
         for line in lines {
             seq = seq.saturating_add(1);
             is_synced |= line.kind.is_synced();
@@ -134,16 +132,16 @@ impl RunLog {
             let start = text.len();
             serde_json::to_writer(&mut text, &line)
                 .map_err(|error| self.failed("write", error.into()))?;
-            let tells_the_end = matches!(line.kind, LineKind::Result | LineKind::Recovered);
-            if tells_the_end && line.origin.role == Some(Role::Worker) {
+            let ends_a_worker = matches!(line.kind, LineKind::Result | LineKind::Recovered);
+            if ends_a_worker && line.origin.role == Some(Role::Worker) {
                 let written = text.get(start..).unwrap_or_default();
-                found = Some(LogLineDigest::of(seq, written));
+                last_result = Some(LogLineDigest::of(seq, written));
             }
             text.push(b'\n');
         }
         self.write(&text, is_synced)?;
         self.last_seq = seq;
-        self.found = found;
+        self.last_result = last_result;
         Ok(seq)
     }
 
@@ -156,8 +154,8 @@ impl RunLog {
             .write_all(text)
             .and_then(|()| if is_synced { self.file.sync_data() } else { Ok(()) });
         if let Err(error) = written {
-            // Part of a line would spoil the next one. If this fails too, the next open
-            // repairs it.
+            // Remove a partial line, which would corrupt the next one. If this fails too, opening
+            // the log repairs it.
             let _ = self.file.set_len(self.end);
             return Err(self.failed("write", error));
         }
@@ -166,7 +164,7 @@ impl RunLog {
     }
 
     fn shorten(&mut self) -> io::Result<()> {
-        let relied_on = self.found.as_ref().map(|found| found.seq);
+        let relied_on = self.last_result.as_ref().map(|last_result| last_result.seq);
         shorten(&self.path, &self.quota, relied_on)?;
         self.file = files::append_private(&self.path)?;
         self.end = self.file.metadata()?.len();
@@ -180,16 +178,16 @@ impl RunLog {
 
 const MIB: u64 = 1 << 20;
 
-/// How much of a log is kept, in bytes.
+/// How many bytes of a log are kept.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Quota {
     /// A log that would grow beyond this is shortened.
     pub whole: u64,
-    /// Of its beginning.
+    /// The part kept at its beginning.
     pub first: u64,
-    /// Of the lines between, besides the state changes.
+    /// The part kept between, in addition to state changes.
     pub between: u64,
-    /// Of its end.
+    /// The part kept at its end.
     pub newest: u64,
 }
 
@@ -198,16 +196,15 @@ pub(super) struct Quota {
 pub(super) const QUOTA: Quota =
     Quota { whole: 256 * MIB, first: 16 * MIB, between: 64 * MIB, newest: 64 * MIB };
 
-/// A line in the middle of a log.
+/// A line of a log, with its position.
 #[derive(Debug, Clone, Copy)]
-struct KeptPlace {
+struct LogSpan {
     start: u64,
     length: u64,
-    /// What its beginning says.
     head: Option<Head>,
 }
 
-impl KeptPlace {
+impl LogSpan {
     fn end(self) -> u64 {
         self.start + self.length
     }
@@ -217,11 +214,11 @@ impl KeptPlace {
     }
 }
 
-/// Replaces a log by a shorter one, where there is anything to leave out. The line of the
-/// number `relied_on` remains.
+/// Replaces a log by a shorter one, if any line can be removed. Keeps the line with the number
+/// `relied_on`.
 ///
 /// # Errors
-/// When the disk refuses; the log is as it was then.
+/// If a file cannot be read or written; the log is then unchanged.
 pub(super) fn shorten(path: &Path, quota: &Quota, relied_on: Option<u64>) -> io::Result<()> {
     let mut lines = Lines::open(path)?;
     let newest_from = lines.length.saturating_sub(quota.newest);
@@ -251,7 +248,7 @@ pub(super) fn shorten(path: &Path, quota: &Quota, relied_on: Option<u64>) -> io:
             at = at.or(line.head);
         }
     };
-    for line in leave_out_the_oldest(&mut kept, quota.between, relied_on) {
+    for line in remove_oldest(&mut kept, quota.between, relied_on) {
         omitted.add(line.length);
         at = match (at, line.head) {
             (Some(at), Some(head)) if head.seq < at.seq => Some(head),
@@ -270,10 +267,10 @@ pub(super) fn shorten(path: &Path, quota: &Quota, relied_on: Option<u64>) -> io:
     };
     let mut mark = serde_json::to_vec(&mark)?;
     mark.push(b'\n');
-    let is_before = |line: &&KeptPlace| line.head.is_some_and(|head| head.seq < at.seq);
+    let is_before = |line: &&LogSpan| line.head.is_some_and(|head| head.seq < at.seq);
     let marked = kept.iter().take_while(is_before).count();
     let (before, after) = kept.split_at(marked);
-    let mut log = lines.into_file();
+    let mut log = lines.reader.into_inner();
     files::replace_durably(path, |new| {
         copy(&mut log, 0, first_ends, new)?;
         for line in before {
@@ -287,29 +284,25 @@ pub(super) fn shorten(path: &Path, quota: &Quota, relied_on: Option<u64>) -> io:
     })
 }
 
-/// Removes the oldest lines, except state changes and the one that is relied on, until at
-/// most `most` bytes remain.
-fn leave_out_the_oldest(
-    lines: &mut Vec<KeptPlace>,
-    most: u64,
-    relied_on: Option<u64>,
-) -> Vec<KeptPlace> {
-    let mut left = most;
-    let mut left_out = Vec::new();
+/// Removes the oldest lines until at most `max_bytes` remain, except state changes and the line
+/// `relied_on`. Returns the removed lines.
+fn remove_oldest(lines: &mut Vec<LogSpan>, max_bytes: u64, relied_on: Option<u64>) -> Vec<LogSpan> {
+    let mut left = max_bytes;
+    let mut removed = Vec::new();
     for line in std::mem::take(lines).into_iter().rev() {
         let is_relied_on = line.head.is_some_and(|head| Some(head.seq) == relied_on);
         let stays = is_relied_on || line.is(LineKind::StateChange);
         if stays || line.length <= left {
             lines.push(line)
         } else {
-            left_out.push(line)
+            removed.push(line)
         }
         if !stays {
             left = left.saturating_sub(line.length);
         }
     }
     lines.reverse();
-    left_out
+    removed
 }
 
 fn copy(log: &mut File, from: u64, to: u64, new: &mut File) -> io::Result<()> {
@@ -318,14 +311,14 @@ fn copy(log: &mut File, from: u64, to: u64, new: &mut File) -> io::Result<()> {
     Ok(())
 }
 
-/// A log's lines with their places, in their order; of a long one the beginning only.
+/// Iterates over a log's lines with their positions. Returns only the beginning of a long line.
 struct Lines {
     reader: BufReader<File>,
     at: u64,
     length: u64,
 }
 
-/// Read at once.
+/// How many bytes to read at a time.
 const BLOCK: usize = 256 * 1024;
 
 impl Lines {
@@ -338,12 +331,8 @@ impl Lines {
         })
     }
 
-    fn into_file(self) -> File {
-        self.reader.into_inner()
-    }
-
-    /// The next line and its first bytes; one without a newline is the last.
-    fn next(&mut self) -> io::Result<Option<(KeptPlace, Vec<u8>)>> {
+    /// The next line with its first bytes. Only the last line may lack a newline.
+    fn next(&mut self) -> io::Result<Option<(LogSpan, Vec<u8>)>> {
         let mut text = Vec::new();
         let mut length = 0;
         loop {
@@ -364,18 +353,18 @@ impl Lines {
         let start = self.at;
         self.at += length;
         let head = Head::of(&text);
-        let place = KeptPlace { start, length, head };
-        Ok(Some((place, text)))
+        let span = LogSpan { start, length, head };
+        Ok(Some((span, text)))
     }
 }
 
-/// Why a run's log prevents it from continuing.
+/// Why a run cannot continue with its log.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum LogCheckError {
     /// The log cannot be read.
     #[error("cannot read the log of the run: {0}")]
     Unreadable(io::Error),
-    /// Lines are missing at its end.
+    /// Lines are missing at the log's end.
     #[error(
         "{path} was cut: it ends with line {last}, and oneshot.json relies on line {needed}: \
          put the log back, or start a new run"
@@ -383,9 +372,9 @@ pub(crate) enum LogCheckError {
     Cut {
         /// The log.
         path: PathBuf,
-        /// The number of its last line; 0 where it has none.
+        /// The number of its last line; 0 if it has none.
         last: u64,
-        /// The number of the line that it must have.
+        /// The number of the line that the log must contain.
         needed: u64,
     },
     /// A line that the run depends on was changed.
@@ -398,7 +387,7 @@ pub(crate) enum LogCheckError {
     Changed {
         /// The log.
         path: PathBuf,
-        /// What it must hold.
+        /// The line that the log must contain.
         proof: LogLineDigest,
     },
 }
@@ -406,7 +395,7 @@ pub(crate) enum LogCheckError {
 /// Compares the log in a run's directory with the run's file.
 ///
 /// # Errors
-/// When they contradict each other, or the log cannot be read.
+/// If they contradict each other, or the log cannot be read.
 pub(crate) fn check(directory: &Path, file: &RunFile) -> Result<(), LogCheckError> {
     let path = directory.join(FILE_NAME);
     let end = log_reader::end_of(&path).map_err(LogCheckError::Unreadable)?;
@@ -427,7 +416,7 @@ pub(crate) fn check(directory: &Path, file: &RunFile) -> Result<(), LogCheckErro
 
 /// The line that the next step of a run with this history depends on.
 fn relied_on(history: &[Entry]) -> Option<&LogLineDigest> {
-    // An audit that was paused, or had no verdict, is repeated with the same result.
+    // A paused audit, or one without a verdict, is repeated with the same result.
     let is_between = |state| {
         matches!(state, RunState::Interrupted | RunState::AuditPending | RunState::AuditorExecuting)
     };
@@ -473,7 +462,7 @@ mod tests {
     }
 
     proptest! {
-        // Each case is synced to the disk many times.
+        // Each case syncs to disk many times.
         #![proptest_config(ProptestConfig::with_cases(24))]
 
         #[test]
@@ -488,27 +477,27 @@ mod tests {
                 log.append(line(*kind, f64::from(number), *size)).unwrap();
                 let length = std::fs::metadata(&log.path).unwrap().len();
                 prop_assert!(length <= SMALL.whole && length == log.end);
-                // A reader that keeps up misses nothing.
+                // A reader that keeps up misses no line.
                 let read = follower.next_line().unwrap().unwrap();
                 prop_assert_eq!((read.seq, read.kind), (number as u64, *kind));
                 prop_assert_eq!(follower.next_line().unwrap(), None);
             }
             let lines = tail(directory.path(), usize::MAX, u64::MAX).unwrap();
             prop_assert!(lines.is_sorted_by(|a, b| a.seq < b.seq));
-            let left_out = lines.iter().find_map(LogLine::omitted).unwrap_or_default();
+            let removed = lines.iter().find_map(LogLine::omitted).unwrap_or_default();
             let marks = lines.iter().filter(|line| line.kind == LineKind::Omitted).count();
             prop_assert!(marks <= 1);
-            let total = left_out.lines + (lines.len() - marks) as u64;
+            let total = removed.lines + (lines.len() - marks) as u64;
             prop_assert_eq!(total, written.len() as u64);
             let states = written.iter().filter(|(kind, _)| *kind == LineKind::StateChange);
             prop_assert_eq!(history(directory.path()).unwrap().len(), states.count());
             prop_assert_eq!(lines.last().unwrap().seq, written.len() as u64);
             prop_assert_eq!(lines.first().unwrap().seq, 1);
-            if let Some(found) = log.found() {
-                let text = text_of(directory.path(), found.seq).unwrap();
-                prop_assert_eq!(&LogLineDigest::of(found.seq, &text.unwrap()), found);
+            if let Some(last_result) = log.last_result() {
+                let text = text_of(directory.path(), last_result.seq).unwrap();
+                prop_assert_eq!(&LogLineDigest::of(last_result.seq, &text.unwrap()), last_result);
             }
-            // Opened again, it continues with the next number.
+            // A reopened log continues with the next number.
             drop(log);
             let log = RunLog::open(directory.path()).unwrap();
             prop_assert_eq!(log.last_seq(), written.len() as u64);

@@ -1,6 +1,6 @@
-//! The lines of `oneshot-log.json` and what each kind of them contains.
+//! The lines of `oneshot-log.json`, with the data of each kind.
 //!
-//! Limits: neither written nor read here. Pure.
+//! Limits: other modules read and write them. Pure.
 
 use std::num::NonZeroU32;
 
@@ -39,7 +39,7 @@ pub enum LineKind {
 }
 
 impl LineKind {
-    /// The word for it in the file.
+    /// The word in the file.
     pub fn name(self) -> &'static str {
         match self {
             LineKind::Activity => "activity",
@@ -53,8 +53,8 @@ impl LineKind {
         }
     }
 
-    /// Whether such a line is synced to disk before it counts. What a resume depends on must
-    /// survive a crash of the machine; an agent's stream may be hundreds of megabytes.
+    /// Whether to sync a line of this kind to disk before it counts. Lines that a resume depends on
+    /// must survive a crash of the machine; the rest may be hundreds of megabytes.
     pub(crate) fn is_synced(self) -> bool {
         matches!(
             self,
@@ -69,10 +69,8 @@ pub struct Origin {
     /// The executor's name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub executor: Option<String>,
-    /// Which agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub role: Option<Role>,
-    /// In which iteration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub iteration: Option<u32>,
 }
@@ -80,17 +78,16 @@ pub struct Origin {
 /// A line of the log.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LogLine {
-    /// When: Unix seconds.
+    /// The time, in Unix seconds.
     pub ts: f64,
-    /// Its number, from 1; each is larger than the one before.
+    /// The line's number, from 1; each is larger than the previous one.
     pub seq: u64,
-    /// Its kind.
     #[serde(rename = "type")]
     pub kind: LineKind,
-    /// Whose it is.
+    /// The agent that the line is about, if any.
     #[serde(flatten)]
     pub origin: Origin,
-    /// The rest, which depends on the kind.
+    /// The data, which depends on the kind.
     pub data: Value,
 }
 
@@ -118,11 +115,11 @@ impl LogLine {
 /// The data of [`LineKind::StateChange`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StateChange {
-    /// The state before; null for the first.
+    /// The previous state; null for the first.
     pub from: Option<RunState>,
     /// The new state.
     pub to: RunState,
-    /// How many iterations the run may have from now on.
+    /// The run's maximum of iterations from now on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_iterations: Option<NonZeroU32>,
     #[serde(flatten)]
@@ -130,30 +127,28 @@ pub struct StateChange {
 }
 
 impl StateChange {
-    /// The entry of the history that goes with it.
+    /// The history's entry for this change.
     pub fn entry(&self, ts: f64) -> Entry {
         Entry { state: self.to, ts, basis: self.basis.clone() }
     }
 }
 
-/// The data of [`LineKind::Omitted`]: all that was removed since the log began.
+/// The data of [`LineKind::Omitted`]: the total of all removed lines since the log began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Omitted {
-    /// How many lines.
     pub lines: u64,
-    /// How many bytes.
     pub bytes: u64,
 }
 
 impl Omitted {
-    /// Another line of this length.
+    /// Adds a removed line of this length.
     pub(super) fn add(&mut self, length: u64) {
         self.lines += 1;
         self.bytes += length;
     }
 }
 
-/// What can be read from the beginning of a line.
+/// The fields at the beginning of a line.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Head {
     pub ts: f64,
@@ -161,11 +156,11 @@ pub(super) struct Head {
     pub kind: LineKind,
 }
 
-/// The longest head of a line.
+/// The longest head of a line, in bytes.
 pub(super) const HEAD_BYTES: usize = 128;
 
 impl Head {
-    /// Reads the head of a line as this program writes it; `None` for other spellings.
+    /// Parses the head of a line as this program writes it; `None` for other formats.
     pub(super) fn of(line: &[u8]) -> Option<Head> {
         let line = line.get(..line.len().min(HEAD_BYTES))?;
         let (ts, rest) = until(line.strip_prefix(b"{\"ts\":")?, b",\"seq\":")?;
@@ -180,7 +175,7 @@ impl Head {
     }
 }
 
-/// The text before a mark, and what comes after it.
+/// The text before a mark, and the rest after it.
 fn until<'a>(text: &'a [u8], mark: &[u8]) -> Option<(&'a str, &'a [u8])> {
     let at = memchr::memmem::find(text, mark)?;
     let (before, rest) = text.split_at_checked(at)?;
@@ -197,24 +192,24 @@ pub(super) fn result_data(text: &str, error: Option<AgentError>) -> Value {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Heartbeat {
-    /// The tracker's word: `progressing`, …
+    /// The tracker's status: `progressing`, …
     pub status: String,
-    /// How many there have been of this agent.
+    /// The number of signs of life so far.
     pub heartbeats: u64,
-    /// How often it did something new.
+    /// The number of state changes so far.
     pub state_changes: u64,
     /// The kind of its last change.
     pub last_change: Option<String>,
-    /// When that was: Unix seconds.
+    /// The time of the last change, in Unix seconds.
     pub last_change_ts: Option<f64>,
     /// `worker`, `auditor`, `recovery`, …
     pub phase: String,
     /// The iteration.
     pub iteration: u32,
-    /// What was seen, in words.
+    /// The evidence, in words.
     pub evidence: Vec<String>,
-    /// Whether it lives.
+    /// Whether the agent is alive.
     pub alive: bool,
-    /// Whether it seems stuck.
+    /// Whether the agent seems stuck.
     pub stuck: bool,
 }

@@ -1,9 +1,9 @@
-//! Reading a run's log: from its beginning, from its end, and as it grows.
+//! Reads a run's log: from its beginning, from its end, and while it grows.
 //!
-//! Every reader skips incomplete lines, so that a log can be read while it is written and
-//! after its writer was killed. Readers from the end stop after a given number of bytes.
+//! Every reader skips incomplete lines, so that a log can be read while another process writes it
+//! and after the writer was killed. Readers from the end stop after a given number of bytes.
 //!
-//! Limits: writes nothing.
+//! Limits: read-only.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
@@ -14,38 +14,37 @@ use super::log_line::{FILE_NAME, Head, LineKind, LogLine};
 use super::run_files::Entry;
 use crate::process::files;
 
-/// Read at once, from either end.
+/// How many bytes to read at a time.
 const BLOCK: u64 = 64 * 1024;
 
-/// The longest line that is read whole: an agent's record of 16 MiB, escaped.
+/// The longest line: an agent's record of 16 MiB, escaped. Longer lines are skipped.
 const MAX_LINE: usize = 64 << 20;
 
-/// How a log ends.
+/// The end of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogEnd {
-    /// The length up to the end of the last whole line.
+    /// The length up to the end of the last complete line.
     pub whole: u64,
-    /// What comes after it.
+    /// What follows that line.
     pub unfinished: Unfinished,
-    /// The number of the last line; 0 where there is none.
+    /// The number of the last line; 0 if there is none.
     pub last_seq: u64,
 }
 
 /// What follows the last newline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unfinished {
-    /// Nothing, as it should be.
     Nothing,
-    /// A whole line that lacks its newline.
+    /// A complete line that lacks its newline.
     Newline,
     /// A part of a line.
     Torn,
 }
 
-/// How the log in this file ends.
+/// Examines the end of a log.
 ///
 /// # Errors
-/// When it cannot be read.
+/// If it cannot be read.
 pub fn end_of(path: &Path) -> io::Result<LogEnd> {
     let mut backwards = Backwards::open(path, u64::MAX)?;
     let rest = backwards.next_chunk()?.unwrap_or_default();
@@ -74,29 +73,29 @@ fn parse(line: &[u8]) -> Option<LogLine> {
     serde_json::from_slice(line).ok()
 }
 
-/// The newest line of a kind in a run's log, among its last `most` bytes.
+/// The newest line of a kind in the last `max_bytes` of a run's log.
 ///
 /// # Errors
-/// When the log cannot be read.
-pub fn newest(directory: &Path, kind: LineKind, most: u64) -> io::Result<Option<LogLine>> {
-    newest_that(directory, most, |_| true, &[kind])
+/// If the log cannot be read.
+pub fn newest(directory: &Path, kind: LineKind, max_bytes: u64) -> io::Result<Option<LogLine>> {
+    newest_that(directory, max_bytes, |_| true, &[kind])
 }
 
-/// The newest line of these kinds that is wanted, among the last `most` bytes of a run's
-/// log. Lines of other kinds are not even parsed.
+/// The newest line of these kinds that `wanted` accepts, in the last `max_bytes` of a run's log.
+/// Lines of other kinds are not parsed.
 ///
 /// # Errors
-/// When the log cannot be read.
+/// If the log cannot be read.
 pub(crate) fn newest_that(
     directory: &Path,
-    most: u64,
+    max_bytes: u64,
     wanted: impl Fn(&LogLine) -> bool,
     kinds: &[LineKind],
 ) -> io::Result<Option<LogLine>> {
-    let mut backwards = Backwards::of_lines(directory, most)?;
+    let mut backwards = Backwards::of_lines(directory, max_bytes)?;
     let is_wanted = |line: &LogLine| kinds.contains(&line.kind) && wanted(line);
     while let Some(line) = backwards.next_chunk()? {
-        // Without a head, the line must be parsed.
+        // A line without a head must be parsed.
         let may_be = Head::of(&line).is_none_or(|head| kinds.contains(&head.kind));
         if may_be && let Some(line) = parse(&line).filter(is_wanted) {
             return Ok(Some(line));
@@ -108,7 +107,7 @@ pub(crate) fn newest_that(
 /// The text of the line with this number, without its newline.
 ///
 /// # Errors
-/// When the log cannot be read.
+/// If the log cannot be read.
 pub fn text_of(directory: &Path, seq: u64) -> io::Result<Option<Vec<u8>>> {
     let mut backwards = Backwards::of_lines(directory, u64::MAX)?;
     while let Some(line) = backwards.next_chunk()? {
@@ -121,13 +120,12 @@ pub fn text_of(directory: &Path, seq: u64) -> io::Result<Option<Vec<u8>>> {
     Ok(None)
 }
 
-/// The last lines of a run's log, oldest first: `count` of them, among its last `most`
-/// bytes.
+/// The last `count` lines in the last `max_bytes` of a run's log, oldest first.
 ///
 /// # Errors
-/// When the log cannot be read.
-pub fn tail(directory: &Path, count: usize, most: u64) -> io::Result<Vec<LogLine>> {
-    let mut backwards = Backwards::of_lines(directory, most)?;
+/// If the log cannot be read.
+pub fn tail(directory: &Path, count: usize, max_bytes: u64) -> io::Result<Vec<LogLine>> {
+    let mut backwards = Backwards::of_lines(directory, max_bytes)?;
     let mut lines = Vec::new();
     while lines.len() < count
         && let Some(line) = backwards.next_chunk()?
@@ -138,41 +136,41 @@ pub fn tail(directory: &Path, count: usize, most: u64) -> io::Result<Vec<LogLine
     Ok(lines)
 }
 
-/// A file's lines from the end. The first chunk is what follows the last newline.
+/// Reads a file's lines from the end. The first chunk is the text after the last newline.
 struct Backwards {
     file: File,
     length: u64,
-    /// Where the bytes that are not yet in `held` end.
+    /// The end of the bytes that are not yet in `held`.
     before: u64,
-    /// Nothing before this is looked at.
+    /// Where reading stops; earlier bytes are ignored.
     stop: u64,
     held: Vec<u8>,
     is_over: bool,
 }
 
 impl Backwards {
-    /// The whole lines of a run's log: what follows the last newline is not a line yet.
-    fn of_lines(directory: &Path, most: u64) -> io::Result<Backwards> {
-        let mut backwards = Backwards::open(&directory.join(FILE_NAME), most)?;
+    /// The complete lines of a run's log, without the text after the last newline.
+    fn of_lines(directory: &Path, max_bytes: u64) -> io::Result<Backwards> {
+        let mut backwards = Backwards::open(&directory.join(FILE_NAME), max_bytes)?;
         backwards.next_chunk()?;
         Ok(backwards)
     }
 
-    fn open(path: &Path, most: u64) -> io::Result<Backwards> {
+    fn open(path: &Path, max_bytes: u64) -> io::Result<Backwards> {
         let file = open(path)?;
         let length = file.metadata()?.len();
         Ok(Backwards {
             file,
             length,
             before: length,
-            stop: length.saturating_sub(most),
+            stop: length.saturating_sub(max_bytes),
             held: Vec::new(),
             is_over: false,
         })
     }
 
-    /// The next line towards the beginning, without its newline; `None` at the beginning,
-    /// or where a line is longer than any may be.
+    /// The previous line, without its newline; `None` at the beginning or at a line longer than
+    /// [`MAX_LINE`].
     fn next_chunk(&mut self) -> io::Result<Option<Vec<u8>>> {
         if self.is_over {
             return Ok(None);
@@ -187,7 +185,7 @@ impl Backwards {
             }
             if self.before == self.stop {
                 self.is_over = true;
-                // Where reading stops before the file's start, this is only part of a line.
+                // If reading stops after the file's start, this is only part of a line.
                 let whole = (self.stop == 0).then(|| std::mem::take(&mut self.held));
                 return Ok(whole);
             }
@@ -199,9 +197,9 @@ impl Backwards {
         }
     }
 
-    /// Puts the block before what is held in front of it; its length.
+    /// Prepends the previous block to `held` and returns the block's length.
     fn read_block(&mut self) -> io::Result<usize> {
-        // Blocks grow with the line, since each one moves what was read before.
+        // Blocks grow with the line, since each one moves all bytes read so far.
         let size = BLOCK.max(self.held.len() as u64);
         let start = self.before.saturating_sub(size).max(self.stop);
         let length = usize::try_from(self.before - start).unwrap_or(usize::MAX);
@@ -215,26 +213,26 @@ impl Backwards {
     }
 }
 
-/// Reads a log as it grows, also after it was replaced by a shorter one of the same run.
+/// Reads a log while it grows, even if a shorter log of the same run replaces it.
 #[derive(Debug)]
 pub struct Follower {
     path: PathBuf,
     reader: BufReader<File>,
-    /// The number of the last line that was read.
+    /// The number of the last line read.
     seq: u64,
-    /// Lines up to this one were read before the log was replaced, if it was.
+    /// The last line read before the log was replaced, if it was.
     known: Option<u64>,
-    /// What there is of a line that has no end yet.
+    /// The beginning of an unfinished line.
     begun: Vec<u8>,
-    /// The rest of the line is passed over: it is too long.
-    passing: bool,
+    /// Whether to skip the rest of the current line, because it is too long.
+    skipping: bool,
 }
 
 impl Follower {
     /// Opens a run's log at its beginning.
     ///
     /// # Errors
-    /// When it cannot be opened.
+    /// If it cannot be opened.
     pub fn open(directory: &Path) -> io::Result<Follower> {
         let path = directory.join(FILE_NAME);
         let file = open(&path)?;
@@ -244,14 +242,14 @@ impl Follower {
             seq: 0,
             known: None,
             begun: Vec::new(),
-            passing: false,
+            skipping: false,
         })
     }
 
-    /// The next whole line; `None` when there is none yet.
+    /// The next complete line; `None` if there is none yet.
     ///
     /// # Errors
-    /// When the log cannot be read.
+    /// If the log cannot be read.
     pub fn next_line(&mut self) -> io::Result<Option<LogLine>> {
         let mut is_final = false;
         loop {
@@ -262,22 +260,22 @@ impl Follower {
                 } else if !self.is_replaced()? {
                     return Ok(None);
                 }
-                // What was written to the old one before that is read first.
+                // Read first what the writer added to the old log before replacing it.
                 is_final = !is_final;
                 continue;
             }
             let newline = memchr::memchr(b'\n', buffer);
             let taken = newline.map_or(buffer.len(), |at| at + 1);
-            if !self.passing {
+            if !self.skipping {
                 self.begun.extend_from_slice(buffer.get(..taken).unwrap_or_default());
             }
             self.reader.consume(taken);
             if self.begun.len() > MAX_LINE {
                 self.begun = Vec::new();
-                self.passing = true;
+                self.skipping = true;
             }
             if newline.is_some() {
-                self.passing = false;
+                self.skipping = false;
                 let line = parse(&std::mem::take(&mut self.begun));
                 let is_new = |line: &LogLine| self.known.is_none_or(|known| line.seq > known);
                 if let Some(line) = line.filter(is_new) {
@@ -300,7 +298,7 @@ impl Follower {
     fn begin_again(&mut self) -> io::Result<()> {
         self.reader = BufReader::with_capacity(BLOCK as usize, open(&self.path)?);
         self.begun = Vec::new();
-        self.passing = false;
+        self.skipping = false;
         self.known = Some(self.seq);
         Ok(())
     }
@@ -309,7 +307,7 @@ impl Follower {
 /// The history according to a log's state changes, oldest first.
 ///
 /// # Errors
-/// When it cannot be read.
+/// If it cannot be read.
 pub fn history(directory: &Path) -> io::Result<Vec<Entry>> {
     let mut follower = Follower::open(directory)?;
     let mut entries = Vec::new();
@@ -327,7 +325,7 @@ mod tests {
 
     const LOG: &str = include_str!("../../tests/fuzz/seeds/sessions/log");
 
-    /// What a log may hold: whole lines, parts of them, and what is none.
+    /// Any contents of a log: complete lines, parts of lines, and other bytes.
     fn any_log() -> impl Strategy<Value = Vec<u8>> {
         let lines: Vec<&str> = LOG.lines().collect();
         let line = prop::sample::select(lines);
@@ -342,7 +340,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_log_is_the_same_from_either_end(log in any_log(), most in 0u64..8_000) {
+        fn a_log_is_the_same_from_either_end(log in any_log(), max_bytes in 0u64..8_000) {
             let directory = tempfile::tempdir().unwrap();
             let path = directory.path().join(FILE_NAME);
             std::fs::write(&path, &log).unwrap();
@@ -355,8 +353,8 @@ mod tests {
             prop_assert_eq!(&backwards, &forwards);
             let last = tail(directory.path(), 1, u64::MAX).unwrap();
             prop_assert_eq!(last.last(), forwards.last());
-            // A part of the log has its last lines and no others.
-            let near = tail(directory.path(), usize::MAX, most).unwrap();
+            // The end of the log contains only its last lines.
+            let near = tail(directory.path(), usize::MAX, max_bytes).unwrap();
             prop_assert!(forwards.ends_with(&near));
 
             let end = end_of(&path).unwrap();

@@ -1,10 +1,10 @@
-//! What happens to an agent's output: its bytes become records, secrets are taken out,
-//! every record is written to the log, and only then is it published with its meaning.
+//! Processes an agent's output: splits its bytes into records, removes secrets, writes every record
+//! to the log, and only then publishes it with its activities.
 //!
-//! Waiting always has a deadline, so silence is noticed without a timer or a sleep.
+//! Every wait has a deadline, so silence is detected without a timer or a sleep.
 //!
-//! Limits: knows no process, which is behind [`ByteSource`]; the parsing function decides what
-//! records mean.
+//! Limits: [`ByteSource`] hides the agent's process; the parsing function turns records into
+//! activities.
 
 use std::collections::VecDeque;
 use std::io;
@@ -21,7 +21,7 @@ use crate::base::clock::{Clock, Now};
 use crate::process::signals::Exit;
 use crate::text::redact::Redactor;
 
-/// A record that is in the log.
+/// A record that has been logged.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Published {
     /// When its bytes arrived.
@@ -31,11 +31,11 @@ pub(crate) struct Published {
     pub stream: Stream,
     /// The record, redacted.
     pub record: Record,
-    /// What it means; empty for stderr.
+    /// Its activities; empty for stderr.
     pub activities: Vec<Activity>,
 }
 
-/// What the pipeline reports next.
+/// The next event of a pipeline.
 #[derive(Debug)]
 pub(crate) enum PipelineEvent {
     Record(Published),
@@ -43,24 +43,23 @@ pub(crate) enum PipelineEvent {
     Quiet,
     /// The agent has been silent for the whole inactivity limit.
     Inactive,
-    /// The agent has ended, and everything was published; or its output cannot be read.
+    /// The agent has ended and all of its output was published, or its output cannot be read.
     Ended(io::Result<Exit>),
-    /// The log cannot be written: nothing more is published.
+    /// The log cannot be written. No further records are published.
     Unwritable(FileError),
 }
 
-/// What a pipeline needs besides its source.
+/// The dependencies of a pipeline other than its source.
 pub(crate) struct PipelineDeps<'a> {
     pub clock: &'a dyn Clock,
-    /// How long the agent may be silent.
     pub inactivity: Duration,
     pub redactor: &'a Redactor,
     pub log: &'a mut RunLog,
-    /// Whose output it is.
+    /// The agent that writes the output.
     pub origin: Origin,
 }
 
-/// Says what a record of stdout means.
+/// Returns the activities of a record of stdout.
 type Parse<'a> = &'a dyn Fn(&Record) -> Vec<Activity>;
 
 /// Reads one agent's output.
@@ -68,19 +67,19 @@ pub(crate) struct Pipeline<'a, S: ByteSource> {
     source: S,
     framer: Framer,
     stderr: StderrLines,
-    /// Follow private keys that span lines.
+    /// Redacts stdout lines, following private keys that span lines.
     stdout_secrets: redaction::Lines,
     stderr_secrets: redaction::Lines,
     deps: PipelineDeps<'a>,
     parse: Parse<'a>,
-    /// When there was last a sign of life.
-    seen: Instant,
+    /// The last sign of life.
+    last_life: Instant,
     ready: VecDeque<Published>,
     end: Option<io::Result<Exit>>,
 }
 
 impl<'a, S: ByteSource> Pipeline<'a, S> {
-    /// Silence counts from now. `parse` says what a record of stdout means.
+    /// Creates a pipeline; silence counts from now.
     pub(crate) fn new(source: S, framer: Framer, parse: Parse<'a>, deps: PipelineDeps<'a>) -> Self {
         Pipeline {
             source,
@@ -88,7 +87,7 @@ impl<'a, S: ByteSource> Pipeline<'a, S> {
             stderr: StderrLines::default(),
             stdout_secrets: redaction::Lines::default(),
             stderr_secrets: redaction::Lines::default(),
-            seen: deps.clock.now().mono,
+            last_life: deps.clock.now().mono,
             deps,
             parse,
             ready: VecDeque::new(),
@@ -96,7 +95,7 @@ impl<'a, S: ByteSource> Pipeline<'a, S> {
         }
     }
 
-    /// Waits until `until` at most. After [`PipelineEvent::Ended`] there is nothing more.
+    /// Waits for the next event, at most until `until`. [`PipelineEvent::Ended`] is the last event.
     pub(crate) fn next(&mut self, until: Instant) -> PipelineEvent {
         loop {
             if let Some(published) = self.ready.pop_front() {
@@ -105,7 +104,7 @@ impl<'a, S: ByteSource> Pipeline<'a, S> {
             if let Some(end) = self.end.take() {
                 return PipelineEvent::Ended(end);
             }
-            let due = self.seen.checked_add(self.deps.inactivity);
+            let due = self.last_life.checked_add(self.deps.inactivity);
             let received = self.source.next(due.map_or(until, |due| until.min(due)));
             let taken = match received {
                 Received::Bytes(bytes) => {
@@ -130,15 +129,15 @@ impl<'a, S: ByteSource> Pipeline<'a, S> {
         }
     }
 
-    /// Nothing has arrived; `due` is when that has lasted for too long.
+    /// Handles a wait without output. `due` is when the silence is too long.
     fn quiet(&mut self, due: Option<Instant>) -> PipelineEvent {
         if due.is_none_or(|due| self.deps.clock.now().mono < due) {
             return PipelineEvent::Quiet;
         }
-        // Asked only now: looking is costly, and output is the usual sign of life.
-        match self.source.last_evidence().filter(|at| *at > self.seen) {
+        // Probe only now: a probe is costly, and output is the usual sign of life.
+        match self.source.last_evidence().filter(|at| *at > self.last_life) {
             Some(evidence) => {
-                self.seen = evidence;
+                self.last_life = evidence;
                 PipelineEvent::Quiet
             }
             None => PipelineEvent::Inactive,
@@ -175,7 +174,7 @@ impl<'a, S: ByteSource> Pipeline<'a, S> {
         Ok(())
     }
 
-    /// The record without secrets, and as the log has it.
+    /// The record without secrets, and its data for the log.
     fn clean(&mut self, stream: Stream, record: Record) -> (Record, Redacted) {
         let redactor = self.deps.redactor;
         let (secrets, key) = match stream {
@@ -198,22 +197,22 @@ impl<'a, S: ByteSource> Pipeline<'a, S> {
         (Record::Line(text.into_text()), data)
     }
 
-    /// The source, for what the attempt does with the agent besides reading it.
+    /// The source, for uses other than reading output.
     pub(crate) fn source(&mut self) -> &mut S {
         &mut self.source
     }
 
-    /// Notes a sign of life that did not arrive as output.
+    /// Records a sign of life other than output.
     pub(crate) fn note_evidence(&mut self, at: Instant) {
-        self.seen = self.seen.max(at);
+        self.last_life = self.last_life.max(at);
     }
 
-    /// The present time in Unix seconds.
+    /// The current time in Unix seconds.
     pub(crate) fn unix_now(&self) -> f64 {
         self.deps.clock.now().unix_seconds()
     }
 
-    /// Writes a line about the agent that is not the agent's own.
+    /// Logs a line about the agent that is not part of its output.
     pub(crate) fn note(&mut self, kind: LineKind, data: Value) -> Result<(), FileError> {
         let line = NewLine {
             ts: self.unix_now(),
@@ -225,33 +224,32 @@ impl<'a, S: ByteSource> Pipeline<'a, S> {
     }
 }
 
-/// The longest line of stderr; agents write their records to stdout.
+/// The longest line of stderr, in bytes; records are on stdout.
 const MAX_STDERR_LINE: usize = 1 << 20;
 
-/// What a source returns.
 #[derive(Debug)]
 pub(crate) enum Received {
     /// Bytes of stdout.
     Bytes(Vec<u8>),
     /// Bytes of stderr.
     Stderr(Vec<u8>),
-    /// Nothing before the deadline, or the run was asked for something.
+    /// No output before the deadline, or a request to the run.
     Quiet,
-    /// The agent has ended, and all of its output was returned; or it cannot be read.
+    /// The agent has ended and all of its output was returned, or its output cannot be read.
     Ended(io::Result<Exit>),
 }
 
-/// Where the output comes from.
+/// A source of an agent's output.
 pub(crate) trait ByteSource {
-    /// Waits for output until `until` at most.
+    /// Waits for output, at most until `until`.
     fn next(&mut self, until: Instant) -> Received;
 
-    /// Looks at the agent's I/O, files and processes, and returns when there was last a sign
-    /// of life other than output and processor time.
+    /// Probes the agent's I/O and processes. Returns its last sign of life other than output and
+    /// CPU time.
     fn last_evidence(&mut self) -> Option<Instant>;
 }
 
-/// The stream that something was written to.
+/// One of an agent's output streams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stream {
     /// Records of the agent's format.
@@ -260,7 +258,7 @@ pub enum Stream {
     Stderr,
 }
 
-/// Splits stderr into lines; long ones are cut.
+/// Splits stderr into lines, and overlong lines into pieces.
 #[derive(Debug, Default)]
 pub(super) struct StderrLines {
     begun: Vec<u8>,
@@ -299,7 +297,7 @@ mod tests {
     const TOKEN: &str = "ghp_abcdefghijklmnopqrstuvwxyz0123456789";
     const LIMIT: Duration = Duration::from_secs(300);
 
-    /// What happens, and after how many seconds.
+    /// An event of a script, with its time in seconds.
     #[derive(Debug, Clone)]
     enum Happens {
         Bytes(u64, Vec<u8>),
@@ -307,11 +305,11 @@ mod tests {
         End(u64),
     }
 
-    /// A source that moves the clock itself: waiting takes no time.
+    /// A scripted source that advances the clock itself, so that waiting takes no time.
     struct Scripted<'a> {
         clock: &'a FakeClock,
         script: VecDeque<Happens>,
-        /// When each sign of life comes that is not output, in seconds from the start.
+        /// The times of signs of life other than output, in seconds from the start.
         evidence: Vec<u64>,
         begin: Instant,
         probes: u32,
@@ -362,7 +360,7 @@ mod tests {
         }
     }
 
-    /// A log in a directory of its own, and what has become of it.
+    /// A log in a scratch directory.
     struct Place {
         directory: tempfile::TempDir,
         clock: FakeClock,
@@ -408,7 +406,7 @@ mod tests {
         text_of(record).into_iter().map(Activity::Text).collect()
     }
 
-    /// All that the pipeline publishes until it ends.
+    /// All records that the pipeline publishes until it ends.
     fn published(place: &Place, script: Vec<Happens>) -> Vec<Published> {
         let mut log = RunLog::open(place.path()).unwrap();
         let source = Scripted::new(&place.clock, script);
@@ -419,7 +417,7 @@ mod tests {
         loop {
             match pipeline.next(far) {
                 PipelineEvent::Record(record) => {
-                    // On disk before anybody learns of it.
+                    // The record is on disk before it is published.
                     let newest = log_reader::tail(place.path(), 10_000, u64::MAX).unwrap();
                     assert!(newest.iter().any(|line| line.seq == record.seq));
                     found.push(record);
@@ -490,17 +488,18 @@ mod tests {
             Happens::End(7),
         ];
         let found = published(&place, script);
-        let seen = format!("{found:?}");
+        let last_life = format!("{found:?}");
         let logged = std::fs::read_to_string(place.path().join(super::super::log::FILE_NAME));
         let logged = logged.unwrap();
-        for text in [&seen, &logged] {
+        for text in [&last_life, &logged] {
             assert!(!text.contains(TOKEN) && !text.contains(rest), "{text}");
             assert!(!text.contains("MIIEv"), "{text}");
             assert!(text.contains("so"), "{text}");
         }
     }
 
-    /// Until the agent counts as inactive, or ends: which, and when, in seconds.
+    /// Runs until the agent counts as inactive or ends: whether it was inactive, when in seconds,
+    /// and the number of probes.
     fn silence(evidence: Vec<u64>, script: Vec<Happens>) -> (bool, u64, u32) {
         let place = Place::new();
         let begin = place.clock.now().mono;
@@ -510,7 +509,7 @@ mod tests {
         let framer = Framer::new(Framing::Plain);
         let mut pipeline = Pipeline::new(source, framer, &said, place.deps(&mut log));
         loop {
-            // As an engine waits, which has other things to do every second.
+            // The engine wakes every second for other work.
             let until = place.clock.now().mono + Duration::from_secs(1);
             let ended = match pipeline.next(until) {
                 PipelineEvent::Inactive => false,
@@ -523,24 +522,25 @@ mod tests {
     }
 
     #[test]
-    fn silence_is_noticed_although_no_byte_ever_comes() {
+    fn silence_is_detected_without_any_output() {
         assert_eq!(silence(vec![], vec![]), (false, 300, 1));
     }
 
     #[test]
-    fn output_on_either_stream_puts_it_off() {
+    fn output_on_either_stream_delays_inactivity() {
         let script = vec![bytes(299, "x"), Happens::Stderr(598, b"y".to_vec())];
         assert_eq!(silence(vec![], script), (false, 898, 1));
     }
 
     #[test]
-    fn other_evidence_puts_it_off_and_is_looked_for_when_it_falls_due() {
-        // At 300 s that of 200 s is found, at 500 s that of 480 s, at 780 s none.
+    fn other_evidence_delays_inactivity_and_is_probed_when_due() {
+        // The probe at 300 s finds the sign of 200 s, the one at 500 s that of 480 s, the one at
+        // 780 s none.
         assert_eq!(silence(vec![100, 200, 480], vec![]), (false, 780, 3));
     }
 
     #[test]
-    fn evidence_that_is_older_than_the_last_output_puts_nothing_off() {
+    fn evidence_older_than_the_last_output_delays_nothing() {
         assert_eq!(silence(vec![50], vec![bytes(60, "x")]), (false, 360, 1));
     }
 
@@ -550,7 +550,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_engine_has_seen_itself_counts_too() {
+    fn evidence_from_the_engine_counts_too() {
         let place = Place::new();
         let begin = place.clock.now().mono;
         let mut log = RunLog::open(place.path()).unwrap();

@@ -1,8 +1,8 @@
-//! When to act on a running agent: silence, a process that does not exit after its work, a
-//! run that takes too long, an agent that repeats itself.
+//! Decides when to act on a running agent: on silence, a process that does not exit after its work,
+//! a run that takes too long, or an agent that repeats itself.
 //!
-//! Pure: observations are passed in with their time. Limits: only decides, does not act. The
-//! pipeline measures silence; what it means is decided here.
+//! Pure: callers pass observations with their times. Limits: decides but does not act. The pipeline
+//! measures silence.
 
 use std::time::{Duration, Instant};
 
@@ -13,18 +13,18 @@ pub(crate) const EXIT_PATIENCE: Duration = Duration::from_secs(5);
 /// How many probes in a row must find the agent stuck before a judge is asked.
 const STUCK_PROBES: u64 = 2;
 
-/// How many probes in a row must see nothing before the agent counts as invisible: a process
-/// that is just exiting shows nothing either.
+/// How many probes in a row must see no process before the agent counts as invisible: an exiting
+/// process is briefly invisible too.
 const BLIND_PROBES: u64 = 2;
 
 /// What to do about an agent that a judge calls stuck.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnStuck {
-    /// Ask the person at the terminal; the run continues meanwhile.
+    /// Ask the person at the terminal; the run continues.
     Ask,
-    /// Nothing; the log notes it.
+    /// Do nothing but log it.
     Wait,
-    /// Kill it and recover what it did.
+    /// Kill it and recover its work.
     Recover,
     /// Kill it and fail the run.
     Fail,
@@ -33,55 +33,55 @@ pub enum OnStuck {
 /// What counts as a sign of life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Measure {
-    /// All evidence.
+    /// All evidence counts.
     Status,
-    /// Output alone: plain time limits.
+    /// Only output counts: plain time limits.
     Time,
 }
 
-/// What the user decided.
+/// The user's settings for watching an agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WatchRules {
     /// How long the agent may be silent.
     pub inactivity: Duration,
-    /// When the run's time is up.
+    /// The end of the run's time limit.
     pub runtime_ends: Option<Instant>,
     /// See [`OnStuck`].
     pub on_stuck: OnStuck,
     /// See [`Measure`].
     pub measure: Measure,
-    /// After how many probes a judge that has answered is asked again.
+    /// How many probes after a judgement to ask the judge again.
     pub judge_again_after: u64,
 }
 
-/// What to do now.
+/// An action on the agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Demand {
+pub(crate) enum WatchAction {
     /// Ask the judge.
     Judge,
     /// Ask the person.
     Ask,
-    /// End it; that is this event for the run.
+    /// Kill the agent and apply this event to the run.
     End(Event),
 }
 
-/// The watch over one agent.
+/// Watches one agent.
 #[derive(Debug, Clone)]
 pub struct Watch {
     rules: WatchRules,
     last_output: Instant,
-    /// When it reported its result.
+    /// When the agent reported its result.
     finished: Option<Instant>,
-    /// How many probes in a row did not see its processes.
+    /// How many probes in a row did not see the agent's processes.
     blind_probes: u64,
-    /// How many probes in a row found it stuck.
+    /// How many probes in a row found the agent stuck.
     stuck_probes: u64,
     judging: bool,
     judge_from: u64,
 }
 
 impl Watch {
-    /// Over an agent that starts now.
+    /// Watches an agent that starts now.
     pub(crate) fn new(rules: WatchRules, now: Instant) -> Watch {
         Watch {
             rules,
@@ -94,17 +94,17 @@ impl Watch {
         }
     }
 
-    /// It has written something.
+    /// Records output.
     pub(crate) fn output(&mut self, at: Instant) {
         self.last_output = self.last_output.max(at);
     }
 
-    /// It has reported its result.
+    /// Records that the agent has reported its result.
     pub(crate) fn finish(&mut self, at: Instant) {
         self.finished.get_or_insert(at);
     }
 
-    /// Notes whether a probe has seen its processes. Returns whether [`Watch::is_blind`] has
+    /// Records whether a probe saw the agent's processes. Returns whether [`Watch::is_blind`] has
     /// changed.
     pub(crate) fn note_sight(&mut self, seen: bool) -> bool {
         let before = self.is_blind();
@@ -112,39 +112,39 @@ impl Watch {
         self.is_blind() != before
     }
 
-    /// Whether its processes are invisible, so that only output counts.
+    /// Whether the agent's processes are invisible, so that only output counts.
     pub(crate) fn is_blind(&self) -> bool {
         self.blind_probes >= BLIND_PROBES
     }
 
-    /// Whether output alone is a sign of life.
+    /// Whether output is the only sign of life.
     pub(crate) fn counts_output_only(&self) -> bool {
         self.is_blind() || self.rules.measure == Measure::Time
     }
 
-    /// When [`Watch::overdue`] may next return something.
+    /// When [`Watch::overdue`] may next return an action.
     pub(crate) fn due(&self) -> Option<Instant> {
         let exit = self.finished.and_then(|at| at.checked_add(EXIT_PATIENCE));
         exit.into_iter().chain(self.rules.runtime_ends).min()
     }
 
-    /// What to do because time has passed.
-    pub(crate) fn overdue(&self, now: Instant) -> Option<Demand> {
+    /// The action that an expired time limit causes.
+    pub(crate) fn overdue(&self, now: Instant) -> Option<WatchAction> {
         if self.rules.runtime_ends.is_some_and(|end| now >= end) {
-            return Some(Demand::End(Event::MaxRuntime));
+            return Some(WatchAction::End(Event::MaxRuntime));
         }
         let hangs = |at| now.saturating_duration_since(at) >= EXIT_PATIENCE;
-        self.finished.is_some_and(hangs).then_some(Demand::End(Event::ExitHang))
+        self.finished.is_some_and(hangs).then_some(WatchAction::End(Event::ExitHang))
     }
 
-    /// It has been silent for too long, which is fine once it has reported its result.
-    pub(crate) fn silent(&self) -> Option<Demand> {
+    /// The action that a long silence causes. After its result, an agent may be silent.
+    pub(crate) fn silent(&self) -> Option<WatchAction> {
         let waits = self.finished.is_none();
-        waits.then_some(Demand::End(Event::Inactivity))
+        waits.then_some(WatchAction::End(Event::Inactivity))
     }
 
-    /// The tracker's verdict, once per interval.
-    pub(crate) fn tick(&mut self, stuck: bool) -> Option<Demand> {
+    /// Records the tracker's verdict, once per interval.
+    pub(crate) fn tick(&mut self, stuck: bool) -> Option<WatchAction> {
         if !stuck || self.finished.is_some() || self.counts_output_only() {
             self.stuck_probes = 0;
             self.judge_from = STUCK_PROBES;
@@ -155,25 +155,25 @@ impl Watch {
             return None;
         }
         self.judging = true;
-        Some(Demand::Judge)
+        Some(WatchAction::Judge)
     }
 
-    /// The judge has answered; `confirmed`: it is a loop, or has failed.
-    pub(crate) fn judged(&mut self, confirmed: bool) -> Option<Demand> {
+    /// Records the judge's answer. `confirmed` is set if the agent loops or has failed.
+    pub(crate) fn judged(&mut self, confirmed: bool) -> Option<WatchAction> {
         self.judging = false;
         self.judge_from = self.stuck_probes.saturating_add(self.rules.judge_again_after);
         if !confirmed || self.stuck_probes < STUCK_PROBES {
             return None;
         }
         match self.rules.on_stuck {
-            OnStuck::Ask => Some(Demand::Ask),
+            OnStuck::Ask => Some(WatchAction::Ask),
             OnStuck::Wait => None,
-            OnStuck::Recover => Some(Demand::End(Event::Stuck { fails: false })),
-            OnStuck::Fail => Some(Demand::End(Event::Stuck { fails: true })),
+            OnStuck::Recover => Some(WatchAction::End(Event::Stuck { fails: false })),
+            OnStuck::Fail => Some(WatchAction::End(Event::Stuck { fails: true })),
         }
     }
 
-    /// Whether a plain time limit on output would have ended it.
+    /// Whether a plain time limit on output would have ended the agent.
     pub(crate) fn would_time_out(&self, now: Instant) -> bool {
         now.saturating_duration_since(self.last_output) >= self.rules.inactivity
     }
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn by_time_or_where_processes_cannot_be_seen_nobody_is_stuck() {
+    fn without_visible_processes_or_by_time_no_agent_is_stuck() {
         let (mut by_time, _) = watch(|rules, _| rules.measure = Measure::Time);
         let (mut blind, _) = watch(|_, _| {});
         assert!(!blind.note_sight(false), "it may be ending");
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn one_look_that_sees_nothing_tells_nothing() {
+    fn one_blind_probe_proves_nothing() {
         let (mut watch, _) = watch(|_, _| {});
         for _ in 0..3 {
             assert!(!watch.note_sight(false));
@@ -229,14 +229,14 @@ mod tests {
     #[test]
     fn a_result_gives_the_process_five_seconds_and_silence_no_longer_counts() {
         let (mut watch, start) = watch(|_, _| {});
-        assert_eq!(watch.silent(), Some(Demand::End(Event::Inactivity)));
+        assert_eq!(watch.silent(), Some(WatchAction::End(Event::Inactivity)));
         watch.finish(start);
         watch.finish(start + 4 * SECOND);
         assert_eq!(watch.silent(), None);
         assert_eq!(watch.overdue(start + 4 * SECOND), None);
         assert_eq!(watch.due(), Some(start + EXIT_PATIENCE));
         let ended = watch.overdue(start + EXIT_PATIENCE);
-        assert_eq!(ended, Some(Demand::End(Event::ExitHang)));
+        assert_eq!(ended, Some(WatchAction::End(Event::ExitHang)));
     }
 
     #[test]
@@ -247,34 +247,34 @@ mod tests {
         let end = start + 3 * SECOND;
         watch.output(end);
         assert_eq!(watch.due(), Some(end));
-        assert_eq!(watch.overdue(end), Some(Demand::End(Event::MaxRuntime)));
+        assert_eq!(watch.overdue(end), Some(WatchAction::End(Event::MaxRuntime)));
     }
 
     #[test]
-    fn a_judge_is_asked_at_the_second_look_in_a_row() {
+    fn a_judge_is_asked_at_the_second_probe_in_a_row() {
         let (mut watch, _) = watch(|_, _| {});
         assert_eq!(watch.tick(true), None);
         assert_eq!(watch.tick(false), None);
         assert_eq!(watch.tick(true), None);
-        assert_eq!(watch.tick(true), Some(Demand::Judge));
+        assert_eq!(watch.tick(true), Some(WatchAction::Judge));
         assert_eq!(watch.tick(true), None, "it has not answered yet");
         let ended = watch.judged(true);
-        assert_eq!(ended, Some(Demand::End(Event::Stuck { fails: false })));
+        assert_eq!(ended, Some(WatchAction::End(Event::Stuck { fails: false })));
     }
 
     #[test]
     fn a_judge_that_does_not_confirm_is_asked_again_later() {
         let (mut watch, _) = watch(|_, _| {});
         watch.tick(true);
-        assert_eq!(watch.tick(true), Some(Demand::Judge));
+        assert_eq!(watch.tick(true), Some(WatchAction::Judge));
         assert_eq!(watch.judged(false), None);
         assert_eq!(watch.tick(true), None);
         assert_eq!(watch.tick(true), None);
-        assert_eq!(watch.tick(true), Some(Demand::Judge));
+        assert_eq!(watch.tick(true), Some(WatchAction::Judge));
     }
 
     #[test]
-    fn what_is_confirmed_and_gets_on_again_meanwhile_is_left_alone() {
+    fn a_confirmed_agent_that_progresses_again_is_left_alone() {
         let (mut watch, _) = watch(|_, _| {});
         watch.tick(true);
         watch.tick(true);
@@ -283,11 +283,11 @@ mod tests {
     }
 
     #[test]
-    fn each_way_of_dealing_with_it_has_its_demand() {
+    fn each_setting_has_its_action() {
         for (on_stuck, demand) in [
-            (OnStuck::Ask, Some(Demand::Ask)),
+            (OnStuck::Ask, Some(WatchAction::Ask)),
             (OnStuck::Wait, None),
-            (OnStuck::Fail, Some(Demand::End(Event::Stuck { fails: true }))),
+            (OnStuck::Fail, Some(WatchAction::End(Event::Stuck { fails: true }))),
         ] {
             let (mut watch, _) = watch(|rules, _| rules.on_stuck = on_stuck);
             watch.tick(true);
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plain_time_limit_looks_at_output_alone() {
+    fn a_plain_time_limit_counts_only_output() {
         let (mut watch, start) = watch(|_, _| {});
         assert!(!watch.would_time_out(start + 9 * SECOND));
         assert!(watch.would_time_out(start + 10 * SECOND));

@@ -1,13 +1,13 @@
 //! The agents' prompts. Pure.
 //!
-//! Text from a person or an agent is inserted unchanged, last or between marks that name its
-//! origin, so that an agent cannot mistake one for the other.
+//! Text from a person or an agent is inserted unchanged, at the end or between marks that name its
+//! origin, so that an agent cannot confuse them.
 
 use crate::agent::executor::cut_middle;
 use crate::agent::verdict::FORMAT;
 
-/// The worker's prompt, with the last auditor's feedback and what the last worker is known to
-/// have done if it was cut off. The first worker gets the task as it is.
+/// The worker's prompt, with the last auditor's feedback and, if the last worker was cut off, its
+/// known actions. The first worker gets the unchanged task.
 pub(crate) fn worker(task: &str, feedback: Option<&str>, cut_off: Option<&str>) -> String {
     let mut prompt = task.to_owned();
     match feedback {
@@ -37,26 +37,26 @@ pub(crate) fn worker(task: &str, feedback: Option<&str>, cut_off: Option<&str>) 
     prompt
 }
 
-/// What the auditor judges.
+/// The input of an auditor's prompt.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ToAudit<'a> {
-    /// The task, as it was given.
+    /// The task, unchanged.
     pub task: &'a str,
     /// The final text of this iteration's worker.
     pub result: &'a str,
-    /// Whether the auditor was asked before and gave no verdict.
+    /// Whether the auditor has already answered without a verdict.
     pub reminded: bool,
-    /// The prompt's limit in bytes, if any; the middle of the result is cut to meet it.
-    pub most: Option<usize>,
+    /// The longest prompt in bytes, if limited. The middle of the result is cut to fit.
+    pub max_bytes: Option<usize>,
 }
 
 /// The auditor's prompt.
 pub(crate) fn auditor(audit: &ToAudit<'_>) -> String {
     let whole = auditor_with(audit, audit.result);
-    match audit.most {
-        Some(most) if whole.len() > most => {
+    match audit.max_bytes {
+        Some(max_bytes) if whole.len() > max_bytes => {
             let besides = whole.len() - audit.result.len();
-            let room = most.saturating_sub(besides);
+            let room = max_bytes.saturating_sub(besides);
             auditor_with(audit, &cut_middle(audit.result, room))
         }
         _ => whole,
@@ -66,7 +66,7 @@ pub(crate) fn auditor(audit: &ToAudit<'_>) -> String {
 fn auditor_with(audit: &ToAudit<'_>, result: &str) -> String {
     let ToAudit { task, reminded, .. } = audit;
     let reminder = if *reminded {
-        "\n\nYou were asked this before, and your answer held no verdict. Whatever else \
+        "\n\nYou have been asked this before, and your answer contained no verdict. Whatever else \
          you write, your answer must contain the verdict in this form."
     } else {
         ""
@@ -86,17 +86,17 @@ fn auditor_with(audit: &ToAudit<'_>, result: &str) -> String {
 mod tests {
     use super::*;
 
-    fn audit<'a>(result: &'a str, most: Option<usize>) -> ToAudit<'a> {
-        ToAudit { task: "make it", result, reminded: false, most }
+    fn audit<'a>(result: &'a str, max_bytes: Option<usize>) -> ToAudit<'a> {
+        ToAudit { task: "make it", result, reminded: false, max_bytes }
     }
 
     #[test]
-    fn the_first_worker_gets_the_task_as_it_is() {
+    fn the_first_worker_gets_the_unchanged_task() {
         assert_eq!(worker("do\nthis\n", None, None), "do\nthis\n");
     }
 
     #[test]
-    fn feedback_stands_in_the_next_prompt_word_for_word() {
+    fn the_next_prompt_contains_the_feedback_word_for_word() {
         let feedback = "  1. \"quotes\" and $(subshells)\n\n2. émigré — 漢字\t";
         let prompt = worker("task", Some(feedback), Some("edited a.txt"));
         assert!(prompt.starts_with("task\n"));
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_result_is_cut_where_there_is_a_limit() {
+    fn only_the_result_is_cut_to_the_limit() {
         let result = "x".repeat(5000);
         let prompt = auditor(&audit(&result, Some(2000)));
         assert!(prompt.len() <= 2000, "{}", prompt.len());

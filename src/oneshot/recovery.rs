@@ -1,4 +1,4 @@
-//! What earlier agents of a run had done: from the run's log first, then from the agent
+//! Recovers the work of earlier agents of a run: from the run's log first, then from the agent
 //! program's own storage.
 
 use std::cell::RefCell;
@@ -22,19 +22,19 @@ use crate::agent::stream::Record;
 pub struct RecoveryContext<'a> {
     /// The user's home directory.
     pub home: &'a Path,
-    /// What agents inherit.
+    /// The environment that agents inherit.
     pub environment: &'a [(OsString, OsString)],
 }
 
-/// Finds what the last worker of a run had done.
+/// Recovers the work of a run's last worker.
 ///
 /// # Errors
-/// When the run's own log cannot be read.
-pub(crate) fn salvage(
+/// If the run's log cannot be read.
+pub(crate) fn recover_last_worker(
     directory: &Path,
     run: &RunFile,
     executor: &Executor,
-    around: RecoveryContext<'_>,
+    context: RecoveryContext<'_>,
 ) -> io::Result<Recovery> {
     let own = read_own_log(directory, executor)?;
     if let Some(text) = own.result {
@@ -44,11 +44,11 @@ pub(crate) fn salvage(
         session.role == Role::Worker && session.iteration == run.iteration_count.max(1)
     });
     let found = executor.recover(&Reference {
-        home: around.home,
+        home: context.home,
         directory: &run.directory,
         agent_session: session.map(|session| session.id.as_str()),
         since: started(run),
-        environment: around.environment,
+        environment: context.environment,
     });
     Ok(match (found, own.acts.last()) {
         (Recovery::Nothing, Some(_)) => Recovery::Partial {
@@ -63,30 +63,30 @@ fn started(run: &RunFile) -> SystemTime {
     let start = entries.find(|entry| entry.state == RunState::WorkerExecuting);
     let since = start.map_or(0.0, |entry| entry.ts);
     let since = Duration::try_from_secs_f64(since).unwrap_or_default();
-    // A time that no clock holds comes only from a file that was changed by hand.
+    // Only a file edited by hand contains a time beyond the clock's range.
     let at = SystemTime::UNIX_EPOCH.checked_add(since);
     at.unwrap_or(SystemTime::UNIX_EPOCH)
 }
 
-/// What the run's log says about the last worker, newest first.
+/// The part of the run's log about the last worker, read from the newest line back.
 #[derive(Default)]
 struct OwnLog {
-    /// The text of its final event, unless that reports an error.
+    /// The text of the worker's final event, unless that reports an error.
     result: Option<String>,
-    /// A final event that reports an error was seen: older ones do not count.
+    /// Whether a final event reported an error, so that older final events do not count.
     final_error_seen: bool,
-    /// What was said before a final event without a text.
+    /// Texts before a final event that has no text.
     texts: Vec<Activity>,
-    /// No older text belongs to the answer.
+    /// Whether no older text belongs to the answer.
     sealed: bool,
     acts: Vec<String>,
 }
 
-/// How many acts of the last worker the next one is given.
-const MOST_ACTS: usize = 50;
+/// How many acts of the last worker to report to the next one.
+const MAX_ACTS: usize = 50;
 
-/// How many pieces of an answer are joined.
-const MOST_TEXTS: usize = 10_000;
+/// How many pieces of an answer to join.
+const MAX_TEXTS: usize = 10_000;
 
 fn read_own_log(directory: &Path, executor: &Executor) -> io::Result<OwnLog> {
     let own = RefCell::new(OwnLog::default());
@@ -97,9 +97,9 @@ fn read_own_log(directory: &Path, executor: &Executor) -> io::Result<OwnLog> {
         |line| {
             let mut own = own.borrow_mut();
             if is_worker(line) {
-                own.take(line, executor);
+                own.add(line, executor);
             }
-            // Lines before the prompt are another worker's.
+            // Lines before the prompt belong to another worker.
             own.result.is_some() && own.sealed || (is_worker(line) && line.kind == LineKind::Prompt)
         },
         &[LineKind::Prompt, LineKind::Result, LineKind::Activity],
@@ -107,14 +107,14 @@ fn read_own_log(directory: &Path, executor: &Executor) -> io::Result<OwnLog> {
     let mut own = own.into_inner();
     if own.result.as_deref() == Some("") {
         let mut answer = executor.answer();
-        own.texts.iter().rev().for_each(|text| answer.see(text));
+        own.texts.iter().rev().for_each(|text| answer.add(text));
         own.result = Some(answer.text().to_owned());
     }
     Ok(own)
 }
 
 impl OwnLog {
-    fn take(&mut self, line: &LogLine, executor: &Executor) {
+    fn add(&mut self, line: &LogLine, executor: &Executor) {
         match line.kind {
             LineKind::Result
                 if !self.final_error_seen && line.data.get("error").is_none_or(Value::is_null) =>
@@ -125,14 +125,14 @@ impl OwnLog {
             }
             LineKind::Activity => {
                 for activity in executor.classify(&record(&line.data)).iter().rev() {
-                    self.take_activity(activity);
+                    self.add_activity(activity);
                 }
             }
             _ => {}
         }
     }
 
-    fn take_activity(&mut self, activity: &Activity) {
+    fn add_activity(&mut self, activity: &Activity) {
         self.sealed |= self.result.is_some() && activity.is_act();
         match activity {
             Activity::Final(Final { text, error: None }) if !self.final_error_seen => {
@@ -142,15 +142,15 @@ impl OwnLog {
             Activity::Final(_) => self.final_error_seen = self.result.is_none(),
             Activity::Text(_) if self.result.is_some() && !self.sealed => {
                 self.texts.push(activity.clone());
-                self.sealed = self.texts.len() >= MOST_TEXTS;
+                self.sealed = self.texts.len() >= MAX_TEXTS;
             }
-            activity if self.acts.len() < MOST_ACTS => self.acts.extend(activity.act()),
+            activity if self.acts.len() < MAX_ACTS => self.acts.extend(activity.act()),
             _ => {}
         }
     }
 }
 
-/// The record that a line of [`LineKind::Activity`] holds, for its executor to classify.
+/// The record in the data of a [`LineKind::Activity`] line, for its executor to classify.
 pub(crate) fn record(data: &Value) -> Record {
     match data.as_object().filter(|data| data.len() == 1) {
         Some(data) => match data.get("text").and_then(Value::as_str) {
@@ -161,11 +161,11 @@ pub(crate) fn record(data: &Value) -> Record {
     }
 }
 
-/// What the last worker is known to have done, if it was cut off.
+/// The known acts of the last worker, if it was cut off.
 ///
 /// # Errors
-/// When the log cannot be read.
-pub(crate) fn cut_off(directory: &Path, run: &RunFile) -> io::Result<Option<String>> {
+/// If the log cannot be read.
+pub(crate) fn interrupted_work(directory: &Path, run: &RunFile) -> io::Result<Option<String>> {
     let pauses = |state| matches!(state, RunState::Interrupted | RunState::ReiterationPending);
     let mut entries = run.history.iter().rev();
     let before = entries.find(|entry| !pauses(entry.state));
@@ -176,11 +176,11 @@ pub(crate) fn cut_off(directory: &Path, run: &RunFile) -> io::Result<Option<Stri
     Ok(Some(text_of(found.as_ref(), "what")))
 }
 
-/// The final text of an iteration's worker, which may be empty; `None` if the log has no
-/// end of it.
+/// The final text of an iteration's worker, which may be empty; `None` if the log contains no end
+/// of that worker.
 ///
 /// # Errors
-/// When the log cannot be read.
+/// If the log cannot be read.
 pub(crate) fn result(directory: &Path, iteration: u32) -> io::Result<Option<String>> {
     let is_result = |line: &LogLine| {
         line.origin.role == Some(Role::Worker)
@@ -207,7 +207,7 @@ mod tests {
     use crate::text::redact::Redactor;
     use serde_json::json;
 
-    /// What is found where the worker's log has these lines.
+    /// The recovered facts from a worker's log with these lines.
     fn found(executor: &str, lines: &[(LineKind, Value)]) -> OwnLog {
         let directory = tempfile::tempdir().unwrap();
         let mut log = RunLog::open(directory.path()).unwrap();
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_in_pieces_is_found_where_its_result_was_not_written_any_more() {
+    fn an_answer_in_pieces_is_found_without_a_result_line() {
         let before = [piece("old"), end(), prompt(), piece("I look.")];
         let after = [tool(), piece("It is "), piece("done."), end()];
         let own = found("gemini", &[&before[..], &after[..]].concat());
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn what_another_worker_said_is_not_found() {
+    fn another_workers_text_is_not_found() {
         let own = found("gemini", &[prompt(), piece("old"), end(), prompt(), tool()]);
         assert_eq!(own.result, None);
         assert_eq!(own.acts.len(), 1);
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn a_result_that_was_written_is_what_was_found_then() {
+    fn a_written_result_line_wins() {
         let result = (LineKind::Result, json!({"text": "as it was", "error": null}));
         let own = found("gemini", &[prompt(), piece("x"), end(), result]);
         assert_eq!(own.result.as_deref(), Some("as it was"));
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn a_start_beyond_what_a_clock_holds_is_none() {
+    fn a_start_beyond_the_clocks_range_is_ignored() {
         let text = include_str!("../../tests/fuzz/seeds/sessions/run");
         let mut run: RunFile = serde_json::from_str(text).unwrap();
         for (ts, expected) in [(1e19, 0), (1e300, 0), (-1.0, 0), (5.0, 5)] {

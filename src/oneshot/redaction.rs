@@ -1,8 +1,8 @@
-//! Data without secrets: the only kind that a run's log takes.
+//! Redacted data, the only data that a run's log accepts.
 //!
-//! JSON is redacted string by string, so that it stays JSON, and strings under a key that
-//! names a secret are replaced as a whole. Plain text comes line by line; a private key
-//! that spans lines is followed to its end.
+//! JSON is redacted string by string, so that it stays JSON; strings under a key that names a
+//! secret are replaced entirely. Plain text is redacted line by line, following a private key that
+//! spans lines to its end.
 //!
 //! Limits: those of [`crate::text::redact`]. Pure.
 
@@ -12,10 +12,10 @@ use serde_json::{Value, json};
 
 use crate::text::redact::{PLACEHOLDER, Redactor, is_secret_name};
 
-/// How deep JSON is searched; deeper values are replaced.
+/// How deep JSON is redacted; deeper values are replaced.
 const MAX_DEPTH: usize = 128;
 
-/// What begins and ends a private key.
+/// The marks around a private key.
 const KEY_BEGIN: &str = "-----BEGIN ";
 const KEY_END: &str = "-----END ";
 const KEY_WORDS: &str = "PRIVATE KEY";
@@ -25,34 +25,32 @@ const KEY_WORDS: &str = "PRIVATE KEY";
 pub struct Redacted(Value);
 
 impl Redacted {
-    /// A value, its strings redacted.
+    /// Redacts a value's strings.
     pub(crate) fn new(value: Value, redactor: &Redactor) -> Redacted {
         Redacted::and_whether_changed(value, redactor).0
     }
 
-    /// A value, its strings redacted, and whether any had to be.
+    /// Redacts a value's strings; also returns whether any changed.
     pub(crate) fn and_whether_changed(mut value: Value, redactor: &Redactor) -> (Redacted, bool) {
         let is_changed = redact_value(&mut value, redactor, 0);
         (Redacted(value), is_changed)
     }
 
-    /// A line under a key.
+    /// A JSON object with a line under a key.
     pub(crate) fn line(key: &str, line: &RedactedLine) -> Redacted {
         Redacted(json!({ key: line.0 }))
     }
 
-    /// The value.
     pub(crate) fn value(&self) -> &Value {
         &self.0
     }
 
-    /// The value, for good.
     pub(crate) fn into_value(self) -> Value {
         self.0
     }
 }
 
-/// Redacts a value in place; whether it had to be changed.
+/// Redacts a value in place; returns whether it changed.
 fn redact_value(value: &mut Value, redactor: &Redactor, depth: usize) -> bool {
     match value {
         Value::String(text) => match redactor.redact(text) {
@@ -95,20 +93,19 @@ fn redact_value(value: &mut Value, redactor: &Redactor, depth: usize) -> bool {
 pub(crate) struct RedactedLine(String);
 
 impl RedactedLine {
-    /// The line, for good.
     pub(crate) fn into_text(self) -> String {
         self.0
     }
 }
 
-/// Redacts lines of plain text, in their order.
+/// Redacts consecutive lines of plain text.
 #[derive(Debug, Default)]
 pub struct Lines {
     within_key: bool,
 }
 
 impl Lines {
-    /// The next line, redacted.
+    /// Redacts the next line.
     pub(crate) fn redact(&mut self, line: &str, redactor: &Redactor) -> RedactedLine {
         if self.within_key {
             self.within_key = !line.contains(KEY_END);
@@ -144,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn known_values_go_wherever_they_stand() {
+    fn known_secrets_are_redacted_everywhere() {
         let redactor = Redactor::new(["correct horse".to_owned()]);
         let value = json!(["a correct horse runs"]);
         let redacted = Redacted::new(value, &redactor).into_value();
@@ -165,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_certificate_is_no_private_key() {
+    fn a_certificate_is_not_a_private_key() {
         let mut lines = Lines::default();
         lines.redact("-----BEGIN CERTIFICATE-----", &Redactor::default());
         let next = lines.redact("MIIB", &Redactor::default());
@@ -173,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_nested_beyond_reason_is_replaced() {
+    fn values_nested_too_deeply_are_replaced() {
         let mut value = json!("deep");
         for _ in 0..500 {
             value = json!([value]);

@@ -1,10 +1,10 @@
-//! A run that this process runs: its lock, its file and its log, kept consistent.
+//! A run that this process runs. Keeps its lock, its file and its log consistent.
 //!
-//! Every change of state is decided by [`step`], then logged, then saved in the file. A
-//! process that is killed in between leaves a log that is one change ahead; the next
-//! process that opens the run adopts it.
+//! [`step`] decides every change of state; the change is then logged, then saved in the file. If
+//! the process is killed in between, the log is one change ahead of the file; the next process that
+//! opens the run adopts that change.
 //!
-//! Limits: starts and ends no process.
+//! Limits: starts and ends no processes.
 
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
@@ -13,12 +13,12 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::log::{self, LineKind, LogCheckError, NewLine, Origin, RunLog, StateChange};
-use super::log_reader;
 use super::redaction::Redacted;
 use super::run_files::{self, Entry, FileError, LoadError, Lock, LockError, RunFile};
 use super::state::{
     Action, Event, Invalid, NotResumable, Position, Reason, RunState, Unreplayable, resume, step,
 };
+use super::{log_line, log_reader};
 use crate::base::clock::Now;
 use crate::process::files::{self, PrivateDirError};
 use crate::process::tree::Identity;
@@ -57,7 +57,7 @@ pub struct OpenRun {
     position: Position,
     /// The run's log; the pipeline of an agent's output writes to it too.
     pub(crate) log: RunLog,
-    /// Takes secrets out of what is written here.
+    /// Redacts all text that is written to the files.
     pub(crate) redactor: Arc<Redactor>,
     _lock: Lock,
 }
@@ -67,7 +67,7 @@ impl OpenRun {
     /// complete.
     ///
     /// # Errors
-    /// When the directory cannot be made or is not private, or the disk refuses.
+    /// If the directory cannot be created or is not private, or a file cannot be written.
     pub fn create(
         state: &Path,
         file: RunFile,
@@ -83,7 +83,11 @@ impl OpenRun {
         let directory = sessions.join(&file.oneshot_id);
         let making = run_files::unfinished(&sessions, &file.oneshot_id);
         files::private_subdir(&making)?;
-        let created = OpenRun::fill(&making, file, redactor).and_then(|mut run| {
+        // Where another process creates a run with this id at this moment, it has the lock.
+        let lock = Lock::take(&making)?;
+        // One that was killed meanwhile may have left a beginning.
+        let _ = std::fs::remove_file(making.join(log_line::FILE_NAME));
+        let created = OpenRun::fill(&making, file, redactor, lock).and_then(|mut run| {
             std::fs::rename(&making, &directory)
                 .and_then(|()| files::sync_directory(&sessions))
                 .map_err(FileError::cannot("make", &directory))?;
@@ -101,8 +105,8 @@ impl OpenRun {
         directory: &Path,
         mut file: RunFile,
         redactor: Arc<Redactor>,
+        lock: Lock,
     ) -> Result<OpenRun, OpenError> {
-        let lock = Lock::take(directory)?;
         let mut log = RunLog::open(directory)?;
         file.redact(&redactor);
         let position = Position::created(file.max_iterations);
@@ -114,16 +118,15 @@ impl OpenRun {
         Ok(OpenRun { directory, file, position, log, redactor, _lock: lock })
     }
 
-    /// Opens the run in a directory. A change that is in the log but not in the file is
-    /// adopted.
+    /// Opens the run in a directory and adopts a change that is in the log but not in the file.
     ///
     /// # Errors
-    /// When another process runs it, or its files cannot be used.
+    /// If another process runs it, or its files cannot be used.
     pub fn open(directory: &Path, redactor: Arc<Redactor>) -> Result<OpenRun, OpenError> {
-        // Loaded first, since taking the lock would create its file.
+        // Load first: taking the lock would create the lock file.
         RunFile::load(directory)?;
         let lock = Lock::take(directory)?;
-        // Loaded again, since the last holder of the lock may have changed it.
+        // Load again: the previous holder of the lock may have changed the file.
         let mut file = RunFile::load(directory)?;
         let mut log = RunLog::open(directory)?;
         log.number_above(file.log_seq);
@@ -138,40 +141,37 @@ impl OpenRun {
         Ok(OpenRun { directory, file, position, log, redactor, _lock: lock })
     }
 
-    /// Its directory.
     pub fn directory(&self) -> &Path {
         &self.directory
     }
 
-    /// Its id.
     pub fn id(&self) -> &str {
         &self.file.oneshot_id
     }
 
-    /// What its file says.
+    /// The contents of its file.
     pub fn file(&self) -> &RunFile {
         &self.file
     }
 
-    /// Where it is.
     pub fn position(&self) -> &Position {
         &self.position
     }
 
-    /// Where an event would lead, without applying it, so that an agent can be started before
-    /// [`OpenRun::apply`] is given its process.
+    /// The position after an event, without applying it, so that an agent can be started before its
+    /// process is passed to [`OpenRun::apply`].
     ///
     /// # Errors
-    /// When the state does not take the event.
+    /// If the state does not accept the event.
     pub fn look_ahead(&self, event: &Event) -> Result<(Position, Action), Invalid> {
         step(&self.position, event)
     }
 
-    /// Applies an event: writes the log, then the file. `process` is the agent that runs from
-    /// now on, if any.
+    /// Applies an event: writes the log, then the file. `process` is the agent that the event
+    /// starts, if any.
     ///
     /// # Errors
-    /// When the state does not take the event, or the disk refuses.
+    /// If the state does not accept the event, or a file cannot be written.
     pub fn apply(
         &mut self,
         event: &Event,
@@ -201,13 +201,13 @@ impl OpenRun {
         let is_built_on =
             matches!(entry.state, RunState::AuditPending | RunState::ReiterationPending);
         if worker_ended && is_built_on {
-            entry.basis.relies_on = self.log.found().cloned();
+            entry.basis.relies_on = self.log.last_result().cloned();
         }
         let log_seq = self.log.append(change_line(Some(from), &next, &entry, &self.redactor))?;
         let mut file = self.file.clone();
         file.log_seq = log_seq;
         file.add(&next, entry);
-        // The log has it, so this is the run's position even if the file cannot be saved.
+        // The change is logged, so this is the run's position even if the file cannot be saved.
         self.position = next;
         self.file = file;
         self.save()
@@ -217,10 +217,10 @@ impl OpenRun {
         Ok(self.file.save(&self.directory)?)
     }
 
-    /// Whether the log holds what the file relies on.
+    /// Checks that the log contains the lines that the file relies on.
     ///
     /// # Errors
-    /// When they contradict each other.
+    /// If they contradict each other.
     pub(crate) fn check_log(&self) -> Result<(), LogCheckError> {
         log::check(&self.directory, &self.file)
     }
@@ -228,7 +228,7 @@ impl OpenRun {
     /// Prepares to resume the run; returns the event to apply next, if any.
     ///
     /// # Errors
-    /// When its state is final.
+    /// If its state is final.
     pub fn resume(&mut self, maximum: Option<NonZeroU32>) -> Result<Option<Event>, NotResumable> {
         let (position, event) = resume(&self.position, maximum)?;
         self.file.max_iterations = position.maximum;
@@ -236,20 +236,20 @@ impl OpenRun {
         Ok(event)
     }
 
-    /// Changes the file's details, but not its states, redacts its texts again, and saves it.
+    /// Changes the file, except its states, redacts its texts again, and saves it.
     ///
     /// # Errors
-    /// When the disk refuses.
+    /// If the file cannot be written.
     pub fn update(&mut self, change: impl FnOnce(&mut RunFile)) -> Result<(), ApplyError> {
         change(&mut self.file);
         self.file.redact(&self.redactor);
         self.save()
     }
 
-    /// Writes a line to the log, its data redacted, and returns its number.
+    /// Redacts a line's data, writes the line to the log, and returns its number.
     ///
     /// # Errors
-    /// When the disk refuses.
+    /// If the file cannot be written.
     pub fn note(
         &mut self,
         kind: LineKind,
@@ -290,8 +290,8 @@ fn change_line(
     }
 }
 
-/// Adds the change that is in the log but not in the file; returns whether there was one.
-/// Each save follows its line, so there is at most one.
+/// Adds the change that is in the log but not in the file. Returns whether there was one; since
+/// each save follows its line, there is at most one.
 fn adopt(directory: &Path, file: &mut RunFile) -> Result<bool, OpenError> {
     let path = directory.join(super::log::FILE_NAME);
     let known = file.log_seq;
@@ -324,10 +324,10 @@ mod tests {
     use crate::agent::executor::Executors;
     use crate::arbitrary;
     use crate::base::clock::{Clock, FakeClock};
-    use crate::oneshot::recovery::{RecoveryContext, salvage};
+    use crate::oneshot::recovery::{RecoveryContext, recover_last_worker};
     use crate::oneshot::sessions;
 
-    /// The files of runs as they were written, one over and one not.
+    /// Recorded files of a finished run and of an unfinished one.
     const FILE: &str = include_str!("../../tests/fuzz/seeds/sessions/run");
     const OPEN_FILE: &str = r#"{
         "version": 1,
@@ -352,7 +352,7 @@ mod tests {
     }"#;
     const LOG: &str = include_str!("../../tests/fuzz/seeds/sessions/log");
 
-    /// A directory with such files of a run.
+    /// A directory with these files.
     fn directory(file: &str, log: &[u8]) -> tempfile::TempDir {
         let directory = tempfile::tempdir().unwrap();
         let put = |name: &str, text: &[u8]| std::fs::write(directory.path().join(name), text);
@@ -366,11 +366,11 @@ mod tests {
     }
 
     proptest! {
-        // Each case is synced to the disk a few times.
+        // Each case syncs to disk several times.
         #![proptest_config(ProptestConfig::with_cases(64))]
 
         #[test]
-        fn whatever_a_runs_files_hold_it_is_refused_or_can_be_gone_on_with(
+        fn any_files_of_a_run_are_refused_or_can_be_continued(
             file in arbitrary::damaged(&format!("{FILE}{OPEN_FILE}")),
             lines in prop::collection::vec(arbitrary::damaged(LOG), 0..6),
             torn in prop::collection::vec(any::<u8>(), 0..20),
@@ -383,9 +383,9 @@ mod tests {
             };
             let executors = Executors::new(&[]).unwrap();
             for name in executors.names() {
-                let around = RecoveryContext { home: directory.path(), environment: &[] };
+                let context = RecoveryContext { home: directory.path(), environment: &[] };
                 let executor = executors.find(name).unwrap();
-                let _ = salvage(directory.path(), run.file(), executor, around);
+                let _ = recover_last_worker(directory.path(), run.file(), executor, context);
             }
             let _ = run.resume(None);
             let now = FakeClock::default().now();
@@ -405,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_whose_numbers_have_come_to_their_end_is_gone_on_with() {
+    fn a_log_at_the_largest_line_number_can_be_continued() {
         let log = LOG.replacen("\"seq\":1,", &format!("\"seq\":{},", u64::MAX), 1);
         assert_ne!(log, LOG);
         let first = log.lines().next().unwrap();

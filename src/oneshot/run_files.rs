@@ -1,17 +1,16 @@
-//! A run's directory: its file `oneshot.json`, from which it can be resumed or watched, and
-//! its lock.
+//! A run's directory: its file `oneshot.json`, which serves to resume or watch the run, and its
+//! lock.
 //!
-//! Each save is synced and replaces the whole file, so that a reader sees either the old or the
-//! new one. The last entry of the history is always the run's state, and the whole
-//! history can be replayed ([`RunFile::position`]). Texts from outside are redacted
-//! ([`RunFile::redact`]) before the first save, so a resumed run continues with the redacted
-//! prompt.
+//! Each save is synced and replaces the whole file, so that a reader sees either the old or the new
+//! contents. The last entry of the history is always the run's state, and the whole history can be
+//! replayed ([`RunFile::position`]). Texts from outside are redacted ([`RunFile::redact`]) before
+//! the first save, so a resumed run continues with the redacted prompt.
 //!
-//! The lock is a locked file that holds the runner's pid and start time; it ends with the
-//! process that holds it.
+//! The lock is a locked file that contains the runner's pid and start time. The kernel releases it
+//! when the runner ends.
 //!
-//! Limits: only the process that holds the lock may save. On a network file system, other
-//! machines may not see the lock.
+//! Limits: only the holder of the lock may save. On a network file system, other machines may not
+//! see the lock.
 
 use std::io::{self, Write};
 use std::num::NonZeroU32;
@@ -34,7 +33,7 @@ pub(crate) const FILE_NAME: &str = "oneshot.json";
 /// The current version of the file's format.
 pub(crate) const VERSION: u32 = 1;
 
-/// The longest prompt: models take far less, and the run's file and log hold all of it.
+/// The longest prompt: models accept far less, and the run's file and log contain all of it.
 pub(crate) const MAX_PROMPT_BYTES: u64 = 8 << 20;
 /// The largest run file, with an escaped prompt and the last audit's feedback.
 const MAX_FILE_BYTES: u64 = 64 << 20;
@@ -44,23 +43,22 @@ const MAX_FILE_BYTES: u64 = 64 << 20;
 pub struct Entry {
     /// The state that the run entered.
     pub state: RunState,
-    /// When: Unix seconds.
+    /// The time, in Unix seconds.
     pub ts: f64,
     #[serde(flatten)]
     pub basis: Basis,
 }
 
-/// What an entry of the history is based on; the log's line for it has the same.
+/// The details of an entry of the history; the log's line contains them too.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Basis {
-    /// In `*_EXECUTING`: the agent's process.
+    /// In `*_EXECUTING`: the pid of the agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pid: Option<i32>,
-    /// The start time of that process, in clock ticks since boot: a pid alone may mean
-    /// another process by now.
+    /// The start time of that process, in clock ticks since boot: the pid may have been reused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pid_started: Option<u64>,
-    /// Why, where the state has a reason.
+    /// The reason for the state, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<Reason>,
     /// The line of the log that the next step depends on, if any.
@@ -69,7 +67,7 @@ pub struct Basis {
 }
 
 impl Entry {
-    /// The entry for a position reached now; `process` is the agent that was started, if any.
+    /// An entry for a position reached now; `process` is the started agent, if any.
     pub(crate) fn new(position: &Position, process: Option<Identity>, now: Now) -> Entry {
         Entry {
             state: position.state(),
@@ -83,22 +81,20 @@ impl Entry {
         }
     }
 
-    /// The agent's process, if it was noted.
+    /// The agent's process, if it was recorded.
     pub(crate) fn process(&self) -> Option<Identity> {
         Some(Identity {
-            // kill(2) takes 0 and negative numbers for process groups, or for every process.
+            // kill(2) signals process groups or every process for 0 and negative numbers.
             pid: self.basis.pid.filter(|pid| *pid > 0)?,
             started: self.basis.pid_started?,
         })
     }
 }
 
-/// What an agent program calls a conversation of its own.
+/// An agent program's id for its conversation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentSession {
-    /// Whose.
     pub role: Role,
-    /// In which iteration.
     pub iteration: u32,
     /// The executor's name.
     pub executor: String,
@@ -115,47 +111,47 @@ pub struct RunOptions {
     /// The time limit of the whole run, in seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_runtime: Option<f64>,
-    /// What is done about a stuck agent: `ask`, `wait`, `recover`, `fail`.
+    /// How to handle a stuck agent: `ask`, `wait`, `recover`, `fail`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub on_stuck: Option<String>,
     /// The judge of whether an agent is stuck.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub judge: Option<String>,
-    /// How often evidence is taken, in seconds.
+    /// The interval between heartbeats, in seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub heartbeat: Option<f64>,
-    /// Signs of life without anything new after which an agent counts as stuck.
+    /// After how many signs of life without progress an agent counts as stuck.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stuck_threshold: Option<u64>,
 }
 
-/// The contents of a run's file. Fields of later versions are kept.
+/// The contents of a run's file. Saving keeps fields of later versions.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunFile {
-    /// The format's version; a file without one is of the first.
+    /// The format's version; a file without a version has the first.
     #[serde(default = "first_version")]
     pub version: u32,
     /// The run's id, a UUID.
     pub oneshot_id: String,
-    /// Its present state.
+    /// The current state.
     pub state: RunState,
-    /// The number of its iteration ([`Position::iteration`]).
+    /// The number of the iteration ([`Position::iteration`]).
     pub iteration_count: u32,
-    /// How many iterations it may have.
+    /// The maximum number of iterations.
     pub max_iterations: NonZeroU32,
     /// RFC 3339, UTC.
     pub created_at: String,
     /// RFC 3339, UTC.
     pub updated_at: String,
-    /// The states that it has been in, oldest first.
+    /// The past states and the current one, oldest first.
     pub history: Vec<Entry>,
     /// The number of the log's line for the last entry of the history.
     #[serde(default)]
     pub log_seq: u64,
-    /// What the worker is to do, redacted.
+    /// The worker's task, redacted.
     #[serde(default)]
     pub prompt: String,
-    /// Where the agents work.
+    /// The working directory of the agents.
     #[serde(default)]
     pub directory: PathBuf,
     /// The worker's executor.
@@ -164,19 +160,18 @@ pub struct RunFile {
     /// The auditor's executor.
     #[serde(default)]
     pub auditor: String,
-    /// The worker's model, if one was asked for.
+    /// The worker's model, if the user chose one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// The auditor's model, if one was asked for.
+    /// The auditor's model, if the user chose one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub auditor_model: Option<String>,
-    /// Its settings.
     #[serde(default)]
     pub options: RunOptions,
     /// The last auditor's feedback, redacted.
     #[serde(default)]
     pub feedback: Option<String>,
-    /// The agents' own ids.
+    /// The sessions of all agents so far.
     #[serde(default)]
     pub agent_sessions: Vec<AgentSession>,
     /// Fields of other versions.
@@ -191,21 +186,20 @@ fn first_version() -> u32 {
 /// Why a run's file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
-    /// It cannot be read.
     #[error(transparent)]
     File(#[from] FileError),
-    /// It is not a run's file.
+    /// It is too large to be a run's file.
     #[error("{path} is larger than {} MiB: it is not a run's file", MAX_FILE_BYTES >> 20)]
     TooLarge {
         /// The file.
         path: PathBuf,
     },
-    /// It is not JSON of the right form.
+    /// It is not valid JSON of a run's file.
     #[error("{path} is not a run's file: {source}")]
     Malformed {
         /// The file.
         path: PathBuf,
-        /// What the parser said, with line and column.
+        /// The parser's error, with line and column.
         source: serde_json::Error,
     },
     /// A later version of the program wrote it.
@@ -213,15 +207,14 @@ pub enum LoadError {
     TooNew {
         /// The file.
         path: PathBuf,
-        /// The version that it has.
+        /// The file's version.
         found: u32,
     },
-    /// It was changed by hand.
+    /// It was edited by hand.
     #[error("{path} contradicts itself: {contradiction}")]
     Contradictory {
         /// The file.
         path: PathBuf,
-        /// How.
         contradiction: Contradiction,
     },
 }
@@ -229,10 +222,10 @@ pub enum LoadError {
 /// How a run's file contradicts itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Contradiction {
-    /// The history.
+    /// The history is impossible.
     #[error(transparent)]
     History(#[from] Unreplayable),
-    /// The history ends in another state.
+    /// The history ends in a state other than the file's.
     #[error("its state is {state}, the last entry of its history {last}")]
     State {
         /// The state.
@@ -243,7 +236,7 @@ pub enum Contradiction {
 }
 
 impl RunFile {
-    /// A run that is created now and has nothing to do yet.
+    /// A new run without a task.
     pub fn created(maximum: NonZeroU32, now: Now) -> RunFile {
         let position = Position::created(maximum);
         RunFile {
@@ -269,7 +262,7 @@ impl RunFile {
         }
     }
 
-    /// Replaces the secrets in its texts by a placeholder.
+    /// Replaces secrets in the texts by a placeholder.
     pub fn redact(&mut self, redactor: &Redactor) {
         let redact = |text: &mut String| *text = redactor.redact(text).into_owned();
         redact(&mut self.prompt);
@@ -285,10 +278,10 @@ impl RunFile {
         self.max_iterations = position.maximum;
     }
 
-    /// The run's position, by replaying its history.
+    /// Replays the history and returns the run's position.
     ///
     /// # Errors
-    /// When the file contradicts itself.
+    /// If the file contradicts itself.
     pub fn position(&self) -> Result<Position, Contradiction> {
         let entries = self.history.iter();
         let position = Position::replay(
@@ -309,7 +302,7 @@ impl RunFile {
     /// Reads the file in a run's directory.
     ///
     /// # Errors
-    /// When it is missing or is not a run's file.
+    /// If the file is missing or is not a run's file.
     pub fn load(directory: &Path) -> Result<RunFile, LoadError> {
         let path = directory.join(FILE_NAME);
         let bytes = files::read_private(&path, MAX_FILE_BYTES + 1)
@@ -356,7 +349,7 @@ pub struct FileError {
 }
 
 impl FileError {
-    /// Makes the error of an action, such as `read`, on a file.
+    /// Creates the error of an action on a file; `doing` is a verb such as `read`.
     pub(super) fn cannot(
         doing: &'static str,
         path: &Path,
@@ -368,7 +361,7 @@ impl FileError {
 
 /// Unix seconds as RFC 3339 in UTC, to the millisecond.
 fn rfc3339(seconds: f64) -> String {
-    // A number that no timestamp holds comes only from a file that was changed by hand.
+    // Only a file edited by hand contains a number beyond the range of timestamps.
     let millis = (seconds * 1000.0) as i64;
     let time = Timestamp::from_millisecond(millis).unwrap_or(Timestamp::UNIX_EPOCH);
     format!("{time:.3}")
@@ -377,14 +370,14 @@ fn rfc3339(seconds: f64) -> String {
 /// The lock's name in a run's directory.
 const LOCK_NAME: &str = "lock";
 
-/// More than a runner writes into the lock.
+/// How much of the lock file to read; a runner writes less.
 const MAX_LOCK_BYTES: u64 = 100;
 
-/// How often the lock is tried when no runner is known: a process that checks whether it is
-/// held takes it for a moment.
+/// How often to try the lock if no runner is known: a process that checks whether the lock is held
+/// takes it briefly.
 const TRIES: usize = 100;
 
-/// The right to run a run, until it is dropped.
+/// The lock of a run, held until it is dropped.
 #[derive(Debug)]
 pub struct Lock {
     held: FileLock,
@@ -399,10 +392,10 @@ pub enum LockError {
         by(.runner)
     )]
     Held {
-        /// That process, if it is known.
+        /// The process that runs it, if it is known.
         runner: Option<Identity>,
     },
-    /// The system refused.
+    /// The lock file cannot be opened or written.
     #[error(transparent)]
     File(#[from] FileError),
 }
@@ -418,7 +411,7 @@ impl Lock {
     /// Takes the lock of a run's directory.
     ///
     /// # Errors
-    /// When another process holds it, or the disk refuses.
+    /// If another process holds it, or the lock file cannot be written.
     pub fn take(directory: &Path) -> Result<Lock, LockError> {
         let path = directory.join(LOCK_NAME);
         let failed = FileError::cannot("lock", &path);
@@ -448,14 +441,14 @@ impl Lock {
 }
 
 impl Drop for Lock {
-    /// Removes the runner's name, since this process may continue. Closing the file wakes
-    /// watchers of the directory once the lock is free.
+    /// Erases the runner's pid, since this process may continue. Closing the file releases the lock
+    /// and wakes watchers of the directory.
     fn drop(&mut self) {
         let _ = self.held.file().set_len(0);
     }
 }
 
-/// The process that runs a run, if there is one and it is visible from here.
+/// The process that runs a run, if it exists and is visible from this process.
 pub fn runner(directory: &Path) -> Option<Identity> {
     let bytes = files::read_private(&directory.join(LOCK_NAME), MAX_LOCK_BYTES).ok()?;
     let text = std::str::from_utf8(&bytes).ok()?;
@@ -466,7 +459,7 @@ pub fn runner(directory: &Path) -> Option<Identity> {
         .map(|found| found.id)
 }
 
-/// Whether a run is active. The lock is tried only if no runner is visible.
+/// Whether a run is active. Tries the lock only if no runner is visible.
 pub(crate) fn is_held(directory: &Path) -> bool {
     runner(directory).is_some() || files::is_locked(&directory.join(LOCK_NAME))
 }
@@ -474,16 +467,16 @@ pub(crate) fn is_held(directory: &Path) -> bool {
 /// A line of the log that a state of the run relies on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogLineDigest {
-    /// Its number.
+    /// The line's number.
     pub seq: u64,
-    /// Its length, without the newline.
+    /// The line's length in bytes, without the newline.
     pub bytes: u64,
-    /// Its SHA-256 in hex digits.
+    /// The line's SHA-256 in hex digits.
     pub sha256: String,
 }
 
 impl LogLineDigest {
-    /// Of the line of this number, without its newline.
+    /// The digest of a line with this number; `line` has no newline.
     pub fn of(seq: u64, line: &[u8]) -> LogLineDigest {
         let digest = Sha256::digest(line);
         LogLineDigest {
@@ -494,21 +487,21 @@ impl LogLineDigest {
     }
 }
 
-/// The least age of a directory that is removed: a new one has no lock yet.
-const LEAST_AGE: Duration = Duration::from_secs(60);
+/// The lowest age of an unfinished directory to remove: a new one has no lock yet.
+const MIN_AGE: Duration = Duration::from_secs(60);
 
 /// The suffix of a run's directory until the run is complete.
 const UNFINISHED: &str = ".new";
 
-/// Where the run with this id is created.
+/// The directory in which the run with this id is created.
 pub(super) fn unfinished(sessions: &Path, id: &str) -> PathBuf {
     sessions.join(format!("{id}{UNFINISHED}"))
 }
 
-/// Removes what killed processes have left in the directory of all runs.
+/// Removes the unfinished runs of killed processes.
 ///
 /// # Errors
-/// When the directory cannot be read. What cannot be removed is left for the next time.
+/// If the directory cannot be read. Directories that cannot be removed are retried next time.
 pub(super) fn remove_unfinished(sessions: &Path, now: SystemTime) -> io::Result<()> {
     for entry in std::fs::read_dir(sessions)? {
         let path = entry?.path();
@@ -526,20 +519,20 @@ fn is_ours(path: &Path) -> bool {
     id.is_some_and(|id| uuid::Uuid::try_parse(id).is_ok())
 }
 
-/// A time in the future does not count: the clock was set back.
+/// A time in the future does not count, since the clock was set back.
 fn is_old(path: &Path, now: SystemTime) -> bool {
     let changed = std::fs::symlink_metadata(path).and_then(|found| found.modified());
     let age = changed.ok().and_then(|at| now.duration_since(at).ok());
-    age.is_some_and(|age| age >= LEAST_AGE)
+    age.is_some_and(|age| age >= MIN_AGE)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// As a process has one that another thread is just starting.
+    /// A copy of the descriptor, as a process inherits it while another thread starts it.
     #[test]
-    fn a_lock_that_is_given_up_is_free_whoever_has_a_copy_of_its_descriptor() {
+    fn a_released_lock_is_free_even_if_its_descriptor_was_copied() {
         let directory = tempfile::tempdir().unwrap();
         let lock = Lock::take(directory.path()).unwrap();
         assert!(is_held(directory.path()));
@@ -552,7 +545,7 @@ mod tests {
     const ID: &str = "11111111-2222-4333-8444-555555555555";
 
     #[test]
-    fn what_nobody_is_making_any_more_goes() {
+    fn abandoned_unfinished_runs_are_removed() {
         let sessions = tempfile::tempdir().unwrap();
         let left = unfinished(sessions.path(), ID);
         let others = ["keep.new", ID].map(|name| sessions.path().join(name));
@@ -563,7 +556,7 @@ mod tests {
         let now = SystemTime::now();
         remove_unfinished(sessions.path(), now).unwrap();
         assert!(left.exists(), "it may be made just now");
-        let later = now + 2 * LEAST_AGE;
+        let later = now + 2 * MIN_AGE;
         let lock = Lock::take(&left).unwrap();
         remove_unfinished(sessions.path(), later).unwrap();
         assert!(left.exists(), "it is being made");

@@ -1,10 +1,10 @@
 //! The progress of an agent run: one tracker from the run's first agent to its last.
 //!
-//! Signs of life come from looks at the agent's processes, progress from what the agent
-//! says it does. After something new, the wait for a model's or a tool's answer is an open
-//! operation of the tracker; repetition opens none.
+//! Probes of the agent's processes show signs of life; the agent's activities show progress. After
+//! a new activity, the wait for a model's or a tool's answer is an open operation of the tracker.
+//! Repetition opens none.
 //!
-//! Pure. Limits: `policy` decides what to do about it.
+//! Pure. Limits: `policy` decides how to act.
 
 use std::time::{Duration, Instant};
 
@@ -15,30 +15,30 @@ use crate::progress::tracker::{ChangeKind, Status, Totals, Tracker, TrackerSetti
 use crate::progress::tree_state::TreeState;
 use crate::task::describe::tree_state_phrase;
 
-/// A wait may take this many times the longest one before it.
+/// A wait may take this multiple of the longest earlier wait.
 const TIMES_THE_LONGEST: u32 = 2;
 
-/// The tracker of a run, and what its budgets are made of.
+/// The tracker of a run, with the data for its time budgets.
 #[derive(Debug, Clone)]
 pub(crate) struct RunTracker {
     tracker: Tracker,
     iteration: u32,
-    /// The totals of all agents before this one.
+    /// The totals of all earlier agents.
     before: Totals,
-    /// The totals of this agent at the last look.
+    /// The totals of this agent at the last probe.
     seen: Totals,
-    /// When the agent last wrote something.
-    last_word: Instant,
+    /// When the agent last had an activity.
+    last_activity: Instant,
     longest_wait: Duration,
     inactivity: Duration,
     /// How long such an agent usually takes.
     usual: Option<Duration>,
-    /// What its processes did at the last look, in words.
+    /// What its processes did at the last probe, in words.
     tree_state: Option<String>,
 }
 
 impl RunTracker {
-    /// For a run that starts or resumes now. Agents are killed after silence for
+    /// Tracks a run that starts or resumes now, whose agents are killed after a silence of
     /// `inactivity`.
     pub(crate) fn new(settings: TrackerSettings, inactivity: Duration, now: Instant) -> RunTracker {
         RunTracker {
@@ -46,7 +46,7 @@ impl RunTracker {
             iteration: 0,
             before: Totals::default(),
             seen: Totals::default(),
-            last_word: now,
+            last_activity: now,
             longest_wait: Duration::ZERO,
             inactivity,
             usual: None,
@@ -54,13 +54,13 @@ impl RunTracker {
         }
     }
 
-    /// An agent starts.
+    /// Records the start of an agent.
     pub(crate) fn begin(&mut self, role: &str, iteration: u32, now: Instant) {
         self.before = sum(&self.before, &self.seen);
         self.seen = Totals::default();
         self.iteration = iteration;
         self.usual = None;
-        self.last_word = now;
+        self.last_activity = now;
         self.tracker.heartbeat(now);
         let novel = format!("{role} of iteration {iteration}");
         self.tracker.change(now, ChangeKind::StateChange, &novel);
@@ -72,14 +72,14 @@ impl RunTracker {
         self.usual = Some(usual);
     }
 
-    /// The agent has done or said something.
-    pub(crate) fn take(&mut self, activities: &[Activity], now: Instant) {
+    /// Records activities of the agent.
+    pub(crate) fn record(&mut self, activities: &[Activity], now: Instant) {
         if activities.is_empty() {
             return;
         }
-        let wait = now.saturating_duration_since(self.last_word);
+        let wait = now.saturating_duration_since(self.last_activity);
         self.longest_wait = self.longest_wait.max(wait);
-        self.last_word = now;
+        self.last_activity = now;
         let changes = activities.iter().filter_map(change_of);
         let novel: Vec<bool> =
             changes.map(|(kind, payload)| self.tracker.change(now, kind, &payload)).collect();
@@ -98,8 +98,7 @@ impl RunTracker {
         self.tracker.busy_until = now.checked_add(budget).or(Some(now));
     }
 
-    /// Records a probe of the agent's processes: their totals, and what they do now and for how
-    /// long.
+    /// Records a probe of the agent's processes: their totals, and what they do and for how long.
     pub(crate) fn probe(
         &mut self,
         totals: Totals,
@@ -113,12 +112,11 @@ impl RunTracker {
         self.tracker.probe(now, totals, kind);
     }
 
-    /// The tracker.
     pub(crate) fn tracker(&self) -> &Tracker {
         &self.tracker
     }
 
-    /// How it is.
+    /// The current status.
     pub(crate) fn status(&self, now: Instant) -> Status {
         self.tracker.status(now)
     }
@@ -141,7 +139,7 @@ impl RunTracker {
         }
     }
 
-    /// What was seen, the strongest first.
+    /// The evidence of the last probe, the strongest first.
     pub(crate) fn evidence(&self) -> Vec<String> {
         let Some(delta) = self.tracker.delta() else {
             return Vec::new();
@@ -173,7 +171,7 @@ fn sum(one: &Totals, other: &Totals) -> Totals {
     }
 }
 
-/// What kind of progress an activity may be.
+/// The kind of progress that an activity may be, with its text.
 fn change_of(activity: &Activity) -> Option<(ChangeKind, String)> {
     Some(match activity {
         Activity::Text(text) | Activity::ToolResult { text, .. } => {
@@ -211,7 +209,7 @@ mod tests {
     fn an_agent_whose_build_computes_is_not_stuck() {
         let (mut run_tracker, start) = run_tracker();
         for interval in 1..=6 {
-            run_tracker.take(&[call("make")], start + interval * INTERVAL);
+            run_tracker.record(&[call("make")], start + interval * INTERVAL);
             look(&mut run_tracker, start + interval * INTERVAL, u64::from(interval));
         }
         let now = start + 7 * INTERVAL;
@@ -231,11 +229,11 @@ mod tests {
     }
 
     #[test]
-    fn the_same_call_for_ever_is_stuck() {
+    fn the_same_call_forever_is_stuck() {
         let (mut run_tracker, start) = run_tracker();
         for round in 1..=5 {
             let now = start + round * INTERVAL;
-            run_tracker.take(&[call("cat config.json")], now);
+            run_tracker.record(&[call("cat config.json")], now);
             look(&mut run_tracker, now, u64::from(round) * 100);
         }
         assert_eq!(run_tracker.status(start + 5 * INTERVAL), Status::Stuck);
@@ -244,7 +242,7 @@ mod tests {
     #[test]
     fn a_long_wait_after_something_new_is_slow() {
         let (mut run_tracker, start) = run_tracker();
-        run_tracker.take(&[call("make")], start);
+        run_tracker.record(&[call("make")], start);
         for round in 1..=20 {
             look(&mut run_tracker, start + round * INTERVAL, u64::from(round));
         }
@@ -255,7 +253,7 @@ mod tests {
     fn a_first_call_that_takes_long_is_slow_whatever_the_stream_begins_with() {
         let (mut run_tracker, start) = run_tracker();
         let id = "1".to_owned();
-        run_tracker.take(&[Activity::Session { id }, Activity::Other], start);
+        run_tracker.record(&[Activity::Session { id }, Activity::Other], start);
         for round in 1..=20 {
             look(&mut run_tracker, start + round * INTERVAL, u64::from(round));
         }
@@ -267,7 +265,7 @@ mod tests {
         let (mut run_tracker, start) = run_tracker();
         for (round, name) in (1..).zip(["ls", "cat a", "make"]) {
             let now = start + round * INTERVAL;
-            run_tracker.take(&[call(name)], now);
+            run_tracker.record(&[call(name)], now);
             look(&mut run_tracker, now, u64::from(round));
             assert_eq!(run_tracker.status(now), Status::Progressing, "{name}");
         }

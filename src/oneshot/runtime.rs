@@ -1,4 +1,4 @@
-//! The parts of this process that agent runs share, and how an agent is started with them.
+//! The parts of this process that agent runs share, and starting agents with them.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -14,21 +14,20 @@ use crate::task::registry::TaskHandle;
 use crate::task::request::{Request, Stderr, Stdin};
 use crate::task::supervisor::Supervisor;
 
-/// What agent runs share.
+/// The parts that agent runs share.
 pub struct Runtime {
     /// Starts and ends agents.
     pub supervisor: Arc<Supervisor>,
-    /// Remembers them.
+    /// Records agents in the command history.
     pub recorder: Arc<Recorder>,
     /// The agent programs.
     pub executors: Arc<Executors>,
-    /// Judge whether agents make progress.
+    /// Status checks of agents.
     pub checks: Arc<Checks>,
-    /// The time.
     pub clock: Arc<dyn Clock>,
     /// The user's home directory.
     pub home: PathBuf,
-    /// What agents inherit.
+    /// The environment that agents inherit.
     pub environment: Vec<(OsString, OsString)>,
 }
 
@@ -36,7 +35,7 @@ impl Runtime {
     /// Starts an agent.
     ///
     /// # Errors
-    /// Why it cannot be started, as text.
+    /// If it cannot be started, with the reason as text.
     pub(crate) fn start_agent(
         &self,
         executor: &Executor,
@@ -46,7 +45,7 @@ impl Runtime {
     ) -> Result<Arc<TaskHandle>, String> {
         check_agent(executor, role, &self.environment, directory)?;
         let recorder = &self.recorder;
-        let account = recorder.begin_agent(executor.name(), role.name());
+        let run_record = recorder.begin_agent(executor.name(), role.name());
         let request = Request {
             id: None,
             part_of: launch.run().map(str::to_owned),
@@ -66,18 +65,18 @@ impl Runtime {
         };
         let started = self
             .supervisor
-            .start(request, Some(account.on_end()))
+            .start(request, Some(run_record.on_end()))
             .map_err(|error| format!("cannot start {}: {error}", executor.program()))?;
-        recorder.follow(&started.live, &account);
+        recorder.follow(&started.live, &run_record);
         Ok(started)
     }
 }
 
-/// Whether both agents of a run can be started in a directory, each by its executor's name: a
+/// Checks that both agents of a run can be started in a directory, given their executors' names: a
 /// worker's result is useless without an auditor.
 ///
 /// # Errors
-/// Why one of them cannot be started, as text.
+/// If one of them cannot be started, with the reason as text.
 pub(crate) fn check_agents(
     executors: &Executors,
     environment: &[(OsString, OsString)],
@@ -92,7 +91,7 @@ pub(crate) fn check_agents(
     Ok(())
 }
 
-/// Whether there is an agent's program, and a directory to work in.
+/// Checks that an agent's program and working directory exist.
 fn check_agent(
     executor: &Executor,
     role: Role,
@@ -118,11 +117,11 @@ fn check_agent(
         Role::Auditor => "--auditor",
     };
     found.map(|_| ()).map_err(|error| {
-        let way_out = match &error {
+        let remedy = match &error {
             NoProgram::Missing => executor.install_hint(),
-            NoProgram::NotExecutable(_) => "make it so with chmod".to_owned(),
+            NoProgram::NotExecutable(_) => "make it executable with chmod".to_owned(),
         };
         let role = role.name();
-        format!("the {role}'s program {program} {error}: {way_out}; or choose another with {flag}")
+        format!("the {role}'s program {program} {error}: {remedy}; or choose another with {flag}")
     })
 }

@@ -1,7 +1,6 @@
-//! The agent runs of a state directory: listing them, finding one, stopping one.
+//! Lists, finds and stops the agent runs of a state directory.
 //!
-//! Limits: reads the runs' files without locking them; changes go through
-//! [`super::run::OpenRun`].
+//! Limits: reads the runs' files without locking them; [`super::run::OpenRun`] makes changes.
 
 use std::num::NonZeroU32;
 use std::os::fd::AsFd;
@@ -21,61 +20,60 @@ use crate::process::tree::Identity;
 use crate::process::watch_file::DirectoryWatch;
 use crate::text::redact::Redactor;
 
-/// The name for the run that changed last, in the place of its id.
+/// The word for the most recently changed run, usable instead of its id.
 pub(crate) const LATEST: &str = "latest";
 
-/// The variable that every process of a run's agents carries.
+/// The environment variable that marks every process of a run's agents.
 pub(crate) const ID_VARIABLE: &str = "ONESHOT_ID";
 
-/// How long a runner may take to stop; its agents have half a second.
+/// How long a runner may take to stop; it gives its agents half a second.
 const STOP_PATIENCE: Duration = Duration::from_secs(15);
 
 /// A run, seen from outside.
 #[derive(Debug, Clone)]
 pub struct RunView {
-    /// Where its files are.
+    /// The directory of its files.
     pub directory: PathBuf,
-    /// What its file says.
+    /// The contents of its file.
     pub file: RunFile,
     /// Whether a process runs it.
     pub live: bool,
-    /// That process, if it is visible.
+    /// The process that runs it, if it is visible.
     pub runner: Option<Identity>,
 }
 
 impl RunView {
-    /// Its id.
     pub(crate) fn id(&self) -> &str {
         &self.file.oneshot_id
     }
 
-    /// Whether it can be resumed as it is.
+    /// Whether it can be resumed with its current settings.
     pub(crate) fn is_resumable(&self) -> bool {
         let position = self.file.position();
         !self.live && position.is_ok_and(|position| state::resume(&position, None).is_ok())
     }
 
-    /// Whether it is over and cannot be resumed with any settings.
+    /// Whether it has ended and cannot be resumed with any settings.
     fn is_over(&self) -> bool {
         let position = self.file.position();
         !self.live && position.is_ok_and(|at| state::resume(&at, Some(NonZeroU32::MAX)).is_err())
     }
 
-    /// When it changed last: Unix seconds.
+    /// When it last changed, in Unix seconds.
     fn changed(&self) -> f64 {
         self.file.last().map_or(0.0, |entry| entry.ts)
     }
 }
 
-/// The run of this directory.
+/// Reads the run in a directory.
 ///
 /// # Errors
-/// When its file cannot be used.
+/// If its file cannot be used.
 pub(crate) fn view(directory: &Path) -> Result<RunView, LoadError> {
-    // In this order: a runner saves the file before it releases the lock.
+    // Check the lock first: a runner saves the file before it releases the lock.
     let mut live = run_files::is_held(directory);
     let file = RunFile::load(directory)?;
-    // It may have been resumed in between.
+    // Another process may have resumed the run in between.
     live |= !file.state.is_terminal() && run_files::is_held(directory);
     Ok(RunView {
         runner: live.then(|| run_files::runner(directory)).flatten(),
@@ -85,16 +83,16 @@ pub(crate) fn view(directory: &Path) -> Result<RunView, LoadError> {
     })
 }
 
-/// All runs, and the directories whose file cannot be used.
+/// All runs, and the errors of unusable ones.
 #[derive(Debug, Default)]
 pub struct Listing {
-    /// The one that changed last comes first.
+    /// The most recently changed run first.
     pub runs: Vec<RunView>,
-    /// Why each is not among them.
+    /// Why the other runs cannot be used.
     pub unusable: Vec<LoadError>,
 }
 
-/// The runs below a state directory.
+/// Lists the runs of a state directory.
 pub(crate) fn list(state: &Path) -> Listing {
     let mut listing = Listing::default();
     for directory in directories(state) {
@@ -107,13 +105,13 @@ pub(crate) fn list(state: &Path) -> Listing {
     listing
 }
 
-/// Removes the runs that have been over for longer than `keep`, except those that can be
-/// resumed or whose file cannot be used.
+/// Removes runs that ended longer than `keep` ago, except runs that can be resumed or whose file
+/// cannot be used.
 pub(crate) fn prune(state: &Path, keep: Duration, now: Now) {
     let before = now.unix_seconds() - keep.as_secs_f64();
     let runs = list(state).runs.into_iter();
     for run in runs.filter(|run| run.changed() < before && run.is_over()) {
-        // Renamed first, so that a half-removed run is not listed.
+        // Rename it first, so that a partly removed run is not listed.
         let gone = run_files::unfinished(&state.join(SESSIONS), run.id());
         let removed =
             std::fs::rename(&run.directory, &gone).and_then(|()| std::fs::remove_dir_all(&gone));
@@ -123,7 +121,7 @@ pub(crate) fn prune(state: &Path, keep: Duration, now: Now) {
     }
 }
 
-/// The directories that are named as runs are.
+/// The directories whose names are ids of runs.
 fn directories(state: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(state.join(SESSIONS));
     entries
@@ -139,19 +137,19 @@ fn id_of(directory: &Path) -> Option<&str> {
     directory.file_name()?.to_str()
 }
 
-/// Why there is no such run.
+/// Why a run was not found.
 #[derive(Debug, thiserror::Error)]
 pub enum FindError {
     /// No run has this id.
     #[error("no run's id begins with {0:?}: `zsh-tool oneshot list` lists them")]
     Unknown(String),
-    /// There is none at all.
+    /// There are no runs.
     #[error("there is no run yet")]
     None,
-    /// More than one has.
+    /// Several runs have ids with this prefix.
     #[error("{} runs' ids begin with {wanted:?}, give more of it: {}", .ids.len(), .ids.join(", "))]
     Ambiguous {
-        /// What was asked for.
+        /// The prefix.
         wanted: String,
         /// The ids that match.
         ids: Vec<String>,
@@ -161,10 +159,10 @@ pub enum FindError {
     Load(#[from] LoadError),
 }
 
-/// The run of this id, the only one whose id begins so, or the [`LATEST`].
+/// The run with this id or with the only id that has this prefix, or the [`LATEST`].
 ///
 /// # Errors
-/// When there is none or more than one, or its file cannot be used.
+/// If no run or several runs match, or its file cannot be used.
 pub(crate) fn find(state: &Path, wanted: &str) -> Result<RunView, FindError> {
     if wanted == LATEST {
         return list(state).runs.into_iter().next().ok_or(FindError::None);
@@ -188,15 +186,15 @@ pub(crate) fn find(state: &Path, wanted: &str) -> Result<RunView, FindError> {
 /// How a run was stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StopOutcome {
-    /// Its runner did it.
+    /// Its runner stopped it.
     ByRunner {
-        /// Where it has come to.
+        /// The state in which it stopped.
         state: RunState,
     },
-    /// No process ran it: it was stopped here, and processes that had outlived a killed
-    /// runner were killed.
+    /// No process ran it. This process stopped it and killed processes that had outlived a killed
+    /// runner.
     Here {
-        /// How many.
+        /// How many processes were killed.
         survivors: usize,
     },
 }
@@ -204,16 +202,16 @@ pub enum StopOutcome {
 /// Why a run was not stopped.
 #[derive(Debug, thiserror::Error)]
 pub enum StopError {
-    /// There is nothing to stop.
-    #[error("the run is {0} already")]
+    /// It has already ended.
+    #[error("the run is already {0}")]
     Over(RunState),
-    /// Its runner is out of sight.
-    #[error("the run's runner cannot be seen from here: it may be another container's")]
+    /// Its runner is not visible from this process.
+    #[error("the run's runner is not visible from here: it may be in another container")]
     OutOfSight,
-    /// Its runner is another user's.
+    /// Its runner belongs to another user.
     #[error("the run's runner, pid {0}, belongs to another user")]
     NotPermitted(i32),
-    /// Its runner has not done it.
+    /// Its runner did not stop in time.
     #[error(
         "the run's runner, pid {pid}, did not stop it within {} s: \
          `kill -9 {pid}` ends it, the run remains resumable",
@@ -234,11 +232,11 @@ pub enum StopError {
     Apply(#[from] ApplyError),
 }
 
-/// Ends a run for good: through its runner, which gets SIGUSR1, or here if it has none.
-/// Returns when the run is over.
+/// Ends a run permanently: sends SIGUSR1 to its runner, or ends it here if it has no runner.
+/// Returns when the run has ended.
 ///
 /// # Errors
-/// When the run is over already, or its runner out of reach.
+/// If the run has already ended, or its runner cannot be signalled or does not stop.
 pub(crate) fn stop(
     directory: &Path,
     redactor: Arc<Redactor>,
@@ -249,9 +247,9 @@ pub(crate) fn stop(
         return Err(StopError::Over(run.file.state));
     }
     match (run.live, run.runner) {
-        (true, Some(runner)) => match tell_runner(directory, runner)? {
+        (true, Some(runner)) => match signal_runner(directory, runner)? {
             state if state.is_terminal() => Ok(StopOutcome::ByRunner { state }),
-            // It ended before it could do anything.
+            // The runner ended before it could stop the run.
             _ => stop_here(directory, redactor, now),
         },
         (true, None) => Err(StopError::OutOfSight),
@@ -260,12 +258,12 @@ pub(crate) fn stop(
 }
 
 /// Signals the runner, waits for it, and returns the run's state afterwards.
-fn tell_runner(directory: &Path, runner: Identity) -> Result<RunState, StopError> {
-    // Watched before the signal, so that nothing is missed.
+fn signal_runner(directory: &Path, runner: Identity) -> Result<RunState, StopError> {
+    // Watch before sending the signal, so that no change is missed.
     let watch = DirectoryWatch::new(directory).ok();
     let handle = Handle::open(runner).ok();
-    let told = handle.as_ref().map(|handle| handle.signal(Signal::Usr1));
-    if told == Some(Err(Undelivered::NotPermitted)) {
+    let sent = handle.as_ref().map(|handle| handle.signal(Signal::Usr1));
+    if sent == Some(Err(Undelivered::NotPermitted)) {
         return Err(StopError::NotPermitted(runner.pid));
     }
     let deadline = Instant::now() + STOP_PATIENCE;
@@ -274,7 +272,7 @@ fn tell_runner(directory: &Path, runner: Identity) -> Result<RunState, StopError
             watch.drain();
         }
         let run = view(directory)?;
-        // It releases the lock when its agents have ended.
+        // The runner releases the lock when its agents have ended.
         if !run.live {
             return Ok(run.file.state);
         }
@@ -321,8 +319,8 @@ fn stop_here(
     Ok(StopOutcome::Here { survivors })
 }
 
-/// Kills the processes of an agent whose runner was killed, and returns them. Only for the
-/// process that has opened the run.
+/// Kills the processes of an agent whose runner was killed, and returns them. Only the process that
+/// has opened the run may call this.
 pub(crate) fn end_survivors(run: &OpenRun) -> Vec<Identity> {
     let leader = run
         .file()

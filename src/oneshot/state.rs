@@ -1,13 +1,11 @@
-//! The state machine of an agent run: its states, what may happen to it, and every transition.
-//! Pure.
+//! The state machine of an agent run: its states, its events and every transition. Pure.
 //!
-//! A run is at a [`Position`]: a stage with the data that its next step depends on, and the
-//! number of its iteration. [`step`] applies one [`Event`] and returns what to do next; an
-//! event that a state does not accept is [`Invalid`] and changes nothing.
-//! [`Position::replay`] restores the position from the history in a run's files, with the
-//! same function.
+//! A run is at a [`Position`]: a stage with the data that its next step depends on, and the number
+//! of its iteration. [`step`] applies one [`Event`] and returns the next [`Action`]; an event that
+//! a state does not accept is [`Invalid`] and changes nothing. [`Position::replay`] uses [`step`]
+//! to restore the position from the history in a run's files.
 //!
-//! Limits: knows no agent, no file and no clock.
+//! Limits: independent of agents, files and clocks.
 
 use std::fmt;
 use std::num::NonZeroU32;
@@ -18,23 +16,22 @@ use crate::agent::activity::AgentError;
 pub use crate::agent::executor::Role;
 use crate::process::signals::Exit;
 
-/// Stands for an empty feedback.
+/// Replaces empty feedback.
 const NO_FEEDBACK: &str = "the auditor gave no reason";
 
-/// Where a run is.
+/// The position of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Position {
-    /// Its stage.
     pub stage: Stage,
-    /// The number of the present or last iteration, from 1; 0 before the first. The number of
-    /// one that was lost to an interrupt or the runner's death is used again.
+    /// The number of the current or last iteration, from 1; 0 before the first. An iteration that
+    /// an interrupt or the runner's death ended gives its number back.
     pub iteration: u32,
-    /// How many iterations there may be.
+    /// The maximum number of iterations.
     pub maximum: NonZeroU32,
 }
 
 impl Position {
-    /// A run that has just been created.
+    /// The position of a new run.
     pub(crate) fn created(maximum: NonZeroU32) -> Position {
         Position { stage: Stage::Active(Active::Created), iteration: 0, maximum }
     }
@@ -44,8 +41,8 @@ impl Position {
         self.stage.state()
     }
 
-    /// What to do there. An agent is never started twice for one entry of the history: a run
-    /// that is found in `*_EXECUTING` must go through [`resume`].
+    /// The action at this position. An agent is never started twice for one entry of the history: a
+    /// run that is found in `*_EXECUTING` must go through [`resume`].
     pub fn action(&self) -> Action {
         match &self.stage {
             Stage::Active(Active::Created) => Action::Take(Event::Start),
@@ -63,7 +60,7 @@ impl Position {
         }
     }
 
-    /// Whether there is no iteration left.
+    /// Whether no iteration is left.
     fn is_used_up(&self) -> bool {
         self.iteration >= self.maximum.get()
     }
@@ -72,7 +69,7 @@ impl Position {
         Position { stage, ..self.clone() }
     }
 
-    /// The worker runs in a new iteration.
+    /// The position at which the worker runs in a new iteration.
     fn in_next_iteration(&self) -> Position {
         Position {
             iteration: self.iteration.saturating_add(1),
@@ -80,7 +77,7 @@ impl Position {
         }
     }
 
-    /// The iteration is over without an audit.
+    /// The position after an iteration that ended without an audit.
     fn after_recovery(&self, cause: &RecoveryCause) -> Position {
         let uncounted = u32::from(!cause.counts());
         Position {
@@ -89,10 +86,10 @@ impl Position {
         }
     }
 
-    /// The position at the end of a history, oldest entry first.
+    /// Replays a history, oldest entry first, and returns the position at its end.
     ///
     /// # Errors
-    /// When no run can have had this history; [`Unreplayable::entry`] counts from 0.
+    /// If no run can have this history; [`Unreplayable::entry`] counts from 0.
     pub(crate) fn replay<'a>(
         maximum: NonZeroU32,
         history: impl IntoIterator<Item = (RunState, Option<&'a Reason>)>,
@@ -108,14 +105,14 @@ impl Position {
         position.ok_or(Unreplayable { entry: 0, state: RunState::Created })
     }
 
-    /// The position after one more entry of the history; `None` when no event leads there.
+    /// The position after one more entry of the history; `None` if no event leads to it.
     pub fn then(&self, state: RunState, reason: Option<&Reason>) -> Option<Position> {
         let written = reason.map(Reason::to_string);
         let arrives = |next: &Position| {
             let found = next.stage.reason().map(|reason| reason.to_string());
             next.state() == state && found == written
         };
-        // With any maximum, since a resume may have changed it.
+        // Try any maximum, since a resume may have changed it.
         [NonZeroU32::MIN, NonZeroU32::MAX]
             .into_iter()
             .flat_map(|maximum| {
@@ -128,8 +125,8 @@ impl Position {
     }
 }
 
-/// The candidates for the event that led to an entry with this reason: all fixed events, and
-/// those made from the reason.
+/// The events that may have led to an entry with this reason: all fixed events, and events made
+/// from the reason.
 fn candidate_events(reason: Option<&Reason>) -> Vec<Event> {
     let mut events = vec![
         Event::Start,
@@ -164,9 +161,9 @@ fn candidate_events(reason: Option<&Reason>) -> Vec<Event> {
     events
 }
 
-/// An event that a state does not take.
+/// An event that a state does not accept.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("a run in the state {state} does not take the event {event:?}")]
+#[error("a run in the state {state} does not accept the event {event:?}")]
 pub struct Invalid {
     /// The state, which does not change.
     pub state: RunState,
@@ -174,20 +171,20 @@ pub struct Invalid {
     pub event: Event,
 }
 
-/// A history that no run can have had.
+/// A history that no run can have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("entry {entry} of the history, {state}, cannot follow what is before it")]
+#[error("entry {entry} of the history, {state}, cannot follow the previous entries")]
 pub struct Unreplayable {
-    /// Its place, from 0.
+    /// The index of the entry, from 0.
     pub entry: usize,
-    /// The state that does not fit.
+    /// The state of that entry.
     pub state: RunState,
 }
 
-/// Applies an event; returns the next position and what to do there.
+/// Applies an event and returns the next position with its action.
 ///
 /// # Errors
-/// When the state does not take the event.
+/// If the state does not accept the event.
 pub(crate) fn step(position: &Position, event: &Event) -> Result<(Position, Action), Invalid> {
     let next = match (&position.stage, event) {
         (Stage::Active(Active::AuditorExecuting(_)), Event::ExitHang) => {
@@ -224,7 +221,7 @@ fn from_active(position: &Position, active: &Active, event: &Event) -> Option<Po
         (Active::RecoveryPending(RecoveryCause::Worker(reason)), Event::RecoveryNothing) => {
             Stage::Failed(reason.clone())
         }
-        // With another cause the worker did not fail; it was cut off.
+        // With other causes the worker did not fail but was cut off.
         (Active::RecoveryPending(cause), Event::RecoveryPartial | Event::RecoveryNothing) => {
             return Some(position.after_recovery(cause));
         }
@@ -310,19 +307,17 @@ fn first_line(text: &str) -> String {
     line.unwrap_or(NO_FEEDBACK).to_owned()
 }
 
-/// Why a run is not resumed.
+/// Why a run cannot be resumed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotResumable {
-    /// It is done.
     #[error("the run is COMPLETED: start a new one")]
     Completed,
-    /// The auditor would reject it again.
     #[error(
         "the run is REJECTED ({0}): resuming would only repeat that; start a new run with \
          another prompt"
     )]
     Rejected(String),
-    /// It has used up its iterations.
+    /// No iteration is left.
     #[error(
         "the run is FAILED (max_iterations): give more than its {0} iterations with \
          --max-iterations"
@@ -333,11 +328,11 @@ pub enum NotResumable {
     Failed(Reason),
 }
 
-/// How to resume a run that no process runs: its position with the new maximum, if given,
-/// and the event to begin with; without one, begin with its [`Position::action`].
+/// Resumes a run that no process runs. Returns its position, with the new maximum if given, and the
+/// event to begin with; without an event, begin with [`Position::action`].
 ///
 /// # Errors
-/// When its state is final.
+/// If its state is final.
 pub fn resume(
     position: &Position,
     maximum: Option<NonZeroU32>,
@@ -364,12 +359,12 @@ pub fn resume(
     Ok((position, event))
 }
 
-/// What may happen to a run.
+/// An event in a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
     /// A created run begins.
     Start,
-    /// The worker ended with exit 0 and no error of its own.
+    /// The worker exited with 0 and reported no error.
     Exit0,
     /// The agent ended in any other way.
     Crash(Exit),
@@ -380,35 +375,35 @@ pub enum Event {
         /// Whether the run fails with it; otherwise its work is recovered.
         fails: bool,
     },
-    /// The agent ended and reported an error of its own.
+    /// The agent ended and reported an error.
     AgentError(AgentError),
-    /// The agent had finished, and its process did not end.
+    /// The agent had finished, but its process did not end.
     ExitHang,
     /// The process that ran the run is gone.
     SupervisorDied,
     /// The agent's program could not be started.
     SpawnFailed,
-    /// This signal is to pause the run.
+    /// This signal pauses the run.
     Interrupt(i32),
-    /// The run is to end for good.
+    /// The user ends the run permanently.
     Cancel,
-    /// The run has taken as long as it may.
+    /// The run has reached its time limit.
     MaxRuntime,
     /// The worker had finished its work.
     RecoverySuccess,
     /// The worker had done part of its work.
     RecoveryPartial,
-    /// Nothing was found of the worker's work.
+    /// No work of the worker was found.
     RecoveryNothing,
     /// A pending run continues.
     Next,
-    /// There is no iteration left.
+    /// No iteration is left.
     MaxIterations,
     /// The auditor accepts the result.
     Done,
     /// The auditor wants another iteration.
     Retry,
-    /// The auditor says that the task cannot be done.
+    /// The auditor decides that the task cannot be done.
     Impossible {
         /// The auditor's whole feedback.
         feedback: String,
@@ -422,14 +417,14 @@ pub enum Event {
     },
 }
 
-/// What to do at a position.
+/// The action at a position.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
-    /// Apply this event at once.
+    /// Apply this event immediately.
     Take(Event),
     /// Run the worker.
     RunWorker,
-    /// Find out what the worker had done.
+    /// Recover the worker's work.
     Recover,
     /// Run the auditor.
     RunAuditor(Audit),
@@ -439,30 +434,30 @@ pub enum Action {
     Stop,
 }
 
-/// What a shell adds to a signal's number for its exit code.
+/// A shell adds this to a signal's number for its exit code.
 const SIGNAL_EXIT_BASE: i32 = 128;
 
 /// The name of a state in files and displays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum RunState {
-    /// Nothing has been started.
+    /// No agent has been started.
     Created,
     /// The worker runs.
     WorkerExecuting,
     /// The worker failed or was cut off; its work is being recovered.
     RecoveryPending,
-    /// There is a result for the auditor.
+    /// A result is ready for the auditor.
     AuditPending,
     /// The auditor runs.
     AuditorExecuting,
-    /// The worker is to run again.
+    /// The worker will run again.
     ReiterationPending,
     /// A signal paused it; it can be resumed.
     Interrupted,
-    /// The auditor said DONE.
+    /// The auditor decided DONE.
     Completed,
-    /// The auditor said IMPOSSIBLE.
+    /// The auditor decided IMPOSSIBLE.
     Rejected,
     /// Given up.
     Failed,
@@ -529,7 +524,7 @@ impl RecoveryCause {
     }
 }
 
-/// Which attempt at an iteration's audit it is.
+/// An attempt at an iteration's audit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Audit {
     /// The first.
@@ -538,7 +533,7 @@ pub enum Audit {
     Reminded,
 }
 
-/// A stage from which a run continues, also after a pause.
+/// A stage from which a run continues, even after a pause.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Active {
     /// See [`RunState::Created`].
@@ -569,7 +564,7 @@ pub enum Stage {
     },
     /// Done.
     Completed,
-    /// It cannot be done, as this first line of the feedback says.
+    /// The task cannot be done, with the first line of the feedback.
     Rejected(String),
     /// Given up.
     Failed(Reason),
@@ -592,7 +587,7 @@ impl Stage {
         }
     }
 
-    /// The reason for it in the history, if any.
+    /// The reason in the history, if any.
     pub(crate) fn reason(&self) -> Option<Reason> {
         match self {
             Stage::Active(Active::RecoveryPending(cause)) => Some(cause.reason()),
@@ -604,7 +599,7 @@ impl Stage {
         }
     }
 
-    /// The exit code of a command whose run ends or pauses there; `None` for other stages.
+    /// The exit code of a command whose run ends or pauses at this stage; `None` for other stages.
     pub fn exit_code(&self) -> Option<u8> {
         match self {
             Stage::Active(_) => None,
@@ -619,7 +614,7 @@ impl Stage {
     }
 }
 
-/// Why a run is where it is.
+/// The reason for a state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reason {
     /// The agent could not reach its service.
@@ -674,7 +669,7 @@ const WORDS: [(&str, Reason); 13] = [
 ];
 
 impl Reason {
-    /// Reads a reason as it is written; unknown text is feedback.
+    /// Parses a reason; unknown text is feedback.
     pub fn parse(text: &str) -> Reason {
         let number = |prefix: &str| text.strip_prefix(prefix)?.parse().ok();
         if let Some((_, reason)) = WORDS.iter().find(|(word, _)| *word == text) {
@@ -777,7 +772,7 @@ mod tests {
         Event::Impossible { feedback: "\n no card \nmore".to_owned() }
     }
 
-    /// Every stage that the rules tell apart, in the second of five iterations.
+    /// Every stage that the rules distinguish, in the second of five iterations.
     fn stages() -> Vec<Stage> {
         let pending = || {
             vec![
@@ -838,8 +833,8 @@ mod tests {
         ]
     }
 
-    /// The whole table, row by row: where a stage goes by an event, and the number of the
-    /// iteration there. A row that is missing is an event that is refused.
+    /// The whole transition table: a stage, an event, the next stage and its iteration. An event
+    /// without a row is refused.
     fn table() -> Vec<(Stage, Event, Stage, u32)> {
         use Active::*;
         let worker = || active(WorkerExecuting);
@@ -887,11 +882,11 @@ mod tests {
             (auditor(reminded), Event::NoVerdict, failed(Reason::NoVerdict), 2),
             // The next iteration.
             (active(ReiterationPending), Event::Next, worker(), 3),
-            // What needs a larger maximum.
+            // Transitions that need a larger maximum.
             (failed(Reason::MaxIterations), more(), active(ReiterationPending), 2),
         ];
-        for which in [first, reminded] {
-            let from = || auditor(which);
+        for auditing in [first, reminded] {
+            let from = || auditor(auditing);
             rows.extend([
                 (from(), Event::Done, Stage::Completed, 2),
                 (from(), Event::Retry, active(ReiterationPending), 2),
@@ -911,11 +906,11 @@ mod tests {
                 (from(), error(AgentError::ApiError), failed(Reason::ApiError), 2),
                 (from(), error(AgentError::ToolError), failed(Reason::ToolError), 2),
                 (from(), Event::ExitHang, from(), 2),
-                (from(), Event::SupervisorDied, audit(which), 2),
+                (from(), Event::SupervisorDied, audit(auditing), 2),
                 (from(), Event::SpawnFailed, failed(Reason::SpawnFailed), 2),
             ]);
         }
-        // Pauses, and how it goes on after them.
+        // Pauses and resumes.
         for (before, after) in [
             (Created, Created),
             (WorkerExecuting, RecoveryPending(paused())),
@@ -944,7 +939,7 @@ mod tests {
     }
 
     #[test]
-    fn every_row_of_the_table_leads_where_it_says() {
+    fn every_row_of_the_table_holds() {
         for (from, event, to, iteration) in table() {
             let (next, _) = step(&at(from.clone()), &event)
                 .unwrap_or_else(|invalid| panic!("{from:?}: {invalid}"));
@@ -998,7 +993,7 @@ mod tests {
     }
 
     #[test]
-    fn an_iteration_that_an_interrupt_cost_is_had_again() {
+    fn an_interrupted_iteration_is_repeated() {
         let mut run = Position::created(NonZeroU32::MIN);
         for event in [Event::Start, Event::Interrupt(TERM), resumed(), Event::RecoveryNothing] {
             run = step(&run, &event).unwrap().0;
@@ -1016,7 +1011,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_to_be_done_follows_from_the_position() {
+    fn the_action_follows_from_the_position() {
         let audit = |audit| active(Active::AuditorExecuting(audit));
         for (stage, action) in [
             (active(Active::Created), Action::Take(Event::Start)),
@@ -1034,7 +1029,7 @@ mod tests {
     }
 
     #[test]
-    fn final_runs_are_not_resumed_and_say_why() {
+    fn final_runs_are_not_resumed_with_a_reason() {
         let refusal = |stage| resume(&at(stage), None).unwrap_err().to_string();
         assert!(refusal(Stage::Completed).contains("COMPLETED"));
         let rejected = refusal(Stage::Rejected("needs a card".to_owned()));
@@ -1044,7 +1039,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_whose_runner_died_is_taken_up_as_such_and_pending_ones_go_on() {
+    fn a_run_whose_runner_died_is_recovered_and_pending_runs_continue() {
         let event_of = |stage| resume(&at(stage), None).unwrap().1;
         let died = Some(Event::SupervisorDied);
         assert_eq!(event_of(active(Active::WorkerExecuting)), died);
@@ -1058,7 +1053,7 @@ mod tests {
     }
 
     #[test]
-    fn exit_codes_are_those_that_are_documented() {
+    fn exit_codes_match_the_documentation() {
         let code = |stage: Stage| stage.exit_code();
         assert_eq!(code(Stage::Completed), Some(0));
         assert_eq!(code(Stage::Failed(Reason::ExitCode(9))), Some(1));
@@ -1088,7 +1083,7 @@ mod tests {
     }
 
     #[test]
-    fn a_history_that_no_run_can_have_had_is_refused() {
+    fn an_impossible_history_is_refused() {
         for (history, entry) in [
             (vec![(RunState::Completed, None)], 0),
             (vec![(RunState::Created, None), (RunState::Completed, None)], 1),
@@ -1112,7 +1107,7 @@ mod tests {
     fn any_event() -> impl Strategy<Value = Event> {
         prop_oneof![
             2 => prop::sample::select(events()),
-            // The usual way, so that walks get far.
+            // Prefer usual events, so that walks get far.
             3 => prop::sample::select(vec![
                 Event::Start, Event::Exit0, Event::Next, Event::Retry, Event::RecoveryPartial,
                 Event::SupervisorDied, Event::Interrupt(2), resumed(), Event::RecoveryNothing,
@@ -1133,7 +1128,7 @@ mod tests {
                 let Ok((next, action)) = step(&run, &event) else {
                     continue;
                 };
-                // Only a larger maximum leads out of an end.
+                // Only a larger maximum leads out of a final state.
                 if before.state().is_terminal() {
                     prop_assert_eq!(&before.stage, &Stage::Failed(Reason::MaxIterations));
                     prop_assert!(next.maximum > before.maximum);

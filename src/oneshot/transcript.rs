@@ -1,36 +1,36 @@
-//! What one agent has written so far: its result, its error, and its newest words. Pure.
+//! The output of one agent so far: its result, its error and its newest activities. Pure.
 //!
-//! Bounded: of text that is not a record, only the newest part is kept.
+//! Memory is bounded: only the newest part of plain text is kept.
 
 use std::collections::VecDeque;
 
 use crate::agent::activity::{Activity, AgentError, Answer, keep_newest};
 use crate::agent::stream::Record;
 
-/// How much stdout is kept of an agent whose final text is all of it.
+/// How much stdout to keep of an agent whose whole stdout is its final text.
 const MAX_STDOUT: usize = 4 << 20;
-/// How much stderr is kept; failures are named there.
+/// How much stderr to keep, which may name a failure.
 const MAX_STDERR: usize = 64 << 10;
-/// How many of the newest activities a judge gets.
+/// How many of the newest activities a judge gets …
 const RECENT: usize = 20;
-/// How many characters of each.
+/// … and how many characters of each.
 const RECENT_CHARS: usize = 300;
 
-/// What an agent has said.
+/// The output of an agent.
 #[derive(Debug, Clone)]
 pub(crate) struct Transcript {
-    /// All of its stdout is its final text: it has no records.
+    /// Whether its whole stdout is its final text, since it has no records.
     is_plain: bool,
     stdout: String,
     stderr: String,
     answer: Answer,
-    /// What it had said before its last act.
+    /// Its text before its last act.
     before: String,
     recent: VecDeque<String>,
 }
 
 impl Transcript {
-    /// `is_plain`: the answer is all of stdout.
+    /// `is_plain` is set if the whole stdout is the answer.
     pub(crate) fn new(answer: Answer, is_plain: bool) -> Transcript {
         Transcript {
             is_plain,
@@ -42,27 +42,27 @@ impl Transcript {
         }
     }
 
-    /// Takes a record of stdout and what it means.
-    pub(crate) fn take(&mut self, record: &Record, activities: &[Activity]) {
+    /// Adds a record of stdout with its activities.
+    pub(crate) fn add(&mut self, record: &Record, activities: &[Activity]) {
         if let Record::Line(line) = record {
             add_line(&mut self.stdout, line, MAX_STDOUT);
         }
         for activity in activities {
-            self.take_activity(activity);
+            self.add_activity(activity);
         }
     }
 
-    /// Takes a line of stderr.
-    pub(crate) fn take_complaint(&mut self, line: &str) {
+    /// Adds a line of stderr.
+    pub(crate) fn add_stderr(&mut self, line: &str) {
         add_line(&mut self.stderr, line, MAX_STDERR);
     }
 
-    fn take_activity(&mut self, activity: &Activity) {
+    fn add_activity(&mut self, activity: &Activity) {
         if activity.is_act() && !self.answer.text().is_empty() {
             self.before = self.answer.text().to_owned();
         }
         if !self.is_plain {
-            self.answer.see(activity);
+            self.answer.add(activity);
         }
         let words = match activity {
             Activity::Text(text) | Activity::Reflection(text) | Activity::Plan(text) => {
@@ -82,47 +82,45 @@ impl Transcript {
         }
     }
 
-    /// Whether its terminal event was seen.
+    /// Whether its terminal event has arrived.
     pub(crate) fn has_ended(&self) -> bool {
         self.answer.is_final()
     }
 
-    /// What its terminal event calls an error.
+    /// The error that its terminal event reports.
     pub(crate) fn error(&self) -> Option<AgentError> {
         self.answer.error()
     }
 
-    /// Its final text: that of its terminal event, else what it said after its last act, else
-    /// what it said before that, else its stdout.
+    /// Its final text: the text of its terminal event, else the text after its last act, else the
+    /// text before that, else its stdout.
     pub(crate) fn final_text(&self) -> &str {
         if self.is_plain {
             return &self.stdout;
         }
-        let said = [self.answer.text(), &self.before];
-        let said = said.into_iter().find(|text| !text.is_empty());
-        match said {
+        let texts = [self.answer.text(), &self.before];
+        match texts.into_iter().find(|text| !text.is_empty()) {
             Some(text) => text,
             None if self.has_ended() => "",
             None => &self.stdout,
         }
     }
 
-    /// Its stderr.
     pub(crate) fn stderr(&self) -> &str {
         &self.stderr
     }
 
-    /// What it did and said last, oldest first.
+    /// Its newest activities, oldest first.
     pub(crate) fn recent(&self) -> Vec<String> {
         self.recent.iter().cloned().collect()
     }
 }
 
-/// Adds a line and drops the oldest bytes if there are too many.
-fn add_line(text: &mut String, line: &str, most: usize) {
+/// Appends a line, and drops the oldest bytes if there are too many.
+fn add_line(text: &mut String, line: &str, limit: usize) {
     text.push_str(line);
     text.push('\n');
-    keep_newest(text, most);
+    keep_newest(text, limit);
 }
 
 #[cfg(test)]
@@ -151,48 +149,48 @@ mod tests {
     }
 
     #[test]
-    fn the_final_text_is_the_terminal_events_else_the_last_words() {
-        let mut said = of_messages();
-        said.take(&line("starting"), &[]);
-        assert_eq!(said.final_text(), "starting\n");
-        said.take(&line("x"), &[text("I look"), act()]);
-        assert_eq!(said.final_text(), "I look");
-        said.take(&line("x"), &[text("it is done")]);
-        assert_eq!(said.final_text(), "it is done");
-        assert!(!said.has_ended());
-        said.take(&line("{}"), &[end("")]);
-        assert_eq!((said.final_text(), said.has_ended()), ("it is done", true));
-        said.take(&line("{}"), &[end("DONE")]);
-        assert_eq!((said.final_text(), said.error()), ("DONE", None));
+    fn the_final_text_is_the_terminal_events_else_the_last_text() {
+        let mut transcript = of_messages();
+        transcript.add(&line("starting"), &[]);
+        assert_eq!(transcript.final_text(), "starting\n");
+        transcript.add(&line("x"), &[text("I look"), act()]);
+        assert_eq!(transcript.final_text(), "I look");
+        transcript.add(&line("x"), &[text("it is done")]);
+        assert_eq!(transcript.final_text(), "it is done");
+        assert!(!transcript.has_ended());
+        transcript.add(&line("{}"), &[end("")]);
+        assert_eq!((transcript.final_text(), transcript.has_ended()), ("it is done", true));
+        transcript.add(&line("{}"), &[end("DONE")]);
+        assert_eq!((transcript.final_text(), transcript.error()), ("DONE", None));
     }
 
     #[test]
-    fn pieces_of_an_answer_are_put_together() {
-        let mut said = Transcript::new(Answer::new(Texts::Pieces), false);
+    fn pieces_of_an_answer_are_joined() {
+        let mut transcript = Transcript::new(Answer::new(Texts::Pieces), false);
         let pieces = [text("I look."), act(), text("It is "), text("done."), end("")];
-        said.take(&line("x"), &pieces);
-        assert_eq!(said.final_text(), "It is done.");
+        transcript.add(&line("x"), &pieces);
+        assert_eq!(transcript.final_text(), "It is done.");
     }
 
     #[test]
-    fn of_a_plain_program_all_of_stdout_is_the_answer() {
-        let mut said = Transcript::new(Answer::new(Texts::Pieces), true);
+    fn the_whole_stdout_of_a_plain_program_is_the_answer() {
+        let mut transcript = Transcript::new(Answer::new(Texts::Pieces), true);
         for words in ["one", "two"] {
-            said.take(&line(words), &[text(&format!("{words}\n"))]);
+            transcript.add(&line(words), &[text(&format!("{words}\n"))]);
         }
-        assert_eq!(said.final_text(), "one\ntwo\n");
+        assert_eq!(transcript.final_text(), "one\ntwo\n");
     }
 
     #[test]
-    fn what_is_kept_is_bounded_and_is_the_newest() {
-        let mut said = Transcript::new(Answer::new(Texts::Pieces), true);
+    fn the_kept_text_is_bounded_and_newest() {
+        let mut transcript = Transcript::new(Answer::new(Texts::Pieces), true);
         for number in 0..200_000 {
-            said.take(&line(&format!("line {number} of a flood, émigré")), &[]);
-            said.take_complaint("a line of stderr");
+            transcript.add(&line(&format!("line {number} of a flood, émigré")), &[]);
+            transcript.add_stderr("a line of stderr");
         }
-        let text = said.final_text();
+        let text = transcript.final_text();
         assert!(text.len() <= 2 * MAX_STDOUT);
         assert!(text.ends_with("line 199999 of a flood, émigré\n"));
-        assert!(said.stderr().len() <= 2 * MAX_STDERR);
+        assert!(transcript.stderr().len() <= 2 * MAX_STDERR);
     }
 }

@@ -1,34 +1,35 @@
-//! How this program is started on a host: what `sh` there reads, and what it reports. Pure.
+//! Starts this program on a host: the script that `sh` reads there, and the lines that it reports.
+//! Pure.
 //!
-//! `sh` is given one compound command, which it reads whole before it runs any of it; nothing
-//! follows before it has reported, since a shell may read ahead. Its reports are lines that begin
-//! with [`MARK`]: what a banner or a startup file prints before them is skipped.
+//! The script is one compound command, which `sh` reads completely before it runs any of it. This
+//! side sends nothing more until `sh` has reported, since a shell may read ahead. Reports are lines
+//! that begin with [`MARK`]; text that a banner or a startup file prints before them is skipped.
 
 use crate::config::{HostEntry, InstallChoice};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
-/// What each report begins with.
+/// Begins each report.
 const MARK: &str = "::zsh-tool-host::";
 
-/// What a far side is for.
+/// The purpose of a far side.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Purpose {
     /// The calls of a server, by its name.
     Server(String),
     /// A person at a task that runs there.
     Task(String),
-    /// A command of this program, by its arguments: stdin and stdout are its own then.
+    /// A command of this program, by its arguments, which gets stdin and stdout for itself.
     Command(Vec<String>),
 }
 
-/// What `sh` reports.
+/// A report of `sh`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Report {
-    /// The far side runs from now on.
+    /// The far side now runs.
     Ready(FarSystem),
-    /// The program is to be sent: first its size and hash in a line.
+    /// The host needs the program: first a line with its size and hash, then its bytes.
     Needed { system: String },
-    /// It cannot be started; why.
+    /// Why the far side cannot be started.
     Failed(String),
 }
 
@@ -39,7 +40,7 @@ pub(super) struct FarSystem {
     pub name: String,
     /// Its clock, in seconds since the Unix epoch, if it has `date`.
     pub time: Option<i64>,
-    /// Whether the kernel shows there what a silent process waits for.
+    /// Whether the kernel there shows what a silent process waits for.
     pub shows_waits: bool,
 }
 
@@ -56,9 +57,9 @@ impl FarSystem {
 }
 
 impl Report {
-    /// Reads a line, which is none of ours in most cases.
+    /// Parses a line; `None` if it is not a report.
     pub(super) fn parse(line: &str) -> Option<Report> {
-        // A banner without a line's end may be before the mark.
+        // A banner without a final newline may precede the mark.
         let (_, report) = line.trim_end().split_once(MARK)?;
         let (word, rest) = report.trim_start().split_once(' ').unwrap_or((report.trim(), ""));
         let rest = rest.trim().to_owned();
@@ -76,10 +77,10 @@ pub(super) fn announcement(size: usize, hash: &str) -> String {
     format!("{size} {hash}\n")
 }
 
-/// The line instead of it: there is no program for that system.
+/// The line that says that there is no program for that system.
 pub(super) const NO_PROGRAM: &str = "none\n";
 
-/// What `sh` on a host reads. `purpose` is what the far side is for.
+/// The script that `sh` on a host reads.
 pub(super) fn script(host: &HostEntry, purpose: &Purpose) -> String {
     let directory = match &host.binary_directory {
         Some(directory) => path(directory),
@@ -147,7 +148,7 @@ zt_said=$("$zt_new" far --hash </dev/null 2>&1)
 zt_said=$(mv -f "$zt_new" "$zt_program" 2>&1) || zt_fail "$zt_said"
 umask "$zt_umask""#;
 
-/// A path there as a word of `sh`.
+/// A path on the host as a word of `sh`; a leading `~/` means the home directory there.
 fn path(path: &str) -> String {
     match path.strip_prefix("~/") {
         Some(rest) => format!("\"$HOME\"/{}", quoted(rest)),

@@ -1,4 +1,4 @@
-//! The events of the tasks of another process, as they come.
+//! The stream of events from another process's tasks.
 
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -12,40 +12,40 @@ use crate::task::journal::CONTROL_SOCKET;
 
 /// The largest message; an event is much smaller.
 const MAX_MESSAGE: usize = 1 << 20;
-/// Bytes read at once: more than an event and what may follow it.
+/// Bytes read at once: enough for an event and the end that may follow it.
 const CHUNK: usize = 64 * 1024;
 
-/// The id of the ping ahead of the request: one that does not answer it is frozen.
+/// The id of the ping before the request, which even an owner without events answers at once.
 const PING_ID: u64 = REQUEST_ID + 1;
 
-/// A stream of events. One that follows brings the next event when the last is acknowledged.
+/// A stream of events. With `follow`, the owner sends the next event after the acknowledgement of
+/// the last.
 #[derive(Debug)]
 pub(crate) struct EventStream {
     stream: UnixStream,
     received: Vec<u8>,
     /// The number of the newest event.
     newest: u64,
-    /// The owner has answered something.
+    /// The owner has sent a message.
     pub(crate) answers: bool,
     /// All that was pending has been received.
     pub(crate) is_complete: bool,
 }
 
-/// What a stream has brought.
+/// The outcome of one read from a stream.
 #[derive(Debug)]
 pub(crate) enum Received {
-    /// Events, for [`EventStream::acknowledge`]. If there are none, read again when the stream is
-    /// readable.
+    /// Events to be acknowledged, possibly none yet.
     Events(Vec<Value>),
-    /// There will be no more events: the owner ends, or has failed. What was not acknowledged is pending with the owner.
+    /// The owner ends or has failed. Events that were not acknowledged stay pending with it.
     End,
 }
 
 impl EventStream {
-    /// Asks for the events that are pending, and if `follow` is set for later ones.
+    /// Requests the pending events and, with `follow`, later ones.
     ///
     /// # Errors
-    /// The owner has ended or does not listen.
+    /// When the owner has ended or does not listen.
     pub(crate) fn open(owner: &Owner, follow: bool) -> Result<EventStream, PeerError> {
         let ping = json!({"jsonrpc": "2.0", "id": PING_ID, "method": "ping"});
         let request = json!({
@@ -70,8 +70,8 @@ impl EventStream {
         open().map_err(|_: io::Error| PeerError::Gone(owner.clone()))
     }
 
-    /// Reads once, which waits unless the stream is readable. Events that the end follows already
-    /// are not returned: the owner has taken them back.
+    /// Reads once, and blocks if the stream is not readable. Events read together with the end are
+    /// dropped, since the owner has taken them back.
     pub(crate) fn receive(&mut self) -> Received {
         let mut chunk = vec![0; CHUNK];
         match self.stream.read(&mut chunk) {
@@ -108,10 +108,10 @@ impl EventStream {
         }
     }
 
-    /// Says that the events so far were passed on.
+    /// Acknowledges all events received so far.
     ///
     /// # Errors
-    /// The owner is gone.
+    /// When the owner is gone.
     pub(crate) fn acknowledge(&mut self) -> io::Result<()> {
         let params = json!({"requestId": REQUEST_ID, "event": self.newest});
         self.write(&json!({"jsonrpc": "2.0", "method": DELIVERED, "params": params}))

@@ -1,8 +1,8 @@
-//! The listed hosts and the connections to them: one carrier process for each, started at first
-//! need, which all calls share.
+//! The listed hosts and the connections to them. Each host has one carrier process, started by the
+//! first call that needs it and shared by all calls.
 //!
-//! A lost connection is not renewed before the next call needs it. What was sent over it is never
-//! sent again.
+//! A lost connection is renewed only when the next call needs it. Messages sent over a lost
+//! connection are never sent again.
 
 use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsString;
@@ -28,42 +28,43 @@ use crate::process::files;
 use crate::process::spawn::{Errors, Launch, Wiring};
 use crate::protocol::framing::MAX_FRAME_BYTES;
 use crate::protocol::transport::Transport;
+use crate::task::supervisor::Supervisor;
 
 /// How long a host may take for its first report.
 const ANSWER_LIMIT: Duration = Duration::from_secs(10);
-/// Clocks that differ by no more seconds are said to agree.
+/// Clocks that differ by at most this many seconds count as equal.
 const CLOCK_PRECISION: u64 = 2;
-/// How long sending the program may take.
-const SEND_LIMIT: Duration = Duration::from_secs(120);
+/// How long a host may take to check the program that was sent, and to receive the end of it.
+const INSTALL_LIMIT: Duration = Duration::from_secs(120);
 /// Attempts to connect begin at least this far apart.
 const ATTEMPT_EVERY: Duration = Duration::from_secs(1);
-/// How often a host is asked whether it is there.
+/// How often a host is pinged.
 const PING_EVERY: Duration = Duration::from_secs(5);
-/// A host that has answered none of so many is lost: a suspended machine's connections look open.
+/// After this many unanswered pings a host is lost. Connections to a suspended machine look open.
 const PINGS: u32 = 3;
 /// How long a host may be silent.
 pub(crate) const SILENCE_LIMIT: Duration = Duration::from_secs(PINGS as u64 * PING_EVERY.as_secs());
-/// How long the far side may take to end its tasks before its carrier is ended. It does not need
-/// the carrier for that: the limit is one for reading the request.
+/// How long the far side may take to read the request to end before its carrier is killed. It ends
+/// its tasks without the carrier.
 const END_LIMIT: Duration = Duration::from_secs(1);
-/// How long the end of the carrier's stderr is waited for.
+/// How long to wait for the end of the carrier's stderr.
 const LAST_ERRORS: Duration = Duration::from_millis(300);
 /// How much of the carrier's stderr is kept.
 const KEPT_ERRORS: usize = 2_000;
-/// How many of its last lines are a reason.
+/// How many last lines of stderr appear in an error.
 const REASON_LINES: usize = 3;
-/// How much may precede a report in its line.
+/// How many bytes may precede a report in its line.
 const LONGEST_LINE: usize = 64 * 1024;
-/// The reason where this process ends.
+/// The reason when this process ends.
 const ENDS: &str = "this server ends";
-/// The reason where the carrier or the far side has ended.
+/// The reason when the carrier or the far side has ended.
 const CLOSED: &str = "the connection was closed";
 const STACK: usize = 256 * 1024;
 /// Bytes of a command's output that are read at once.
 const CHUNK: usize = 64 * 1024;
 /// How long the carrier may take to end after its output has.
 const LAST_EXIT: Duration = Duration::from_secs(10);
-/// The exit code of a command whose carrier does not end, as that of ssh for a lost connection.
+/// The exit code if the carrier does not end; the same as ssh's for a lost connection.
 const EXIT_LOST: i32 = 255;
 
 /// Why a host cannot be used.
@@ -88,11 +89,11 @@ pub struct Host {
     context: HostContext,
     connection: Mutex<Connection>,
     changed: Condvar,
-    /// The ids of tasks there.
+    /// The ids of tasks on the host.
     known: Mutex<HashSet<String>>,
 }
 
-/// What all carriers get.
+/// The context of all carriers.
 #[derive(Debug, Clone)]
 pub struct HostContext {
     pub purpose: Purpose,
@@ -103,14 +104,14 @@ pub struct HostContext {
 #[derive(Debug, Default)]
 struct Connection {
     state: State,
-    /// How many attempts were made, and when the last one was.
+    /// The number of attempts to connect, and the time of the last.
     attempts: u64,
     last_attempt: Option<Instant>,
     /// Why the last attempt failed, or why the connection was lost.
     reason: Option<String>,
-    /// This process ends.
+    /// Whether this process is ending.
     closed: bool,
-    /// Ends the connection, or the attempt, when dropped.
+    /// Dropping it ends the connection or the attempt.
     stop: Option<(Sender<()>, Waker)>,
     thread: Option<std::thread::JoinHandle<()>>,
 }
@@ -122,10 +123,10 @@ enum State {
     Connecting,
     Connected {
         link: Arc<Link>,
-        /// What is known of it, for people to read.
+        /// The host's system, version and clock, for people to read.
         found: String,
     },
-    /// The connection is over, and its carrier ends.
+    /// The connection is over, but its carrier has not ended yet.
     Ending,
 }
 
@@ -144,10 +145,21 @@ impl Hosts {
         Hosts { by_name: list.iter().map(host).collect(), list }
     }
 
+    /// Those of the configuration, for the server that owns these tasks.
+    pub fn of_server(list: HostList, supervisor: &Supervisor) -> Hosts {
+        let settings = &supervisor.settings;
+        let context = HostContext {
+            purpose: Purpose::Server(supervisor.instance.clone()),
+            environment: settings.environment.inherited.to_vec(),
+            daemons: Arc::clone(&settings.daemons),
+        };
+        Hosts::new(list, &context)
+    }
+
     /// Looks a host up by its name.
     ///
     /// # Errors
-    /// It is not listed.
+    /// When the host is not listed.
     pub fn find(&self, name: &str) -> Result<&Arc<Host>, UnknownHost> {
         self.by_name.get(name).map_or_else(|| Err(self.list.unknown(name)), Ok)
     }
@@ -168,11 +180,11 @@ impl Hosts {
 }
 
 impl Host {
-    /// The connection, which is made if there is none. A call waits for an attempt that is under
-    /// way, and gets its result.
+    /// Returns the connection, and connects if necessary. Calls that arrive during an attempt share
+    /// its result.
     ///
     /// # Errors
-    /// The attempt has failed.
+    /// When the attempt fails.
     pub(crate) fn link(self: &Arc<Self>) -> Result<Arc<Link>, HostError> {
         let mut connection = self.connection.lock();
         let mut awaited = None;
@@ -203,12 +215,12 @@ impl Host {
         }
     }
 
-    /// Runs the command of the context's purpose there. Its output and errors are passed on as
-    /// they come, and so is the input, if there is one. Returns its exit code, as the carrier
-    /// reports it; `None` if `wakes` became readable before its end.
+    /// Runs the command of the context's purpose on the host, and passes on its input, if any, its
+    /// output and its errors. Returns its exit code as the carrier reports it; `None` if `wakes`
+    /// became readable first.
     ///
     /// # Errors
-    /// It was not started, or its output cannot be passed on.
+    /// When the command cannot be started, or its output cannot be passed on.
     pub(crate) fn run_command<E: From<HostError>>(
         &self,
         input: Option<impl Read + Send + 'static>,
@@ -224,7 +236,7 @@ impl Host {
         *carrier.errors.pass_on.lock() = Some(Box::new(errors));
         let given = carrier.input.take();
         if let (Some(mut input), Some(given)) = (input, given) {
-            // It may remain blocked in its read until the process exits.
+            // The thread may stay blocked in its read until the process exits.
             let copy = move || io::copy(&mut input, &mut Waiting::new(given));
             let thread = std::thread::Builder::new().name("input".to_owned()).spawn(copy);
             if let Err(error) = thread {
@@ -244,6 +256,14 @@ impl Host {
         }
     }
 
+    /// The connection, if there is one.
+    pub(crate) fn connected(&self) -> Option<Arc<Link>> {
+        match &self.connection.lock().state {
+            State::Connected { link, .. } => Some(Arc::clone(link)),
+            _ => None,
+        }
+    }
+
     /// How the connection is, for people to read.
     pub fn status(&self) -> String {
         let connection = self.connection.lock();
@@ -256,12 +276,13 @@ impl Host {
         }
     }
 
-    /// Why the connection was lost, or could not be made.
+    /// Why the connection was lost or could not be made.
     fn reason(&self) -> String {
         self.connection.lock().reason.clone().unwrap_or_else(|| CLOSED.to_owned())
     }
 
-    /// Why the connection was lost, once its carrier has ended and said all.
+    /// Why the connection was lost. Waits for the end of the carrier, whose last messages are part
+    /// of the reason.
     pub(crate) fn final_reason(&self) -> String {
         let deadline = Instant::now() + END_LIMIT;
         let mut connection = self.connection.lock();
@@ -272,12 +293,12 @@ impl Host {
         self.reason()
     }
 
-    /// A task on this host has this id.
+    /// Notes the id of a task on this host.
     pub fn note(&self, task: &str) {
         self.known.lock().insert(task.to_owned());
     }
 
-    /// Whether this is the id of a task there.
+    /// Whether a task on this host has this id.
     pub fn knows(&self, task: &str) -> bool {
         self.known.lock().contains(task)
     }
@@ -300,12 +321,12 @@ impl Host {
         connection.attempts += 1;
         connection.last_attempt = Some(Instant::now());
         connection.stop = Some((stop, waker));
-        // An earlier attempt's thread has nothing left to do but to return.
+        // The thread of an earlier attempt is about to return, so it need not be joined.
         connection.thread = Some(thread);
         Ok(())
     }
 
-    /// Connects, and holds the connection until it is lost or to be ended.
+    /// Connects, and holds the connection until it is lost or stopped.
     fn run(self: Arc<Self>, stopped: &Receiver<()>, wakes: &OwnedFd) {
         let begun = Instant::now();
         let reason = match Carrier::start(&self.entry, &self.context) {
@@ -329,7 +350,7 @@ impl Host {
         self.changed.notify_all();
     }
 
-    /// Returns why the connection is over.
+    /// Holds the connection; returns why it ended.
     fn hold(&self, carrier: &mut Carrier, found: String, stopped: &Receiver<()>) -> String {
         let (send, receive) = bounded(1);
         let mut link: Option<Arc<Link>> = None;
@@ -381,7 +402,7 @@ impl Host {
         reason
     }
 
-    /// Ends the connection in order. Returns the thread that does it.
+    /// Starts an orderly end of the connection. Returns the thread that carries it out.
     fn close(&self) -> Option<std::thread::JoinHandle<()>> {
         let mut connection = self.connection.lock();
         connection.closed = true;
@@ -398,7 +419,7 @@ struct Carrier {
     running: Running,
     input: Option<OwnedFd>,
     output: Option<OwnedFd>,
-    /// What was read and not used.
+    /// Bytes that were read but not used.
     read: Vec<u8>,
     errors: Arc<CarrierErrors>,
     errors_ended: Receiver<()>,
@@ -441,25 +462,24 @@ impl Carrier {
         Ok(Carrier { running, input, output: Some(output), read, errors, errors_ended })
     }
 
-    /// Starts the far side.
+    /// Starts the far side, and sends it the program if it needs one.
     fn bootstrap(
         &mut self,
         entry: &HostEntry,
         purpose: &Purpose,
         wakes: &OwnedFd,
     ) -> Result<FarSystem, String> {
-        let deadline = Instant::now() + ANSWER_LIMIT;
-        self.write(bootstrap::script(entry, purpose).as_bytes(), deadline, wakes)?;
-        let system = match self.report(deadline, wakes)? {
+        let limit = Limit::of(ANSWER_LIMIT);
+        self.write(bootstrap::script(entry, purpose).as_bytes(), wakes)?;
+        let system = match self.report(limit, wakes)? {
             Report::Ready(system) => return Ok(system),
             Report::Failed(reason) => return Err(reason),
             Report::Needed { system } => system,
         };
         let payload = Payload::for_system(&system)
             .map_err(|error| format!("the program to send cannot be read: {error}"))?;
-        let deadline = Instant::now() + SEND_LIMIT;
         let Some(payload) = payload else {
-            let _ = self.write(NO_PROGRAM.as_bytes(), deadline, wakes);
+            let _ = self.write(NO_PROGRAM.as_bytes(), wakes);
             return Err(format!(
                 "there is no zsh-tool for {system} here: install version {} there, in PATH or in \
                  binary_directory",
@@ -467,11 +487,11 @@ impl Carrier {
             ));
         };
         let line = bootstrap::announcement(payload.bytes.len(), &payload.hash);
-        let sent = self
-            .write(line.as_bytes(), deadline, wakes)
-            .and_then(|()| self.write(&payload.bytes, deadline, wakes));
+        let sent =
+            self.write(line.as_bytes(), wakes).and_then(|()| self.write(&payload.bytes, wakes));
         // If it was not read, the report says why.
-        match (self.report(deadline, wakes), sent) {
+        let limit = if sent.is_ok() { INSTALL_LIMIT } else { LAST_ERRORS };
+        match (self.report(Limit::of(limit), wakes), sent) {
             (Ok(Report::Ready(system)), Ok(())) => Ok(system),
             (Ok(Report::Failed(reason)), _) => Err(reason),
             (Ok(_), _) => Err("it has not installed zsh-tool".to_owned()),
@@ -479,7 +499,7 @@ impl Carrier {
         }
     }
 
-    fn report(&mut self, deadline: Instant, wakes: &OwnedFd) -> Result<Report, String> {
+    fn report(&mut self, limit: Limit, wakes: &OwnedFd) -> Result<Report, String> {
         loop {
             while let Some(end) = self.read.iter().position(|byte| *byte == b'\n') {
                 let line: Vec<u8> = self.read.drain(..=end).collect();
@@ -491,30 +511,37 @@ impl Carrier {
                 self.read.clear();
             }
             let output = self.output.as_ref().ok_or("it has no output")?;
+            // Also where there is always something to read.
+            await_ready(output, Interest::Read, limit, wakes)?;
             let mut buffer = [0; 4096];
             match descriptors::read(output, &mut buffer) {
                 Transfer::Bytes(count) => {
                     self.read.extend_from_slice(buffer.get(..count).unwrap_or_default());
                 }
-                Transfer::WouldBlock => await_ready(output, Interest::Read, deadline, wakes)?,
+                Transfer::WouldBlock => {}
                 Transfer::Closed => return Err(CLOSED.to_owned()),
             }
         }
     }
 
-    fn write(&self, mut bytes: &[u8], deadline: Instant, wakes: &OwnedFd) -> Result<(), String> {
+    /// Fails when nothing has been read for long, however much there is to write.
+    fn write(&self, mut bytes: &[u8], wakes: &OwnedFd) -> Result<(), String> {
         let input = self.input.as_ref().ok_or("it has no input")?;
+        let mut limit = Limit::of(ANSWER_LIMIT);
         while !bytes.is_empty() {
             match descriptors::write(input, bytes) {
-                Transfer::Bytes(count) => bytes = bytes.get(count..).unwrap_or_default(),
-                Transfer::WouldBlock => await_ready(input, Interest::Write, deadline, wakes)?,
+                Transfer::Bytes(count) => {
+                    bytes = bytes.get(count..).unwrap_or_default();
+                    limit = Limit::of(ANSWER_LIMIT);
+                }
+                Transfer::WouldBlock => await_ready(input, Interest::Write, limit, wakes)?,
                 Transfer::Closed => return Err(CLOSED.to_owned()),
             }
         }
         Ok(())
     }
 
-    /// Passes the output on to its end; false if `wakes` became readable before.
+    /// Passes on the output until its end; returns false if `wakes` became readable first.
     fn pass_on<E>(
         &mut self,
         output: &mut impl FnMut(&[u8]) -> Result<(), E>,
@@ -556,20 +583,33 @@ impl Carrier {
         )
     }
 
-    /// Ends the process. What it has said last is the better reason.
+    /// Ends the process, and adds its last messages to the reason.
     fn end(mut self, reason: String) -> String {
         self.input = None;
         let exit = self.running.spawned.child.peek_exit();
         self.running.end_all();
         let _ = self.errors_ended.recv_timeout(LAST_ERRORS);
-        let said = String::from_utf8_lossy(&self.errors.kept.lock()).into_owned();
-        match (last_lines(&said), exit) {
-            (said, Some(exit)) if said.is_empty() && reason == CLOSED => {
+        let errors = last_lines(&String::from_utf8_lossy(&self.errors.kept.lock()));
+        match exit {
+            _ if !errors.is_empty() => format!("{reason}: {errors}"),
+            Some(exit) if reason == CLOSED => {
                 format!("{reason}, its carrier ended with exit code {}", exit.code())
             }
-            (said, _) if said.is_empty() => reason,
-            (said, _) => format!("{reason}: {said}"),
+            _ => reason,
         }
+    }
+}
+
+/// How long something may take.
+#[derive(Debug, Clone, Copy)]
+struct Limit {
+    whole: Duration,
+    deadline: Instant,
+}
+
+impl Limit {
+    fn of(whole: Duration) -> Limit {
+        Limit { whole, deadline: Instant::now() + whole }
     }
 }
 
@@ -577,12 +617,13 @@ impl Carrier {
 fn await_ready(
     fd: &OwnedFd,
     interest: Interest,
-    deadline: Instant,
+    limit: Limit,
     wakes: &OwnedFd,
 ) -> Result<(), String> {
-    let rest = deadline.saturating_duration_since(Instant::now());
+    let rest = limit.deadline.saturating_duration_since(Instant::now());
     if rest.is_zero() {
-        return Err(format!("it has not answered for {} s", ANSWER_LIMIT.as_secs()));
+        let did = if interest == Interest::Write { "read" } else { "answered" };
+        return Err(format!("it has not {did} for {} s", limit.whole.as_secs()));
     }
     let mut poller = Poller::default();
     poller.watch(fd.as_fd(), interest);
@@ -591,13 +632,13 @@ fn await_ready(
     if poller.ready(Some(woken)) { Err(ENDS.to_owned()) } else { Ok(()) }
 }
 
-/// A host that was connected to within `took`, for people to read.
+/// Describes a connected host for people; connecting took `took`.
 fn describe(system: &FarSystem, took: Duration, now: SystemTime) -> String {
     let here = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
     let here = i64::try_from(here).unwrap_or(i64::MAX);
     let clock = match system.time.map(|there| there.saturating_sub(here)) {
         None => "clock unknown".to_owned(),
-        // Seconds, and the report's way here, are no finer.
+        // Whole seconds, and the time that the report took to arrive, allow no finer comparison.
         Some(ahead) if ahead.unsigned_abs() <= CLOCK_PRECISION => "clock as here".to_owned(),
         Some(ahead @ 1..) => format!("clock {ahead} s ahead"),
         Some(behind) => format!("clock {} s behind", behind.unsigned_abs()),
@@ -611,12 +652,12 @@ fn describe(system: &FarSystem, took: Duration, now: SystemTime) -> String {
     )
 }
 
-/// What a carrier prints to stderr.
+/// A carrier's stderr.
 #[derive(Default)]
 struct CarrierErrors {
-    /// The last of it.
+    /// Its last bytes.
     kept: Mutex<Vec<u8>>,
-    /// Where it goes instead, from some time on.
+    /// Once set, receives stderr instead.
     pass_on: Mutex<Option<Box<dyn Write + Send>>>,
 }
 
@@ -636,7 +677,7 @@ fn keep_last(mut pipe: impl Read, errors: &CarrierErrors) {
     }
 }
 
-/// The last lines of a text in one.
+/// Joins the last lines of a text into one line.
 fn last_lines(text: &str) -> String {
     let plain = |line: &str| line.chars().filter(|c| !c.is_control()).collect::<String>();
     let lines: Vec<String> =
@@ -652,7 +693,7 @@ mod tests {
     #[test]
     fn a_host_is_described_with_its_clock() {
         let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1000);
-        let said = |time: Option<i64>| {
+        let described = |time: Option<i64>| {
             let system = FarSystem { name: "Linux x86_64".to_owned(), time, shows_waits: false };
             describe(&system, Duration::from_millis(120), now)
         };
@@ -665,7 +706,7 @@ mod tests {
             (None, "unknown"),
         ] {
             assert_eq!(
-                said(time),
+                described(time),
                 format!(
                     "Linux x86_64, zsh-tool {version}, kernel evidence missing, clock {clock}, took 0.1 s"
                 )

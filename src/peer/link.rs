@@ -1,5 +1,5 @@
-//! One connection that carries the calls of many threads: each has a number, and a socket of its
-//! own that what comes for it is written to.
+//! One connection that carries the calls of many threads. Each call has a number, and a socket from
+//! which it reads the messages for it.
 
 use std::collections::HashMap;
 use std::io::{self, Write};
@@ -15,18 +15,18 @@ use crate::process::local_socket;
 use crate::protocol::framing::{Frame, FrameError};
 use crate::protocol::transport::Outbound;
 
-/// The id of requests that only ask whether the other side is there.
+/// The id of pings.
 const PING: &str = "ping";
-/// A call that does not read what comes for it is dropped after this time.
+/// A call that does not read its messages for this long is dropped.
 const WRITE_LIMIT: Duration = Duration::from_secs(5);
 
-/// A connection that is shared.
+/// A shared connection.
 #[derive(Debug)]
 pub(crate) struct Link {
     outbound: Outbound,
     calls: Mutex<HashMap<u64, UnixStream>>,
     next: AtomicU64,
-    /// How many pings in a row are not answered.
+    /// The number of unanswered pings in a row.
     unanswered: AtomicU32,
 }
 
@@ -43,28 +43,28 @@ impl Link {
     /// Queues a message.
     ///
     /// # Errors
-    /// The connection is lost.
+    /// When the connection is lost.
     pub(crate) fn send(&self, message: &Value) -> io::Result<()> {
         let sent = self.outbound.send(message.to_string().into_bytes());
         sent.map_err(|_| io::ErrorKind::BrokenPipe.into())
     }
 
-    /// Asks whether the other side is there; false: it has not answered the last `limit` times.
+    /// Pings the other side; returns false if it has not answered the last `limit` pings.
     pub(super) fn ping(&self, limit: u32) -> bool {
         if self.unanswered.fetch_add(1, Ordering::Relaxed) >= limit {
             return false;
         }
-        // A full queue has no room for a ping, which then counts as one that is not answered.
+        // A ping that does not fit into the full queue counts as unanswered.
         self.outbound.is_full()
             || self.send(&json!({"jsonrpc": "2.0", "id": PING, "method": "ping"})).is_ok()
     }
 
-    /// Hands over what has come.
+    /// Hands a message over to its call.
     pub(super) fn receive(&self, received: Result<Frame, FrameError>) {
         let message = match received.map(|frame| serde_json::from_slice::<Value>(&frame)) {
             Ok(Ok(message)) => message,
-            Ok(Err(error)) => return tracing::warn!("a message of a host is no JSON: {error}"),
-            Err(error) => return tracing::warn!("a message of a host cannot be read: {error}"),
+            Ok(Err(error)) => return tracing::warn!("a host's message is not JSON: {error}"),
+            Err(error) => return tracing::warn!("a host's message cannot be read: {error}"),
         };
         if message.get("id").and_then(Value::as_str) == Some(PING) {
             self.unanswered.store(0, Ordering::Relaxed);
@@ -76,12 +76,13 @@ impl Link {
             let calls = self.calls.lock();
             let call = match number {
                 Some(number) => calls.get_key_value(&number),
-                // Only a person at a task gets such, who has the connection alone.
+                // Only an attached person gets messages without a number, and has the connection
+                // alone.
                 None => calls.iter().next().filter(|_| calls.len() == 1),
             };
             call.and_then(|(number, call)| Some((*number, call.try_clone().ok()?)))
         };
-        // Not under the lock: the call may read slowly.
+        // Not under the lock, since the call may read slowly.
         if let Some((number, mut call)) = found
             && call.write_all(format!("{message}\n").as_bytes()).is_err()
         {
@@ -89,7 +90,7 @@ impl Link {
         }
     }
 
-    /// Ends the calls: nothing will come for them.
+    /// Ends all calls.
     pub(super) fn close(&self) {
         self.calls.lock().clear();
     }
@@ -104,7 +105,7 @@ pub(super) struct Carried {
 }
 
 impl Carried {
-    /// Begins a call; what comes for it can be read from the socket.
+    /// Begins a call, whose messages can be read from the socket.
     pub(super) fn begin(link: Arc<Link>) -> io::Result<(Carried, UnixStream)> {
         let (ours, theirs) = UnixStream::pair()?;
         local_socket::limit_writes(&theirs, WRITE_LIMIT)?;
@@ -125,7 +126,7 @@ impl Drop for Carried {
             let params = json!({"requestId": self.number});
             let cancelled =
                 json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params});
-            // If the connection is lost there is nothing to cancel.
+            // If the connection is lost, nothing is left to cancel.
             let _ = self.send(&cancelled);
         }
     }

@@ -1,4 +1,4 @@
-//! The program that is sent to a host which does not have it.
+//! The program for hosts that lack it.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -7,10 +7,10 @@ use std::time::{Duration, SystemTime};
 
 use sha2::{Digest, Sha256};
 
-/// The type of the entry in a program's header that names its dynamic linker.
+/// The type of the ELF program header that names the dynamic linker.
 const PT_INTERP: u32 = 3;
 
-/// How long an installed version is kept that is not used.
+/// How long an unused version is kept.
 const KEPT_FOR: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 /// A program for a host.
@@ -20,9 +20,9 @@ pub(super) struct Payload {
 }
 
 impl Payload {
-    /// The program for a system, as `uname -sm` names it: the running one where it is static and of
-    /// that system, else the one in `bin/TARGET` beside it. One that is of that system but not static
-    /// is the last choice: it may run there. `None` if there is none.
+    /// The program for a system, as `uname -sm` names it: the running program if it is static and
+    /// for that system, otherwise `bin/TARGET/zsh-tool` beside it. The last choice is the running
+    /// program even if it is not static, since it may run there. `None` if there is no program.
     pub(super) fn for_system(system: &str) -> io::Result<Option<Payload>> {
         let running = std::env::current_exe()?;
         let own = is_own(system).then(|| read(&PathBuf::from("/proc/self/exe"))).transpose()?;
@@ -46,7 +46,7 @@ impl Payload {
 /// The hash of the running program.
 ///
 /// # Errors
-/// It cannot be read.
+/// When the program cannot be read.
 pub(crate) fn own_hash() -> io::Result<String> {
     let path = if cfg!(target_os = "linux") {
         PathBuf::from("/proc/self/exe")
@@ -56,18 +56,18 @@ pub(crate) fn own_hash() -> io::Result<String> {
     read(&path).map(|bytes| hash(&bytes))
 }
 
-/// Marks the version that this program was installed as by a server as used now, and removes the
-/// others beside it that have not been used for long. The mark is the time of a version's folder,
-/// which an installation sets too.
+/// If a server installed this program, marks its version as used now and removes other versions that
+/// have not been used for long. The mark is the modification time of a version's folder, which an
+/// installation sets too.
 ///
 /// # Errors
-/// The folder cannot be marked or listed.
+/// When the folder cannot be marked or listed.
 pub(crate) fn remove_unused(now: SystemTime) -> io::Result<()> {
     let program = std::env::current_exe()?;
     let Some((own, all)) = program.parent().and_then(|own| Some((own, own.parent()?))) else {
         return Ok(());
     };
-    // A directory of the user's choice holds no versions.
+    // Another directory (`binary_directory`) holds no versions.
     let name = format!("{}-{}", env!("CARGO_PKG_VERSION"), std::env::consts::ARCH);
     if !(own.ends_with(name) && all.ends_with("zsh-tool")) {
         return Ok(());
@@ -83,11 +83,11 @@ pub(crate) fn remove_unused(now: SystemTime) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether this is an installed version that was not used for long, and does not run.
+/// Whether this is an installed version that has not been used for long and is not running.
 fn is_unused(version: &Path, now: SystemTime) -> bool {
     let used = fs::symlink_metadata(version).and_then(|version| version.modified());
     let is_old = used.is_ok_and(|used| now.duration_since(used).is_ok_and(|age| age > KEPT_FOR));
-    // A program that runs cannot be opened for writing.
+    // A running program cannot be opened for writing.
     is_old && File::options().append(true).open(version.join("zsh-tool")).is_ok()
 }
 
@@ -114,7 +114,7 @@ fn target(system: &str) -> Option<&'static str> {
     }
 }
 
-/// Whether an ELF program of 64 bits needs no dynamic linker.
+/// Whether this is a 64-bit ELF program that needs no dynamic linker.
 fn is_static(program: &[u8]) -> bool {
     let number = |at: usize, length: usize| {
         let bytes = program.get(at..at.checked_add(length)?)?;

@@ -1,8 +1,8 @@
-//! Running a short program for what it prints, within limits of time and output.
+//! Running a short program for its output, within limits of time and output.
 //!
-//! For programs that the server runs for its own purposes. Limits: stdin is empty and there
-//! is no terminal; only the caller keeps the output, which is overwritten when dropped. A
-//! process that hangs in the kernel, or has become another user's, is left behind.
+//! For programs that the server runs for its own purposes. Limits: stdin is empty and there is no
+//! terminal; only the caller keeps the output, which is overwritten when dropped. A process that
+//! hangs in the kernel, or has become another user's, is left behind.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use super::terminate::{PATIENCE, Target, Termination};
 use super::tree::{self, COOKIE_VARIABLE, MatchCriteria, Snapshot, TaskProcesses};
 use super::wait::Child;
 
-/// What a program may take.
+/// The limits of a run.
 #[derive(Debug, Clone)]
 pub struct Limits {
     /// From start to end; when it is over, the process tree is ended.
@@ -31,7 +31,6 @@ pub struct Limits {
     pub daemons: Option<Arc<[String]>>,
 }
 
-/// What a program printed.
 #[derive(Debug)]
 pub struct Captured {
     /// How it ended; `None` if it exceeded its output limit and was ended.
@@ -43,7 +42,6 @@ pub struct Captured {
 /// Why a program has no result.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// It was not started.
     #[error(transparent)]
     Spawn(#[from] SpawnError),
     /// It was ended.
@@ -54,10 +52,9 @@ pub enum RunError {
 /// Why the output of a program is missing or incomplete.
 #[derive(Debug, thiserror::Error)]
 pub enum CaptureError {
-    /// It has no result.
     #[error(transparent)]
     Run(#[from] RunError),
-    /// It said that it failed.
+    /// It ended by itself, and not with exit code 0.
     #[error("it ended with exit code {}", .0.code())]
     Failed(Exit),
     /// It was ended.
@@ -68,7 +65,7 @@ pub enum CaptureError {
 /// Runs a program until it ends or exceeds a limit; the calling thread waits.
 ///
 /// # Errors
-/// When it cannot be started or takes too long; then its tree is ended.
+/// It cannot be started, or takes too long and is ended.
 pub(crate) fn run(launch: Launch, limits: &Limits) -> Result<Captured, RunError> {
     let deadline = Instant::now() + limits.time;
     let mut running = Running::start(launch, limits.daemons.clone().unwrap_or_default())?;
@@ -89,7 +86,7 @@ pub(crate) fn run(launch: Launch, limits: &Limits) -> Result<Captured, RunError>
 /// The whole output of a program that must succeed.
 ///
 /// # Errors
-/// When it fails, or exceeds a limit.
+/// It fails, or exceeds a limit.
 pub(crate) fn output_of(
     launch: Launch,
     limits: &Limits,
@@ -112,7 +109,7 @@ enum Stop {
 /// A program that runs for the server's own purposes, with all that it starts.
 pub(crate) struct Running {
     pub spawned: Spawned,
-    family: TaskProcesses,
+    processes: TaskProcesses,
 }
 
 impl Running {
@@ -127,30 +124,30 @@ impl Running {
         let variable = (COOKIE_VARIABLE.into(), cookie.clone().into());
         launch.environment.push(variable);
         let spawned = launch.spawn()?;
-        let family = TaskProcesses::new(MatchCriteria {
+        let processes = TaskProcesses::new(MatchCriteria {
             shell: spawned.id,
             cookie,
             output: tree::name_of_descriptor(&spawned.output),
             daemons,
         });
-        Ok(Running { spawned, family })
+        Ok(Running { spawned, processes })
     }
 
-    fn gather(&self, output: &mut Vec<u8>, most: usize, deadline: Instant) -> Stop {
+    fn gather(&self, output: &mut Vec<u8>, max_bytes: usize, deadline: Instant) -> Stop {
         let mut is_open = true;
         loop {
             // Checked before reading, so that all that it printed before its end is read below.
             let exit = self.child().peek_exit();
             is_open = is_open && read_into(&self.spawned.output, output);
-            if output.len() > most {
-                output.truncate(most);
+            if output.len() > max_bytes {
+                output.truncate(max_bytes);
                 return Stop::Full;
             }
             if let Some(exit) = exit {
                 return Stop::Ended(exit);
             }
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
+            let remaining = deadline.saturating_duration_since(Instant::now());
+            if remaining.is_zero() {
                 return Stop::Late;
             }
             let mut poller = Poller::default();
@@ -158,29 +155,27 @@ impl Running {
             if is_open {
                 poller.watch(self.spawned.output.as_fd(), Interest::Read);
             }
-            poller.wait(Some(left));
+            poller.wait(Some(remaining));
         }
     }
 
-    /// Sends SIGKILL until none of the family is alive.
+    /// Sends SIGKILL until none of its processes is alive.
     pub(crate) fn end_all(&mut self) {
-        let Running { spawned, family } = self;
+        let Running { spawned, processes } = self;
         let child = &spawned.child;
         Termination::begin(Duration::ZERO, PATIENCE).finish(
             || {
                 let snapshot = Snapshot::take();
-                let living = family.living(&snapshot);
+                let living = processes.living(&snapshot);
                 if !snapshot.is_whole() {
-                    // The members of its process group are reached without being seen.
+                    // This reaches the members of its process group that cannot be seen.
                     let _ = child.signal_group(Signal::Kill);
                 }
                 (!living.is_empty() || !child.has_ended()).then(|| handles(&living))
             },
             |processes, limit| {
                 if processes.is_empty() {
-                    let mut poller = Poller::default();
-                    poller.watch(child.ended(), Interest::Read);
-                    poller.wait(Some(limit));
+                    descriptors::wait_for(&child.ended(), Interest::Read, Some(limit));
                 } else {
                     Handle::await_ends(processes, limit);
                 }
@@ -194,9 +189,7 @@ impl Running {
 
     /// Waits for its end, at most until the limit.
     pub(crate) fn await_end(&self, limit: Duration) {
-        let mut poller = Poller::default();
-        poller.watch(self.child().ended(), Interest::Read);
-        poller.wait(Some(limit));
+        descriptors::wait_for(&self.child().ended(), Interest::Read, Some(limit));
     }
 
     fn child(&self) -> &Child {
@@ -204,8 +197,8 @@ impl Running {
     }
 }
 
-/// Reads what is there into the room that is left; false: no more will come, or there is
-/// no room.
+/// Reads what is available into the spare capacity; returns false if no more will come, or no
+/// capacity is left.
 fn read_into(fd: &OwnedFd, output: &mut Vec<u8>) -> bool {
     loop {
         let length = output.len();
@@ -254,18 +247,18 @@ mod tests {
     const LONG: Duration = Duration::from_secs(30);
 
     #[test]
-    fn stdout_alone_is_taken() {
+    fn only_stdout_is_captured() {
         assert_eq!(run("echo out; echo err >&2; cat", LONG).unwrap(), "out\n");
     }
 
     #[test]
-    fn a_failure_is_told_by_its_exit_code() {
+    fn a_failure_is_reported_with_its_exit_code() {
         let error = run("echo out; exit 3", LONG).unwrap_err();
         assert_eq!(error.to_string(), "it ended with exit code 3");
     }
 
     #[test]
-    fn who_prints_too_much_is_ended() {
+    fn a_program_that_prints_too_much_is_ended() {
         let error = run("yes", LONG).unwrap_err();
         assert!(matches!(error, CaptureError::TooMuch(100)), "{error}");
         let most = run("printf %0100d 7", LONG).unwrap();
@@ -273,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn who_takes_too_long_is_ended_with_all_that_it_started() {
+    fn a_program_that_takes_too_long_is_ended_with_its_descendants() {
         let begun = Instant::now();
         // No other process has these arguments. The first leaves the session.
         let own = std::process::id();
@@ -296,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn who_leaves_a_process_with_the_output_behind_is_not_waited_for() {
+    fn a_process_left_behind_with_the_output_is_not_waited_for() {
         let begun = Instant::now();
         assert_eq!(run("sleep 6 & echo out", LONG).unwrap(), "out\n");
         assert!(begun.elapsed() < Duration::from_secs(6));

@@ -1,11 +1,12 @@
 //! File descriptors: reads and writes that do not block, waiting for several at once, and
 //! waking a thread that is in `poll(2)`.
 //!
-//! Limits: reads and writes are single system calls; what they mean is the caller's.
+//! Limits: reads and writes are single system calls; the caller interprets the results.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::{Mode, OFlags};
@@ -24,7 +25,7 @@ pub(crate) fn open_null() -> io::Result<OwnedFd> {
     Ok(rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?)
 }
 
-/// Closes this process's stdin: `/dev/null` takes its place.
+/// Replaces this process's stdin with `/dev/null`.
 ///
 /// # Errors
 /// When `/dev/null` cannot be opened.
@@ -32,7 +33,7 @@ pub(crate) fn close_stdin() -> io::Result<()> {
     Ok(rustix::stdio::dup2_stdin(open_null()?)?)
 }
 
-/// Makes reads and writes on our end return instead of waiting.
+/// Makes reads and writes return instead of waiting.
 ///
 /// # Errors
 /// When the descriptor is not open.
@@ -46,7 +47,7 @@ pub(crate) fn set_nonblocking(fd: impl AsFd) -> io::Result<()> {
 pub enum Transfer {
     /// This many bytes were transferred.
     Bytes(usize),
-    /// Nothing now: wait until `poll(2)` says ready.
+    /// Nothing now: wait until `poll(2)` reports it ready.
     WouldBlock,
     /// The other side is gone: end of file, a hung-up terminal (EIO) or a broken pipe.
     Closed,
@@ -68,7 +69,7 @@ pub(crate) fn read(fd: &OwnedFd, buffer: &mut [u8]) -> Transfer {
     }
 }
 
-/// The same into what is free of the buffer, which is not filled with zeros first.
+/// Reads into the spare capacity of the buffer, which is not filled with zeros first.
 pub(crate) fn read_more(fd: &OwnedFd, buffer: &mut Vec<u8>) -> Transfer {
     match transfer(|| rustix::io::read(fd, rustix::buffer::spare_capacity(buffer))) {
         Transfer::Bytes(0) => Transfer::Closed,
@@ -76,11 +77,11 @@ pub(crate) fn read_more(fd: &OwnedFd, buffer: &mut Vec<u8>) -> Transfer {
     }
 }
 
-/// Reads what is available, up to about `most` bytes.
-pub(crate) fn read_waiting(fd: &OwnedFd, most: usize) -> Vec<u8> {
+/// Reads what is available, up to about `max_bytes` bytes.
+pub(crate) fn read_waiting(fd: &OwnedFd, max_bytes: usize) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut buffer = [0; 4096];
-    while bytes.len() < most
+    while bytes.len() < max_bytes
         && let Transfer::Bytes(count) = read(fd, &mut buffer)
     {
         bytes.extend_from_slice(buffer.get(..count).unwrap_or_default());
@@ -103,27 +104,26 @@ pub(crate) fn await_hangup(fd: impl AsFd) {
     while rustix::event::poll(&mut fds, None) == Err(rustix::io::Errno::INTR) {}
 }
 
-/// Whether a descriptor leaves enough others free for what needs them: reading `/proc`,
-/// starting a process. The lowest free number is always used first.
+/// Whether a descriptor leaves enough others free to read `/proc` and start processes: the kernel
+/// assigns the lowest free number first.
 pub(crate) fn leaves_room(fd: &OwnedFd) -> bool {
-    const LEAST_FREE: u64 = 16;
+    const MIN_FREE: u64 = 16;
     let Some(limit) = rustix::process::getrlimit(rustix::process::Resource::Nofile).current else {
         return true;
     };
-    // As many threads may read `/proc` at once as there are tasks: a quarter is for them.
-    let free = LEAST_FREE.max(limit / 4);
+    // Every task's thread may read `/proc` at once: a quarter is for them.
+    let free = MIN_FREE.max(limit / 4);
     u64::try_from(fd.as_raw_fd()).is_ok_and(|number| number + free < limit)
 }
 
-/// Wakes a thread that waits in [`Poller::wait`]; any number of wakes before it checks
-/// count as one.
+/// Wakes a thread that waits in [`Poller::wait`]; wake-ups that come before it checks count as one.
 #[derive(Debug)]
 pub struct Waker {
     write: OwnedFd,
 }
 
 impl Waker {
-    /// The waker and the descriptor to watch for readability.
+    /// The waker, and a descriptor that a wake-up makes readable.
     ///
     /// # Errors
     /// When descriptors have run out.
@@ -132,17 +132,17 @@ impl Waker {
         Ok((Waker { write }, read))
     }
 
-    /// Wakes the watcher. A full pipe means that a wake-up is already on its way, and a
-    /// closed one that no thread waits any more.
+    /// Wakes the thread. If the pipe is full, a wake-up is already pending; if it is closed, no
+    /// thread waits any more.
     pub(crate) fn wake(&self) {
         let _ = rustix::io::write(&self.write, &[1]);
     }
 }
 
-/// A pipe that a thread closes at the end of a child, so that it becomes readable.
+/// The reading end of a pipe that a thread closes when a child ends, which makes it readable.
 ///
 /// # Errors
-/// When there is no descriptor or no thread to be had.
+/// No descriptor or no thread is available.
 pub(super) fn wait_on_thread(pid: Pid) -> io::Result<OwnedFd> {
     let (waker, readable) = Waker::new()?;
     std::thread::Builder::new().name("child-end".to_owned()).stack_size(64 * 1024).spawn(
@@ -182,7 +182,7 @@ pub enum Interest {
     Read,
     /// Writable, or hung up.
     Write,
-    /// The end of the other side only.
+    /// Only the end of the other side.
     Hangup,
 }
 
@@ -205,9 +205,7 @@ impl Waiting {
         loop {
             match action(&self.0) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    let mut poller = Poller::default();
-                    poller.watch(self.0.as_fd(), interest);
-                    poller.wait(None);
+                    wait_for(&self.0, interest, None);
                 }
                 done => return done,
             }
@@ -231,7 +229,15 @@ impl Write for Waiting {
     }
 }
 
-/// A set of descriptors for one `poll(2)`; built anew for each wait.
+/// Waits until a descriptor is ready or `timeout` passes (`None`: without limit), as
+/// [`Poller::wait`].
+pub(crate) fn wait_for(fd: &impl AsFd, interest: Interest, timeout: Option<Duration>) {
+    let mut poller = Poller::default();
+    poller.watch(fd.as_fd(), interest);
+    poller.wait(timeout);
+}
+
+/// A set of descriptors for one `poll(2)`.
 #[derive(Default)]
 pub struct Poller<'a> {
     fds: Vec<PollFd<'a>>,
@@ -243,7 +249,7 @@ impl<'a> Poller<'a> {
         let flags = match interest {
             Interest::Read => PollFlags::IN,
             Interest::Write => PollFlags::OUT,
-            // Always reported; on a pipe without a reader, as an error.
+            // `poll(2)` always reports it; on a pipe without a reader, as an error.
             Interest::Hangup => PollFlags::empty(),
         };
         self.fds.push(PollFd::from_borrowed_fd(fd, flags));
@@ -252,7 +258,7 @@ impl<'a> Poller<'a> {
 
     /// Waits until one is ready or `timeout` passes (`None`: without limit). An
     /// interrupted wait returns as if it had timed out: the caller checks again.
-    pub(crate) fn wait(&mut self, timeout: Option<std::time::Duration>) {
+    pub(crate) fn wait(&mut self, timeout: Option<Duration>) {
         let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
         if rustix::event::poll(&mut self.fds, timeout.as_ref()).is_err() {
             for fd in &mut self.fds {

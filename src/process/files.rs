@@ -2,7 +2,7 @@
 //! inherits them.
 
 use std::ffi::{CString, OsStr};
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::{DirBuilder, DirEntry, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
@@ -15,7 +15,6 @@ use rustix::io::Errno;
 /// Why a directory cannot serve as a private one.
 #[derive(Debug, thiserror::Error)]
 pub enum PrivateDirError {
-    /// The system refused.
     #[error("cannot use the directory {0}: {1}")]
     Io(PathBuf, #[source] io::Error),
     /// Another user could put files there: the directory or its parent.
@@ -26,13 +25,12 @@ pub enum PrivateDirError {
     Link(PathBuf),
 }
 
-/// Creates a directory of mode 0700 (with its parents), or checks an existing one and corrects
-/// its mode. Neither it nor its parent may be writable by everyone; a sticky one further up
-/// is fine. The user names it, and may have put a link there.
+/// Creates a directory of mode 0700 (with its parents), or checks an existing one and corrects its
+/// mode. Neither it nor its parent may be writable by everyone, unless the parent is sticky. The
+/// user names the directory, so it may be a link.
 ///
 /// # Errors
-/// When it cannot be made, is no directory, is another user's link, or others can write to
-/// its parent.
+/// It cannot be made, is no directory, is another user's link, or others can write to its parent.
 pub(crate) fn private_dir(path: &Path) -> Result<(), PrivateDirError> {
     let own = [0, rustix::process::geteuid().as_raw()];
     let found = std::fs::symlink_metadata(path);
@@ -45,7 +43,7 @@ pub(crate) fn private_dir(path: &Path) -> Result<(), PrivateDirError> {
 /// As [`private_dir`], for a directory within one of those, which is never a link.
 ///
 /// # Errors
-/// As [`private_dir`], and when it is a link.
+/// As [`private_dir`], and if it is a link.
 pub(crate) fn private_subdir(path: &Path) -> Result<(), PrivateDirError> {
     match make_private(path, libc::O_NOFOLLOW) {
         Err(_) if path.is_symlink() => Err(PrivateDirError::Link(path.to_path_buf())),
@@ -56,7 +54,7 @@ pub(crate) fn private_subdir(path: &Path) -> Result<(), PrivateDirError> {
 fn make_private(path: &Path, flags: i32) -> Result<(), PrivateDirError> {
     let failed = |source| PrivateDirError::Io(path.to_path_buf(), source);
     DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(failed)?;
-    // The mode is that of what was opened, whatever has the name by then.
+    // The mode of the opened directory is set, even if the name leads elsewhere by then.
     let directory = OpenOptions::new()
         .read(true)
         .custom_flags(libc::O_DIRECTORY | libc::O_CLOEXEC | flags)
@@ -77,7 +75,7 @@ fn make_private(path: &Path, flags: i32) -> Result<(), PrivateDirError> {
     Ok(())
 }
 
-/// Makes a new file of mode 0600 for reading and writing; one that exists is an error.
+/// Creates a file of mode 0600 for reading and writing, which must not exist.
 ///
 /// # Errors
 /// As `open(2)` with `O_CREAT|O_EXCL|O_NOFOLLOW`.
@@ -95,7 +93,7 @@ pub(crate) fn create_private(path: &Path) -> io::Result<File> {
 /// usable whether or not it has a writer.
 ///
 /// # Errors
-/// As `mkfifo(3)`, which takes no name that exists, and as `open(2)`.
+/// As `mkfifo(3)`, which fails if the name exists, and as `open(2)`.
 pub(crate) fn create_pipe(path: &Path) -> io::Result<OwnedFd> {
     let name = CString::new(path.as_os_str().as_bytes())?;
     // SAFETY: the name ends with NUL and outlives the call.
@@ -120,27 +118,26 @@ pub(crate) fn open_private(path: &Path) -> io::Result<File> {
     open_only_regular(OpenOptions::new().read(true), path, libc::O_NOFOLLOW)
 }
 
-/// Opens a regular file of the user's for reading, through links too; never waits, as
-/// opening a pipe would.
+/// Opens a regular file for reading, through links too; never waits, as opening a pipe would.
 ///
 /// # Errors
-/// As `open(2)`; one that is no regular file is an error.
+/// As `open(2)`, and if it is no regular file.
 pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
     open_only_regular(OpenOptions::new().read(true), path, 0)
 }
 
-/// The first bytes of a regular file, at most `most`, never read through a link.
+/// The first bytes of a regular file, at most `max_bytes`, never read through a link.
 ///
 /// # Errors
 /// As [`open_private`], and as `read(2)`.
-pub(crate) fn read_private(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+pub(crate) fn read_private(path: &Path, max_bytes: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    open_private(path)?.take(most).read_to_end(&mut bytes)?;
+    open_private(path)?.take(max_bytes).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
-/// What changes with a file's content: its modification time in seconds and nanoseconds, its
-/// length and its inode.
+/// The metadata that changes with a file's content: its modification time in seconds and
+/// nanoseconds, its length and its inode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FileVersion {
     modified: (i64, i64),
@@ -148,7 +145,7 @@ pub(crate) struct FileVersion {
     inode: u64,
 }
 
-/// The version of a file, through links; `None` if there is none.
+/// The version of a file, through links.
 pub(crate) fn version(path: &Path) -> Option<FileVersion> {
     let found = std::fs::metadata(path).ok()?;
     Some(FileVersion {
@@ -171,7 +168,7 @@ fn open_only_regular(options: &mut OpenOptions, path: &Path, flags: i32) -> io::
         .custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY | libc::O_CLOEXEC | flags)
         .open(path);
     let file = opened.map_err(|error| match Errno::from_io_error(&error) {
-        // A socket, a pipe that has no reader, a directory that is to be written to.
+        // A socket, a pipe without a reader, or a directory opened for writing.
         Some(Errno::NXIO | Errno::ISDIR) => no_file(),
         _ => error,
     })?;
@@ -184,10 +181,8 @@ fn open_only_regular(options: &mut OpenOptions, path: &Path, flags: i32) -> io::
 /// Why a program cannot be run.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoProgram {
-    /// Nothing has that name.
-    #[error("is not there")]
+    #[error("was not found")]
     Missing,
-    /// This user may not run the file.
     #[error("is not executable: {}", .0.display())]
     NotExecutable(PathBuf),
 }
@@ -197,27 +192,27 @@ pub enum NoProgram {
 /// shell, a file that may not be run does not hide one further down the search path.
 ///
 /// # Errors
-/// When there is none, or none that may be run: then the first of those.
+/// No such program exists, or none that may be run; the error names the first of those.
 pub(crate) fn find_program(name: &str, search_path: &OsStr) -> Result<PathBuf, NoProgram> {
     let is_path = name.contains('/');
     let named = is_path.then(|| PathBuf::from(name));
     let searched = std::env::split_paths(search_path)
         .filter(|directory| !is_path && directory.is_absolute())
         .map(|directory| directory.join(name));
-    let mut hindered = NoProgram::Missing;
+    let mut error = NoProgram::Missing;
     let candidates = named.into_iter().chain(searched);
     for path in candidates.filter(|path| path.is_file()) {
         if is_executable(&path) {
             return Ok(path);
         }
-        if hindered == NoProgram::Missing {
-            hindered = NoProgram::NotExecutable(path);
+        if error == NoProgram::Missing {
+            error = NoProgram::NotExecutable(path);
         }
     }
-    Err(hindered)
+    Err(error)
 }
 
-/// Whether this is a file that this process may run.
+/// Whether a path names a file that this process may run.
 pub(crate) fn is_program(path: &Path) -> bool {
     path.is_file() && is_executable(path)
 }
@@ -231,15 +226,14 @@ fn is_executable(path: &Path) -> bool {
 fn check_access(path: &Path, access: Access) -> rustix::io::Result<()> {
     let ask = |flags| rustix::fs::accessat(rustix::fs::CWD, path, access, flags);
     match ask(AtFlags::EACCESS) {
-        // A sandbox that does not know the call with flags refuses it; the older one asks
-        // for the real user, which is the effective one except in a set-user-ID program.
+        // A sandbox may refuse the call with flags. The older call checks the real user, which is
+        // the effective one except in a set-user-ID program.
         Err(Errno::PERM) => ask(AtFlags::empty()),
         answer => answer,
     }
 }
 
-/// Opens (or makes) a regular file of mode 0600 for appending, never through a link; never
-/// waits.
+/// Opens or creates a regular file of mode 0600 for appending, never through a link; never waits.
 ///
 /// # Errors
 /// As [`open_regular`].
@@ -249,8 +243,7 @@ pub(crate) fn append_private(path: &Path) -> io::Result<File> {
     open_only_regular(&mut options, path, libc::O_NOFOLLOW)
 }
 
-/// Opens (or makes) the log that the user names, of mode 0600, for appending; it may be a
-/// device.
+/// Opens or creates the log that the user names, of mode 0600, for appending; it may be a device.
 ///
 /// # Errors
 /// As `open(2)`.
@@ -263,8 +256,8 @@ pub(crate) fn append_log(path: &Path) -> io::Result<File> {
         .open(path)
 }
 
-/// Replaces a file's content by rename, so that a reader sees the old text or the new.
-/// Not synced: a crash of the machine may lose the new text, but never tear it.
+/// Replaces a file's content by rename, so that a reader sees the old text or the new. Not synced:
+/// a crash of the machine may lose the new text, but never tears it.
 ///
 /// # Errors
 /// As the calls it is made of; the temporary file is removed then.
@@ -292,7 +285,7 @@ fn replace(
 ) -> io::Result<()> {
     let temporary = path.with_extension("new");
     match std::fs::remove_file(&temporary) {
-        // An earlier writer was killed between the two steps.
+        // An earlier writer was killed before its rename.
         Ok(()) => {}
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => return Err(error),
@@ -312,7 +305,12 @@ fn replace(
     replaced
 }
 
-/// Makes what was created or renamed in a directory survive a crash of the machine.
+/// The entries of a directory, as far as they can be read.
+pub(crate) fn entries(directory: &Path) -> impl Iterator<Item = DirEntry> + use<> {
+    std::fs::read_dir(directory).into_iter().flatten().flatten()
+}
+
+/// Makes files that were created or renamed in a directory survive a crash of the machine.
 ///
 /// # Errors
 /// As `fsync(2)`.
@@ -336,8 +334,8 @@ impl Drop for Temporary {
 
 /// The lock of a file, held by this process until it is dropped.
 ///
-/// It is released before the file is closed. Closing alone would not do while another thread
-/// starts a process, which has a copy of the descriptor, and with it the lock, until its exec.
+/// It is released before the file is closed. Closing alone does not release it while another thread
+/// starts a process: until its exec, the child has a copy of the descriptor, and so of the lock.
 #[derive(Debug)]
 pub struct FileLock(File);
 
@@ -346,7 +344,7 @@ impl FileLock {
     /// process or thread holds it, or checks whether it is held ([`is_locked`]).
     ///
     /// # Errors
-    /// When the file cannot be opened.
+    /// The file cannot be opened.
     pub(crate) fn try_take(path: &Path) -> io::Result<Option<FileLock>> {
         Self::try_on(append_private(path)?, FlockOperation::NonBlockingLockExclusive)
     }
@@ -367,12 +365,12 @@ impl FileLock {
 
 impl Drop for FileLock {
     fn drop(&mut self) {
-        // It can only fail for a descriptor that is none.
+        // It fails only for an invalid descriptor.
         let _ = rustix::fs::flock(&self.0, FlockOperation::Unlock);
     }
 }
 
-/// Bytes that this user may still write to the file system of a path.
+/// How many bytes this user may still write to the file system of a path.
 ///
 /// # Errors
 /// As `statvfs(3)`.
@@ -386,11 +384,11 @@ pub(crate) fn is_enterable(path: &Path) -> bool {
     path.is_dir() && is_executable(path)
 }
 
-/// Whether this process may write to what a path names. The file is not opened: closing
-/// it again would give up the locks that this process holds on it.
+/// Whether this process may write to what a path names. Does not open the file: closing it again
+/// would give up this process's locks on it.
 ///
 /// # Errors
-/// Why it may not, as `faccessat(2)`.
+/// It may not, as `faccessat(2)` reports.
 pub(crate) fn check_writable(path: &Path) -> io::Result<()> {
     Ok(check_access(path, Access::WRITE_OK)?)
 }
@@ -408,7 +406,7 @@ pub(crate) fn is_locked(path: &Path) -> bool {
 /// 256 random bits from the kernel as lower-case hex digits, for what must not be guessed.
 ///
 /// # Errors
-/// When the kernel provides none; nothing weaker is used instead.
+/// The kernel provides none; nothing weaker is used instead.
 pub(crate) fn random_secret() -> io::Result<String> {
     let mut bytes = [0; 32];
     getrandom::fill(&mut bytes)?;
@@ -419,7 +417,7 @@ pub(crate) fn random_secret() -> io::Result<String> {
 pub(crate) fn random_id() -> String {
     let mut bytes = [0; 4];
     if getrandom::fill(&mut bytes).is_err() {
-        // Only a kernel that gives none: the clock's low digits differ enough.
+        // Only a kernel without random numbers: the clock's low digits differ enough.
         let nanos = std::time::SystemTime::now()
             .duration_since(std::time::SystemTime::UNIX_EPOCH)
             .unwrap_or_default()
@@ -440,7 +438,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_within_a_private_one_is_no_link() {
+    fn a_directory_within_a_private_one_must_not_be_a_link() {
         let scratch = tempfile::tempdir().unwrap();
         let (elsewhere, link) = (scratch.path().join("elsewhere"), scratch.path().join("link"));
         std::fs::create_dir(&elsewhere).unwrap();
@@ -452,13 +450,13 @@ mod tests {
         symlink(scratch.path().join("nowhere"), scratch.path().join("dangling")).unwrap();
         let dangling = private_subdir(&scratch.path().join("dangling"));
         assert!(matches!(dangling, Err(PrivateDirError::Link(_))));
-        // The user's own link to the whole is the user's will.
+        // The user may have made the whole directory a link.
         private_dir(&link).unwrap();
         assert_eq!(mode(&elsewhere), 0o700);
     }
 
     #[test]
-    fn a_private_directory_is_made_and_mended() {
+    fn a_private_directory_is_created_or_corrected() {
         let scratch = tempfile::tempdir().unwrap();
         let path = scratch.path().join("a/b");
         for make in [private_dir, private_subdir] {

@@ -1,9 +1,8 @@
-//! Signals that cannot reach another process than the one meant.
+//! Signals that reach only the intended process.
 //!
-//! Where there are pidfds, one is opened first and the start time compared afterwards: from
-//! then on no other process can take the place of the one meant. A process group is signalled
-//! right after one of its members was seen in it: its number is not reused while it has
-//! members.
+//! Where there are pidfds, one is opened first and the start time compared afterwards: from then on
+//! it refers to that process or to none. A process group is signalled right after one of its
+//! members was seen in it: its number is not reused while it has members.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
@@ -34,17 +33,18 @@ pub struct Handle {
 }
 
 impl Handle {
-    /// Opens a process, if it still is the one meant.
+    /// Opens a process, if its start time still matches.
     ///
     /// # Errors
-    /// [`Undelivered::Gone`] when it is not.
+    /// [`Undelivered::Gone`] if it does not.
     pub(crate) fn open(id: Identity) -> Result<Handle, Undelivered> {
         let pid = Pid::from_raw(id.pid).ok_or(Undelivered::Gone)?;
         let pidfd = match ends::open(pid) {
-            // A tree of any size must not use up what is needed for looking at it.
+            // A large tree must not use up the descriptors that scans need.
             Ok(fd) => Some(fd).filter(descriptors::leaves_room),
             Err(Errno::SRCH) => return Err(Undelivered::Gone),
-            // None on this system, or out of descriptors: by pid then, checked below.
+            // This system has no pidfds, or no descriptor is free: signal by pid, which is checked
+            // below.
             Err(_) => None,
         };
         match tree::look_up(id.pid) {
@@ -68,8 +68,8 @@ impl Handle {
         let by_pid = || rustix::process::kill_process(pid, signal.raw());
         let sent = match &self.pidfd {
             Some(pidfd) => match ends::send(pidfd, signal.raw()) {
-                // A sandbox that refuses the call answers as for another user's process,
-                // which is asked again in vain.
+                // A sandbox that refuses the call gives the same error as another user's process,
+                // for which the second attempt fails, too.
                 Err(Errno::PERM | Errno::NOSYS) => by_pid(),
                 sent => sent,
             },
@@ -102,7 +102,7 @@ impl From<Errno> for Undelivered {
     }
 }
 
-/// Opens those of these processes that still exist.
+/// Opens the processes that still exist.
 pub(super) fn handles<'a>(processes: impl IntoIterator<Item = &'a ProcessInfo>) -> Vec<Handle> {
     let processes = processes.into_iter();
     processes.filter_map(|process| Handle::open(process.id).ok()).collect()
@@ -129,7 +129,7 @@ impl Target for Handle {
                 .iter()
                 .map(|process| process.ended().map(|fd| poller.watch(fd, Interest::Read)))
                 .collect();
-            // Without anything to watch their ends by, this waits for the whole time.
+            // Without pidfds this waits for the whole time.
             poller.wait(Some(left));
             let ended: Vec<bool> = places.iter().map(|place| poller.ready(*place)).collect();
             let mut ended = ended.into_iter();

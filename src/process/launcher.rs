@@ -9,8 +9,8 @@ use std::process::{Command, Stdio};
 
 use super::signals;
 
-/// Starts this program with these arguments in a session of its own, with this stdin and stdout and
-/// nothing else of ours. Returns when it has begun.
+/// Starts this program with these arguments in a session of its own; it inherits only this stdin
+/// and stdout. Returns once the program has started.
 ///
 /// # Errors
 /// It cannot be started; nothing runs then.
@@ -40,7 +40,7 @@ pub(in crate::process) fn start_apart(
     Ok(())
 }
 
-/// The program that runs now, also when its file has been replaced.
+/// The program that runs now, even if its file has been replaced.
 #[cfg(target_os = "linux")]
 fn own_program() -> io::Result<PathBuf> {
     Ok(PathBuf::from("/proc/self/exe"))

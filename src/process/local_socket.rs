@@ -21,7 +21,7 @@ const LONGEST_PATH: usize = 103;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PeerProcess {
     pub uid: u32,
-    /// `None` where the system does not say.
+    /// `None` where the system does not report it.
     pub pid: Option<i32>,
 }
 
@@ -40,8 +40,8 @@ pub struct LocalListener {
 }
 
 impl LocalListener {
-    /// Listens on the socket `name` in this directory, for the user alone. The directory must be
-    /// this process's own: a file of that name is replaced.
+    /// Listens on the socket `name` in this directory, for this user only. The directory must
+    /// belong to this process: a file of that name is replaced.
     ///
     /// # Errors
     /// The directory cannot be opened, or no socket can be made in it.
@@ -78,7 +78,7 @@ pub(crate) fn connect(directory: &Path, name: &str) -> io::Result<UnixStream> {
     at_address(directory, name, UnixStream::connect)
 }
 
-/// Makes writes fail that the other end does not take within this time.
+/// Makes a write fail if the other end does not accept it within this time.
 ///
 /// # Errors
 /// The connection is gone.
@@ -109,7 +109,7 @@ fn peer_process(stream: &UnixStream) -> io::Result<PeerProcess> {
 #[cfg(not(target_os = "linux"))]
 fn peer_process(stream: &UnixStream) -> io::Result<PeerProcess> {
     let (mut uid, mut gid) = (0, 0);
-    // SAFETY: both pointers are valid for the call, which writes to them alone.
+    // SAFETY: both pointers are valid for the call, which writes only to them.
     let answered = unsafe { libc::getpeereid(stream.as_raw_fd(), &mut uid, &mut gid) };
     match answered {
         0 => Ok(PeerProcess { uid, pid: None }),
@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_that_no_address_holds_is_reached_and_its_file_goes_with_the_listener() {
+    fn a_path_too_long_for_an_address_works_and_its_file_is_removed_with_the_listener() {
         let scratch = tempfile::tempdir().expect("a directory");
         let long = scratch.path().join("d".repeat(120));
         for directory in [scratch.path(), long.as_path()] {

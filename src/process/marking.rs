@@ -1,11 +1,11 @@
-//! Marking descriptors close-on-exec one by one, where no call does it for all.
+//! Marking descriptors close-on-exec one by one, where no system call marks them all.
 
 use std::os::fd::RawFd;
 
-/// Marks every descriptor from 3 up to the limit of this process, or a bound for those
-/// that have none. Safe between fork and exec.
+/// Marks every descriptor from 3 up to this process's limit, but at most 65,536. Safe between fork
+/// and exec.
 pub(super) fn mark_one_by_one() {
-    // SAFETY: asks for a limit and writes it into the local variable.
+    // SAFETY: reads a limit and writes it into the local variable.
     let limit = unsafe {
         let mut limit: libc::rlimit = std::mem::zeroed();
         libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit);

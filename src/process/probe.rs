@@ -8,7 +8,6 @@ use crate::progress::wait::ProcessName;
 /// One process since the boot of the machine: its pid and its start time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Identity {
-    /// The process id.
     pub pid: i32,
     /// On Linux field 22 of `/proc/<pid>/stat`, in clock ticks since boot, on macOS Unix
     /// time in microseconds; 0 where it is not known.
@@ -20,7 +19,7 @@ pub struct Identity {
 pub enum Environment {
     /// Its entries, each ended by NUL.
     Entries(Vec<u8>),
-    /// None at the moment: the process is in the middle of exec, or has just ended.
+    /// Not there for a moment: the process is in the middle of exec, or has just ended.
     Passing,
     /// Not readable: the process is another user's, or hidden.
     Hidden,
@@ -41,31 +40,26 @@ impl Environment {
     }
 }
 
-/// What is known of one process.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ProcessInfo {
-    /// Its pid and start time.
     pub id: Identity,
-    /// Its parent's pid.
     pub parent: i32,
-    /// Its process group's id.
     pub group: i32,
-    /// Its session's id.
     pub session: i32,
-    /// Its controlling terminal, by the number in `/dev/pts/N`, if it has such a one.
+    /// Its controlling terminal, if that is `/dev/pts/N`, by its number.
     pub terminal: Option<u32>,
     /// The process group in the foreground of that terminal.
     pub foreground: i32,
-    /// Its name (comm), at most 15 bytes, which it chooses itself; control characters in
-    /// it are shown as `?`.
+    /// Its name (comm), at most 15 bytes, which the process may choose; control characters are
+    /// replaced by `?`.
     pub name: String,
-    /// Ended, but not yet reaped.
+    /// Whether it has ended and is not reaped yet.
     pub zombie: bool,
     /// What keeps it, or its main thread, from running.
     pub stall_reason: Option<StallReason>,
-    /// How many threads it has; 0 where that is not known.
+    /// Its number of threads; 0 where that is not known.
     pub threads: u64,
-    /// Its main thread runs, or is ready to run.
+    /// Whether its main thread runs, or is ready to run.
     pub runnable: bool,
     /// The memory that it occupies, in bytes; pages that several processes share count for each.
     pub resident: u64,
@@ -76,21 +70,21 @@ pub struct ProcessInfo {
 }
 
 impl ProcessInfo {
-    /// As shown to users.
+    /// Its pid and name, as shown to users.
     pub(crate) fn label(&self) -> ProcessName {
         ProcessName { pid: self.id.pid, name: self.name.clone() }
     }
 }
 
 /// A TCP socket that listens.
-// Where sockets cannot be seen, nothing constructs them.
+// Not constructed where sockets cannot be seen.
 #[cfg_attr(any(not(target_os = "linux"), feature = "portable"), allow(dead_code))]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listener {
-    /// Where: an IPv4 address also if the socket is one of IPv6.
+    /// An IPv4 address even if the socket is an IPv6 one.
     pub address: std::net::SocketAddr,
     pub inode: u64,
-    /// The user who has made it.
+    /// The user that created it.
     pub uid: u32,
 }
 
@@ -109,7 +103,7 @@ pub enum StallReason {
     ZombieLeader,
 }
 
-/// The input that a task may be asked for.
+/// The input that a task may wait for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum InputSource {
     /// The task's terminal: `/dev/pts/N`.

@@ -1,4 +1,4 @@
-//! A program to start, with what it gets of this process.
+//! A program to start, with what it gets from this process.
 
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{BorrowedFd, RawFd};
@@ -6,17 +6,16 @@ use std::path::Path;
 
 /// A program to start.
 pub struct Program<'a> {
-    /// The program's file.
     pub path: &'a Path,
     /// Its `$0` and its arguments.
     pub arguments: Vec<&'a OsStr>,
-    /// Its whole environment.
+    /// All variables that it gets.
     pub environment: &'a [(OsString, OsString)],
     /// Where it starts.
     pub directory: &'a Path,
-    /// Our descriptors and the numbers that they get in the child; all others of ours
-    /// are close-on-exec. No number of ours is among the child's, and those above 2 are
-    /// open in this process: else the cause of a failed start may be lost.
+    /// Descriptors of this process and the numbers that they get in the child; all others are
+    /// close-on-exec. None of the former may have a number of the latter, and numbers above 2 must
+    /// be open in this process: otherwise the cause of a failed start may be lost.
     pub descriptors: &'a [(BorrowedFd<'a>, RawFd)],
 }
 
@@ -29,12 +28,12 @@ mod tests {
     use crate::process::descriptors;
     use crate::process::start::start;
 
-    /// Runs a script of `sh`; what it prints, or why it was not started.
+    /// Runs a script with `sh`; returns what it prints.
     fn run(path: &str, script: &str, directory: &str) -> io::Result<String> {
         run_with(&[], path, script, directory)
     }
 
-    /// The same with its output at these numbers as well.
+    /// The same, with its output at these numbers as well.
     fn run_with(
         numbers: &[RawFd],
         path: &str,
@@ -97,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn why_a_program_does_not_start_is_told() {
+    fn a_failed_start_reports_its_cause() {
         let error =
             |path, directory| run(path, "", directory).err().and_then(|error| error.raw_os_error());
         assert_eq!(error("/no/such/program", "/"), Some(libc::ENOENT));

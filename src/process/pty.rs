@@ -33,7 +33,7 @@ impl Default for TerminalSize {
 /// master's end.
 ///
 /// # Errors
-/// When no terminal can be had or the program cannot be started.
+/// No terminal is available, or the program cannot be started.
 pub(super) fn spawn(
     command: Command,
     size: TerminalSize,
@@ -64,8 +64,8 @@ pub(crate) fn terminal_name(master: impl AsFd) -> Option<PathBuf> {
     Some(OsString::from_vec(name.into_bytes()).into())
 }
 
-/// Sets a terminal's line editing to UTF-8, as terminal emulators do, so that Backspace erases
-/// a character and not its last byte. Errors are ignored: only that would be lost.
+/// Sets a terminal's line editing to UTF-8, as terminal emulators do, so that Backspace erases a
+/// character and not its last byte. Ignores errors: nothing else depends on it.
 fn erase_whole_characters(terminal: &OwnedFd) {
     if let Ok(mut termios) = rustix::termios::tcgetattr(terminal) {
         termios.input_modes |= InputModes::IUTF8;
@@ -76,7 +76,7 @@ fn erase_whole_characters(terminal: &OwnedFd) {
 /// Checks whether terminals can be opened.
 ///
 /// # Errors
-/// Why not: no `/dev/pts`, or all are in use.
+/// There is no `/dev/pts`, or all terminals are in use.
 pub(crate) fn terminals_work() -> io::Result<()> {
     terminal_pair::open().map(|_| ())
 }
@@ -110,7 +110,7 @@ pub(crate) fn input_modes(master: BorrowedFd) -> Option<(bool, bool)> {
 /// How a terminal divides its input into lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LineModes {
-    /// Whether it does: programs get whole lines then, otherwise every byte at once.
+    /// Whether programs get whole lines; otherwise they get every byte at once.
     pub canonical: bool,
     /// Whether it erases whole UTF-8 characters, rather than bytes.
     pub utf8: bool,
@@ -118,8 +118,7 @@ pub struct LineModes {
     pub end_of_file: u8,
     /// The character that erases the last one.
     pub erase: u8,
-    /// The characters after which a new line begins: they end the line or discard it. Zero
-    /// means one that is switched off.
+    /// The characters after which a new line begins: they end the line or discard it. Zero: none.
     enders: [u8; 9],
 }
 
@@ -164,8 +163,8 @@ impl LineModes {
         })
     }
 
-    /// Whether a new line begins after this character.
-    pub(crate) fn begins_anew_after(&self, byte: u8) -> bool {
+    /// Whether a new line begins after this character: it ends the line or discards it.
+    pub(crate) fn begins_line_after(&self, byte: u8) -> bool {
         byte != 0 && self.enders.contains(&byte)
     }
 }
@@ -182,7 +181,7 @@ pub(crate) fn stdin_is_terminal() -> bool {
     rustix::termios::isatty(stdin())
 }
 
-/// The terminal at stdin in raw mode, for passing it through; put back when dropped.
+/// The terminal at stdin in raw mode, to pass it through; dropping this restores its modes.
 #[derive(Debug)]
 pub struct RawTerminal {
     before: Termios,

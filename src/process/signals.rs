@@ -5,13 +5,13 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal as RawSignal, WaitStatus};
 
-/// Signals within this time are one request: a service manager sends them to all processes of
-/// a group, to the guard and the server alike, and SIGHUP right after SIGTERM, while no person
-/// and no client sends a second one within a tenth of a second.
+/// Signals within this time are one request. A service manager sends them to all processes of a
+/// group, to the guard and the server alike, and SIGHUP right after SIGTERM; no person or client
+/// sends a second one within a tenth of a second.
 const SAME_REQUEST: Duration = Duration::from_millis(50);
 
-/// A signal that was sent to a process and to its relay arrives from both within this time,
-/// also on a busy machine.
+/// A signal that was sent to a process and to its relay arrives from both within this time, even on
+/// a busy machine.
 const RELAYED: Duration = Duration::from_secs(1);
 
 /// A signal that a caller may ask for.
@@ -38,7 +38,7 @@ pub enum Signal {
 }
 
 impl Signal {
-    /// All of them, in the order in which they are listed to callers.
+    /// All of them, in the order in which callers see them.
     pub(crate) const ALL: [Signal; 9] = [
         Signal::Int,
         Signal::Term,
@@ -56,7 +56,7 @@ impl Signal {
         self.named().0
     }
 
-    /// From a name, in any case, with or without `SIG`.
+    /// The signal of a name, in upper or lower case, with or without `SIG`.
     pub(crate) fn from_name(name: &str) -> Option<Signal> {
         let upper = name.to_ascii_uppercase();
         let bare = upper.strip_prefix("SIG").unwrap_or(&upper);
@@ -68,7 +68,7 @@ impl Signal {
         all.find(|signal| signal.number() == number)
     }
 
-    /// Whether the signal asks a process to end.
+    /// Whether the signal makes a process end.
     pub(crate) fn ends(self) -> bool {
         matches!(self, Signal::Int | Signal::Term | Signal::Kill | Signal::Hup | Signal::Quit)
     }
@@ -99,13 +99,13 @@ impl Signal {
 /// Distinguishes repeated requests to end from signals that repeat one request.
 #[derive(Debug, Default)]
 pub struct Requests {
-    /// A process that forwards its signals, and when the first one came from it.
+    /// A process that forwards its signals, and when its first one came.
     relay: Option<(i32, Option<Instant>)>,
-    /// When the first one came from other processes.
+    /// When the first one of another process came.
     first: Option<Instant>,
 }
 
-/// What a signal that asks for the end means.
+/// What a signal to end means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Request {
     /// The first request to end.
@@ -117,21 +117,21 @@ pub enum Request {
 }
 
 impl Requests {
-    /// Requests that may come by way of this process. A signal that is sent to both is one
-    /// request, though the relay may forward it a little later.
+    /// Requests that this process may forward. A signal that is sent to both is one request, though
+    /// the relay may forward it a little later.
     pub(crate) fn with_relay(pid: Option<i32>) -> Requests {
         Requests { relay: pid.map(|pid| (pid, None)), first: None }
     }
 
     /// Records a signal that has just come, with its sender if that is known.
     pub(crate) fn note(&mut self, now: Instant, sender: Option<i32>) -> Request {
-        let (way, other) = match &mut self.relay {
+        let (first, other) = match &mut self.relay {
             Some((pid, first)) if sender == Some(*pid) => (first, self.first),
             relay => (&mut self.first, relay.and_then(|(_, first)| first)),
         };
-        match (*way, other) {
+        match (*first, other) {
             (None, other) => {
-                *way = Some(now);
+                *first = Some(now);
                 match other {
                     None => Request::First,
                     Some(first) if now < first + RELAYED => Request::Same,
@@ -146,13 +146,13 @@ impl Requests {
 
 /// The pid of a signal's sender.
 pub(crate) fn sender(signal: &libc::siginfo_t) -> i32 {
-    // SAFETY: every signal that comes from a process has the field; of others it is a number
+    // SAFETY: every signal that comes from a process has the field; in others it is a number
     // without a meaning.
     unsafe { signal.si_pid() }
 }
 
-/// Whether this process was started with a signal ignored, as by `nohup`; to be asked
-/// before it is handled.
+/// Whether this process was started with a signal ignored, as by `nohup`. Call this before
+/// installing a handler.
 pub(crate) fn is_ignored(number: i32) -> bool {
     // SAFETY: without a new action the call only writes the present one into the local
     // variable, which is plain data.
@@ -166,20 +166,26 @@ pub(crate) fn is_ignored(number: i32) -> bool {
 /// Unblocks signals for this thread and for those that it starts from now on: the handler of a
 /// signal that the parent process had blocked would never run.
 pub(crate) fn unblock(numbers: impl IntoIterator<Item = i32>) {
-    // SAFETY: the set is initialised by sigemptyset before it is used; a number that is
-    // none is refused.
+    // SAFETY: only reads the set, and changes the mask of this thread.
+    unsafe { libc::pthread_sigmask(libc::SIG_UNBLOCK, &set_of(numbers), std::ptr::null_mut()) };
+}
+
+/// A set of signals for the C library. Safe between fork and exec.
+pub(super) fn set_of(numbers: impl IntoIterator<Item = i32>) -> libc::sigset_t {
+    // SAFETY: sigemptyset initialises the set before it is used; sigaddset refuses a number that
+    // is no signal.
     unsafe {
         let mut set: libc::sigset_t = std::mem::zeroed();
         libc::sigemptyset(&mut set);
         for number in numbers {
             libc::sigaddset(&mut set, number);
         }
-        libc::pthread_sigmask(libc::SIG_UNBLOCK, &set, std::ptr::null_mut());
+        set
     }
 }
 
-/// Restores SIGCHLD's default action if the client ignores the signal: children would vanish
-/// as they end, and their exit status with them. A handler remains.
+/// Restores SIGCHLD's default action if the client ignores the signal: otherwise the exit status of
+/// children would be lost as they end. A handler remains.
 pub(super) fn stop_ignoring_children() {
     if is_ignored(libc::SIGCHLD) {
         // SAFETY: sets the default action, which is to do nothing.
@@ -187,36 +193,31 @@ pub(super) fn stop_ignoring_children() {
     }
 }
 
-/// Gives a new process the signal actions and the mask that programs expect at their start:
-/// what the client or the guard ignores or blocks would be inherited, and a blocked SIGTERM or
-/// an ignored SIGPIPE changes how programs behave. Safe between fork and exec.
+/// Gives a new process the signal actions and the mask that programs expect at their start. It
+/// would inherit what the client or the guard ignores or blocks, and a blocked SIGTERM or an
+/// ignored SIGPIPE changes how programs behave. Safe between fork and exec.
 pub(super) fn reset_all() {
     for signal in 1..=31 {
         // SAFETY: sets the default action; SIGKILL and SIGSTOP refuse, harmlessly.
         unsafe { libc::signal(signal, libc::SIG_DFL) };
     }
-    // SAFETY: the set is initialised by sigemptyset before it is used.
-    unsafe {
-        let mut none: libc::sigset_t = std::mem::zeroed();
-        libc::sigemptyset(&mut none);
-        libc::sigprocmask(libc::SIG_SETMASK, &none, std::ptr::null_mut());
-    }
+    // SAFETY: only reads the set, and changes the mask of this process, which has one thread.
+    unsafe { libc::sigprocmask(libc::SIG_SETMASK, &set_of([]), std::ptr::null_mut()) };
 }
 
-/// Whether a process lives and is out of this one's reach: the kernel refuses to send it
-/// anything.
+/// Whether a process lives and the kernel refuses to let this process signal it.
 pub(crate) fn is_out_of_reach(pid: i32) -> bool {
     Pid::from_raw(pid)
         .is_some_and(|pid| rustix::process::test_kill_process(pid) == Err(rustix::io::Errno::PERM))
 }
 
-/// Whether a process lives, in reach or not.
+/// Whether a process lives, even if this process may not signal it.
 pub(crate) fn lives(pid: i32) -> bool {
     Pid::from_raw(pid)
         .is_some_and(|pid| rustix::process::test_kill_process(pid) != Err(rustix::io::Errno::SRCH))
 }
 
-/// Whether a process group has members, in reach or not.
+/// Whether a process group has members, even if this process may not signal them.
 pub(crate) fn group_lives(group: i32) -> bool {
     Pid::from_raw(group).is_some_and(|group| {
         rustix::process::test_kill_process_group(group) != Err(rustix::io::Errno::SRCH)
@@ -261,7 +262,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn signals_at_once_ask_for_one_end_and_a_later_one_asks_again() {
+    fn signals_at_once_are_one_request_and_a_later_one_is_another() {
         let mut requests = Requests::default();
         let first = Instant::now();
         let after = |milliseconds| first + Duration::from_millis(milliseconds);
@@ -274,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_relay_passes_on_late_is_the_same_request() {
+    fn a_signal_that_a_relay_forwards_late_is_the_same_request() {
         let first = Instant::now();
         let later = first + Duration::from_millis(999);
         for senders in [[7, 3], [3, 7]] {

@@ -1,8 +1,8 @@
 //! Scans of the machine that several tasks use together.
 //!
-//! A caller gets the newest scan if it is recent enough, waits for the one in progress, or
-//! takes a new one. Callers that scan repeatedly do so at common times, so that one scan
-//! serves them all: the first of them takes it, and the others find it when their turn comes.
+//! A caller gets the newest scan if it is recent enough, waits for the one in progress, or takes a
+//! new one. Callers that scan repeatedly do so at common times, so that one scan serves all of
+//! them: the first of them takes it, and the others find it when their turn comes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -27,9 +27,9 @@ pub struct Snapshots {
 
 #[derive(Debug, Default)]
 struct LatestScan {
-    /// The last scan and when it was done.
+    /// The last scan, and when it was taken.
     snapshot: Option<(Instant, Arc<Snapshot>)>,
-    /// Whether a thread is taking one.
+    /// Whether a thread is taking a new one.
     under_way: bool,
 }
 
@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_scan_serves_all_who_ask_at_once() {
+    fn one_scan_serves_all_callers_that_ask_at_once() {
         let snapshots = Snapshots::default();
         let first = snapshots.recent(Duration::ZERO);
         let again = snapshots.recent(Duration::from_secs(3600));

@@ -1,8 +1,8 @@
-//! Starting a program with its own session, descriptors and signals, and nothing else of ours.
+//! Starting a program with its own session, descriptors and signals; it inherits nothing else.
 //!
-//! In pipe mode the child gets a session without a controlling terminal, `/dev/null` or
-//! a pipe as stdin, and one pipe for stdout and stderr, or one for each. In PTY mode `pty-process` gives
-//! it a terminal. In both, all else is closed on exec.
+//! In pipe mode the child gets a session without a controlling terminal, `/dev/null` or a pipe as
+//! stdin, and one pipe for stdout and stderr, or one for each. In PTY mode `pty-process` gives it a
+//! terminal. In both modes every other descriptor is closed on exec.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -20,7 +20,7 @@ use super::start;
 use super::tree::{self, Identity};
 use super::wait::Child;
 
-/// Large enough to read a flood of output in few calls; more counts against the user's limit.
+/// Large enough to read a flood of output in few calls; more would count against the user's limit.
 const OUTPUT_PIPE_BYTES: usize = 256 * 1024;
 
 /// What the child's stdin, stdout and stderr are.
@@ -45,64 +45,51 @@ pub enum Errors {
     Nowhere,
 }
 
-/// A program to start.
 #[derive(Debug)]
 pub struct Launch {
     /// Looked up in PATH when it has no slash.
     pub program: PathBuf,
-    /// Its arguments, without its name.
+    /// Without its name.
     pub args: Vec<OsString>,
-    /// Its whole environment.
     pub environment: Vec<(OsString, OsString)>,
-    /// Its working directory.
     pub directory: PathBuf,
-    /// Its descriptors.
     pub wiring: Wiring,
 }
 
 /// A started program and our ends of its descriptors, all of them non-blocking.
 #[derive(Debug)]
 pub struct Spawned {
-    /// The child itself.
     pub child: Child,
-    /// The child's pid and start time.
     pub id: Identity,
     /// Its stdout, with stderr unless that goes elsewhere, or its terminal.
     pub output: OwnedFd,
     /// Its stderr, where it has a pipe of its own.
     pub errors: Option<OwnedFd>,
-    /// Its stdin, if we hold the other end; a terminal is written to through `output`.
+    /// The other end of its stdin, if that is a pipe; a terminal is written to through `output`.
     pub input: Option<OwnedFd>,
 }
 
 /// Why a program was not started. Nothing runs then.
 #[derive(Debug, thiserror::Error)]
 pub enum SpawnError {
-    /// The working directory is gone or is none.
     #[error("the working directory {0} does not exist or cannot be entered: give another cwd")]
     Directory(PathBuf),
-    /// No such program.
     #[error("cannot start {0}: no such program")]
     MissingProgram(PathBuf),
-    /// Not executable.
     #[error("cannot start {0}: permission denied")]
     NotPermitted(PathBuf),
-    /// Arguments and environment exceed what the kernel takes.
     #[error(
-        "the command and its environment are longer than the kernel takes (E2BIG): pass less in env"
+        "the command and its environment are longer than the kernel accepts (E2BIG): pass less in env"
     )]
     TooLong,
-    /// `fork` was refused.
     #[error(
         "the system refuses more processes (EAGAIN): end some, see zsh_tasks, or raise `ulimit -u`"
     )]
     NoProcesses,
-    /// No descriptor is left.
     #[error(
         "no file descriptor is left (EMFILE): end some tasks, see zsh_tasks, or raise `ulimit -n`"
     )]
     NoDescriptors,
-    /// Anything else.
     #[error("cannot start {0}: {1}")]
     Other(PathBuf, #[source] io::Error),
 }
@@ -111,7 +98,7 @@ impl Launch {
     /// Starts the program. The calling thread must be the one that waits for it.
     ///
     /// # Errors
-    /// Each cause by name; no process is left behind.
+    /// The program was not started; no process is left behind.
     pub(crate) fn spawn(self) -> Result<Spawned, SpawnError> {
         if !files::is_enterable(&self.directory) {
             return Err(SpawnError::Directory(self.directory));
@@ -191,7 +178,7 @@ impl Spawned {
         }
         let child = Child::adopt(pid)?;
         memory::end_first(pid);
-        // The child cannot be gone from /proc: it is ours and not yet reaped.
+        // The child is still in /proc: it has not been reaped.
         let started = tree::look_up(pid).map_or(0, |found| found.id.started);
         Ok(Spawned { child, id: Identity { pid, started }, output, errors, input })
     }
@@ -199,7 +186,7 @@ impl Spawned {
 
 fn classify(error: io::Error, program: PathBuf, directory: PathBuf) -> SpawnError {
     match error.raw_os_error() {
-        // The directory's errors are the program's: it may have gone since it was checked.
+        // These errors may mean the directory: it may have been removed since it was checked.
         Some(libc::ENOENT | libc::ENOTDIR | libc::EACCES) if !files::is_enterable(&directory) => {
             SpawnError::Directory(directory)
         }
@@ -217,7 +204,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_directory_that_went_before_the_start_is_named_and_not_the_program() {
+    fn an_error_names_a_directory_that_was_removed_before_the_start() {
         for errno in [libc::ENOENT, libc::EACCES] {
             let error = classify(
                 io::Error::from_raw_os_error(errno),
@@ -229,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_is_missing_is_named_where_the_directory_is_there() {
+    fn an_error_names_a_missing_program_if_the_directory_exists() {
         let error = io::Error::from_raw_os_error(libc::ENOENT);
         let error = classify(error, "/no/such/program".into(), "/".into());
         assert!(matches!(error, SpawnError::MissingProgram(_)), "{error}");

@@ -1,9 +1,9 @@
 //! Ending processes that outlive their supervisor ([`SurvivorQuery`]), or this process ([`Sweep`]).
 //!
-//! The former are the process that was recorded, if its pid and start time agree, all of its
-//! session, all that carry the same variable in their environment, and their descendants.
-//! This process and its ancestors are never among them. Limits: a process that has left the
-//! session and cleared its environment is not found.
+//! Survivors are the recorded process, if its pid and start time agree, its session, every process
+//! with the given variable in its environment, and the descendants of all these. This process and
+//! its ancestors are never among them. Limits: a process that has left the session and cleared its
+//! environment is not found.
 
 use std::collections::HashSet;
 
@@ -13,17 +13,17 @@ use super::signals::Signal;
 use super::terminate::{GRACE, PATIENCE, PATIENCE_AT_END, Target, Termination, terminate};
 use super::tree::{self, Identity, ProcessInfo, Snapshot};
 
-/// How they are recognised.
+/// How survivors are recognised.
 #[derive(Debug, Clone)]
 pub struct SurvivorQuery<'a> {
     /// The process that was recorded; it led a session.
     pub leader: Option<Identity>,
-    /// A variable that all of them were started with, and its value.
+    /// A variable that all survivors were started with, and its value.
     pub variable: (&'a str, &'a str),
 }
 
 impl SurvivorQuery<'_> {
-    /// Ends all that are found; returns those that were found first.
+    /// Ends all survivors; returns those that the first scan found.
     pub(crate) fn end(&self) -> Vec<ProcessInfo> {
         let mut first = None;
         let find = || {
@@ -36,18 +36,18 @@ impl SurvivorQuery<'_> {
         first.unwrap_or_default()
     }
 
-    /// All that are alive.
+    /// The survivors that are alive.
     pub(crate) fn living(&self) -> Vec<ProcessInfo> {
         let snapshot = Snapshot::take();
         let own = std::process::id() as i32;
-        let above = with_ancestors(own, &snapshot);
+        let ancestors = with_ancestors(own, &snapshot);
         let session = self.session(&snapshot);
         let mut found: HashSet<i32> = HashSet::new();
         for process in snapshot.processes() {
             let pid = process.id.pid;
-            if !above.contains(&pid)
+            if !ancestors.contains(&pid)
                 && !found.contains(&pid)
-                && (session.is_some_and(|leader| is_of(leader, process))
+                && (session.is_some_and(|leader| is_in_session_of(leader, process))
                     || self.carries_variable(process))
             {
                 let below = snapshot.descendants_but(pid, |child| child.id.pid == own);
@@ -56,7 +56,7 @@ impl SurvivorQuery<'_> {
             }
         }
         let mut found = snapshot.pick(&found);
-        found.retain(|process| !process.zombie && !above.contains(&process.id.pid));
+        found.retain(|process| !process.zombie && !ancestors.contains(&process.id.pid));
         found
     }
 
@@ -69,7 +69,9 @@ impl SurvivorQuery<'_> {
             Some(found) => found.id == leader,
             None => {
                 let mut members = snapshot.processes();
-                members.any(|process| is_of(leader, process) && self.carries_variable(process))
+                members.any(|process| {
+                    is_in_session_of(leader, process) && self.carries_variable(process)
+                })
             }
         };
         is_the_same.then_some(leader)
@@ -82,19 +84,19 @@ impl SurvivorQuery<'_> {
     }
 }
 
-fn is_of(leader: Identity, process: &ProcessInfo) -> bool {
+fn is_in_session_of(leader: Identity, process: &ProcessInfo) -> bool {
     process.id == leader || (process.session == leader.pid && process.id.started >= leader.started)
 }
 
 fn with_ancestors(pid: i32, snapshot: &Snapshot) -> HashSet<i32> {
-    let mut line = HashSet::new();
+    let mut ancestors = HashSet::new();
     let mut next = Some(pid);
     while let Some(pid) = next
-        && line.insert(pid)
+        && ancestors.insert(pid)
     {
         next = snapshot.process(pid).map(|process| process.parent);
     }
-    line
+    ancestors
 }
 
 /// The end of everything that this process has started, whether or not it belongs to a task,
@@ -107,10 +109,10 @@ pub struct Sweep<'a> {
 }
 
 impl<'a> Sweep<'a> {
-    /// Sends SIGTERM and SIGCONT to all.
+    /// Sends SIGTERM and SIGCONT to all processes.
     pub(crate) fn begin(spared: &'a [String]) -> Sweep<'a> {
         let mut termination = Termination::begin(GRACE, PATIENCE_AT_END);
-        termination.ask(&orphans::living(spared));
+        termination.request_end(&orphans::living(spared));
         Sweep { spared, termination }
     }
 
@@ -120,7 +122,7 @@ impl<'a> Sweep<'a> {
     }
 }
 
-/// Sends SIGKILL to all that [`Sweep`] ends, and does not wait.
+/// Sends SIGKILL to all processes that [`Sweep`] ends, and does not wait.
 pub(crate) fn kill_all(spared: &[String]) {
     for target in orphans::living(spared) {
         target.send(Signal::Kill);
@@ -145,8 +147,8 @@ mod tests {
         child
     }
 
-    /// Waits until a process is a sleep with its environment: while it comes to its program
-    /// it has none for a moment.
+    /// Waits until a process runs `sleep` with its environment: during exec it has none for a
+    /// moment.
     fn await_sleep(pid: i32, value: &str) {
         let entry = format!("ZSH_TOOL_TEST_SURVIVOR={value}").into_bytes();
         let deadline = Instant::now() + Duration::from_secs(30);
@@ -155,18 +157,18 @@ mod tests {
             if sleeps && processes::environment(pid).has(&entry) {
                 return;
             }
-            assert!(Instant::now() < deadline, "{pid} does not come to sleep");
+            assert!(Instant::now() < deadline, "{pid} does not run sleep");
             std::thread::sleep(Duration::from_millis(1));
         }
     }
 
     #[test]
-    fn who_carries_the_variable_is_ended_and_nobody_else() {
+    fn only_a_process_with_the_variable_is_ended() {
         let own = format!("survivor-{}", std::process::id());
         let mut marked = sleeper(&own);
         let mut other = sleeper("somebody else");
-        let marks = SurvivorQuery { leader: None, variable: ("ZSH_TOOL_TEST_SURVIVOR", &own) };
-        let ended = marks.end();
+        let query = SurvivorQuery { leader: None, variable: ("ZSH_TOOL_TEST_SURVIVOR", &own) };
+        let ended = query.end();
         let pids: Vec<u32> = ended.iter().map(|found| found.id.pid as u32).collect();
         assert_eq!(pids, [marked.id()]);
         assert!(!marked.wait().expect("it has ended").success());
@@ -180,14 +182,14 @@ mod tests {
         let mut stranger = sleeper("stranger");
         let pid = stranger.id() as i32;
         let found = tree::look_up(pid).expect("it runs");
-        let marks = SurvivorQuery {
+        let query = SurvivorQuery {
             leader: Some(Identity { pid, started: found.id.started - 1 }),
             variable: ("ZSH_TOOL_TEST_SURVIVOR", "nobody"),
         };
-        assert!(marks.end().is_empty());
+        assert!(query.end().is_empty());
         assert!(matches!(stranger.try_wait(), Ok(None)));
-        let marks = SurvivorQuery { leader: Some(found.id), ..marks };
-        assert_eq!(marks.end().len(), 1);
+        let query = SurvivorQuery { leader: Some(found.id), ..query };
+        assert_eq!(query.end().len(), 1);
         stranger.wait().expect("it has ended");
     }
 
@@ -208,13 +210,13 @@ mod tests {
         await_sleep(left, &own);
         let found = tree::look_up(left).expect("it runs");
         assert_eq!(found.session, leader);
-        let marks = SurvivorQuery {
+        let query = SurvivorQuery {
             leader: Some(Identity { pid: leader, started: found.id.started - 1 }),
             variable: ("ZSH_TOOL_TEST_SURVIVOR", "nobody"),
         };
-        assert!(marks.end().is_empty());
+        assert!(query.end().is_empty());
         assert!(tree::look_up(left).is_some_and(|found| !found.zombie));
-        let marks = SurvivorQuery { variable: ("ZSH_TOOL_TEST_SURVIVOR", &own), ..marks };
-        assert_eq!(marks.end().len(), 1);
+        let query = SurvivorQuery { variable: ("ZSH_TOOL_TEST_SURVIVOR", &own), ..query };
+        assert_eq!(query.end().len(), 1);
     }
 }

@@ -1,5 +1,5 @@
-//! Ending processes: SIGTERM, a grace, then SIGKILL, each time to those that are found
-//! then, so that processes started in between are ended as well.
+//! Ending processes: SIGTERM, a grace, then SIGKILL. Each step scans again, so that processes
+//! started in between are ended as well.
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
@@ -11,10 +11,10 @@ use super::signals::Signal;
 pub(super) const GRACE: Duration = Duration::from_millis(500);
 /// After SIGKILL: a process that remains for longer hangs in the kernel.
 pub(super) const PATIENCE: Duration = Duration::from_secs(1);
-/// The same at the end of the server, which its client awaits.
+/// The same at the end of the server, for which its client waits.
 pub(super) const PATIENCE_AT_END: Duration = Duration::from_millis(300);
 
-/// What can be ended: a process, or a process group where processes cannot be listed.
+/// A process, or a process group where processes cannot be listed.
 pub(super) trait Target: Sized {
     fn id(&self) -> Identity;
 
@@ -31,21 +31,20 @@ pub(super) struct Termination {
     begun: Instant,
     grace: Duration,
     patience: Duration,
-    /// The targets that were sent SIGTERM. A second one makes some programs give up
-    /// cleaning up.
-    asked: HashSet<Identity>,
+    /// The targets that were sent SIGTERM. A second one makes some programs abandon their cleanup.
+    terminated: HashSet<Identity>,
 }
 
 impl Termination {
-    /// The grace begins now, and `patience` when it is over.
+    /// Begins the grace; `patience` begins when the grace is over.
     pub(super) fn begin(grace: Duration, patience: Duration) -> Termination {
-        Termination { begun: Instant::now(), grace, patience, asked: HashSet::new() }
+        Termination { begun: Instant::now(), grace, patience, terminated: HashSet::new() }
     }
 
-    /// Asks those to end that were not asked before.
-    pub(super) fn ask<T: Target>(&mut self, targets: &[T]) {
+    /// Sends SIGTERM and SIGCONT to targets that have not been sent them.
+    pub(super) fn request_end<T: Target>(&mut self, targets: &[T]) {
         for target in targets {
-            if self.asked.insert(target.id()) {
+            if self.terminated.insert(target.id()) {
                 target.send(Signal::Term);
                 target.send(Signal::Cont);
             }
@@ -53,8 +52,8 @@ impl Termination {
     }
 
     /// Ends all targets that `find` returns, until it returns `None` or the patience is over.
-    /// `wait` waits for their ends, for at most as long as it is given; it returns whether
-    /// to cut the grace short.
+    /// `wait` waits for their ends, at most for the given time; it returns whether to cut the grace
+    /// short.
     pub(super) fn finish<T: Target>(
         mut self,
         mut find: impl FnMut() -> Option<Vec<T>>,
@@ -73,7 +72,7 @@ impl Termination {
                     target.send(Signal::Kill);
                 }
             } else {
-                self.ask(&targets);
+                self.request_end(&targets);
             }
             if wait(targets, limit) {
                 self.grace = Duration::ZERO;
@@ -81,7 +80,7 @@ impl Termination {
         }
     }
 
-    /// The same until `find` finds none.
+    /// Ends all targets that `find` returns, until it returns none or the patience is over.
     pub(super) fn finish_all<T: Target>(self, mut find: impl FnMut() -> Vec<T>) {
         self.finish(
             || Some(find()).filter(|targets| !targets.is_empty()),
@@ -93,7 +92,7 @@ impl Termination {
     }
 }
 
-/// Ends all targets that `find` finds, and those that it finds after that.
+/// Ends all targets that `find` returns, until it returns none or `patience` is over.
 pub(super) fn terminate<T: Target>(
     find: impl FnMut() -> Vec<T>,
     grace: Duration,

@@ -1,8 +1,8 @@
 //! The processes of the machine, and which of them belong to a task.
 //!
-//! A task's processes are found by parent chain, by session and by the cookie in their
-//! environment, which follows them through `setsid`, `nohup` and double forks. A pid
-//! means nothing without its start time, since pids are reused.
+//! A task's processes are found by parent chain, by session and by the cookie in their environment,
+//! which follows them through `setsid`, `nohup` and double forks. A pid means nothing without its
+//! start time, since pids are reused.
 //!
 //! Limits: reading `/proc` takes time, during which processes come and go, and it may fail
 //! altogether; see [`Snapshot::is_whole`].
@@ -56,8 +56,7 @@ impl ProcessInfo {
     }
 }
 
-/// The beginning of a process's command line, enough to tell it from others; empty where that
-/// is not shown.
+/// The beginning of a process's command line, enough to identify it; empty where that is not shown.
 pub(crate) fn command_line(pid: i32) -> String {
     let mut line = processes::arguments(pid);
     line.truncate(COMMAND_LINE_BYTES);
@@ -79,7 +78,7 @@ impl Snapshot {
         let mut snapshot = Snapshot::default();
         snapshot.failed = !processes::visit(|process| snapshot.add(process));
         snapshot.add_latecomers();
-        // What is mounted there may be something else.
+        // Something else may be mounted there.
         let own = std::process::id() as i32;
         snapshot.failed |= !snapshot.processes.contains_key(&own);
         snapshot
@@ -90,7 +89,7 @@ impl Snapshot {
     fn add_latecomers(&mut self) {
         for _ in 0..LATECOMER_RETRIES {
             let mut too_late = false;
-            // The newest first: they have just begun.
+            // The newest first, since they have just begun.
             for pid in children_of_self().unwrap_or_default().into_iter().rev() {
                 if !self.processes.contains_key(&pid) {
                     let found = look_up(pid);
@@ -118,8 +117,8 @@ impl Snapshot {
         !self.failed
     }
 
-    /// One member of each process group that consists of these processes only: a signal to
-    /// such a group also reaches the processes that they have started since, and no others.
+    /// One member of each process group that consists of these processes only: a signal to such a
+    /// group also reaches processes that they have started since, and no others.
     pub(crate) fn groups_of<'a>(&self, members: &'a [ProcessInfo]) -> Vec<&'a ProcessInfo> {
         let pids: HashSet<i32> = members.iter().map(|member| member.id.pid).collect();
         let mut seen: HashSet<i32> = self
@@ -131,8 +130,8 @@ impl Snapshot {
         members.iter().filter(|member| seen.insert(member.group)).collect()
     }
 
-    /// Whether a process's parent is gone: its parent now is this process, the first of all,
-    /// or one that is not shown.
+    /// Whether a process has lost its parent: its parent is now this process, init, or one that is
+    /// not shown.
     fn is_orphan(&self, process: &ProcessInfo) -> bool {
         let own = std::process::id() as i32;
         process.parent <= 1
@@ -140,7 +139,6 @@ impl Snapshot {
             || !self.processes.contains_key(&process.parent)
     }
 
-    /// The process of this number.
     pub(crate) fn process(&self, pid: i32) -> Option<&ProcessInfo> {
         self.processes.get(&pid)
     }
@@ -150,12 +148,12 @@ impl Snapshot {
         self.processes.values()
     }
 
-    /// The living processes of a process group.
+    /// The living members of a process group.
     pub(crate) fn group(&self, group: i32) -> impl Iterator<Item = &ProcessInfo> {
         self.processes.values().filter(move |process| process.group == group && !process.zombie)
     }
 
-    /// The processes of these numbers.
+    /// The processes with these pids.
     pub(super) fn pick(&self, pids: &HashSet<i32>) -> Vec<ProcessInfo> {
         let found = pids.iter().filter_map(|pid| self.processes.get(pid));
         found.cloned().collect()
@@ -172,7 +170,7 @@ impl Snapshot {
         self.descendants_but(pid, |_| false)
     }
 
-    /// The same without those that are spared and without their descendants.
+    /// As [`Snapshot::descendants`], without processes that are spared and their descendants.
     pub(crate) fn descendants_but(
         &self,
         pid: i32,
@@ -205,16 +203,16 @@ fn sorted_living(mut processes: Vec<ProcessInfo>) -> Vec<ProcessInfo> {
 /// How a task's processes are recognised.
 #[derive(Debug, Clone)]
 pub struct MatchCriteria {
-    /// Its shell, which leads the task's session. If its start is not known, its pid alone
+    /// Its shell, which leads the task's session. If its start time is not known, its pid
     /// identifies it, since it has not been reaped.
     pub shell: Identity,
     /// The value of [`COOKIE_VARIABLE`]: `<server instance>/<task id>`.
     pub cookie: String,
     /// The name of its output, a pipe or a terminal, in `/proc/<pid>/fd` of the writers.
     pub output: Option<PathBuf>,
-    /// Programs that are meant to outlive their command, as [`ProcessInfo::is_named`]
-    /// takes them: they and what they start are spared once they have left the session
-    /// and hold none of the output.
+    /// Programs that are meant to outlive their command, in the sense of [`ProcessInfo::is_named`]:
+    /// they and their descendants are spared once they have left the session and do not hold the
+    /// output.
     pub daemons: Arc<[String]>,
 }
 
@@ -234,9 +232,9 @@ pub struct TaskProcesses {
     criteria: MatchCriteria,
     /// The cookie's entry in an environment.
     entry: Vec<u8>,
-    /// All members that a scan has found: they remain members when their parent is gone.
+    /// All members that scans have found: they remain members when their parent is gone.
     known: HashSet<Identity>,
-    /// Other processes, whose environment was read and has no cookie.
+    /// Processes whose environment was read and has no cookie.
     strangers: HashSet<Identity>,
     /// Processes that were seen in the middle of exec, and when first.
     unsettled: HashMap<Identity, Instant>,
@@ -315,9 +313,9 @@ impl TaskProcesses {
         self.inconclusive
     }
 
-    /// The task's living processes as far as they are known without reading anything of them:
-    /// the session, those that an earlier scan found, and their descendants. Cheap enough to
-    /// be called often.
+    /// The task's living processes, as far as the snapshot and earlier scans show them: the
+    /// session, processes that an earlier scan found, and their descendants. Cheap enough to be
+    /// called often.
     pub(crate) fn known_members(&mut self, snapshot: &Snapshot) -> Vec<ProcessInfo> {
         self.learn_start(snapshot);
         let shell = self.criteria.shell;
@@ -379,8 +377,8 @@ impl TaskProcesses {
             .collect()
     }
 
-    /// A process that holds the task's output belongs to it even without any other sign, such
-    /// as one that `env -i setsid` has started.
+    /// Adds the processes that hold the task's output, which belong to it even without any other
+    /// sign. `env -i setsid` starts such processes.
     fn adopt_holders_of_output(&mut self, snapshot: &Snapshot, own: i32) {
         if self.criteria.output.is_none() {
             return;
@@ -388,8 +386,8 @@ impl TaskProcesses {
         let program = program_of(own);
         for process in snapshot.descendants(own) {
             let younger = process.id.started >= self.criteria.shell.started;
-            // Another task's child holds all that this process holds until it becomes
-            // a shell: until then it still runs this program.
+            // Until its exec, another task's child holds every descriptor of this process, and
+            // still runs this program.
             if younger
                 && !process.zombie
                 && !self.known.contains(&process.id)
@@ -401,15 +399,15 @@ impl TaskProcesses {
         }
     }
 
-    /// Whether a living process holds the task's output open, or may do so: one of the task's
-    /// that does not show its descriptors, or any where not all processes can be seen. To be
-    /// called after [`TaskProcesses::living`].
+    /// Whether a living process holds the task's output open, or may do so: one of the task's that
+    /// does not show its descriptors, or any where not all processes can be seen. Call this after
+    /// [`TaskProcesses::living`].
     pub(crate) fn output_is_held(&self) -> bool {
         let Some(output) = &self.criteria.output else {
             return true;
         };
         let may_hold = |process: ProcessInfo| {
-            // The threads of a leader that has ended hold what it held.
+            // The threads of a leader that has ended still hold its descriptors.
             process.stall_reason == Some(StallReason::ZombieLeader)
                 || holds_open(process.id.pid, output) != Some(false)
         };
@@ -417,8 +415,8 @@ impl TaskProcesses {
         if known.filter(|process| !process.zombie).any(may_hold) {
             return true;
         }
-        // A descriptor can be handed to any process. What is between fork and exec for
-        // another task holds all that this process holds, and still runs this program.
+        // A descriptor can be passed to any process. Until its exec, another task's child holds
+        // every descriptor of this process, and still runs this program.
         let snapshot = Snapshot::take();
         let own = std::process::id() as i32;
         let program = program_of(own);
@@ -441,7 +439,7 @@ impl TaskProcesses {
         if environment == Environment::Passing {
             let is_first = !self.unsettled.contains_key(&process.id);
             let first_seen = *self.unsettled.entry(process.id).or_insert(now);
-            // What a zombie has started began before this scan, so the next one shows it.
+            // A zombie's children began before this scan, so the next one shows them.
             let counts =
                 is_first || !process.zombie && now.duration_since(first_seen) < PASSING_TIME;
             self.inconclusive |= counts
@@ -472,7 +470,7 @@ impl TaskProcesses {
     }
 }
 
-/// The environment that a process was started with, also if it is in the middle of exec.
+/// The environment that a process was started with, even if it is in the middle of exec.
 pub(super) fn settled_environment(pid: i32) -> Environment {
     for _ in 0..EXEC_RETRIES {
         match processes::environment(pid) {
@@ -510,146 +508,134 @@ mod tests {
     }
 
     impl Snapshot {
-        fn of(all: impl Iterator<Item = ProcessInfo>) -> Snapshot {
+        fn of(all: impl IntoIterator<Item = ProcessInfo>) -> Snapshot {
             let mut snapshot = Snapshot::default();
-            all.for_each(|process| snapshot.add(process));
+            all.into_iter().for_each(|process| snapshot.add(process));
             snapshot
         }
     }
 
     // Above any pid of a live machine, so that no environment is found for them.
     const BASE: i32 = 50_000_000;
+    const SHELL: Identity = Identity { pid: BASE, started: 100 };
 
-    fn signs(shell: Identity) -> MatchCriteria {
+    fn criteria(shell: Identity) -> MatchCriteria {
         MatchCriteria { shell, cookie: "i/t".to_owned(), output: None, daemons: Arc::default() }
     }
 
     #[test]
-    fn family_is_found_by_parent_chain_and_session() {
-        let shell = Identity { pid: BASE, started: 100 };
-        let mut family = TaskProcesses::new(signs(shell));
-        let snapshot = Snapshot::of(
-            [
-                process(BASE, 1, BASE, 100),
-                process(BASE + 1, BASE, BASE, 101),
-                process(BASE + 2, BASE + 1, BASE + 2, 102),
-                process(BASE + 3, 1, BASE, 103),
-                process(BASE + 4, 1, 1, 104),
-            ]
-            .into_iter(),
-        );
-        let pids: Vec<i32> = family.living(&snapshot).iter().map(|p| p.id.pid - BASE).collect();
+    fn members_are_found_by_parent_chain_and_session() {
+        let mut task = TaskProcesses::new(criteria(SHELL));
+        let snapshot = Snapshot::of([
+            process(BASE, 1, BASE, 100),
+            process(BASE + 1, BASE, BASE, 101),
+            process(BASE + 2, BASE + 1, BASE + 2, 102),
+            process(BASE + 3, 1, BASE, 103),
+            process(BASE + 4, 1, 1, 104),
+        ]);
+        let pids: Vec<i32> = task.living(&snapshot).iter().map(|p| p.id.pid - BASE).collect();
         assert_eq!(pids, [0, 1, 2, 3]);
     }
 
     #[test]
     fn a_member_once_seen_stays_one_when_its_parent_is_gone() {
-        let shell = Identity { pid: BASE, started: 100 };
-        let mut family = TaskProcesses::new(signs(shell));
+        let mut task = TaskProcesses::new(criteria(SHELL));
         let both = [process(BASE, 1, BASE, 100), process(BASE + 2, BASE, BASE + 2, 102)];
-        family.living(&Snapshot::of(both.into_iter()));
-        let left = family.living(&Snapshot::of([process(BASE + 2, 1, BASE + 2, 102)].into_iter()));
+        task.living(&Snapshot::of(both));
+        let left = task.living(&Snapshot::of([process(BASE + 2, 1, BASE + 2, 102)]));
         assert_eq!(left.len(), 1);
     }
 
     #[test]
-    fn a_look_that_meets_an_orphan_in_passing_is_unclear() {
-        let shell = Identity { pid: BASE, started: 100 };
-        let mut family = TaskProcesses::new(signs(shell));
-        let mut is_unclear = |all: &[ProcessInfo]| {
-            family.living(&Snapshot::of(all.iter().cloned()));
-            family.is_inconclusive()
+    fn a_scan_that_finds_an_orphan_in_the_middle_of_exec_is_inconclusive() {
+        let mut task = TaskProcesses::new(criteria(SHELL));
+        let mut is_inconclusive = |all: &[ProcessInfo]| {
+            task.living(&Snapshot::of(all.iter().cloned()));
+            task.is_inconclusive()
         };
         let shell = process(BASE, 1, BASE, 100);
-        assert!(!is_unclear(std::slice::from_ref(&shell)));
-        // Gone before its environment could be read; its parent went before it.
+        assert!(!is_inconclusive(std::slice::from_ref(&shell)));
+        // It ended before its environment could be read, and its parent before that.
         let gone = process(BASE + 1, 1, BASE + 1, 101);
-        assert!(is_unclear(&[shell.clone(), gone.clone()]));
-        assert!(!is_unclear(std::slice::from_ref(&shell)));
+        assert!(is_inconclusive(&[shell.clone(), gone.clone()]));
+        assert!(!is_inconclusive(std::slice::from_ref(&shell)));
         let with_parent = process(BASE + 2, BASE + 3, BASE + 2, 102);
         let parent = process(BASE + 3, BASE + 4, BASE + 3, 99);
-        assert!(!is_unclear(&[shell.clone(), with_parent, parent]));
+        assert!(!is_inconclusive(&[shell.clone(), with_parent, parent]));
         let elder = process(BASE + 5, 1, BASE + 5, 99);
-        assert!(!is_unclear(&[shell.clone(), elder]));
-        // What a zombie may have started is there at the next scan.
+        assert!(!is_inconclusive(&[shell.clone(), elder]));
+        // The next scan shows what a zombie may have started.
         let zombie = ProcessInfo { zombie: true, ..process(BASE + 6, 1, BASE + 6, 103) };
-        assert!(is_unclear(&[shell.clone(), zombie.clone()]));
-        assert!(!is_unclear(&[shell.clone(), zombie]));
+        assert!(is_inconclusive(&[shell.clone(), zombie.clone()]));
+        assert!(!is_inconclusive(&[shell.clone(), zombie]));
         // No process of the task can be in the session of another.
         let led = process(BASE + 7, 1, BASE + 5, 104);
         let elder = process(BASE + 5, 1, BASE + 5, 99);
-        assert!(!is_unclear(&[shell.clone(), elder, led]));
-        // One that hangs on its way is not waited for without end.
-        assert!(is_unclear(&[shell.clone(), gone.clone()]));
-        while is_unclear(&[shell.clone(), gone.clone()]) {}
-        assert!(!is_unclear(std::slice::from_ref(&shell)));
-        // Neither are others that come each time.
+        assert!(!is_inconclusive(&[shell.clone(), elder, led]));
+        // A process that hangs in exec does not make scans inconclusive for ever.
+        assert!(is_inconclusive(&[shell.clone(), gone.clone()]));
+        while is_inconclusive(&[shell.clone(), gone.clone()]) {}
+        assert!(!is_inconclusive(std::slice::from_ref(&shell)));
+        // Nor do new ones at each scan.
         let mut pids = BASE + 10..;
         let mut next = || process(pids.next().unwrap_or_default(), 1, BASE + 9, 105);
-        assert!(is_unclear(&[shell.clone(), next()]));
-        while is_unclear(&[shell.clone(), next()]) {}
+        assert!(is_inconclusive(&[shell.clone(), next()]));
+        while is_inconclusive(&[shell.clone(), next()]) {}
     }
 
     #[test]
     fn a_pid_used_again_is_a_stranger() {
-        let shell = Identity { pid: BASE, started: 100 };
-        let mut family = TaskProcesses::new(signs(shell));
-        family.living(&Snapshot::of([process(BASE, 1, BASE, 100)].into_iter()));
+        let mut task = TaskProcesses::new(criteria(SHELL));
+        task.living(&Snapshot::of([process(BASE, 1, BASE, 100)]));
         let reused = [process(BASE, 1, 1, 900)];
-        assert_eq!(family.living(&Snapshot::of(reused.into_iter())), []);
+        assert_eq!(task.living(&Snapshot::of(reused)), []);
     }
 
     #[test]
     fn a_daemon_that_has_left_the_session_is_spared_with_what_it_started() {
-        let shell = Identity { pid: BASE, started: 100 };
-        let mut family = TaskProcesses::new(MatchCriteria {
+        let mut task = TaskProcesses::new(MatchCriteria {
             daemons: Arc::new([format!("p{}", BASE + 1), format!("p{}", BASE + 3)]),
-            ..signs(shell)
+            ..criteria(SHELL)
         });
-        let snapshot = Snapshot::of(
-            [
-                process(BASE, 1, BASE, 100),
-                process(BASE + 1, BASE, BASE + 1, 101),
-                process(BASE + 2, BASE + 1, BASE + 2, 102),
-                process(BASE + 3, BASE, BASE, 103),
-            ]
-            .into_iter(),
-        );
-        let pids: Vec<i32> = family.living(&snapshot).iter().map(|p| p.id.pid - BASE).collect();
+        let snapshot = Snapshot::of([
+            process(BASE, 1, BASE, 100),
+            process(BASE + 1, BASE, BASE + 1, 101),
+            process(BASE + 2, BASE + 1, BASE + 2, 102),
+            process(BASE + 3, BASE, BASE, 103),
+        ]);
+        let pids: Vec<i32> = task.living(&snapshot).iter().map(|p| p.id.pid - BASE).collect();
         assert_eq!(pids, [0, 3]);
     }
 
     #[test]
-    fn elder_processes_of_the_same_session_number_are_left_out() {
-        let shell = Identity { pid: BASE, started: 100 };
-        let mut family = TaskProcesses::new(signs(shell));
-        let snapshot = Snapshot::of([process(BASE + 9, 1, BASE, 99)].into_iter());
-        assert_eq!(family.living(&snapshot), []);
+    fn older_processes_with_the_same_session_number_are_left_out() {
+        let mut task = TaskProcesses::new(criteria(SHELL));
+        let snapshot = Snapshot::of([process(BASE + 9, 1, BASE, 99)]);
+        assert_eq!(task.living(&snapshot), []);
     }
 
     #[test]
-    fn nobody_is_forgotten_by_a_look_that_failed() {
-        let shell = Identity { pid: BASE, started: 100 };
-        let mut family = TaskProcesses::new(signs(shell));
+    fn a_failed_scan_forgets_no_member() {
+        let mut task = TaskProcesses::new(criteria(SHELL));
         let child = || process(BASE + 2, BASE, BASE + 2, 102);
         let both = [process(BASE, 1, BASE, 100), child()];
-        family.living(&Snapshot::of(both.into_iter()));
+        task.living(&Snapshot::of(both));
         let failed = Snapshot { failed: true, ..Snapshot::default() };
-        assert_eq!(family.living(&failed), []);
+        assert_eq!(task.living(&failed), []);
         let orphan = ProcessInfo { parent: 1, ..child() };
-        let left = family.living(&Snapshot::of([orphan].into_iter()));
+        let left = task.living(&Snapshot::of([orphan]));
         assert_eq!(left.len(), 1);
     }
 
     #[test]
     fn a_shell_whose_start_could_not_be_read_is_known_by_its_pid() {
-        let mut family = TaskProcesses::new(signs(Identity { pid: BASE, started: 0 }));
+        let mut task = TaskProcesses::new(criteria(Identity { pid: BASE, started: 0 }));
         let both = [process(BASE, 1, BASE, 100), process(BASE + 1, 1, BASE, 101)];
-        assert_eq!(family.living(&Snapshot::of(both.into_iter())).len(), 2);
+        assert_eq!(task.living(&Snapshot::of(both)).len(), 2);
     }
 
     #[test]
-    fn a_group_that_is_shared_with_strangers_is_none_of_the_familys() {
+    fn a_group_that_is_shared_with_strangers_is_not_signalled() {
         let members = [
             process(BASE, 1, BASE, 100),
             process(BASE + 1, BASE, BASE, 101),
@@ -663,7 +649,7 @@ mod tests {
     }
 
     #[test]
-    fn a_look_at_this_machine_is_whole_and_shows_this_process() {
+    fn a_scan_of_this_machine_is_whole_and_shows_this_process() {
         let snapshot = Snapshot::take();
         assert!(snapshot.is_whole());
         assert!(snapshot.processes.contains_key(&(std::process::id() as i32)));

@@ -1,4 +1,4 @@
-//! Noticing that an own child has ended, without releasing its pid too early.
+//! Noticing the end of a child without releasing its pid too early.
 //!
 //! The end is seen first (`WNOWAIT`) and the child reaped later, by the same thread:
 //! until then its pid cannot be used again, nor the process group and the session of that
@@ -46,8 +46,8 @@ impl Child {
     /// Takes charge of a child that this thread has just started.
     ///
     /// # Errors
-    /// When neither a pidfd nor a thread in its place can be had: the child could not be
-    /// watched, so it is ended.
+    /// Neither a pidfd nor a thread in its place is available: the child cannot be watched, so it
+    /// is killed.
     pub(crate) fn adopt(pid: i32) -> io::Result<Child> {
         let pid = Pid::from_raw(pid).ok_or_else(|| io::Error::other("the child has no pid"))?;
         match ends::watch(pid) {
@@ -83,10 +83,10 @@ impl Child {
         self.reaped || self.peek_exit().is_some()
     }
 
-    /// Sends a signal to the child alone; nothing of `/proc` is needed for it.
+    /// Sends a signal to the child only; does not need `/proc`.
     ///
     /// # Errors
-    /// When the child has been reaped, or has become another user's.
+    /// The child has been reaped, or has become another user's.
     pub(crate) fn signal(&self, signal: Signal) -> Result<(), Undelivered> {
         if self.reaped {
             return Err(Undelivered::Gone);
@@ -94,10 +94,10 @@ impl Child {
         Ok(rustix::process::kill_process(self.pid, signal.raw())?)
     }
 
-    /// Sends a signal to the process group that the child leads, also after its end.
+    /// Sends a signal to the process group that the child leads, even after its end.
     ///
     /// # Errors
-    /// When the child has been reaped, or all of its group are another user's.
+    /// The child has been reaped, or its whole group belongs to another user.
     pub(crate) fn signal_group(&self, signal: Signal) -> Result<(), Undelivered> {
         if self.reaped {
             return Err(Undelivered::Gone);
@@ -105,11 +105,11 @@ impl Child {
         Ok(rustix::process::kill_process_group(self.pid, signal.raw())?)
     }
 
-    /// Takes the ended child out of the process table.
+    /// Reaps the ended child.
     pub(crate) fn reap(&mut self) {
         if !self.reaped {
-            // The child has ended, so that this does not block; ECHILD would mean that
-            // it was reaped already, which happens nowhere else.
+            // The child has ended, so this does not block. No other code reaps it, so this does not
+            // fail.
             ends::reap(self.pid);
             self.reaped = true;
         }
@@ -125,10 +125,10 @@ impl Drop for Child {
     }
 }
 
-/// Tries whether the kernel has pidfds.
+/// Checks whether the kernel has pidfds.
 ///
 /// # Errors
-/// Why not: too old a kernel, or a sandbox.
+/// The kernel is too old, or a sandbox refuses the call.
 pub(crate) fn pidfds_work() -> io::Result<()> {
     ends::open(rustix::process::getpid())?;
     Ok(())

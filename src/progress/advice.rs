@@ -1,23 +1,23 @@
 //! Advice for an agent that polls a running task.
 //!
-//! Counts polls without output and compares the elapsed time with the usual one. Evidence
-//! outranks counting: whether a task waits for input, is stuck or moves bytes is decided
-//! elsewhere. Advice never stops or blocks anything. Pure: the caller keeps the counts and
-//! resets them when output arrives.
+//! Counts polls without output and compares the elapsed time with the usual one. Evidence outranks
+//! counting; other modules decide whether a task waits for input, is stuck or reads and writes.
+//! Advice never stops or blocks a task. Pure: the caller keeps the counts and resets them when
+//! output arrives.
 
 use std::fmt;
 use std::time::Duration;
 
-/// The fewest idle polls from which polling less often is suggested.
+/// The fewest idle polls before suggesting to poll less often.
 const SPACE_POLLS_FROM: u32 = 3;
 
-/// The fewest idle polls from which a command without I/O may be hung.
+/// The fewest idle polls after which a command without I/O may be hung.
 const HUNG_FROM: u32 = 10;
 
 /// The range of elapsed time, in percent of the median, in which completion is near.
 const NEARING_PERCENT: std::ops::RangeInclusive<u128> = 80..=120;
 
-/// The wait that counts as one poll: the default time that a poll listens.
+/// The wait that counts as one poll: how long a poll listens by default.
 const ONE_POLL: Duration = Duration::from_secs(2);
 
 /// The most polls that a single long wait counts as.
@@ -28,7 +28,7 @@ const MAX_POLLS_PER_WAIT: u32 = 5;
 pub struct DurationEstimate {
     /// The kind of command, as in `git push origin *`.
     pub template: String,
-    /// Half of the runs took less.
+    /// The median duration.
     pub median: Duration,
     /// The longest run so far.
     pub longest: Duration,
@@ -37,29 +37,29 @@ pub struct DurationEstimate {
 /// What is known about a running task at the end of a poll.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Situation {
-    /// This poll brought output.
+    /// Whether this poll returned output.
     pub new_output: bool,
-    /// Polls since the last output, long waits counted by [`idle_polls_of`].
+    /// Polls since the last output. [`idle_polls_of`] counts long waits.
     pub idle_polls: u32,
     /// Time since the last output, or since the start before any.
     pub silent_for: Duration,
     /// Time since the start.
     pub elapsed: Duration,
-    /// How long such a command usually takes, where that is known.
+    /// How long such a command usually takes, if known.
     pub estimate: Option<DurationEstimate>,
-    /// The task reads from its terminal or standard input.
+    /// Whether the task waits to read its terminal or standard input.
     pub waiting_for_input: bool,
-    /// Why the task is stuck, where evidence says that it is.
+    /// Why the task is stuck, if evidence shows that it is.
     pub stuck: Option<String>,
     /// The task that holds the lock that this one waits for.
     pub lock_holder: Option<String>,
-    /// The task waits by design for a request or a change that may come at any time.
+    /// Whether the task waits by design for a request or a change that may come at any time.
     pub waits_by_design: bool,
-    /// The task reads or writes steadily, though it prints nothing.
+    /// Whether the task reads or writes steadily while it prints nothing.
     pub io_progress: bool,
-    /// The tracker found progress other than repeated output.
+    /// Whether the tracker found progress other than repeated output.
     pub does_something_new: bool,
-    /// Its processes cannot be observed, so that only polls can be counted.
+    /// Whether its processes cannot be observed, so that only polls count.
     pub unseen: bool,
 }
 
@@ -84,28 +84,28 @@ pub enum Advice {
     OtherWork,
     /// Commands of this kind usually end about now.
     NearingCompletion,
-    /// It has been silent for long but makes progress.
+    /// The command has been silent for a long time but makes progress.
     WorksSilently {
         silent: Duration,
         polls: u32,
-        /// It is known to read and write.
+        /// Whether it reads and writes.
         moves_bytes: bool,
     },
-    /// Polling less often costs nothing.
+    /// Polling less often loses nothing.
     SpacePolls {
         silent: Duration,
         /// Time since the start.
         elapsed: Duration,
-        /// How long such a command usually takes, where that is known.
+        /// How long such a command usually takes, if known.
         estimate: Option<DurationEstimate>,
     },
 }
 
-/// The first suggestion that applies, or none while all is well.
+/// The first suggestion that applies, if any.
 pub fn advise(situation: &Situation) -> Option<Advice> {
     let silent = situation.silent_for;
     let polls = situation.idle_polls;
-    // A loop that prints the same line again brings output with every poll.
+    // Check this first: a stuck loop that repeats a line has output at every poll.
     if let Some(reason) = &situation.stuck
         && !situation.waiting_for_input
     {
@@ -150,14 +150,14 @@ pub fn idle_polls_of(wait: Duration) -> u32 {
     u32::try_from(begun).unwrap_or(MAX_POLLS_PER_WAIT).clamp(1, MAX_POLLS_PER_WAIT)
 }
 
-/// Whether a run of this kind has taken longer than this one so far.
+/// Whether an earlier run of this kind has taken longer than this one so far.
 fn within_history(situation: &Situation) -> bool {
     let estimate = situation.estimate.as_ref();
     estimate.is_some_and(|estimate| situation.elapsed < estimate.longest)
 }
 
 fn is_near(elapsed: Duration, median: Duration) -> bool {
-    // In whole numbers, so that the limits of 80 % and 120 % are exact.
+    // Integers make the limits of 80 % and 120 % exact.
     let (elapsed, median) = (elapsed.as_nanos() * 100, median.as_nanos());
     median > 0
         && (median * NEARING_PERCENT.start()..=median * NEARING_PERCENT.end()).contains(&elapsed)
@@ -208,7 +208,7 @@ impl fmt::Display for Advice {
     }
 }
 
-/// Elapsed whole seconds; with tenths below ten, where they matter.
+/// Formats whole seconds, with tenths below ten seconds.
 fn seconds(duration: Duration) -> String {
     let tenths = duration.as_millis() / 100;
     match (tenths / 10, tenths % 10) {
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn ten_idle_polls_may_be_hung_where_nothing_else_can_be_seen() {
+    fn ten_idle_polls_may_be_hung_if_processes_are_not_visible() {
         assert_eq!(text(&unseen(10)).as_deref(), Some(HUNG));
         assert_eq!(text(&idle(10)).as_deref(), Some(SPACE));
     }
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn new_output_resets_every_suggestion_but_that_of_a_stuck_command() {
+    fn new_output_resets_every_suggestion_except_for_a_stuck_command() {
         let situation = Situation {
             new_output: true,
             waiting_for_input: true,
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_by_design_leaves_time_for_other_work() {
+    fn a_wait_by_design_leaves_time_for_other_work() {
         let waits = |polls| Situation { waits_by_design: true, ..idle(polls) };
         assert_eq!(advise(&waits(0)), None);
         assert_eq!(advise(&waits(30)), Some(Advice::OtherWork));
@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_something_new_is_never_called_hung() {
+    fn a_task_that_does_something_new_is_never_called_hung() {
         let situation = Situation { does_something_new: true, ..idle(12) };
         assert_eq!(
             text(&situation).as_deref(),

@@ -1,7 +1,7 @@
 //! Notable states of a task's processes: stopped, in disk sleep, without a main thread, owned by
 //! another user.
 //!
-//! Each is reported only after several consecutive probes have found it. Pure.
+//! Each state is reported only after several consecutive probes have found it. Pure.
 
 use std::time::{Duration, Instant};
 
@@ -12,16 +12,16 @@ use super::wait::ProcessName;
 /// How long a single disk sleep must last to be reported; reading a disk causes shorter ones.
 pub const LONG_SLEEP: Duration = Duration::from_secs(1);
 
-/// What has stopped a process.
+/// The signal that stopped a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum StopSignal {
-    /// SIGSTOP: on request.
+    /// SIGSTOP, on request.
     Stop,
-    /// SIGTSTP: Ctrl-Z, or the program itself.
+    /// SIGTSTP: from Ctrl-Z or the program itself.
     Keyboard,
-    /// SIGTTIN: it wanted to read the terminal from the background.
+    /// SIGTTIN: the process tried to read the terminal from the background.
     Reading,
-    /// SIGTTOU: it wanted to change or write the terminal from the background.
+    /// SIGTTOU: the process tried to write or change the terminal from the background.
     Writing,
     /// The kernel does not report it.
     Unknown,
@@ -30,17 +30,17 @@ pub enum StopSignal {
 /// A state of one process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Condition {
-    /// A signal has stopped it; SIGCONT continues it.
+    /// A signal stopped it; SIGCONT continues it.
     Stopped {
         process: ProcessName,
         by: StopSignal,
-        /// Whether the task cannot continue without it: no other process in the foreground can
-        /// run. A stopped background job holds nothing up.
+        /// Whether the task cannot continue without it, because no other process in the foreground
+        /// can run. A stopped background job does not block the task.
         holds_up: bool,
     },
     /// It waits for a disk or a network file system, and cannot handle signals.
     DiskSleep { process: ProcessName },
-    /// Its main thread has ended while others live: it seems to have ended but has not.
+    /// Its main thread has ended but other threads live, so that it only seems to have ended.
     ZombieLeader { process: ProcessName },
     /// It belongs to another user and cannot be signalled.
     OutOfReach {
@@ -65,7 +65,7 @@ impl Condition {
         matches!(self, Condition::Stopped { holds_up: true, .. })
     }
 
-    /// How long it must last. Two probes must find it in any case.
+    /// How long it must last before it is reported. Two probes must always find it.
     fn patience(&self) -> Duration {
         match self {
             Condition::DiskSleep { .. } => LONG_SLEEP,
@@ -78,8 +78,8 @@ impl Condition {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sighting {
     pub condition: Condition,
-    /// The process's context switches: as long as their number stays the same, it is the same
-    /// sleep. 0 where that does not matter.
+    /// The process's context switches: an unchanged number means that it is the same sleep. 0 if
+    /// irrelevant.
     pub switches: u64,
 }
 
@@ -87,15 +87,15 @@ pub struct Sighting {
 #[derive(Debug, Default)]
 pub struct Sightings {
     since: Vec<(Sighting, Instant)>,
-    /// Another probe soon may confirm a condition.
+    /// Whether another probe soon may confirm a condition.
     pub unconfirmed: bool,
 }
 
 impl Sightings {
-    /// Adds the next probe and returns the conditions that are certain now.
+    /// Adds the next probe and returns the confirmed conditions.
     pub fn take(&mut self, seen: Vec<Sighting>, now: Instant) -> Vec<Condition> {
         let before = std::mem::take(&mut self.since);
-        let mut certain = Vec::new();
+        let mut confirmed = Vec::new();
         self.unconfirmed = false;
         for sighting in seen {
             let first =
@@ -103,26 +103,26 @@ impl Sightings {
             let patience = sighting.condition.patience();
             match first {
                 Some(since) if now.saturating_duration_since(since) >= patience => {
-                    certain.push(sighting.condition.clone());
+                    confirmed.push(sighting.condition.clone());
                 }
                 _ => self.unconfirmed |= patience.is_zero(),
             }
             self.since.push((sighting, first.unwrap_or(now)));
         }
-        certain
+        confirmed
     }
 }
 
 /// How much of a task's processes can be observed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Evidence {
-    /// Everything of this user's processes.
+    /// All states of this user's processes.
     #[default]
     Whole,
-    /// The processes, but not the system calls they are blocked in: the kernel's policy forbids
-    /// it, or the kernel was built without it.
+    /// The processes, but not the system calls in which they are blocked: the kernel's policy or
+    /// configuration prevents it.
     NoCalls,
-    /// Nothing: `/proc` is missing or shows none of them.
+    /// None: `/proc` is missing or shows none of the processes.
     Nothing,
 }
 
@@ -152,13 +152,13 @@ mod tests {
     }
 
     #[test]
-    fn a_stop_that_two_looks_see_is_certain() {
+    fn a_stop_that_two_probes_find_is_confirmed() {
         let now = Instant::now();
         let mut sightings = Sightings::default();
         assert_eq!(sightings.take(vec![stopped()], now), []);
         assert!(sightings.unconfirmed);
-        let certain = sightings.take(vec![stopped()], now + SOON);
-        assert_eq!(certain, [stopped().condition]);
+        let confirmed = sightings.take(vec![stopped()], now + SOON);
+        assert_eq!(confirmed, [stopped().condition]);
         assert!(!sightings.unconfirmed);
         assert_eq!(sightings.take(vec![], now + SOON), []);
         assert_eq!(sightings.take(vec![stopped()], now + SOON), []);
@@ -167,16 +167,16 @@ mod tests {
     }
 
     #[test]
-    fn disk_sleep_is_certain_when_one_sleep_lasts() {
+    fn disk_sleep_is_confirmed_when_one_sleep_lasts() {
         let now = Instant::now();
         let mut sightings = Sightings::default();
         assert_eq!(sightings.take(vec![asleep(5)], now), []);
         assert!(!sightings.unconfirmed, "a short one is nothing");
         assert_eq!(sightings.take(vec![asleep(5)], now + SOON), []);
         let later = now + LONG_SLEEP;
-        let certain = sightings.take(vec![asleep(5)], later);
-        assert_eq!(certain, [asleep(5).condition]);
-        // It has been awake in between: it reads and reads.
+        let confirmed = sightings.take(vec![asleep(5)], later);
+        assert_eq!(confirmed, [asleep(5).condition]);
+        // The process was awake in between: it keeps reading.
         assert_eq!(sightings.take(vec![asleep(6)], later + LONG_SLEEP), []);
     }
 }

@@ -1,30 +1,30 @@
-//! Totals of what a tree of processes has done, added up over consecutive probes.
+//! Adds up the activity of a tree of processes over consecutive probes.
 //!
-//! The counters of a process disappear with it, unless its parent waits for it: then the kernel
-//! adds them to the parent's. Nothing may be lost or counted twice, and a total never falls.
+//! The counters of a process disappear with it, unless its parent waits for it: the kernel then
+//! adds them to the parent's. No activity may be lost or counted twice, and a total never falls.
 //!
-//! # What ended children did
+//! # Activity of ended children
 //!
 //! The number of children that began and ended between two probes is unknown, and starting a
-//! program always reads something. Two measures keep a polling loop from looking like work:
+//! program always reads some bytes. Two rules keep a polling loop from counting as work:
 //!
-//! - Starting a program reads small pieces (ELF headers, libraries, `/proc`). Only what exceeds
-//!   [`BYTES_OF_A_START_CALL`] for each call counts as more than that.
-//! - Interpreters read more, and the same each time. A loop around them has the same bytes
-//!   per call in each interval, to within a few percent (measured: `pg_isready` 2349 each
-//!   second, `python3 -c` 9252, `pgrep` 323); `find /usr -exec md5sum` had between 917 and
-//!   5782. So ended children count when their bytes per call are news.
+//! - Starting a program reads small pieces (ELF headers, libraries, `/proc`). Only bytes beyond
+//!   [`BYTES_OF_A_START_CALL`] per call count as work.
+//! - Interpreters read more, and the same each time. In a loop around an interpreter, the bytes per
+//!   call of all intervals agree to within a few percent (measured: `pg_isready` 2349 each second,
+//!   `python3 -c` 9252, `pgrep` 323); `find /usr -exec md5sum` had between 917 and 5782. So ended
+//!   children count if their bytes per call are new.
 //!
-//! # What a child does while it lives
+//! # Activity of a living child
 //!
-//! A process that has begun since the last probe counts at once if its command line is new. If an
-//! earlier process had the same one, it counts only after [`PROBES_OF_A_REPETITION`] probes; if it
-//! ends before, it is counted with ended children.
+//! A process that has begun since the last probe counts immediately if its command line is new. If
+//! an earlier process had the same command line, it counts only after [`PROBES_OF_A_REPETITION`]
+//! probes; if it ends earlier, it counts as an ended child.
 //!
-//! Limits: what a process does after its last probe is lost if its parent does not wait for it.
-//! Children that all read alike (`md5sum` of large files) count only while they live, and
-//! children that read no more than a start does (of files of a kilobyte) not at all. Ended
-//! threads are treated like ended children. Pure: the caller probes.
+//! Limits: activity after the last probe of a process is lost if its parent does not wait for it.
+//! Children with the same bytes per call (`md5sum` of large files) count only while they live, and
+//! children that read no more than a start (files of a kilobyte) do not count. Ended threads count
+//! like ended children. Pure: the caller probes.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
@@ -32,32 +32,32 @@ use std::time::Duration;
 use super::novelty::{Novel, Novelty, keep};
 use super::tracker::Totals;
 
-/// The most that the start of a program reads of itself, its libraries and its configuration; `curl` with OpenSSL reads 46 KB, `ssh` 31 KB, `/bin/sleep` 7 KB.
+/// The most bytes that the start of a program reads from its file, libraries and configuration:
+/// `curl` with OpenSSL reads 46 KB, `ssh` 31 KB, `/bin/sleep` 7 KB.
 const BYTES_OF_A_START: u64 = 64 * 1024;
-/// The most that each call of such a start reads on average. Measured on Debian 12: between
-/// 318 (`pgrep`) and 1142 (`rsync --version`) for programs that are no interpreters.
+/// The most bytes that each call of such a start reads on average. Measured on Debian 12: between
+/// 318 (`pgrep`) and 1142 (`rsync --version`), except for interpreters.
 const BYTES_OF_A_START_CALL: u64 = 1280;
-/// Ended children that read less than this beyond their starts did nothing else: a probe may
-/// come in the middle of a start.
-const LEAST_BEYOND_STARTS: u64 = 4 * 1024;
-/// Bytes per call count as the same if they differ by less than 1 part in this: they vary by
-/// about as much with where a probe cuts a loop of several commands.
+/// Ended children that read less than this beyond their starts did no work: a probe may fall within
+/// a start.
+const MIN_BEYOND_STARTS: u64 = 4 * 1024;
+/// Bytes per call count as equal if they differ by less than 1 part in this: depending on where a
+/// probe cuts a loop of several commands, they vary by about as much.
 const RATE_TOLERANCE: u64 = 32;
-/// How many different bytes per call are remembered: a loop may run several commands in turn.
+/// How many values of bytes per call to remember: a loop may run several commands in turn.
 const RATES_KEPT: usize = 12;
-/// For how many probes a process with the command line of an earlier one is a repetition. On a
-/// busy machine the first probe may find it starting and the second ending.
+/// For how many probes a process with the command line of an earlier one counts as a repetition. On
+/// a busy machine the first probe may find it starting and the second may find it ending.
 const PROBES_OF_A_REPETITION: u8 = 2;
-/// How much of a file a call that writes a single byte may mark as changed: the kernel counts the
-/// whole folio, which is at most a huge page. Measured on ext4,
-/// Linux 6.18: 2 MiB for 10 bytes.
+/// How many bytes of a file a single written byte may mark as changed: the kernel counts the whole
+/// folio, which is at most a huge page. Measured on ext4, Linux 6.18: 2 MiB for 10 bytes.
 const BYTES_OF_A_FOLIO: u64 = 2 * 1024 * 1024;
 
-/// By how much output may be read before or after the probe that sees it written: what pipes
-/// hold, and a little more.
+/// By how many bytes reading output may run ahead of or behind the probe that sees it written: the
+/// capacity of pipes, with a margin.
 const SKEW: u64 = 4 * 1024 * 1024;
-/// I/O beyond the output is ignored below this fraction of it: output is never counted at exactly
-/// the moment of the probe.
+/// I/O beyond the output is ignored below this fraction of the output, which is never counted at
+/// exactly the moment of the probe.
 const OUTPUT_PER_BYTE: u64 = 64;
 
 /// A process: its pid and its start time, since pids are reused.
@@ -68,18 +68,18 @@ pub type Key = (i32, u64);
 pub struct Member {
     pub key: Key,
     pub parent: i32,
-    /// Its I/O; `None` if that cannot be read.
+    /// Its I/O; `None` if unreadable.
     pub io: Option<Bytes>,
     /// CPU time of the process and of the children that it has waited for.
     pub cpu: Duration,
 }
 
-/// What was read and written, to files and to anything else.
+/// Bytes read and written, for files and any other descriptors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Bytes {
     /// By the process and by the children that it has waited for.
     pub all: Counters,
-    /// By its living threads alone.
+    /// Only by its living threads.
     pub own: Counters,
 }
 
@@ -97,7 +97,7 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// Combines each counter with its counterpart; `None` if one of the results is.
+    /// Combines each counter with its counterpart; `None` if one of the results is `None`.
     fn zip(self, other: Counters, with: impl Fn(u64, u64) -> Option<u64>) -> Option<Counters> {
         Some(Counters {
             read: with(self.read, other.read)?,
@@ -125,13 +125,13 @@ impl Counters {
         self.zip(other, |one, other| Some(one.saturating_add(other))).unwrap_or_default()
     }
 
-    /// What calls have moved.
+    /// The bytes that calls have read or written.
     fn moved(&self) -> u64 {
         self.read.saturating_add(self.written)
     }
 
-    /// The least that was written through mappings: what calls have written is in both counts,
-    /// and must not be counted twice.
+    /// The fewest bytes written through mappings. Bytes written by calls are in both counters and
+    /// must not count twice.
     fn mapped(&self) -> u64 {
         let by_calls = self.write_calls.saturating_mul(BYTES_OF_A_FOLIO);
         self.changed.saturating_sub(self.written).saturating_sub(by_calls)
@@ -168,12 +168,11 @@ impl Balance {
     }
 }
 
-/// Adds up the probes.
 #[derive(Debug, Clone, Default)]
 pub struct ActivityCounters {
     before: Option<HashMap<Key, KnownProcess>>,
     totals: Totals,
-    /// The I/O of some of the processes could not be read.
+    /// Whether the I/O of some processes was unreadable.
     pub(crate) hides: bool,
     lines: Novelty,
     rates: Rates,
@@ -183,8 +182,8 @@ pub struct ActivityCounters {
 #[derive(Debug, Clone, Copy)]
 struct KnownProcess {
     member: Member,
-    /// How many bytes it may still read for its start: it may be halfway through at the first
-    /// probe that sees it. 0 if it is older than the first probe.
+    /// How many bytes it may still read for its start, which may not be complete at the first probe
+    /// that finds it. 0 if it is older than the first probe.
     of_start: u64,
     /// For how many probes, including this one, its I/O is not counted, because an earlier
     /// process had the same command line.
@@ -201,9 +200,9 @@ impl KnownProcess {
         bytes
     }
 
-    /// How many of the bytes written through mappings are work. A page that is touched all the
-    /// time, such as a JVM's counters, counts each time the kernel has written it back, every
-    /// 30 s: a single probe that finds some proves nothing.
+    /// How many of the bytes written through mappings are work. A page that is modified all the
+    /// time, such as a JVM's counters, counts each time the kernel has written it back, every 30 s,
+    /// so a single probe proves nothing.
     fn mapped(&mut self, bytes: u64) -> u64 {
         let earlier = std::mem::replace(&mut self.maps, bytes > 0);
         if earlier { bytes } else { 0 }
@@ -225,7 +224,7 @@ impl ActivityCounters {
                 }
                 None => {
                     let line = line_of(member.key.0);
-                    let again = !line.is_empty() && self.lines.take((), &line) != Novel::New;
+                    let again = !line.is_empty() && self.lines.add((), &line) != Novel::New;
                     let counts = before.is_some();
                     let repeats = counts && again;
                     KnownProcess {
@@ -248,20 +247,20 @@ impl ActivityCounters {
     }
 }
 
-/// The different bytes per call of ended children.
+/// The values of bytes per call of ended children.
 #[derive(Debug, Clone, Default)]
 struct Rates {
     seen: VecDeque<u64>,
 }
 
 impl Rates {
-    /// How many bytes of ended children are neither starts nor a repetition. The first children
-    /// only serve for comparison.
+    /// How many bytes of ended children belong neither to starts nor to a repetition. The first
+    /// children only serve for comparison.
     fn beyond_repetition(&mut self, children: &Counters) -> u64 {
         let bytes = children.moved().saturating_add(children.mapped());
         let starts = children.calls().saturating_mul(BYTES_OF_A_START_CALL);
         let beyond = bytes.saturating_sub(starts);
-        if beyond < LEAST_BEYOND_STARTS {
+        if beyond < MIN_BEYOND_STARTS {
             return 0;
         }
         let rate = bytes / children.calls().max(1);
@@ -275,7 +274,7 @@ impl Rates {
     }
 }
 
-/// By how much the counters of one process have risen.
+/// The increase of one process's counters.
 #[derive(Debug, Clone, Copy, Default)]
 struct Rise {
     all: Counters,
@@ -283,7 +282,7 @@ struct Rise {
     cpu: Duration,
 }
 
-/// Adds what happened between two probes, and returns what ended children did that no probe has
+/// Adds the activity between two probes. Returns the activity of ended children that no probe has
 /// counted.
 fn add_step(
     totals: &mut Totals,
@@ -296,8 +295,8 @@ fn add_step(
         before.values().map(|known| (known.member.key.0, &known.member)).collect();
     for known in before.values().filter(|known| !now.contains_key(&known.member.key)) {
         totals.ended += 1;
-        let heir = heir_of(&known.member, &by_pid, now);
-        if let Some(rise) = heir.and_then(|heir| rises.get_mut(&heir)) {
+        let inheritor = inheritor_of(&known.member, &by_pid, now);
+        if let Some(rise) = inheritor.and_then(|inheritor| rises.get_mut(&inheritor)) {
             rise.inherit(known);
         }
     }
@@ -324,22 +323,22 @@ impl Rise {
         let member = &known.member;
         let earlier = before.get(&member.key).map(|known| &known.member);
         let bytes = member.io.unwrap_or_default();
-        let seen = match earlier {
+        let counted = match earlier {
             _ if known.uncounted > 0 => bytes,
-            // What could not be read then, and can now, has not happened in between.
+            // Bytes that have only become readable were not necessarily transferred in between.
             Some(earlier) => earlier.io.unwrap_or(bytes),
             None => Bytes::default(),
         };
         let cpu = earlier.map_or(Duration::ZERO, |earlier| earlier.cpu);
         Rise {
-            all: bytes.all.since(seen.all),
-            own: bytes.own.since(seen.own),
+            all: bytes.all.since(counted.all),
+            own: bytes.own.since(counted.own),
             cpu: member.cpu.saturating_sub(cpu),
         }
     }
 
-    /// Subtracts what was already counted for a process that has since ended. If there is less
-    /// than that, its parent has not waited for it, and its counters are lost.
+    /// Subtracts the activity already counted for a process that has since ended. If the parent's
+    /// counters are smaller, it has not waited for the process, whose counters are lost.
     fn inherit(&mut self, gone: &KnownProcess) {
         let bytes = match gone.uncounted {
             0 => gone.member.io.unwrap_or_default().all,
@@ -354,7 +353,7 @@ impl Rise {
 }
 
 /// The living process that has waited for an ended one, or for its ended parent.
-fn heir_of(
+fn inheritor_of(
     gone: &Member,
     before: &HashMap<i32, &Member>,
     now: &HashMap<Key, KnownProcess>,
@@ -362,11 +361,11 @@ fn heir_of(
     let mut parent = gone.parent;
     // A tree is not deeper than its number of members; reused pids may form a ring.
     for _ in 0..before.len() {
-        let elder = before.get(&parent)?;
-        if now.contains_key(&elder.key) {
-            return Some(elder.key);
+        let ancestor = before.get(&parent)?;
+        if now.contains_key(&ancestor.key) {
+            return Some(ancestor.key);
         }
-        parent = elder.parent;
+        parent = ancestor.parent;
     }
     None
 }
@@ -391,7 +390,7 @@ mod tests {
         }
     }
 
-    /// A process of which so much is what ended children had done.
+    /// A process with activity of its own and of ended children.
     fn with_children(pid: i32, parent: i32, own: u64, children: u64) -> Member {
         Member {
             io: Some(Bytes { all: read(own + children), own: read(own) }),
@@ -399,14 +398,14 @@ mod tests {
         }
     }
 
-    /// A shell whose ended children have read so many bytes in so many calls.
+    /// A shell whose ended children have read this many bytes in this many calls.
     fn shell(bytes: u64, calls: u64) -> Vec<Member> {
         let all = Counters { read: bytes, read_calls: calls, ..Counters::default() };
         let own = Counters::default();
         vec![Member { io: Some(Bytes { all, own }), ..member(SHELL, 1, 0) }]
     }
 
-    /// Every process has a line of its own.
+    /// Every process has a different command line.
     fn differ(pid: i32) -> String {
         format!("step {}", "x".repeat(pid.unsigned_abs() as usize))
     }
@@ -415,13 +414,13 @@ mod tests {
         "python3 check.py".to_owned()
     }
 
-    /// A ledger for which bytes of ended children are news.
+    /// Counters that treat bytes of ended children as new.
     fn primed() -> ActivityCounters {
         ActivityCounters { rates: Rates { seen: [1].into() }, ..ActivityCounters::default() }
     }
 
     #[test]
-    fn counting_begins_with_the_first_look() {
+    fn counting_begins_with_the_first_probe() {
         let mut counters = ActivityCounters::default();
         assert_eq!(counters.take(vec![member(SHELL, 1, 5_000)], differ), Totals::default());
         let tally = counters.take(vec![member(SHELL, 1, 5_100)], differ);
@@ -429,19 +428,19 @@ mod tests {
     }
 
     #[test]
-    fn what_a_child_did_is_counted_once_when_its_parent_waits_for_it() {
+    fn a_childs_activity_counts_once_when_its_parent_waits_for_it() {
         let mut counters = primed();
         counters.take(vec![member(SHELL, 1, 0), member(11, SHELL, 0)], differ);
         let tally = counters.take(vec![member(SHELL, 1, 0), member(11, SHELL, 1_000)], differ);
         assert_eq!(tally.io, 1_000);
-        // It has done 8,000 more before its end.
+        // It read 8,000 more bytes before its end.
         let tally = counters.take(vec![with_children(SHELL, 1, 0, 9_000)], differ);
         assert_eq!((tally.io, tally.ended), (9_000, 1));
         assert_eq!(tally.cpu, Duration::from_millis(9_000));
     }
 
     #[test]
-    fn what_a_grandchild_did_is_counted_once_when_both_have_ended() {
+    fn a_grandchilds_activity_counts_once_when_both_have_ended() {
         let mut counters = primed();
         let tree = |grandchild| {
             vec![member(SHELL, 1, 0), member(11, SHELL, 0), member(12, 11, grandchild)]
@@ -463,7 +462,7 @@ mod tests {
     }
 
     #[test]
-    fn starts_of_programs_are_no_doing_however_many_there_are() {
+    fn starts_of_programs_are_no_work_however_many() {
         let mut counters = primed();
         // As measured of `sleep`, `pgrep`, `curl` and `rsync`.
         for (bytes, calls) in [(6_976, 10), (130_034, 409), (46_065, 48), (25_132, 22)] {
@@ -476,7 +475,7 @@ mod tests {
         }
     }
 
-    /// What a ledger counts in each interval of these bytes and calls of ended children.
+    /// The bytes counted in each interval, given bytes and calls of ended children.
     fn counted(intervals: &[(u64, u64)]) -> Vec<u64> {
         let mut counters = ActivityCounters::default();
         let (mut bytes, mut calls, mut last) = (0, 0, 0);
@@ -544,11 +543,11 @@ mod tests {
         for pid in 12..40 {
             assert_eq!(counters.take(tree(pid, MEGABYTE), line).io, 0, "{pid}");
         }
-        // One of them stays, and what it does after the second probe counts.
+        // One of them lives on, and its activity after the second probe counts.
         assert_eq!(counters.take(tree(39, 2 * MEGABYTE), line).io, 0);
         let tally = counters.take(tree(39, 4 * MEGABYTE), line);
         assert_eq!(tally.io, 2 * MEGABYTE - BYTES_OF_A_START);
-        // A process that a probe has left uncounted shows in its parent as a whole.
+        // The whole activity of an uncounted process appears in its parent.
         let mut counters = primed();
         counters.take(tree(11, 0), line);
         counters.take(tree(12, MEGABYTE), line);
@@ -557,7 +556,7 @@ mod tests {
     }
 
     #[test]
-    fn what_starts_between_two_looks_may_read_for_it_after_the_second() {
+    fn a_start_between_two_probes_may_read_after_the_second() {
         let mut counters = ActivityCounters::default();
         counters.take(vec![member(SHELL, 1, 0)], differ);
         let reads = |bytes| vec![member(SHELL, 1, 0), member(13, SHELL, bytes)];
@@ -568,7 +567,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pid_that_is_used_again_is_another_process() {
+    fn a_reused_pid_is_another_process() {
         let mut counters = ActivityCounters::default();
         counters.take(vec![member(11, SHELL, 900)], differ);
         let again = Member { key: (11, 2), ..member(11, SHELL, BYTES_OF_A_START + 30) };
@@ -577,7 +576,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_said_and_not_made_up_later() {
+    fn unreadable_io_is_reported_and_not_counted_later() {
         let mut counters = ActivityCounters::default();
         let hidden = Member { io: None, ..member(11, SHELL, 0) };
         counters.take(vec![hidden], differ);
@@ -588,7 +587,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_into_mapped_files_counts_and_nothing_twice() {
+    fn writes_into_mapped_files_count_and_none_twice() {
         let counts = |steps: &[Counters]| {
             let mut counters = ActivityCounters::default();
             let mut sum = Counters::default();
@@ -604,7 +603,7 @@ mod tests {
         let mapped = Counters { changed: 20_480, ..Counters::default() };
         let nothing = Counters::default();
         assert_eq!(counts(&[mapped; 4]), [0, 20_480, 40_960, 61_440]);
-        // Once in a while: the kernel has only written back what is touched all the time.
+        // Occasionally: the kernel has only written back pages that are modified all the time.
         assert_eq!(counts(&[mapped, nothing, mapped, nothing, mapped]), [0; 5]);
         let written = Counters {
             written: MEGABYTE,
@@ -613,7 +612,7 @@ mod tests {
             ..Counters::default()
         };
         assert_eq!(counts(&[written; 2]), [MEGABYTE, 2 * MEGABYTE]);
-        // A line into a log, of which a whole folio is marked.
+        // A line written to a log marks a whole folio.
         let log = Counters {
             written: 10,
             changed: BYTES_OF_A_FOLIO,
@@ -624,7 +623,7 @@ mod tests {
     }
 
     #[test]
-    fn output_is_no_other_writing_whenever_it_is_taken() {
+    fn output_is_no_other_io_whenever_it_is_read() {
         let mut balance = Balance::default();
         let (mut total, mut told) = (0, 0);
         let mut beyond_output = |io: u64, output: u64| {
@@ -634,20 +633,20 @@ mod tests {
         };
         assert_eq!(beyond_output(5, 5), 0);
         assert_eq!(beyond_output(9_000, 0), 9_000);
-        // Taken by the reader before the probe, and seen to be written by the next one.
+        // The reader takes it before the probe; only the next probe sees it written.
         assert_eq!(beyond_output(0, 6_000), 0);
         assert_eq!(beyond_output(6_500, 0), 500);
-        // A flood is never the same to a byte.
+        // The counts of a flood are never exactly equal.
         assert_eq!(beyond_output(100_100_000, 100_000_000), 0);
         assert_eq!(beyond_output(200_000_000, 100_000_000), 100_000_000);
-        // Of a writer that cannot be seen, output is no debt for ever.
+        // Output of an invisible writer is not subtracted forever.
         assert_eq!(beyond_output(0, 1_000_000_000), 0);
         assert_eq!(beyond_output(SKEW + 7, 0), 7);
     }
 
     proptest::proptest! {
         #[test]
-        fn no_looks_make_a_total_fall(
+        fn no_probes_make_a_total_fall(
             looks in proptest::collection::vec(
                 proptest::collection::vec((1..6_i32, 0..6_i32, 0..u64::MAX / 1024, 0..3_u64), 0..8),
                 0..12,

@@ -1,13 +1,13 @@
-//! Decides whether an event is new or a repetition: by its kind and its words, unless one of its
-//! numbers has risen.
+//! Decides whether an event is new or a repetition, by its kind and its words. A risen number makes
+//! it new.
 //!
-//! Before two lines are compared, what changes by itself is removed: numbers, dates and
-//! times, durations, pids in brackets, UUIDs, hexadecimal words, spinners and dots, the
-//! length of a bar. A number or a bar that is higher than ever in such a line is news, except in
-//! a line that reports a retry (`attempt 7`), and in one that reports a wait unless the number
-//! counts parts of a whole (`1 of 3`).
+//! Before two lines are compared, parts that change by themselves are removed: numbers, dates and
+//! times, durations, pids in brackets, UUIDs, hexadecimal words, spinners and dots, the length of a
+//! bar. A number or a bar that is higher than ever before makes the line new, except in a line that
+//! reports a retry (`attempt 7`). In a line that reports a wait, only a number that counts parts of
+//! a whole does (`1 of 3`).
 //!
-//! Memory is bounded: a ring of fixed size. Pure.
+//! Memory is bounded by a ring of fixed size. Pure.
 
 mod shape;
 mod stamps;
@@ -17,10 +17,10 @@ use std::hash::Hash;
 
 use self::shape::{COUNTERS_PER_LINE, TIMES_PER_LINE};
 
-/// How many distinct changes are remembered. A change among them is not novel, such as a banner
-/// that comes again.
+/// How many distinct changes to remember. A remembered change, such as a repeated banner, is not
+/// novel.
 pub const FINGERPRINTS: usize = 200;
-/// How many lines of one shape may follow one whose duration has risen: timers that run side by
+/// How many lines of one shape may follow a line whose duration has risen: timers that run side by
 /// side have the same words and different times.
 const SIDE_BY_SIDE: u8 = 20;
 
@@ -29,12 +29,12 @@ const SIDE_BY_SIDE: u8 = 20;
 pub enum Novel {
     New,
     Same,
-    /// It happened before, and only a duration of at least seconds has risen in it: `Still
-    /// creating... [40s elapsed]`. A time of day is not a duration.
+    /// It is a repetition in which only a duration of at least seconds has risen:
+    /// `Still creating... [40s elapsed]`. A time of day is not a duration.
     OnlyTime,
 }
 
-/// What was seen last.
+/// The most recent distinct changes.
 #[derive(Debug, Clone, Default)]
 pub struct Novelty {
     seen: VecDeque<Seen>,
@@ -42,7 +42,7 @@ pub struct Novelty {
 
 impl Novelty {
     /// Adds the next event.
-    pub fn take(&mut self, kind: impl Hash, payload: &str) -> Novel {
+    pub fn add(&mut self, kind: impl Hash, payload: &str) -> Novel {
         let shape = shape::of(kind, payload);
         let mut seen = self.seen.iter_mut();
         if let Some(seen) = seen.find(|seen| seen.fingerprint == shape.fingerprint) {
@@ -59,13 +59,13 @@ impl Novelty {
     }
 }
 
-/// A change that was seen before, and the highest value of each of its numbers.
+/// A remembered change, with the highest value of each of its numbers.
 #[derive(Debug, Clone)]
 struct Seen {
     fingerprint: u64,
     counters: [u64; COUNTERS_PER_LINE],
     times: [u64; TIMES_PER_LINE],
-    /// How often it has come since one of its durations rose.
+    /// How often it has occurred since one of its durations rose.
     since_time_rose: u8,
 }
 
@@ -87,15 +87,15 @@ impl Seen {
     }
 }
 
-/// Adds an item to a ring; drops the oldest if there are more than `most`.
-pub(super) fn keep<T>(ring: &mut VecDeque<T>, most: usize, item: T) {
-    if ring.len() >= most {
+/// Adds an item to a ring; drops the oldest beyond `capacity`.
+pub(super) fn keep<T>(ring: &mut VecDeque<T>, capacity: usize, item: T) {
+    if ring.len() >= capacity {
         ring.pop_front();
     }
     ring.push_back(item);
 }
 
-/// Whether a number is higher than ever; the highest are remembered.
+/// Whether a number is higher than ever; updates the highest values.
 fn rise(highest: &mut [u64], numbers: &[u64]) -> bool {
     let mut rose = false;
     for (highest, number) in highest.iter_mut().zip(numbers) {
@@ -109,8 +109,8 @@ fn rise(highest: &mut [u64], numbers: &[u64]) -> bool {
 mod tests {
     use super::*;
 
-    /// Lines as programs print them one after the other, and what each is: `N`ew, the
-    /// `S`ame, or only `T`ime.
+    /// Consecutive lines of programs, with the judgement of each: `N`ew, the `S`ame, or only
+    /// `T`ime.
     const LINES: &[(&str, &[&str], &str)] = &[
         // Timers
         (
@@ -564,7 +564,7 @@ mod tests {
 
     fn letters(lines: &[&str]) -> String {
         let mut novelty = Novelty::default();
-        let letter = |line: &&str| match novelty.take((), line) {
+        let letter = |line: &&str| match novelty.add((), line) {
             Novel::New => 'N',
             Novel::Same => 'S',
             Novel::OnlyTime => 'T',
@@ -586,11 +586,11 @@ mod tests {
     }
 
     #[test]
-    fn a_banner_that_comes_again_is_no_news() {
+    fn a_repeated_banner_is_not_new() {
         let mut novelty = Novelty::default();
         let mut news = || {
             let banner = (0..30).map(|line| "=".repeat(line) + &"word ".repeat(line + 1));
-            let fresh = banner.filter(|line| novelty.take((), line) == Novel::New);
+            let fresh = banner.filter(|line| novelty.add((), line) == Novel::New);
             fresh.count()
         };
         assert_eq!(news(), 30);
@@ -600,23 +600,23 @@ mod tests {
     }
 
     #[test]
-    fn kinds_are_told_apart() {
+    fn kinds_are_distinguished() {
         let mut novelty = Novelty::default();
-        assert_eq!(novelty.take("output", "a"), Novel::New);
-        assert_eq!(novelty.take("command", "a"), Novel::New);
-        assert_eq!(novelty.take("output", "a"), Novel::Same);
+        assert_eq!(novelty.add("output", "a"), Novel::New);
+        assert_eq!(novelty.add("command", "a"), Novel::New);
+        assert_eq!(novelty.add("output", "a"), Novel::Same);
     }
 
     #[test]
-    fn timers_side_by_side_are_timers_and_one_that_stops_is_none() {
+    fn timers_side_by_side_are_timers_and_a_stopped_one_is_not() {
         let mut novelty = Novelty::default();
-        let mut take = |elapsed: u64| novelty.take((), &format!("job 1: running ({elapsed}s)"));
-        assert_eq!(take(30), Novel::New);
+        let mut add = |elapsed: u64| novelty.add((), &format!("job 1: running ({elapsed}s)"));
+        assert_eq!(add(30), Novel::New);
         for elapsed in [10, 40, 20, 40, 30, 50, 50] {
             let first = elapsed == 10;
-            assert_eq!(take(elapsed) == Novel::Same, first, "{elapsed}");
+            assert_eq!(add(elapsed) == Novel::Same, first, "{elapsed}");
         }
-        let stopped: Vec<Novel> = (0..SIDE_BY_SIDE).map(|_| take(50)).collect();
+        let stopped: Vec<Novel> = (0..SIDE_BY_SIDE).map(|_| add(50)).collect();
         assert_eq!(stopped.last(), Some(&Novel::Same));
     }
 
@@ -629,30 +629,30 @@ mod tests {
         ) {
             let (mut one, mut other) = (Novelty::default(), Novelty::default());
             for line in &lines {
-                proptest::prop_assert_eq!(one.take((), line), other.take((), line));
-                proptest::prop_assert_ne!(one.take((), line), Novel::New, "{}", line);
+                proptest::prop_assert_eq!(one.add((), line), other.add((), line));
+                proptest::prop_assert_ne!(one.add((), line), Novel::New, "{}", line);
             }
             proptest::prop_assert!(one.seen.len() <= FINGERPRINTS);
             proptest::prop_assert!(one.seen.capacity() <= 2 * FINGERPRINTS);
         }
 
         #[test]
-        fn text_made_of_what_is_taken_out_is_read_to_its_end(
+        fn text_made_of_removed_parts_is_read_to_its_end(
             line in "([0-9]{1,14}|[a-f0-9]{4,9}|[.:,/T\\[\\]|=> -]|s|ms|min|0x|é|━|⠋|Nov){0,40}"
         ) {
             let mut novelty = Novelty::default();
-            proptest::prop_assert_eq!(novelty.take((), &line), Novel::New);
-            proptest::prop_assert_ne!(novelty.take((), &line), Novel::New);
+            proptest::prop_assert_eq!(novelty.add((), &line), Novel::New);
+            proptest::prop_assert_ne!(novelty.add((), &line), Novel::New);
         }
 
         #[test]
-        fn words_that_differ_are_news(
+        fn different_words_are_new(
             words in proptest::collection::hash_set("[g-z]{3,12}", 1..100)
         ) {
             let mut novelty = Novelty::default();
             for word in &words {
                 let line = format!("12:00:01 building {word} (3s)");
-                proptest::prop_assert_eq!(novelty.take((), &line), Novel::New);
+                proptest::prop_assert_eq!(novelty.add((), &line), Novel::New);
             }
         }
     }

@@ -1,4 +1,4 @@
-//! What probes have found out about a task's progress. Pure.
+//! What probes have found about a task's progress. Pure.
 
 use std::time::{Duration, Instant};
 
@@ -10,25 +10,24 @@ use super::tree_state::TreeState;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Verdict {
     pub status: Status,
-    /// What it did between the last two probes.
+    /// Its activity between the last two probes.
     pub delta: ActivityDelta,
-    /// What its processes do, if known, and for how long they have done it.
+    /// What its processes do, if known, and for how long.
     pub tree_state: Option<(TreeState, Duration)>,
-    /// For how long there has been nothing new.
+    /// How long nothing has been new.
     pub unchanged_for: Duration,
-    /// All that changes in its output is elapsed time.
+    /// Whether only elapsed times change in its output.
     pub only_time: bool,
 }
 
-/// What probes have found.
 #[derive(Debug, Clone)]
 pub struct ProgressSnapshot {
     pub tracker: Tracker,
-    /// What the processes do; `None` if that cannot be observed.
+    /// What the processes do; `None` if unobservable.
     pub tree_state: Option<TreeState>,
-    /// Since when they have done that.
+    /// When they began to do that.
     pub tree_state_since: Instant,
-    /// The I/O of some processes cannot be observed.
+    /// Whether the I/O of some processes is unobservable.
     pub degraded: bool,
 }
 
@@ -38,8 +37,8 @@ impl ProgressSnapshot {
         ProgressSnapshot { tracker, tree_state: None, tree_state_since: now, degraded: false }
     }
 
-    /// The verdict now. `held_up` is what newer probes found the task to wait for. `None` before
-    /// the first probe.
+    /// The current verdict; `None` before the first probe. `held_up` is the reason for waiting that
+    /// newer probes found.
     pub fn verdict(&self, held_up: Option<BlockedOn>, now: Instant) -> Option<Verdict> {
         let tree_state = self.tree_state.clone().map(|tree_state| {
             let lasted = now.saturating_duration_since(self.tree_state_since);
@@ -54,7 +53,7 @@ impl ProgressSnapshot {
         })
     }
 
-    /// Records what the newest probe has found the processes to do.
+    /// Records what the processes do according to the newest probe.
     pub fn observe(&mut self, tree_state: Option<TreeState>, now: Instant) {
         let continues = match (&tree_state, &self.tree_state) {
             (Some(newer), Some(earlier)) => newer.continues(earlier),

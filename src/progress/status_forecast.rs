@@ -1,5 +1,5 @@
-//! How a tracker's verdict changes with time until the next probe, for readers that come later or
-//! are other processes.
+//! Predicts how a tracker's verdict changes until the next probe, for later readers and other
+//! processes.
 //!
 //! Pure. Times may be of any comparable type: a process's own clock, or Unix seconds for other
 //! processes.
@@ -10,23 +10,20 @@ use serde::{Deserialize, Serialize};
 
 use super::tree_state::TreeStateKind;
 
-/// What a task is found to wait for.
+/// What a task waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum BlockedOn {
-    /// It waits for input.
     Input,
-    /// What it does depends on the other end of a connection or pipe.
+    /// The other end of a connection or pipe.
     Network,
-    /// It was stopped by a signal.
+    /// A signal stopped it.
     Stop,
-    /// It waits for a lock.
     Lock,
 }
 
 /// The status of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Status {
-    /// It is over.
     Ended,
     /// It waits for something outside its control.
     Blocked(BlockedOn),
@@ -36,15 +33,14 @@ pub enum Status {
     Silent,
     /// It makes progress.
     Progressing,
-    /// It works or gives signs of life, and nothing new was seen recently.
+    /// It works or gives signs of life, but has done nothing new recently.
     Slow,
     /// It waits by design for a time, a request or a change.
     Idle,
 }
 
 impl Status {
-    /// Whether a deadline that is extended by progress is extended: nothing is known to be
-    /// wrong.
+    /// Whether a deadline that progress extends is extended, because no problem is known.
     pub fn extends_deadline(self) -> bool {
         match self {
             Status::Progressing
@@ -73,21 +69,21 @@ impl fmt::Display for Status {
     }
 }
 
-/// A running task's verdict for all times after its last probe.
+/// A running task's verdict for all times until its next probe.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct StatusForecast<T> {
     /// What it waits for.
     pub blocked: Option<BlockedOn>,
-    /// It is alive before this.
+    /// It counts as alive until then.
     pub alive_until: T,
-    /// Before this, something new has happened recently.
+    /// Until then, it counts as having recently done something new.
     pub novel_until: Option<T>,
-    /// From then on it is stuck, while it is alive.
+    /// From then on it counts as stuck while it is alive.
     pub stuck_from: Option<T>,
-    /// What its processes did at the last probe; `None` if that cannot be seen.
+    /// What its processes did at the last probe; `None` if unobservable.
     #[serde(default)]
     pub tree_state: Option<TreeStateKind>,
-    /// The last probe found no output, no I/O and no process that began or ended.
+    /// Whether the last probe found no output, no I/O and no process that began or ended.
     #[serde(default)]
     pub quiet: bool,
     /// All that changes in its output is elapsed time.
@@ -100,12 +96,12 @@ impl<T: PartialOrd + Copy> StatusForecast<T> {
         now < self.alive_until
     }
 
-    /// Whether its processes wait for each other, or it repeats itself and does not compute.
+    /// Whether its processes wait for each other, or it repeats itself without computing.
     pub fn stuck(&self, now: T) -> bool {
         match self.tree_state {
             Some(TreeStateKind::Deadlock) => true,
-            // A screen that redraws itself repeats its output, and so does the log of a server
-            // that gets the same request again.
+            // A program that redraws its screen repeats its output, as does a server that logs
+            // equal requests.
             Some(TreeStateKind::Computing | TreeStateKind::Screen | TreeStateKind::Idle) => false,
             _ => self.alive(now) && self.stuck_from.is_some_and(|from| now >= from),
         }
@@ -135,7 +131,7 @@ impl<T: PartialOrd + Copy> StatusForecast<T> {
         }
     }
 
-    /// Whether what the processes do outranks recent news. A timer does not: a program that
+    /// Whether what the processes do outranks recent novelty. A timer does not: a program that
     /// sleeps between its steps makes progress.
     fn is_certain(&self) -> bool {
         matches!(

@@ -1,13 +1,13 @@
 //! Distinguishes slow from stuck by heartbeats (it is alive) and state changes (it makes progress).
 //!
-//! A *heartbeat* is evidence of life: bytes of output, bytes read or written, processes
-//! born or ended. CPU time alone is none, since a spinning loop is busy forever; a timer is
-//! none, since it never stops. A *state change* is novel: repeating an action, or two actions in
-//! turn, changes nothing. A task with heartbeats and without changes is stuck; where its
-//! processes can be observed, only repeated output counts as such heartbeats.
+//! A *heartbeat* is evidence of life: bytes of output, bytes read or written, processes started or
+//! ended. CPU time is no heartbeat, since a spinning loop is busy forever; nor is a timer, since it
+//! never stops. A *state change* is novel: repeating an action, or two actions in turn, is no
+//! change. A task with heartbeats and without changes is stuck; if its processes can be observed,
+//! only repeated output counts as such heartbeats.
 //!
-//! Pure: the caller gathers the evidence and passes the time. Memory is bounded however long a
-//! task runs. The tracker only judges; policies decide what to do.
+//! Pure: the caller gathers the evidence and passes the time. Memory is bounded however long a task
+//! runs. The tracker only judges; policies decide how to act.
 
 use std::time::{Duration, Instant};
 
@@ -18,10 +18,10 @@ use super::status_forecast::StatusForecast;
 pub use super::status_forecast::{BlockedOn, Status};
 use super::tree_state::TreeStateKind;
 
-/// The bytes read or written within an interval that make a state change.
+/// How many bytes read or written within an interval make a state change.
 pub const BYTES_THAT_COUNT: u64 = 4 * 1024;
-/// How long a task that only prints elapsed time is slow rather than stuck: creating a resource
-/// takes minutes.
+/// How long a task that only prints elapsed times counts as slow instead of stuck: creating a
+/// resource takes minutes.
 const ONLY_TIME_PATIENCE: Duration = Duration::from_secs(600);
 
 /// The tracker's settings.
@@ -39,7 +39,7 @@ impl Default for TrackerSettings {
     }
 }
 
-/// What kind of progress a state change is.
+/// The kind of progress of a state change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum ChangeKind {
     /// A line of output.
@@ -52,7 +52,7 @@ pub enum ChangeKind {
     StateChange,
     /// An agent used a tool.
     ToolCall,
-    /// An agent has reflected.
+    /// An agent has finished reasoning.
     ReflectionComplete,
     /// An agent has made its plan.
     PlanGenerated,
@@ -61,7 +61,7 @@ pub enum ChangeKind {
 }
 
 impl ChangeKind {
-    /// Its name in JSON.
+    /// The name in JSON.
     pub fn name(self) -> &'static str {
         match self {
             ChangeKind::Output => "output",
@@ -76,16 +76,14 @@ impl ChangeKind {
     }
 }
 
-/// Totals of a process tree as one probe finds them: of output since its start, of everything
-/// else since the first probe.
+/// Totals of a process tree at one probe: output since its start, all others since the first probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Totals {
     /// Bytes of output.
     pub output: u64,
-    /// Bytes read and written by its processes, without what starting programs reads and without
-    /// repetitions.
+    /// Bytes read and written by its processes, excluding starts of programs and repetitions.
     pub io: u64,
-    /// The same including starts and repetitions.
+    /// Bytes read and written by its processes, including starts and repetitions.
     pub moved: u64,
     /// Processes that have begun.
     pub born: u64,
@@ -98,18 +96,15 @@ pub struct Totals {
 /// A state change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Change {
-    /// When.
     pub at: Instant,
-    /// What.
     pub kind: ChangeKind,
 }
 
-/// Which signs of life without news make a task stuck.
+/// Which signs of life without novelty make a task stuck.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Counts {
-    /// All of them.
     All,
-    /// Output alone; the probe that was counted last.
+    /// Only output; when a probe last counted.
     Output(Option<Instant>),
 }
 
@@ -123,42 +118,41 @@ pub struct Tracker {
     last_heartbeat: Option<Instant>,
     /// The number of signs of life.
     pub heartbeat_count: u64,
-    /// The newest state change; none before the first.
+    /// The newest state change; `None` before the first.
     pub last_change: Option<Change>,
     /// The number of state changes.
     pub change_count: u64,
     /// Heartbeats, or outputs (see [`Counts`]), since the last novel change.
     repetitions: u64,
     novelty: Novelty,
-    /// Since when its output has consisted only of timer lines: earlier lines in which only a
-    /// duration has risen. `None` if other lines came, or none at all.
+    /// When its output began to consist only of timer lines: repeated lines in which only a
+    /// duration has risen. `None` after other lines or without output.
     pub(crate) only_time: Option<Instant>,
-    /// The end of something that is known to take long: until then the task is neither silent
-    /// nor stuck.
+    /// The expected end of a long operation: until then the task is neither silent nor stuck.
     pub(crate) busy_until: Option<Instant>,
     /// The totals at the last probe.
     pub(crate) totals: Totals,
     last_probe: Option<Instant>,
     /// When a probe last counted as a heartbeat.
     last_counted: Option<Instant>,
-    /// Bytes of the current interval that have not made a change yet, and when it began.
+    /// Bytes of the current interval that do not yet make a change, and when the interval began.
     bytes: (u64, Instant),
     last_bytes: Option<Instant>,
     delta: ActivityDelta,
 }
 
-/// What a task did between two probes, or before the first one.
+/// A task's activity between two probes, or before the first one.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct ActivityDelta {
-    /// Whether this is the first probe, where counting begins: I/O, processes and CPU time are
+    /// Whether this is the first probe, at which counting begins: I/O, processes and CPU time are
     /// then unknown.
     #[serde(default)]
     pub baseline: bool,
-    /// The time between them.
+    /// The time between the probes.
     pub time: Duration,
     /// Bytes of output.
     pub output: u64,
-    /// Other bytes read and written, as far as they are a sign of life.
+    /// Other bytes read and written that are a sign of life.
     pub io: u64,
     /// All other bytes read and written, including starts of programs and repetitions.
     #[serde(default)]
@@ -167,12 +161,12 @@ pub struct ActivityDelta {
     pub born: u64,
     /// Processes that ended.
     pub ended: u64,
-    /// CPU time over time: 1.0 is one core. Weak evidence.
+    /// CPU time divided by time: 1.0 is one core. Weak evidence.
     pub cpu_share: f64,
 }
 
 impl ActivityDelta {
-    /// Whether any of it is a sign of life. CPU time is not.
+    /// Whether the activity includes a sign of life. CPU time is none.
     pub fn shows_life(&self) -> bool {
         self.output > 0 || self.io > 0 || self.born > 0 || self.ended > 0
     }
@@ -203,8 +197,8 @@ impl Tracker {
         }
     }
 
-    /// From now on the processes are observed: the task is stuck if its output repeats, and is
-    /// judged by what they do if it prints nothing.
+    /// Records that the processes can be observed: from now on the task is stuck if its output
+    /// repeats; while it prints nothing, the processes' states decide.
     pub fn count_output_alone(&mut self) {
         if self.counts == Counts::All {
             self.counts = Counts::Output(None);
@@ -220,10 +214,10 @@ impl Tracker {
         }
     }
 
-    /// Records possible progress; returns whether it is novel, and counts. The payload is plain
-    /// text without escape sequences.
+    /// Records possible progress; returns whether it is novel and therefore counts. `payload` is
+    /// plain text without escape sequences.
     pub fn change(&mut self, now: Instant, kind: ChangeKind, payload: &str) -> bool {
-        let novel = self.novelty.take(kind, payload);
+        let novel = self.novelty.add(kind, payload);
         if kind == ChangeKind::Output {
             self.only_time = match novel {
                 Novel::OnlyTime => self.only_time.or(Some(now)),
@@ -237,8 +231,8 @@ impl Tracker {
     }
 
     /// Records the task's totals: an increase is a sign of life, and enough bytes are progress.
-    /// Call it every interval. Probes in between bring evidence sooner; two heartbeats are at
-    /// least half an interval apart.
+    /// Call it every interval. Additional probes give evidence sooner; two heartbeats are at least
+    /// half an interval apart.
     pub fn probe(&mut self, now: Instant, totals: Totals, tree_state: Option<TreeStateKind>) {
         let last_probe = self.last_probe.unwrap_or(self.started);
         let time = now.saturating_duration_since(last_probe);
@@ -264,7 +258,7 @@ impl Tracker {
         self.tree_state = tree_state;
     }
 
-    /// A sign of life: a new heartbeat, or the last one prolonged.
+    /// Records a sign of life: as a new heartbeat, or by prolonging the last one.
     fn live(&mut self, now: Instant) {
         // Probes are not exactly an interval apart.
         let pause = self.settings.heartbeat_interval / 2;
@@ -277,7 +271,7 @@ impl Tracker {
         self.last_heartbeat = Some(now);
     }
 
-    /// Counts output that may be a repetition; what is new in it is recorded after the probe.
+    /// Counts output that may be a repetition; the caller records novel output after the probe.
     fn count_repetition(&mut self, now: Instant) {
         // Probes are not exactly an interval apart.
         let pause = self.settings.heartbeat_interval * 9 / 10;
@@ -290,7 +284,8 @@ impl Tracker {
         }
     }
 
-    /// Enough bytes within an interval make a change, in however many probes.
+    /// Records a change if enough bytes were transferred within an interval, in any number of
+    /// probes.
     fn count_bytes(&mut self, now: Instant) {
         let (bytes, began) = self.bytes;
         let bytes = bytes.saturating_add(self.delta.io);
@@ -312,25 +307,25 @@ impl Tracker {
         self.outlook(None).stuck(now)
     }
 
-    /// The status by the last probe.
+    /// The status according to the last probe.
     pub fn status(&self, now: Instant) -> Status {
         self.outlook(None).status(now)
     }
 
-    /// The status for all times until the next probe, of a task that has not ended. `held_up` is
-    /// what evidence newer than the last probe shows it to wait for.
+    /// The status of a running task for all times until the next probe. `held_up` is the reason for
+    /// waiting according to evidence newer than the last probe.
     pub fn outlook(&self, held_up: Option<BlockedOn>) -> StatusForecast<Instant> {
         let after = |at: Instant, time| at.checked_add(time).unwrap_or(at);
         let two_intervals = self.settings.heartbeat_interval * 2;
         let quiet_from = after(self.last_heartbeat.unwrap_or(self.started), two_intervals);
-        // A task that has just begun is new until the first probe.
+        // A new task counts as novel until the first probe.
         let novel_from = match self.last_change {
             Some(last) => Some(last.at),
             None => self.last_probe.is_none().then_some(self.started),
         };
         let too_many = self.repetitions >= self.settings.stuck_threshold;
         let quiet = self.last_probe.is_some() && !self.delta.shows_life();
-        // Without output, signs of life stop while it waits for something outside.
+        // Without output, a wait for an outside event stops the signs of life.
         let waits = matches!(self.tree_state, Some(TreeStateKind::Peer | TreeStateKind::Lock));
         let excused = self.counts == Counts::All && quiet && waits;
         let patient_until = self.only_time.map(|since| after(since, ONLY_TIME_PATIENCE));
@@ -346,13 +341,13 @@ impl Tracker {
         }
     }
 
-    /// For how long nothing has been new: since the last state change, or since the start.
+    /// How long nothing has been new: the time since the last state change, or since the start.
     pub fn unchanged_for(&self, now: Instant) -> Duration {
         let newest = self.last_change.map_or(self.started, |last| last.at);
         now.saturating_duration_since(newest)
     }
 
-    /// What was done between the last two probes; `None` before the first.
+    /// The activity between the last two probes; `None` before the first.
     pub fn delta(&self) -> Option<&ActivityDelta> {
         self.last_probe.map(|_| &self.delta)
     }
@@ -363,7 +358,7 @@ impl Tracker {
         self.last_bytes.is_some_and(|last| now.saturating_duration_since(last) < two_intervals)
     }
 
-    /// Sets how long such a task usually takes at most, from its start: within that time it is
+    /// Sets how long such a task usually takes at most, from its start. Within that time it is
     /// neither silent nor stuck.
     pub fn expect(&mut self, usual: Duration) {
         self.busy_until = self.started.checked_add(usual).or(Some(self.started));
@@ -374,8 +369,8 @@ impl Tracker {
         self.change_count += 1;
         let is_child = matches!(kind, ChangeKind::ChildStarted | ChangeKind::ChildEnded);
         self.repetitions = match self.counts {
-            // Probes catch a loop's short programs by chance: one seen for the first time
-            // excuses the current interval, not those before it.
+            // Probes find a loop's short programs by chance: a newly found program excuses the
+            // current interval, but not earlier ones.
             Counts::Output(_) if is_child => self.repetitions.saturating_sub(1),
             _ => 0,
         };
@@ -389,7 +384,7 @@ mod tests {
 
     const INTERVAL: Duration = Duration::from_secs(10);
 
-    /// A task followed on a clock that the test moves.
+    /// A task followed on a clock that the test advances.
     struct Run {
         tracker: Tracker,
         now: Instant,
@@ -515,7 +510,7 @@ mod tests {
     }
 
     #[test]
-    fn a_silent_writer_gets_on_and_a_spinning_loop_does_not_live() {
+    fn a_silent_writer_progresses_and_a_spinning_loop_is_not_alive() {
         let mut writer = Run::new();
         let mut loops = Run::new();
         for _ in 0..20 {
@@ -529,7 +524,7 @@ mod tests {
     }
 
     #[test]
-    fn how_long_nothing_was_new_counts_from_the_last_change_or_the_start() {
+    fn time_without_novelty_counts_from_the_last_change_or_the_start() {
         let mut run = Run::new();
         run.pass(INTERVAL);
         run.beat();
@@ -593,7 +588,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_said_long_ago_is_novel_again() {
+    fn a_change_from_long_ago_is_novel_again() {
         let mut run = Run::new();
         assert!(run.change(ChangeKind::Output, "a"));
         let words = (0..FINGERPRINTS).map(|number| "b".repeat(number + 1));
@@ -606,7 +601,7 @@ mod tests {
     }
 
     #[test]
-    fn output_of_nothing_but_timers_is_timed_from_the_first_of_them() {
+    fn output_of_only_timers_is_timed_from_the_first_of_them() {
         let mut run = Run::new();
         assert_eq!(run.tracker.only_time, None);
         run.change(ChangeKind::Output, "db: Still creating... [10s elapsed]");
@@ -627,7 +622,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_look_is_where_counting_begins() {
+    fn counting_begins_with_the_first_probe() {
         let mut run = Run::new();
         assert_eq!(run.tracker.delta(), None);
         for baseline in [true, false, false] {
@@ -638,7 +633,7 @@ mod tests {
     }
 
     #[test]
-    fn looks_between_intervals_bring_evidence_and_no_more_heartbeats() {
+    fn probes_between_intervals_give_evidence_and_no_more_heartbeats() {
         let mut run = Run::new();
         for _ in 0..40 {
             run.pass(INTERVAL / 10);
@@ -666,7 +661,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_nothing_is_slow_and_then_silent_and_slow_for_as_long_as_is_usual() {
+    fn an_idle_task_is_slow_then_silent_and_slow_within_its_usual_time() {
         let mut run = Run::new();
         assert_eq!(run.interval(|_| {}), Status::Slow);
         assert_eq!(run.interval(|_| {}), Status::Silent);
@@ -703,7 +698,7 @@ mod tests {
     }
 
     #[test]
-    fn a_task_whose_processes_are_seen_is_stuck_by_its_output_alone() {
+    fn a_task_with_visible_processes_is_stuck_only_by_its_output() {
         let start = Instant::now();
         let mut tracker = of_output(start);
         let mut totals = Totals::default();
@@ -717,7 +712,7 @@ mod tests {
             }
             tracker.status(now)
         };
-        // A loop that starts a program again and again, and prints nothing, sleeps.
+        // A loop that keeps starting a program and prints nothing is asleep.
         for interval in 1..=9 {
             let status = look(&mut tracker, interval, 0);
             assert_eq!(status, Status::Idle, "interval {interval}");
@@ -777,7 +772,7 @@ mod tests {
     }
 
     #[test]
-    fn what_quiet_processes_wait_for_outranks_what_was_new_before() {
+    fn the_wait_of_quiet_processes_outranks_earlier_novelty() {
         let start = Instant::now();
         let mut tracker = of_output(start);
         let totals = Totals { output: 24, ..Totals::default() };
@@ -790,7 +785,7 @@ mod tests {
             (TreeStateKind::Idle, Status::Idle),
             (TreeStateKind::Peer, Status::Blocked(BlockedOn::Network)),
             (TreeStateKind::Deadlock, Status::Stuck),
-            // Between two steps a program may sleep.
+            // A program may sleep between two steps.
             (TreeStateKind::Timer, Status::Progressing),
             (TreeStateKind::Unknown, Status::Progressing),
         ] {
@@ -805,7 +800,7 @@ mod tests {
     }
 
     #[test]
-    fn each_kind_of_evidence_is_a_sign_of_life_but_cpu_time() {
+    fn each_kind_of_evidence_except_cpu_time_is_a_sign_of_life() {
         type Deed = fn(&mut Totals);
         let delta: [(Deed, bool); 5] = [
             (|totals| totals.output += 1, true),

@@ -1,13 +1,13 @@
 //! Classifies what a task's processes do while they print nothing, from one probe of all their
 //! threads.
 //!
-//! A tree does what its leaves do. A thread that waits for another thread, a child or a pipe
-//! within the task adds nothing; the strongest of the others decides, in the order of [`Rank`].
-//! If every thread waits for the others, no event can end the wait.
+//! The leaves decide the state of a tree. A thread that waits for another thread, a child or a pipe
+//! within the task does not count; the strongest of the other threads decides, in the order of
+//! [`Rank`]. If every thread waits for another one, no event can end the wait.
 //!
-//! Pure. Limits: one probe does not prove a deadlock; [`QUIET_BEFORE_DEADLOCK`] without any work
-//! does, which the caller measures. A pipe counts as internal until the caller has seen that a
-//! process outside the task holds its other end.
+//! Pure. Limits: one probe does not prove a deadlock; the caller must see [`QUIET_BEFORE_DEADLOCK`]
+//! without any work. A pipe counts as internal until the caller finds that a process outside the
+//! task holds its other end.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -16,39 +16,38 @@ use serde::{Deserialize, Serialize};
 
 use super::wait::{Lock, Peer, ProcessName, ProcessWaits, Thread, WaitSource};
 
-/// From this share of a core on, a tree that prints nothing counts as busy.
+/// The share of a core from which a tree that prints nothing counts as busy.
 pub const BUSY_SHARE: f64 = 0.2;
-/// How long there must be no CPU time, I/O and output before threads that wait for each other are
-/// called a deadlock.
+/// How long threads that wait for each other must use no CPU time, I/O or output to count as a
+/// deadlock.
 pub const QUIET_BEFORE_DEADLOCK: Duration = Duration::from_secs(10);
 
 /// What a task's processes do.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum TreeState {
     Computing {
-        /// The busiest process, where one is known.
+        /// The busiest process, if known.
         process: Option<ProcessName>,
-        /// CPU time over time: 1.0 is one core.
+        /// CPU time divided by time: 1.0 is one core.
         share: f64,
     },
     /// A process waits for the other end of a connection.
     Peer { process: ProcessName, peer: Peer },
     /// A process waits for a lock.
     Lock { process: ProcessName, lock: Lock },
-    /// The task waits by design for something that may or may not come.
+    /// The task waits by design for an event that may or may not come.
     Idle { process: ProcessName, on: Idle },
-    /// Every thread waits for another one of the task.
+    /// Every thread waits for another thread of the task.
     Deadlock {
-        /// The process with the most threads that wait.
+        /// The process with the most waiting threads.
         process: ProcessName,
-        /// How many threads it has.
         threads: usize,
-        /// How many processes of the task take part.
+        /// How many processes of the task are involved.
         processes: usize,
         /// What the process waits for.
         cause: DeadEnd,
     },
-    /// A thread does something else, or cannot be read.
+    /// A thread does something else or is unreadable.
     Unknown,
 }
 
@@ -67,14 +66,14 @@ pub enum Idle {
     Screen,
 }
 
-/// Why nothing in the task can end its wait.
+/// Why no process of the task can end its wait.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DeadEnd {
     /// Threads wait for each other.
     Threads,
-    /// A pipe whose other end no other process holds.
+    /// They wait for a pipe whose other end no other process holds.
     Pipe,
-    /// A FIFO, by its path, whose other end no process has open.
+    /// They wait for this FIFO, whose other end no process has open.
     Fifo(String),
 }
 
@@ -113,7 +112,7 @@ impl TreeState {
         }
     }
 
-    /// Whether it continues an earlier one, so that both are one wait.
+    /// Whether it continues an earlier state, so that both are one wait.
     pub fn continues(&self, earlier: &TreeState) -> bool {
         match (self, earlier) {
             (TreeState::Computing { .. }, TreeState::Computing { .. })
@@ -123,10 +122,10 @@ impl TreeState {
     }
 }
 
-/// How much a wait says about its tree, the weakest first.
+/// How strongly a wait characterises its tree, the weakest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Rank {
-    /// It waits for another thread of the task.
+    /// A wait for another thread of the task.
     Internal,
     Unknown,
     Signal,
@@ -139,14 +138,14 @@ enum Rank {
     Peer,
 }
 
-/// The judgements of a wait for another thread of the task, and of one that says nothing.
+/// The judgement of a wait for another thread of the task.
 const INTERNAL: (Rank, TreeState) = (Rank::Internal, TreeState::Unknown);
 const UNKNOWN: (Rank, TreeState) = (Rank::Unknown, TreeState::Unknown);
 
-/// Classifies one probe of the processes; `None` if it shows none.
+/// Classifies one probe of the processes; `None` if it contains none.
 ///
-/// Waits for input and stopped processes are judged elsewhere and outrank this; a wait for input
-/// without a question is [`Idle::Screen`].
+/// Other modules judge waits for input and stopped processes, which outrank this state. A wait for
+/// input without a question is [`Idle::Screen`].
 pub fn classify(tree: &[ProcessWaits]) -> Option<TreeState> {
     let parents: HashSet<i32> = tree.iter().map(|waits| waits.parent).collect();
     let mut strongest: Option<(Rank, TreeState)> = None;
@@ -168,8 +167,8 @@ pub fn classify(tree: &[ProcessWaits]) -> Option<TreeState> {
     Some(found.unwrap_or(TreeState::Unknown))
 }
 
-/// The names of the pipes that threads wait for. If a process outside the tree holds one of them,
-/// there is no deadlock.
+/// The names of the pipes for which threads wait. There is no deadlock if a process outside the
+/// tree holds one of them.
 pub fn pipes(tree: &[ProcessWaits]) -> HashSet<&str> {
     let threads = tree.iter().flat_map(|waits| &waits.threads);
     let sources = threads.flat_map(|thread| match thread {
@@ -185,7 +184,7 @@ pub fn pipes(tree: &[ProcessWaits]) -> HashSet<&str> {
         .collect()
 }
 
-/// What one thread says about its tree.
+/// Judges one thread.
 fn judge(waits: &ProcessWaits, thread: &Thread, has_children: bool) -> (Rank, TreeState) {
     match thread {
         Thread::Running | Thread::Unreadable => UNKNOWN,
@@ -194,8 +193,9 @@ fn judge(waits: &ProcessWaits, thread: &Thread, has_children: bool) -> (Rank, Tr
     }
 }
 
-/// A set of waits shows what its process is for: one that accepts connections is a server,
-/// whatever connections it has. A time limit only matters if there is nothing else.
+/// Judges a wait for several things, which shows the purpose of its process: a process that accepts
+/// connections is a server, whatever connections it has. A time limit only matters if nothing else
+/// does.
 fn judge_set(
     waits: &ProcessWaits,
     on: &[WaitSource],
@@ -211,20 +211,20 @@ fn judge_set(
     if let Some(source) = server {
         return judge_source(waits, source, has_children);
     }
-    // A program that relays input to a second terminal does what is done there.
+    // For a program that relays input to a second terminal, the processes at that terminal decide.
     let relays = on.iter().any(|source| matches!(source, WaitSource::Master(_)));
-    let speaks = |source: &&WaitSource| match source {
+    let counts = |source: &&WaitSource| match source {
         WaitSource::Master(_) => false,
         WaitSource::Input => !relays,
         _ => true,
     };
     let strongest = on
         .iter()
-        .filter(speaks)
+        .filter(counts)
         .map(|source| judge_source(waits, source, has_children))
         .max_by_key(|(rank, _)| *rank);
-    // An event loop with nothing else to watch, or a wait for nothing without a time limit, is
-    // woken only by a signal handler or another thread.
+    // Only a signal handler or another thread can wake an event loop that watches nothing else, or
+    // an empty wait without a time limit.
     let wakes_itself =
         |source: &WaitSource| matches!(source, WaitSource::OwnProcess | WaitSource::Futex);
     match strongest {
@@ -254,7 +254,7 @@ fn judge_source(
         WaitSource::Timer => idle(waits, Rank::Timer, Idle::Timer),
         WaitSource::Suspension if has_children => INTERNAL,
         WaitSource::Suspension | WaitSource::Signal => idle(waits, Rank::Signal, Idle::Signal),
-        // Children that cannot be seen may do anything.
+        // Invisible children may do anything.
         WaitSource::Child if !has_children => UNKNOWN,
         WaitSource::Child
         | WaitSource::Futex
@@ -273,21 +273,21 @@ fn idle(waits: &ProcessWaits, rank: Rank, on: Idle) -> (Rank, TreeState) {
     (rank, TreeState::Idle { process, on })
 }
 
-/// The deadlock of a tree in which every thread waits for another; `None` if all of them only wait
-/// for children.
+/// Describes the deadlock of a tree in which every thread waits for another; `None` if all threads
+/// only wait for children.
 fn deadlock(tree: &[ProcessWaits]) -> Option<TreeState> {
     let waits_for_others = |waits: &&ProcessWaits| waits.threads.iter().any(is_dead_end);
     let processes = tree.iter().filter(waits_for_others).count();
-    let most = tree.iter().filter(waits_for_others).max_by_key(|waits| waits.threads.len())?;
+    let largest = tree.iter().filter(waits_for_others).max_by_key(|waits| waits.threads.len())?;
     Some(TreeState::Deadlock {
-        process: most.process.clone(),
-        threads: most.threads.len(),
+        process: largest.process.clone(),
+        threads: largest.threads.len(),
         processes,
-        cause: cause(most),
+        cause: cause(largest),
     })
 }
 
-/// Whether a thread that waits within the task waits for anything but a child.
+/// Whether a thread that waits within the task waits for something other than a child.
 fn is_dead_end(thread: &Thread) -> bool {
     match thread {
         Thread::In(WaitSource::Child | WaitSource::Suspension) => false,
@@ -326,7 +326,7 @@ mod tests {
         }
     }
 
-    /// The shell that waits for the process under test, its child.
+    /// A shell that waits for its child, the process under test.
     fn below_a_shell(threads: &[Thread]) -> Option<TreeState> {
         classify(&[process(1, 0, &[Thread::In(WaitSource::Suspension)]), process(2, 1, threads)])
     }
@@ -375,9 +375,9 @@ mod tests {
             (&[set(&[], false)], Some(Idle::Signal)),
             // An event loop that waits for its signal handler.
             (&[set(&[WaitSource::OwnProcess], false)], Some(Idle::Signal)),
-            // pexpect while its child has nothing to say.
+            // pexpect while its child prints nothing.
             (&[set(&[WaitSource::Master(Some(1))], true)], Some(Idle::Timer)),
-            // A server of terminals.
+            // A terminal server.
             (
                 &[set(&[WaitSource::Master(Some(1)), port()], false)],
                 Some(Idle::Listening("port 3000".to_owned())),
@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn what_passes_input_on_does_what_is_done_behind_it() {
+    fn a_relay_has_the_state_of_the_processes_behind_it() {
         let relays =
             set(&[WaitSource::Input, WaitSource::Master(Some(1)), WaitSource::Signal], false);
         let tree = |behind: Thread| {
@@ -411,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn one_thread_that_may_go_on_keeps_a_tree_from_being_a_deadlock() {
+    fn one_thread_that_may_continue_prevents_a_deadlock() {
         let futex = Thread::In(WaitSource::Futex);
         let deadlock = Some(TreeStateKind::Deadlock);
         assert_eq!(kind_of(&[futex.clone(), futex.clone()]), deadlock);
@@ -431,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deadlock_names_the_process_and_what_it_waits_for() {
+    fn a_deadlock_names_the_process_and_the_cause() {
         let futex = Thread::In(WaitSource::Futex);
         let found = below_a_shell(&[futex.clone(), futex]);
         let expected = TreeState::Deadlock {
@@ -453,7 +453,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shell_without_children_waits_for_a_signal_and_with_one_for_it() {
+    fn a_shell_waits_for_its_child_or_for_a_signal() {
         let alone = classify(&[process(1, 0, &[Thread::In(WaitSource::Suspension)])]);
         assert_eq!(alone.map(|it| it.kind()), Some(TreeStateKind::Idle));
         let hidden = classify(&[process(1, 0, &[Thread::In(WaitSource::Child)])]);

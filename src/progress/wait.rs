@@ -1,6 +1,6 @@
-//! What threads wait for, as one probe finds it, and whether that is the task's input.
+//! What threads wait for at one probe, and whether that is the task's input.
 //!
-//! Pure: `process::waits` gathers it, [`super::tree_state`] and [`super::waiting`] judge it.
+//! Pure: `process::waits` collects the data, [`super::tree_state`] and [`super::waiting`] judge it.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,15 +12,15 @@ pub struct ProcessName {
 }
 
 /// Something that can end a thread's wait.
-// Where processes cannot be seen, nothing constructs them.
+// Platforms that cannot observe processes never construct these.
 #[cfg_attr(any(not(target_os = "linux"), feature = "portable"), allow(dead_code))]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WaitSource {
     /// The task's terminal, or the pipe at its stdin.
     Input,
-    /// A terminal other than the task's; the number is that of `/dev/pts/N`, where it is known.
+    /// A terminal other than the task's, with the number of `/dev/pts/N` if known.
     OtherTerminal(Option<u32>),
-    /// The master end of such a terminal.
+    /// The master end of a terminal, with the number of `/dev/pts/N` if known.
     Master(Option<u32>),
     /// A connection request; the text names the address, as in `port 3000`.
     Listener(String),
@@ -30,25 +30,25 @@ pub enum WaitSource {
     Peer(Peer),
     /// The other end of a local connection, held by a process of the same task.
     Relative,
-    /// A pipe or FIFO, by the name that `/proc/<pid>/fd` gives it.
+    /// A pipe or FIFO, by its name in `/proc/<pid>/fd`.
     Pipe(String),
-    /// The opening of the other end of a FIFO, by its path.
+    /// Another process opening the other end of a FIFO, by its path.
     FifoOpening(String),
     /// Another thread or a signal handler of the same process: a self-pipe, an eventfd.
     OwnProcess,
-    /// Another thread of the process, or one of a process that shares its memory.
+    /// Another thread of the process, or of a process that shares its memory.
     Futex,
     /// A file lock or a semaphore.
     Lock(Lock),
     /// A change in watched files.
     Files,
     Signal,
-    /// A signal, in `sigsuspend`, which is how shells wait for their commands.
+    /// A signal, in `sigsuspend`, with which shells wait for their commands.
     Suspension,
     /// The end of a child.
     Child,
     Timer,
-    /// Anything else, by its name or the number of the system call.
+    /// Any other event, by its name or the number of the system call.
     Other(String),
 }
 
@@ -81,22 +81,22 @@ pub struct Holder {
 }
 
 /// What one thread does.
-// Where processes cannot be seen, nothing constructs them.
+// Platforms that cannot observe processes never construct these.
 #[cfg_attr(any(not(target_os = "linux"), feature = "portable"), allow(dead_code))]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Thread {
-    /// It runs, or waits for a processor.
+    /// It runs, or is ready to run.
     Running,
-    /// It is blocked in a call on one thing: a read, a write, an `accept`, a lock.
+    /// It is blocked in a call on one source: a read, a write, an `accept`, a lock.
     In(WaitSource),
-    /// It waits for the first of several things.
+    /// It waits for any of several sources.
     Waits {
-        /// All that can end the wait, except the time limit.
+        /// All sources that can end the wait, except the time limit.
         on: Vec<WaitSource>,
         /// Whether there is a time limit.
         timed: bool,
     },
-    /// It cannot be read: it is another user's, or ended during the probe.
+    /// It is unreadable: it belongs to another user, or ended during the probe.
     Unreadable,
 }
 
@@ -105,7 +105,7 @@ pub enum Thread {
 pub struct ProcessWaits {
     pub process: ProcessName,
     pub parent: i32,
-    /// A signal has stopped it.
+    /// Whether a signal has stopped it.
     pub stopped: bool,
     pub threads: Vec<Thread>,
 }
@@ -113,20 +113,20 @@ pub struct ProcessWaits {
 /// How a thread waits for the task's input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InputWait {
-    /// In a read of it.
+    /// In a read of the input.
     Reading,
-    /// In a wait for it, and for nothing else outside its own process.
+    /// In a wait for the input, and for nothing else outside its own process.
     Waiting {
         /// Whether there is a time limit.
         timed: bool,
     },
-    /// In a wait for it and for something else, such as a connection.
+    /// In a wait for the input and for another source, such as a connection.
     Mixed,
 }
 
 impl Thread {
-    /// How it waits for the task's input, if it does. A wait that also ends when files change is
-    /// that of a watcher, which accepts keys while it works.
+    /// How it waits for the task's input, if it does. A wait that file changes also end belongs to
+    /// a watcher, which accepts keys while it works.
     pub fn input_wait(&self) -> Option<InputWait> {
         match self {
             Thread::In(WaitSource::Input) => Some(InputWait::Reading),
@@ -146,7 +146,7 @@ impl Thread {
 }
 
 impl WaitSource {
-    /// Whether a wait for input that this can also end is still a wait for input alone.
+    /// Whether a wait for input that this source can also end is still only a wait for input.
     fn is_input_or_internal(&self) -> bool {
         matches!(
             self,
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_inside_the_process_is_no_other_source() {
+    fn sources_inside_the_process_do_not_count() {
         let own = [WaitSource::Input, WaitSource::OwnProcess, WaitSource::Signal];
         assert_eq!(waits(&own, false), Some(InputWait::Waiting { timed: false }));
         assert_eq!(waits(&own, true), Some(InputWait::Waiting { timed: true }));

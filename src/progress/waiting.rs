@@ -1,7 +1,7 @@
 //! Decides from evidence whether a task waits for input.
 //!
-//! Neither a prompt nor silence proves anything; a process that is blocked on the terminal does.
-//! The evidence is gathered elsewhere. Pure.
+//! Neither a prompt nor silence is proof; a process that is blocked on the terminal is. Other
+//! modules collect the evidence. Pure.
 
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ use serde::{Deserialize, Serialize};
 
 use super::wait::{InputWait, ProcessName};
 
-/// The silence after which a wait with a time limit, or a process that cannot be read, counts.
+/// The silence after which a wait with a time limit, or an unreadable process, counts.
 pub const SILENCE: Duration = Duration::from_secs(1);
-/// The silence behind an unfinished line after which a wait for the input or for something else,
-/// such as a connection, counts.
+/// The silence after an unfinished line at which a wait for the input or another source, such as a
+/// connection, counts.
 pub const MIXED_SILENCE: Duration = Duration::from_secs(2);
 
 /// The pauses before the probes after output: at 50, 100, 200 and 400 ms of silence …
@@ -24,11 +24,11 @@ pub const FIRST_PAUSES: [Duration; 4] = [
 ];
 /// … and then every second.
 pub const LATER_PAUSE: Duration = Duration::from_secs(1);
-/// A silent task that takes no input, and that no call waits for, is probed so rarely …
+/// The pause between probes of a silent task that takes no input, if no call waits for it …
 pub const RARE_PAUSE: Duration = Duration::from_secs(2);
 /// … after this many probes.
 pub const PROBES_BEFORE_RARE: usize = 5;
-/// The pause before a probe that is to confirm the one before it.
+/// The pause before a probe that confirms the previous one.
 pub const CONFIRMING_PAUSE: Duration = Duration::from_millis(100);
 
 /// What one probe found.
@@ -38,22 +38,22 @@ pub enum Sample {
     Blocked {
         reader: ProcessName,
         how: InputWait,
-        /// It waits at a second terminal that a process of the task relays: the modes of the
-        /// task's own terminal are those of the relay.
+        /// Whether it waits at a second terminal that a process of the task relays: the modes of
+        /// the task's own terminal are then those of the relay.
         behind: bool,
     },
-    /// A process in the foreground cannot be read: it is another user's, or hides.
+    /// A process in the foreground is unreadable: it belongs to another user, or hides.
     Unreadable {
         reader: ProcessName,
-        /// How long it and its children have not run, and so have used neither CPU nor I/O.
+        /// How long it and its children have not run, and so used neither CPU nor I/O.
         idle_for: Duration,
-        /// It relays between the terminal and a session of its own, as sudo does, so that the
+        /// Whether it relays between the terminal and a new session, as sudo does, so that the
         /// terminal's modes prove nothing.
         relays: bool,
     },
-    /// The processes in the foreground are not shown at all.
+    /// The processes in the foreground are invisible.
     Unseen {
-        /// Their process group, with a name that says so.
+        /// Their process group, with a descriptive name.
         reader: ProcessName,
     },
     /// No process waits for input.
@@ -63,9 +63,9 @@ pub enum Sample {
 /// The terminal's modes; a pipe has none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Modes {
-    /// Typed characters are echoed.
+    /// Whether the terminal echoes typed characters.
     pub echo: bool,
-    /// Input comes by lines.
+    /// Whether programs get the input line by line.
     pub canonical: bool,
 }
 
@@ -74,36 +74,35 @@ pub struct Modes {
 pub struct ShownText<'a> {
     /// The unfinished last line of the output.
     pub last_line: &'a str,
-    /// It is a full screen without a cursor, to be watched.
+    /// Whether it is a full screen without a cursor, which a person only watches.
     pub is_watched: bool,
 }
 
-/// What is waited for.
+/// The kind of input that a task waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum WantedInput {
     Input,
-    /// Something that is not echoed while typed.
+    /// Input that the terminal does not echo.
     Password,
 }
 
-/// How it is known that a task waits.
+/// The evidence that a task waits for input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum InputProof {
-    /// The process was seen blocked on the input.
+    /// A probe found the process blocked on the input.
     Blocked,
-    /// The process waits for the input or for something else; the last line and the silence
-    /// indicate the input.
+    /// The process waits for the input or another source; the last line and the silence indicate
+    /// the input.
     Probable,
-    /// The process cannot be read; the terminal's modes, the last line and the silence indicate
-    /// it.
+    /// The process is unreadable; the terminal's modes, the last line and the silence indicate a
+    /// wait for input.
     Signs,
 }
 
-/// A task that waits.
+/// A task's wait for input.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Waiting {
     pub wanted: WantedInput,
-    /// How that is known.
     pub proof: InputProof,
     pub reader: ProcessName,
     /// The unfinished last line of the output.
@@ -128,7 +127,7 @@ impl InputJudgement {
     }
 }
 
-/// Judges one probe. `modes` are those of the task's terminal; `silent_for` is the time without
+/// Judges one probe. `modes` are the modes of the task's terminal; `silent_for` is the time without
 /// output.
 pub fn judge(
     sample: &Sample,
@@ -175,7 +174,7 @@ pub fn judge(
             let waiting = waiting(reader, InputProof::Signs, hidden);
             InputJudgement::after(SILENCE, silent_for.min(*idle_for), waiting)
         }
-        // It may also be working: require both signs.
+        // The process may also be working, so require both signs.
         Sample::Unseen { reader } if hidden && is_strong_prompt(last_line) => {
             InputJudgement::after(SILENCE, silent_for, waiting(reader, InputProof::Signs, true))
         }
@@ -183,9 +182,9 @@ pub fn judge(
     }
 }
 
-/// Whether a wait with a time limit is one for an answer. On a raw terminal it is, unless the
-/// screen is there to be watched: such a program accepts keys and asks nothing. A line-by-line
-/// terminal needs an unfinished line; a pipe has no other sign than the wait.
+/// Whether a wait with a time limit is a wait for an answer. On a raw terminal it is, unless a
+/// person only watches the screen: such a program accepts keys but asks nothing. A line-by-line
+/// terminal needs an unfinished line; for a pipe, the wait itself is the only sign.
 fn accepts_input(modes: Option<Modes>, shown: ShownText<'_>) -> bool {
     match modes {
         Some(modes) if !modes.canonical => !shown.is_watched,
@@ -194,8 +193,8 @@ fn accepts_input(modes: Option<Modes>, shown: ShownText<'_>) -> bool {
     }
 }
 
-/// Whether an unfinished line may be a question rather than a progress report: it ends as
-/// prompts do, not with dots or a percentage.
+/// Whether an unfinished line may be a question instead of a progress report: it ends like a
+/// prompt, not with dots or a percentage.
 fn is_prompt(line: &str) -> bool {
     let line = line.trim_end();
     let mut ending = line.chars().rev();
@@ -206,8 +205,8 @@ fn is_prompt(line: &str) -> bool {
     }
 }
 
-/// Whether a line certainly asks something: it ends with a word for a secret or a choice in
-/// brackets. A colon or an arrow alone does not suffice.
+/// Whether a line certainly asks a question: it ends with a word for a secret or a choice in
+/// brackets. A colon or an arrow does not suffice.
 fn is_strong_prompt(line: &str) -> bool {
     let line = line.trim_end().to_lowercase();
     let asked = line.trim_end_matches([':', '?']).trim_end();
@@ -225,7 +224,7 @@ fn asks_for_a_secret(line: &str) -> bool {
         || (line.ends_with(':') && asked.contains("password for "))
 }
 
-/// Two consecutive probes that agree make a verdict.
+/// Confirms a verdict by two consecutive probes that agree.
 #[derive(Debug, Default)]
 pub struct Confirmation {
     last: Option<Waiting>,
@@ -280,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn a_blocked_read_is_waiting_whatever_stands_on_the_screen() {
+    fn a_blocked_read_is_waiting_whatever_the_screen_shows() {
         let reads = blocked(InputWait::Reading);
         assert_eq!(wanted(&reads, LINE, NOW, ""), Some(WantedInput::Input));
         assert_eq!(wanted(&reads, HIDDEN, NOW, ""), Some(WantedInput::Password));
@@ -321,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn the_modes_of_a_terminal_before_the_one_that_is_read_say_nothing() {
+    fn the_modes_of_a_relays_outer_terminal_prove_nothing() {
         let behind = Sample::Blocked { reader: reader(), how: InputWait::Reading, behind: true };
         assert_eq!(wanted(&behind, HIDDEN, NOW, "name: "), Some(WantedInput::Input));
         let secret = wanted(&behind, RAW, NOW, "Password: ");
@@ -329,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn a_prompt_or_a_silent_terminal_alone_is_nothing() {
+    fn a_prompt_or_a_silent_terminal_does_not_suffice() {
         assert_eq!(wanted(&Sample::NotWaiting, HIDDEN, SILENCE, "Password:"), None);
         assert_eq!(wanted(&Sample::NotWaiting, LINE, SILENCE, "> "), None);
     }
@@ -352,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn the_modes_of_a_relay_tell_nothing() {
+    fn the_modes_of_a_relay_prove_nothing() {
         let relay = unreadable(SILENCE, true);
         assert_eq!(wanted(&relay, RAW, SILENCE, ""), None);
         let question = "Password:";
@@ -360,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_shown_needs_both_signs() {
+    fn invisible_processes_need_both_signs() {
         let unseen = Sample::Unseen { reader: reader() };
         let asks = "Password:";
         assert_eq!(wanted(&unseen, HIDDEN, SILENCE, asks), Some(WantedInput::Password));
@@ -370,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn how_much_silence_is_missing_is_told() {
+    fn the_missing_silence_is_reported() {
         let judged = judge(&unreadable(SILENCE, false), HIDDEN, NOW, shown(""));
         assert_eq!(judged, InputJudgement::After(SILENCE - NOW));
         let judged = judge(&unreadable(NOW, false), HIDDEN, SILENCE, shown(""));

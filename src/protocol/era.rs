@@ -1,9 +1,9 @@
 //! The legacy versions of MCP and their handshake.
 //!
-//! Pure. A legacy connection opens with `initialize`, which settles one of
-//! the [`LEGACY_VERSIONS`] for its whole life. Nothing that this server sends depends on it:
-//! tools, results, progress and cancellation are the same in all of them. The version
-//! without a handshake, which every request names, is in [`stateless`](super::stateless).
+//! Pure. A legacy connection opens with `initialize`, which settles one of the [`LEGACY_VERSIONS`]
+//! for the whole connection. This server's messages do not depend on it: tools, results, progress
+//! and cancellation are the same in all of them. For the version without a handshake, see
+//! [`stateless`](super::stateless).
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -13,24 +13,24 @@ pub const LEGACY_VERSIONS: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18"
 /// Offered to a client that asks for an unknown version.
 pub const NEWEST_LEGACY: &str = "2025-11-25";
 
-/// The version for a connection whose client asks for `requested`: that one if it is
-/// known, otherwise the newest, which the client accepts or disconnects.
+/// The version for a connection whose client requests `requested`: the same if it is known,
+/// otherwise the newest, which the client accepts or disconnects.
 pub fn negotiate(requested: &str) -> &'static str {
     LEGACY_VERSIONS.into_iter().find(|version| *version == requested).unwrap_or(NEWEST_LEGACY)
 }
 
-/// The params of `initialize`, as far as anything depends on them.
+/// The params of `initialize` that this server uses.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Hello {
-    /// The version it would like; see [`negotiate`].
+    /// The version that the client requests; see [`negotiate`].
     pub protocol_version: String,
     /// Empty for a client that does not name itself.
     #[serde(default)]
     pub client_info: ClientInfo,
 }
 
-/// Which program the client is.
+/// The client's program.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct ClientInfo {
@@ -55,18 +55,18 @@ impl Hello {
     /// Reads the params of `initialize`.
     ///
     /// # Errors
-    /// There are no params, or no `protocolVersion` among them, or a member has the
-    /// wrong type: [`INVALID_PARAMS`](super::message::INVALID_PARAMS) to the client.
+    /// When `protocolVersion` is missing, or a member has the wrong type:
+    /// [`INVALID_PARAMS`](super::message::INVALID_PARAMS) to the client.
     pub fn from_params(params: Option<&Value>) -> Result<Hello, HelloError> {
         match params {
-            // Derived structs can also be read from arrays, which MCP does not allow.
+            // Serde would also read the struct from an array, which MCP does not allow.
             Some(object @ Value::Object(_)) => Ok(Hello::deserialize(object)?),
             Some(_) | None => Err(HelloError::Missing),
         }
     }
 }
 
-/// The result of `initialize` for a settled version; the model reads the `instructions`.
+/// The result of `initialize`; the `instructions` are for the model.
 pub fn initialize_result(version: &str, instructions: &str) -> Value {
     json!({
         "protocolVersion": version,
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn the_result_says_version_tools_server_and_instructions() {
+    fn the_result_has_version_tools_server_and_instructions() {
         assert_eq!(
             initialize_result("2025-06-18", "Poll it."),
             json!({

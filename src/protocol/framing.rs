@@ -1,9 +1,9 @@
-//! Frames: how single messages are delimited in a byte stream.
+//! Frames: how messages are delimited in a byte stream.
 //!
 //! There are two framings: newline-delimited JSON, which MCP prescribes, and the
 //! `Content-Length` headers of the language server protocol, which some clients use.
-//! Pure. [`FrameReader`](super::reader::FrameReader) reads frames, [`Framing::encode`]
-//! writes them. Limits: does not check whether a frame is JSON.
+//! Pure. [`FrameReader`](super::reader::FrameReader) reads frames, [`Framing::encode`] writes them.
+//! Limits: neither checks whether a frame is JSON.
 
 use super::message::{INVALID_REQUEST, Malformed};
 
@@ -34,13 +34,12 @@ pub enum Framing {
 }
 
 impl Framing {
-    /// Frames one JSON message, ready to be written in one piece.
+    /// Frames one JSON message.
     pub fn encode(self, mut message: Vec<u8>) -> Vec<u8> {
         match self {
             Framing::Lines => {
-                // Line breaks in JSON are always white space between tokens, since strings
-                // escape them. Replacing them changes no message, and no message can break
-                // the framing.
+                // Line breaks in JSON are always white space between tokens, since strings escape
+                // them. Replacing them keeps the message's meaning and makes it one line.
                 for byte in &mut message {
                     if matches!(*byte, b'\n' | b'\r') {
                         *byte = b' ';
@@ -61,7 +60,7 @@ impl Framing {
 /// Why a frame was discarded. Reading continues after it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
-    /// It was longer than the limit.
+    /// The frame is longer than the limit.
     #[error("request larger than {limit} bytes: pass large inputs in a file")]
     TooLong {
         /// In bytes.
@@ -90,12 +89,12 @@ pub enum FrameError {
         /// The line, shortened.
         line: String,
     },
-    /// The input ended within it.
+    /// The input ended within the frame.
     #[error("input ended after {got} of {expected} bytes of a request")]
     Truncated {
         /// The announced length in bytes.
         expected: usize,
-        /// The bytes that came.
+        /// The bytes received.
         got: usize,
     },
 }
@@ -111,11 +110,11 @@ pub(super) fn is_first_header(line: &[u8]) -> bool {
     starts_with_ignoring_case(line, HEADER_START)
 }
 
-/// Reads one line: the length in bytes, or `None` for another header. A number that is out
-/// of range becomes the greatest one, which is over any limit.
+/// Parses a header line: the length in bytes, or `None` for another header. A number that is out of
+/// range becomes `usize::MAX`, which is over any limit.
 ///
 /// # Errors
-/// The line is not a header, or too long for one, or its length is not a number.
+/// When the line is not a header or is too long, or its length is not a number.
 pub(super) fn parse_header(line: &[u8]) -> Result<Option<usize>, FrameError> {
     if line.len() > MAX_HEADER_BYTES {
         return Err(FrameError::BadHeader { line: quote(line) });
@@ -134,9 +133,9 @@ pub(super) fn parse_header(line: &[u8]) -> Result<Option<usize>, FrameError> {
 
 /// The length header at the end of a line.
 ///
-/// With it a reader that has lost track finds the next message: a body has no line ending,
-/// so the header after it is on the body's last line. No line of JSON ends like this by
-/// itself: the header would be in a string, which is closed on the same line.
+/// It lets a reader that has lost track find the next message: a body has no line ending, so the
+/// next header is on the body's last line. A line of JSON cannot end like this, since a string that
+/// contained the header would be closed on the same line.
 pub(super) fn header_at_end(line: &[u8]) -> Option<&[u8]> {
     let start = line
         .windows(LENGTH_HEADER.len())
@@ -146,7 +145,7 @@ pub(super) fn header_at_end(line: &[u8]) -> Option<&[u8]> {
 }
 
 fn parse_length(value: &[u8]) -> Result<usize, FrameError> {
-    // `parse` alone would accept a plus sign too.
+    // `parse` would also accept a plus sign.
     let digits = std::str::from_utf8(value)
         .ok()
         .filter(|text| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()));

@@ -1,6 +1,6 @@
-//! Ids of requests, returned exactly as they came.
+//! Ids of requests, which responses repeat exactly as the client wrote them.
 //!
-//! Pure. Limits: MCP's ids only, so `null`, which JSON-RPC discourages, is not one.
+//! Pure. Limits: only MCP's ids; `null`, which JSON-RPC discourages, is not one.
 
 use std::hash::{Hash, Hasher};
 
@@ -8,7 +8,7 @@ use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 use serde_json::{Number, Value};
 
-/// Names a request in its response, in which it is returned as it came.
+/// The id of a request, which its response repeats.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum RequestId {
     /// A number, of any size.
@@ -17,11 +17,11 @@ pub enum RequestId {
     String(String),
 }
 
-/// A number as the client wrote it, so that `1.50` or an integer beyond 64 bits is returned
-/// digit by digit.
+/// A number as the client wrote it, so that `1.50` or an integer beyond 64 bits is repeated digit by
+/// digit.
 ///
-/// Two of them are equal if they have the same value as 64-bit integers or doubles: a
-/// cancellation names its request by value, and its parser does not keep digits.
+/// Two ids are equal if their values are equal as 64-bit integers or doubles, since the parsed
+/// `requestId` of a cancellation has lost its digits.
 #[derive(Debug, Clone)]
 pub struct NumberId {
     written: Box<RawValue>,
@@ -56,8 +56,8 @@ impl RequestId {
         }
     }
 
-    /// The id in unparsed text; `None` as for [`from_value`](Self::from_value), or if the
-    /// number is out of the range of doubles.
+    /// The id in unparsed JSON; `None` as for [`from_value`](Self::from_value), or if the number is
+    /// out of the range of doubles.
     pub fn from_raw(raw: &RawValue) -> Option<RequestId> {
         if let Ok(text) = serde_json::from_str::<String>(raw.get()) {
             return Some(RequestId::String(text));

@@ -1,8 +1,7 @@
 //! JSON-RPC 2.0 messages: bytes to [`Incoming`], results and errors to bytes.
 //!
-//! Pure. The dispatcher interprets requests, and [`reader`](super::reader) splits a stream
-//! into messages. Limits: no batches (MCP dropped them) and no requests from the server,
-//! so a client's response is recognised but never read.
+//! Pure. [`reader`](super::reader) splits a stream into messages. Limits: no batches (MCP dropped
+//! them) and no requests from the server, so a client's response is recognised but never read.
 
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
@@ -21,7 +20,7 @@ pub const INVALID_PARAMS: i64 = -32602;
 /// The server failed, through no fault of the client (JSON-RPC 2.0, section 5.1).
 pub const INTERNAL_ERROR: i64 = -32603;
 
-/// The only value that `jsonrpc` may have.
+/// The only valid value of `jsonrpc`.
 const VERSION: &str = "2.0";
 
 /// Sent if an error cannot itself be written as JSON.
@@ -31,24 +30,23 @@ const LAST_RESORT: &str =
 /// One message from the client.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Incoming {
-    /// Gets exactly one response, with the same id.
+    /// Needs exactly one response, with the same id.
     Request {
-        /// Names the request.
         id: RequestId,
         /// Such as `tools/call`.
         method: String,
         /// An object or an array, if present.
         params: Option<Value>,
     },
-    /// Is never answered.
+    /// Must not be answered.
     Notification {
         /// Such as `notifications/cancelled`.
         method: String,
         /// An object or an array, if present.
         params: Option<Value>,
     },
-    /// A client's response. The server asks nothing, so there is no request it belongs to.
-    /// It is not answered either: two peers could exchange errors forever.
+    /// A client's response, although the server sends no requests. It is not answered, or two peers
+    /// could exchange errors forever.
     Response,
 }
 
@@ -65,17 +63,15 @@ pub struct Malformed {
 }
 
 impl Malformed {
-    /// The answer to send; `None` for a notification with wrong params, since a
-    /// notification is never answered.
+    /// The answer to send; `None` for a notification, which is never answered.
     pub fn reply(&self) -> Option<Vec<u8>> {
-        // Params are only read if the rest is right, so without an id here the message was
-        // a notification.
+        // Params are read last, so a message with wrong params and no id was a notification.
         let is_notification = self.id.is_none() && self.code == INVALID_PARAMS;
         (!is_notification).then(|| error(self.id.as_ref(), self.code, &self.message, None))
     }
 }
 
-/// The unparsed members of a message; `null` differs from a missing one.
+/// The unparsed members of a message; `null` differs from a missing member.
 #[derive(Deserialize)]
 struct Envelope<'a> {
     #[serde(borrow, default, deserialize_with = "present")]
@@ -96,12 +92,12 @@ fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de Raw
     <&RawValue>::deserialize(deserializer).map(Some)
 }
 
-/// Reads one frame.
+/// Parses one frame.
 ///
 /// # Errors
-/// [`PARSE_ERROR`] if it is not JSON or not UTF-8, or is nested too deeply to be read
-/// safely; [`INVALID_REQUEST`] if it is not a JSON-RPC 2.0 message, or a batch;
-/// [`INVALID_PARAMS`] if the params are neither an object nor an array.
+/// [`PARSE_ERROR`] if the frame is not JSON in UTF-8, or is nested too deeply;
+/// [`INVALID_REQUEST`] if it is a batch or not a JSON-RPC 2.0 message; [`INVALID_PARAMS`] if the
+/// params are neither an object nor an array.
 pub fn parse(frame: &[u8]) -> Result<Incoming, Malformed> {
     let envelope = read_envelope(frame)?;
     if envelope.method.is_none() && (envelope.result.is_some() || envelope.error.is_some()) {
@@ -132,11 +128,11 @@ pub fn parse(frame: &[u8]) -> Result<Incoming, Malformed> {
 }
 
 fn read_envelope(frame: &[u8]) -> Result<Envelope<'_>, Malformed> {
-    // The first pass checks the syntax of the whole text, so that later errors are about
-    // its meaning. It does not recurse, whatever the nesting.
+    // The first pass checks the syntax of the whole text, so that later errors are about its
+    // meaning. It does not recurse, however deep the nesting.
     let text: &RawValue =
         serde_json::from_slice(frame).map_err(|error| parse_error(None, &error))?;
-    // A derived struct could also be read from an array, and thus from a batch.
+    // Serde would also read the struct from an array, and thus from a batch.
     match text.get().as_bytes().first() {
         Some(b'{') => {}
         Some(b'[') => {
@@ -154,8 +150,8 @@ fn read_envelope(frame: &[u8]) -> Result<Envelope<'_>, Malformed> {
 }
 
 fn read_params(raw: &RawValue, id: &Option<RequestId>) -> Result<Value, Malformed> {
-    // Fails for nesting beyond serde_json's limit and for a lone surrogate. The id is
-    // known, so the client learns which of its requests was wrong.
+    // Fails for nesting beyond serde_json's limit and for a lone surrogate. The error carries the
+    // id, so that the client learns which request was wrong.
     let params: Value =
         serde_json::from_str(raw.get()).map_err(|error| parse_error(id.clone(), &error))?;
     if params.is_object() || params.is_array() {
@@ -180,8 +176,8 @@ fn invalid_request(id: Option<RequestId>, message: &str) -> Malformed {
     Malformed { id, code: INVALID_REQUEST, message: format!("bad request: {message}") }
 }
 
-/// The answer to a request that succeeded. A result that cannot be written as JSON (a map
-/// whose keys are not strings) becomes an [`INTERNAL_ERROR`] with the same id.
+/// The response to a successful request. A result that cannot be written as JSON (a map whose keys
+/// are not strings) becomes an [`INTERNAL_ERROR`].
 pub fn response(id: &RequestId, result: &impl Serialize) -> Vec<u8> {
     #[derive(Serialize)]
     struct Response<'a, R> {
@@ -196,7 +192,7 @@ pub fn response(id: &RequestId, result: &impl Serialize) -> Vec<u8> {
     })
 }
 
-/// The answer to a request that failed; its id is `null` if it could not be read.
+/// The response to a failed request; its id is `null` if it could not be read.
 pub fn error(id: Option<&RequestId>, code: i64, message: &str, data: Option<Value>) -> Vec<u8> {
     #[derive(Serialize)]
     struct Response<'a> {
@@ -223,10 +219,10 @@ pub fn put(object: &mut Value, name: &str, member: impl Into<Value>) {
     }
 }
 
-/// A message without an answer, such as `notifications/progress`.
+/// A notification, such as `notifications/progress`.
 ///
 /// # Errors
-/// The params cannot be written as JSON (a map whose keys are not strings).
+/// When the params cannot be written as JSON (a map whose keys are not strings).
 pub fn notification(method: &str, params: &impl Serialize) -> Result<Vec<u8>, serde_json::Error> {
     #[derive(Serialize)]
     struct Notification<'a, P> {
@@ -262,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_and_notifications_are_told_apart_by_the_id() {
+    fn a_message_with_an_id_is_a_request_and_without_one_a_notification() {
         let request =
             br#" {"params":{"a":[1]},"method":"tools/call","id":"x","jsonrpc":"2.0","more":1} "#;
         assert_eq!(

@@ -1,8 +1,8 @@
-//! Reads frames from a byte stream, whatever it contains, in bounded memory.
+//! Reads frames from an arbitrary byte stream, in bounded memory.
 //!
-//! The first line that is not blank decides the framing of the whole connection. A frame
-//! that is too long or has unusable headers is reported as an error and skipped. Limits:
-//! waits for the rest of a frame until the input is closed.
+//! The first non-blank line decides the framing of the whole connection. A frame that is too long
+//! or has unusable headers is reported as an error and skipped. Limits: waits for the rest of a
+//! frame until the input is closed.
 
 use std::io::{self, BufRead, BufReader, ErrorKind, Read};
 
@@ -13,15 +13,15 @@ use super::framing::{
 /// How many bytes are read at once: the capacity of a pipe on Linux.
 const READ_BYTES: usize = 64 * 1024;
 
-/// How many bytes a line may have beyond its frame: a byte order mark and a CR.
+/// How many bytes a line may have in addition to its frame: a byte order mark and a CR.
 const LINE_EXTRA_BYTES: usize = BYTE_ORDER_MARK.len() + 1;
 
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// A frame or what was wrong with it; `None` at the end of the input.
+/// A frame or why it was discarded; `None` at the end of the input.
 type Next = io::Result<Option<Result<Frame, FrameError>>>;
 
-/// Cuts an input into frames.
+/// Splits an input into frames.
 #[derive(Debug)]
 pub struct FrameReader<R> {
     input: BufReader<R>,
@@ -40,7 +40,7 @@ enum State {
     AtHeaders,
     /// After unusable headers, the last of them `line`: looks for the next length.
     Lost { line: Vec<u8> },
-    /// Nothing more will come.
+    /// At the end of the input.
     Ended,
 }
 
@@ -51,7 +51,7 @@ enum Line {
     End,
 }
 
-/// What a header block says.
+/// The outcome of reading a header block.
 enum Block {
     Length(usize),
     Unusable { error: FrameError, line: Vec<u8> },
@@ -59,8 +59,8 @@ enum Block {
 }
 
 impl<R: Read> FrameReader<R> {
-    /// Reads frames of at most `limit` bytes from `input`; a header line must fit too. Never
-    /// holds more than about twice that.
+    /// Reads frames of at most `limit` bytes from `input`. Never buffers more than about twice
+    /// `limit`.
     pub fn new(input: R, limit: usize) -> Self {
         FrameReader {
             input: BufReader::with_capacity(READ_BYTES, input),
@@ -78,11 +78,11 @@ impl<R: Read> FrameReader<R> {
         }
     }
 
-    /// Waits for the next frame; `Ok(None)` at the end of the input. An inner error is about
-    /// one frame only, and the next call continues after it.
+    /// Waits for the next frame; `Ok(None)` at the end of the input. An inner error concerns only
+    /// one frame, and the next call continues after it.
     ///
     /// # Errors
-    /// The input can no longer be read. Later calls return `Ok(None)`.
+    /// When the input cannot be read. Later calls return `Ok(None)`.
     pub fn next_frame(&mut self) -> io::Result<Option<Result<Frame, FrameError>>> {
         let next = match &mut self.state {
             State::Undetected => self.first_frame(),
@@ -122,13 +122,13 @@ impl<R: Read> FrameReader<R> {
         }
     }
 
-    /// Reads headers, the `first` of which may already have been read, and their frame.
+    /// Reads headers and their frame. `first` is a header that has already been read.
     fn frame_after_headers(&mut self, first: Option<Vec<u8>>) -> Next {
         let length = match self.read_headers(first)? {
             Block::Length(length) if length <= self.limit => length,
             Block::Length(_) => {
-                // Not skipped by the length, which may be wrong: the client would wait
-                // forever for an answer to its next request.
+                // The length is not used to skip the body: if it were wrong, the next request
+                // would be skipped too, and the client would wait for its answer forever.
                 self.state = State::Lost { line: Vec::new() };
                 return Ok(Some(Err(self.too_long())));
             }
@@ -177,14 +177,14 @@ impl<R: Read> FrameReader<R> {
                     return Ok(Block::Unusable { error, line: Vec::new() });
                 }
                 (Ok(given), _) => length = given,
-                // The next message's header may be on that line, behind a stray body.
+                // The next message's header may follow a stray body on this line.
                 (Err(error), _) => return Ok(Block::Unusable { error, line }),
             }
         }
     }
 
-    /// Discards input, beginning with the bad header's own `line`, until a line ends in a
-    /// length header, and continues there.
+    /// Discards input, beginning with the bad header's `line`, until a line ends with a length
+    /// header, and continues there.
     fn frame_after_resync(&mut self, mut line: Vec<u8>) -> Next {
         loop {
             if let Some(header) = header_at_end(&line) {
@@ -203,8 +203,8 @@ impl<R: Read> FrameReader<R> {
         FrameError::TooLong { limit: self.limit }
     }
 
-    /// Reads a line without its ending (LF or CRLF) and without a byte order mark. One that
-    /// is over the limit is read to its end, but not kept.
+    /// Reads a line without its ending (LF or CRLF) and without a byte order mark. A line over the
+    /// limit is skipped to its end.
     fn read_line(&mut self) -> io::Result<Line> {
         let longest = self.limit.saturating_add(LINE_EXTRA_BYTES);
         let mut line = Vec::new();
@@ -215,7 +215,7 @@ impl<R: Read> FrameReader<R> {
                 line.pop();
             }
             Some(_) if line.len() > longest => {
-                // Freed before the rest is read, which may take long.
+                // Freed first, since skipping the rest may take long.
                 drop(line);
                 self.input.skip_until(b'\n')?;
                 return Ok(Line::TooLong);
@@ -232,8 +232,8 @@ impl<R: Read> FrameReader<R> {
         Ok(Line::Whole(line))
     }
 
-    /// Reads to the end of the line. Returns its last `keep` bytes without the LF, and
-    /// whether the input ended before the line did.
+    /// Reads to the end of the line. Returns its last `keep` bytes without the LF, and whether the
+    /// input ended first.
     fn read_line_tail(&mut self, keep: usize) -> io::Result<(Vec<u8>, bool)> {
         let mut tail = Vec::new();
         loop {
@@ -267,7 +267,7 @@ mod tests {
 
     use super::*;
 
-    /// An input that gives what it is told to, read by read.
+    /// An input with scripted reads.
     #[derive(Debug, Default)]
     struct Script(VecDeque<io::Result<Vec<u8>>>);
 
@@ -285,7 +285,7 @@ mod tests {
         }
     }
 
-    /// The input in chunks of the given sizes, over and over, with a signal before each.
+    /// The input in chunks of these sizes, cycled, with an interruption before each.
     fn chunked(input: &[u8], sizes: &[usize]) -> Script {
         let mut script = Script::default();
         let mut rest = input;
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_are_detected_and_kept_to() {
+    fn headers_are_detected_and_stay_the_framing() {
         let input = b"\n\xef\xbb\xbfContent-Length: 3\r\n\r\n{1}content-type: x\ncontent-length: 4\n\n{\n2}\r\n\r\nContent-Length: 0\r\n\r\nContent-Length: 3\r\n\r\n{3}";
         assert_eq!(frames(input, 99), good(&["{1}", "{\n2}", "", "{3}"]));
     }
@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn unusable_headers_are_told_once_and_the_next_message_is_found() {
+    fn unusable_headers_are_reported_once_and_the_next_message_is_found() {
         let bodies = [
             "Content-Length: x\r\n\r\n{\"say\":\"Content-Length: 5\"}",
             "Content-Length: -1\r\n\r\n{\n}",
@@ -405,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn an_end_within_headers_or_body_is_told() {
+    fn an_end_within_headers_or_body_is_reported() {
         let expected = vec![Err(FrameError::NoLength)];
         assert_eq!(frames(b"Content-Length: 5\r\n", 99), expected);
         let (expected, got) = (5, 2);

@@ -1,9 +1,9 @@
-//! The stateless era of MCP: there is no handshake, and every request names its version
-//! and what its client can do.
+//! The stateless era of MCP: without a handshake, every request names its version and its client's
+//! capabilities.
 //!
-//! Pure. Both are in `params._meta`, the *envelope*. The server answers each request by
-//! its own envelope alone and never asks anything itself. Limits: reads only the
-//! capabilities on which an answer depends.
+//! Pure. Both are in `params._meta`, the *envelope*. The answer to a request depends only on that
+//! request's envelope, and the server sends no requests. Limits: reads only the capabilities that
+//! change an answer.
 
 use serde_json::{Map, Value, json};
 
@@ -14,15 +14,15 @@ use super::message::{self, INVALID_PARAMS, put};
 /// The version of this era, as it is written in messages.
 pub const VERSION: &str = "2026-07-28";
 
-/// The method that asks what the server can do.
+/// The method that requests the server's capabilities.
 pub const DISCOVER: &str = "server/discover";
 
-/// The method that asks for notifications.
+/// The method that subscribes to notifications.
 pub const LISTEN: &str = "subscriptions/listen";
 
 /// The request's version is not served.
 pub const UNSUPPORTED_PROTOCOL_VERSION: i64 = -32022;
-/// The request needs a capability of the client that it does not declare.
+/// The request needs a client capability that its envelope does not declare.
 pub const MISSING_CLIENT_CAPABILITY: i64 = -32021;
 
 const VERSION_KEY: &str = "io.modelcontextprotocol/protocolVersion";
@@ -34,16 +34,16 @@ const SERVER_KEY: &str = "io.modelcontextprotocol/serverInfo";
 /// The extension that allows a task as the answer to a call.
 pub const TASKS_EXTENSION: &str = "io.modelcontextprotocol/tasks";
 
-/// For how many milliseconds a client may cache what does not change while the server
-/// runs. Not forever, since the next server may be a newer one.
+/// How many milliseconds a client may cache results that do not change while the server runs. Not
+/// forever, since the next server may be a newer version.
 const TTL_MS: u64 = 60 * 60 * 1000;
 /// How many characters of a client's text an error message repeats.
 const QUOTED_CHARS: usize = 40;
 
-/// What a request says about itself and its client.
+/// The envelope of a request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Envelope {
-    /// The client; empty where it does not say.
+    /// The client; empty if the envelope does not name it.
     pub client: ClientInfo,
     /// Whether the answer may be a task.
     pub takes_tasks: bool,
@@ -52,7 +52,7 @@ pub struct Envelope {
 /// Why an envelope is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EnvelopeError {
-    /// It lacks keys that every request of this era has.
+    /// Required keys are missing.
     #[error("params._meta lacks {}", .0.join(" and "))]
     Missing(Vec<&'static str>),
     /// A value has the wrong type.
@@ -72,7 +72,7 @@ pub enum EnvelopeError {
 }
 
 impl EnvelopeError {
-    /// The error for a request without an envelope that needs one.
+    /// The error for a request that needs an envelope and has none.
     pub fn no_envelope() -> EnvelopeError {
         EnvelopeError::Missing(vec![VERSION_KEY, CAPABILITIES_KEY])
     }
@@ -85,7 +85,7 @@ impl EnvelopeError {
         }
     }
 
-    /// The error's `data`: the versions that are served, if the version is not.
+    /// The error's `data`: for an unsupported version, the supported ones.
     pub fn data(&self) -> Option<Value> {
         match self {
             EnvelopeError::UnsupportedVersion(requested) => {
@@ -97,11 +97,11 @@ impl EnvelopeError {
 }
 
 impl Envelope {
-    /// Reads the envelope of a request; `None` if it has none, as in the legacy era.
+    /// Reads the envelope of a request; `None` if there is none, as in the legacy era.
     ///
     /// # Errors
-    /// It has one that lacks a key, has a value of the wrong type, or names a version
-    /// that is not served.
+    /// When the envelope lacks a key, has a value of the wrong type, or names an unsupported
+    /// version.
     pub fn from_params(params: Option<&Value>) -> Result<Option<Envelope>, EnvelopeError> {
         let meta = params.and_then(|params| params.get("_meta"));
         let key = |key: &str| meta.and_then(|meta| meta.get(key));
@@ -139,16 +139,16 @@ impl Envelope {
     }
 }
 
-/// How the client is to read a result.
+/// The type of a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ResultType {
-    /// It is the whole answer.
+    /// The whole answer.
     Complete,
-    /// It is a task, whose result comes later.
+    /// A task, whose own result comes later.
     Task,
 }
 
-/// A result as this era writes it: with its type and the server's name.
+/// Adds this era's members to a result: its type and the server's name.
 pub fn stamped(result_type: ResultType, result: Value) -> Value {
     let word = match result_type {
         ResultType::Complete => "complete",
@@ -165,17 +165,17 @@ pub fn stamped(result_type: ResultType, result: Value) -> Value {
     stamped.into()
 }
 
-/// Who may get a cached result.
+/// Which users may get a cached result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CacheScope {
-    /// Every user: it depends on the program alone.
+    /// Every user, since the result depends only on the program.
     Public,
-    /// This user alone: it depends on the settings.
+    /// Only this user, since the result depends on the settings.
     Private,
 }
 
-/// A [`stamped`] result that does not change while the server runs, with the time for
-/// which it may be cached, and for whom.
+/// A [`stamped`] result that does not change while the server runs, with how long and for which
+/// users it may be cached.
 pub fn cacheable(scope: CacheScope, result: Value) -> Value {
     let mut result = stamped(ResultType::Complete, result);
     let scope = match scope {
@@ -197,15 +197,15 @@ pub fn discovery(offers_tasks: bool, instructions: &str) -> Value {
     cacheable(CacheScope::Private, discovery)
 }
 
-/// The notification that opens the subscription of a [`LISTEN`] request. It grants none of
-/// the notifications that were asked for. `None` if the request does not have MCP's form.
+/// The notification that opens the subscription of a [`LISTEN`] request. It grants none of the
+/// requested notifications. `None` if the request is malformed.
 pub fn acknowledgement(id: &RequestId, params: Option<&Value>) -> Option<Vec<u8>> {
     params?.get("notifications")?.as_object()?;
     let acknowledged = json!({"_meta": {SUBSCRIPTION_KEY: id}, "notifications": {}});
     message::notification("notifications/subscriptions/acknowledged", &acknowledged).ok()
 }
 
-/// The error data for a client that has to declare the tasks extension first.
+/// The error data for a request that must declare the tasks extension.
 pub fn needs_tasks_extension() -> Value {
     json!({"requiredCapabilities": {"extensions": {TASKS_EXTENSION: {}}}})
 }
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn an_envelope_tells_the_client_and_whether_it_takes_tasks() {
+    fn an_envelope_names_the_client_and_whether_it_takes_tasks() {
         let bare = json!({VERSION_KEY: VERSION, CAPABILITIES_KEY: {}});
         assert_eq!(read(bare), Ok(Some(Envelope::default())));
         let full = json!({
@@ -271,7 +271,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_stands_in_params_is_read_or_refused(params in any_json()) {
+        fn any_params_are_read_or_refused(params in any_json()) {
             if let Err(error) = Envelope::from_params(Some(&params)) {
                 let code = error.code();
                 prop_assert!(code == INVALID_PARAMS || code == UNSUPPORTED_PROTOCOL_VERSION);
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn discovery_says_versions_capabilities_and_how_long_it_holds() {
+    fn discovery_has_versions_capabilities_and_its_lifetime() {
         let discovery = discovery(true, "Poll it.");
         assert_eq!(discovery["supportedVersions"], json!(["2026-07-28"]));
         let capabilities = json!({"tools": {}, "extensions": {TASKS_EXTENSION: {}}});

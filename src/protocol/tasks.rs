@@ -1,8 +1,8 @@
-//! The tasks extension of the stateless era on the wire: a call that is answered with a
-//! task, and the answer to `tasks/get`.
+//! The messages of the tasks extension of the stateless era: a task as the answer to a call, and
+//! the answer to `tasks/get`.
 //!
-//! Pure. Limits: a task is never `input_required`, since the server asks its client for
-//! nothing. The tools decide which commands become tasks.
+//! Pure. Limits: a task is never `input_required`, since the server sends no requests. The tools
+//! decide which calls become tasks.
 
 use std::time::{Duration, SystemTime};
 
@@ -15,16 +15,16 @@ use super::message::INVALID_PARAMS;
 /// A request about a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operation {
-    /// Its status, and its result if it has ended.
+    /// Returns the status, and the result if the task has ended.
     Get,
-    /// To end it.
+    /// Ends the task.
     Cancel,
-    /// Answers to what it asked for, which is nothing.
+    /// Brings input that the task requested; tasks here request none.
     Update,
 }
 
 impl Operation {
-    /// The operation of a method, if it is one about tasks.
+    /// The operation of a method; `None` if the method is not about tasks.
     pub fn of_method(method: &str) -> Option<Operation> {
         match method {
             "tasks/get" => Some(Operation::Get),
@@ -37,7 +37,7 @@ impl Operation {
     /// The id of the task that a request is about.
     ///
     /// # Errors
-    /// Names what its params lack: [`INVALID_PARAMS`] to the client.
+    /// Names the missing member of the params: [`INVALID_PARAMS`] to the client.
     pub fn task_of(self, params: Option<&Value>) -> Result<String, String> {
         let member = |name: &str| params.and_then(|params| params.get(name));
         if self == Operation::Update && !member("inputResponses").is_some_and(Value::is_object) {
@@ -64,23 +64,19 @@ impl UnknownTask {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "status", rename_all = "snake_case")]
 pub enum TaskStatus {
-    /// It runs.
     Working,
-    /// It has ended, and this is what the call would have answered.
     Completed {
-        /// A result of `tools/call`.
+        /// The result of `tools/call` that the call would have returned if it had waited.
         result: Value,
     },
-    /// It has ended, and there is no result to show.
+    /// The task has ended without a result.
     Failed {
-        /// Why.
         error: Failure,
     },
-    /// It was cancelled.
     Cancelled,
 }
 
-/// A JSON-RPC error, as a task's end.
+/// A JSON-RPC error as the outcome of a task.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Failure {
     /// Such as [`INTERNAL_ERROR`](super::message::INTERNAL_ERROR).
@@ -104,16 +100,16 @@ pub struct Task {
     /// When its status or output last changed.
     #[serde(rename = "lastUpdatedAt", serialize_with = "iso")]
     pub updated: SystemTime,
-    /// For how long after its beginning it can be asked about, at least.
+    /// How long after its creation the task can be queried, at least.
     #[serde(rename = "ttlMs", serialize_with = "positive_millis")]
     pub kept_for: Duration,
-    /// How long the client should wait before it asks again.
+    /// How long the client should wait before the next query.
     #[serde(rename = "pollIntervalMs", serialize_with = "positive_millis")]
     pub ask_again_in: Duration,
 }
 
 impl Task {
-    /// The answer to the call that began it. Only `tasks/get` shows how it ended.
+    /// The answer to the call that created the task. Only `tasks/get` shows how it ended.
     pub fn as_created(&self) -> Value {
         Task { status: TaskStatus::Working, ..self.clone() }.as_detailed()
     }
@@ -124,8 +120,7 @@ impl Task {
     }
 }
 
-/// ISO 8601 in UTC, to the millisecond. A time that cannot be written becomes the nearest
-/// one that can.
+/// ISO 8601 in UTC, to the millisecond. A time out of range becomes the nearest one in range.
 fn iso<S: Serializer>(time: &SystemTime, serializer: S) -> Result<S::Ok, S::Error> {
     let nearest = if *time < SystemTime::UNIX_EPOCH { Timestamp::MIN } else { Timestamp::MAX };
     let written = format!("{:.3}", Timestamp::try_from(*time).unwrap_or(nearest));
@@ -196,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn an_operation_names_what_its_params_lack() {
+    fn an_operation_names_missing_params() {
         assert_eq!(Operation::of_method("tasks/list"), None);
         let id = json!({"taskId": "x"});
         assert_eq!(Operation::Get.task_of(Some(&id)), Ok("x".to_owned()));

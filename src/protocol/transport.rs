@@ -1,15 +1,15 @@
-//! The connection: a `reader` thread that hands over frames, and a `writer` thread that
-//! owns the output.
+//! A connection: a `reader` thread that hands over frames, and a `writer` thread that owns the
+//! output.
 //!
-//! Nothing else in the program writes to stdout. A sender holds an [`Outbound`], a clonable
-//! handle to a bounded queue; the writer takes one message at a time, so frames never mix.
-//! When either side of the connection ends, [`Transport::ended`] reports it. After the
-//! output has ended, all senders get [`Closed`] and none of them blocks. Limits: messages
-//! are bytes here; requests and their answers are matched elsewhere.
+//! Only the writer thread writes to the output. A sender holds an [`Outbound`], a clonable handle
+//! to a bounded queue; the writer takes one message at a time, so frames never mix.
+//! [`Transport::ended`] reports when either side of the connection ends. After the output has
+//! ended, all senders get [`Closed`] and none of them blocks. Limits: messages are bytes here;
+//! requests and their answers are matched elsewhere.
 //!
-//! A read from stdin cannot be cancelled. When a signal ends the server while its client
-//! keeps stdin open, the reader thread remains in `read(2)` until the process exits:
-//! [`Transport::finish`] does not wait for it, and no other code may.
+//! A read from stdin cannot be cancelled. When a signal ends the server while its client keeps
+//! stdin open, the reader thread stays in `read(2)` until the process exits: [`Transport::finish`]
+//! does not wait for it, and no other code may.
 
 use std::convert::Infallible;
 use std::io::{self, Read, Write};
@@ -23,7 +23,7 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TryRecvError, bounde
 use super::framing::{Frame, FrameError, Framing};
 use super::reader::FrameReader;
 
-/// How many messages may wait for a client that reads slowly. Beyond that senders wait too.
+/// How many messages are queued for a client that reads slowly; further senders wait.
 const QUEUED_MESSAGES: usize = 1024;
 
 /// One for each of the two threads, so that reporting an end never blocks.
@@ -37,7 +37,7 @@ pub struct Closed;
 /// What ended one side of the connection.
 #[derive(Debug, thiserror::Error)]
 pub enum StreamEnd {
-    /// The client closed our input: no more requests will come.
+    /// The client closed the input.
     #[error("end of input")]
     Input,
     /// The input can no longer be read.
@@ -48,18 +48,18 @@ pub enum StreamEnd {
     OutputFailed(#[source] io::Error),
 }
 
-/// How [`Transport::finish`] went.
+/// The outcome of [`Transport::finish`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Finished {
-    /// All that was queued has been written.
+    /// All queued messages have been written.
     Flushed,
     /// The output had failed before.
     ClientGone,
-    /// The client did not read in time; the rest remains unsent.
+    /// The client did not read in time; the rest stays unsent.
     GaveUp,
 }
 
-/// Is called once a message is written.
+/// Called once a message has been written.
 pub type OnWritten = Box<dyn FnOnce() + Send>;
 
 enum Command {
@@ -71,7 +71,7 @@ enum Command {
 #[derive(Debug, Clone)]
 pub struct Outbound {
     queue: Sender<Command>,
-    /// Carries nothing; disconnected when the transport has finished.
+    /// Disconnected when the transport has finished; carries no messages.
     finished: Receiver<Infallible>,
 }
 
@@ -81,17 +81,17 @@ impl Outbound {
         self.queue.is_full()
     }
 
-    /// Queues one JSON message, without framing. Waits while the queue is full because the
-    /// client does not read.
+    /// Queues one JSON message, without framing. Waits while the queue is full because the client
+    /// does not read.
     ///
     /// # Errors
-    /// [`Closed`] if the client is gone or the transport finishes, even during the wait.
+    /// When the client is gone or the transport finishes, even during the wait.
     pub fn send(&self, message: Vec<u8>) -> Result<(), Closed> {
         self.send_and(message, None)
     }
 
-    /// The same, and calls `written` when the message is written; if that fails, `written` is
-    /// dropped.
+    /// As [`Outbound::send`], and calls `written` once the message has been written. If the write
+    /// fails, `written` is dropped.
     ///
     /// # Errors
     /// As [`Outbound::send`].
@@ -103,8 +103,8 @@ impl Outbound {
     }
 }
 
-/// A running connection. Dropped without [`finish`](Self::finish), it leaves its threads
-/// to end with the input.
+/// A running connection. If it is dropped without [`finish`](Self::finish), its threads end with the
+/// input.
 #[derive(Debug)]
 pub struct Transport {
     outbound: Outbound,
@@ -119,12 +119,12 @@ pub struct Transport {
 }
 
 impl Transport {
-    /// Starts both threads. A frame of more than `frame_limit` bytes is an error. `handler`
-    /// gets each frame on the reader thread, so it must not take long. If it panics, that is
-    /// logged and the next frame is read.
+    /// Starts both threads. A frame of more than `frame_limit` bytes is an error. `handler` gets each
+    /// frame on the reader thread, so it must return soon. If it panics, the panic is logged and the
+    /// next frame is read.
     ///
     /// # Errors
-    /// A thread cannot be started.
+    /// When a thread cannot be started.
     pub fn start<H>(
         input: Box<dyn Read + Send>,
         output: Box<dyn Write + Send>,
@@ -151,7 +151,7 @@ impl Transport {
                 if let Err(error) = written {
                     report(&end, StreamEnd::OutputFailed(error));
                 }
-                // Drops the queue's end, which wakes all senders that wait.
+                // Drops the receiving end of the queue, which wakes all waiting senders.
                 flushed
             }
         })?;
@@ -168,25 +168,23 @@ impl Transport {
         &self.outbound
     }
 
-    /// Receives one message when the input ends and one when the output fails; to be
-    /// selected on together with signals.
+    /// Receives one message when the input ends and one when the output fails.
     pub fn ended(&self) -> &Receiver<StreamEnd> {
         &self.ended
     }
 
-    /// Writes what is queued, within `limit`, and closes: senders get [`Closed`] from now on,
-    /// also those that wait. Frames that are read later are still handed over.
+    /// Writes the queued messages within `limit`, and closes the queue: all senders, even waiting
+    /// ones, get [`Closed`] from now on. Frames read later are still handed over.
     pub fn finish(self, limit: Duration) -> Finished {
         let deadline = Instant::now() + limit;
-        // Fails if the queue remains full or the writer has already ended: both are handled
-        // below.
+        // Fails if the queue stays full or the writer has already ended; both are handled below.
         let _ = self.outbound.queue.send_deadline(Command::Finish, deadline);
         if self.reader.is_finished() && self.reader.join().is_err() {
             tracing::error!("the reader thread panicked");
         }
         match self.writer_done.recv_deadline(deadline) {
             Ok(never) => match never {},
-            // Stuck in the kernel, and left there until the process exits.
+            // The writer is blocked in the kernel, and stays there until the process exits.
             Err(RecvTimeoutError::Timeout) => Finished::GaveUp,
             Err(RecvTimeoutError::Disconnected) => match self.writer.join() {
                 Ok(true) => Finished::Flushed,
@@ -217,14 +215,14 @@ where
             Ok(None) => return StreamEnd::Input,
             Err(error) => return StreamEnd::InputFailed(error),
         };
-        // Before the handler, so that the first answer already is in the right framing.
+        // Before the handler, so that the first answer already has the right framing.
         if let Some(detected) = frames.framing() {
             framing.get_or_init(|| detected);
         }
-        // The handler's own state may be half changed after a panic; one wrong answer later
-        // is better than a server that no longer reads.
+        // A panic may leave the handler's state inconsistent, but a wrong answer later is better
+        // than a server that no longer reads.
         if catch_unwind(AssertUnwindSafe(|| handler(outbound, received))).is_err() {
-            tracing::error!("the handling of a frame panicked; reading goes on");
+            tracing::error!("the handler of a frame panicked; reading continues");
         }
     }
 }
@@ -256,7 +254,7 @@ fn write_queued(
 
 fn report(end: &Sender<StreamEnd>, ended: StreamEnd) {
     tracing::debug!("{ended}");
-    // Fails only if the transport has been dropped, and with it all interest in its end.
+    // Fails only if the transport has been dropped, so that nothing waits for its end.
     let _ = end.try_send(ended);
 }
 
@@ -273,15 +271,15 @@ mod tests {
     /// The client's ends of a connection within the process.
     #[derive(Debug)]
     pub struct Peer {
-        /// What is written here, the server reads; dropping it is the end of its input.
+        /// The server's input; dropping it ends the input.
         pub to_server: PipeWriter,
-        /// What the server writes; dropping it makes the server's next write fail.
+        /// The server's output; dropping it makes the server's next write fail.
         pub from_server: PipeReader,
     }
 
     impl Transport {
-        /// Starts on two pipes whose other ends are returned: the kernel's own behaviour at
-        /// full, closed and broken pipes, without another process.
+        /// Starts on two pipes and returns their other ends. Real pipes show the kernel's behaviour
+        /// when full, closed or broken.
         pub fn memory<H>(handler: H) -> io::Result<(Transport, Peer)>
         where
             H: FnMut(&Outbound, Result<Frame, FrameError>) + Send + 'static,
@@ -386,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_is_gone_is_told_once_and_blocks_nobody() {
+    fn a_client_that_is_gone_is_reported_once_and_blocks_no_sender() {
         let (transport, peer) = Transport::memory(echo).expect("pipes");
         drop(peer.from_server);
         let outbound = transport.outbound().clone();
@@ -431,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn an_input_that_fails_is_told_after_the_frames_before() {
+    fn an_input_that_fails_is_reported_after_the_frames_before() {
         struct Broken;
         impl Read for Broken {
             fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {

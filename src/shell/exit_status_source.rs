@@ -1,12 +1,12 @@
-//! The part of a command line that gives it its exit status.
+//! Finds the part of a command line that determines its exit status.
 //!
-//! The last pipeline of a list decides the status if no earlier command can end the shell,
-//! and if each `&&` before it follows a builtin that prints a message of the shell's when it
-//! fails. The caller must look for such a message ([`is_complaint`]): a shell may also give up
-//! in the middle of a line, as zsh does for a pattern that matches nothing.
+//! The last pipeline of a list determines the status if no earlier command can end the shell, and
+//! if each `&&` before it follows a builtin whose failure makes the shell print a message. The
+//! caller must search the output for such a message ([`is_complaint`]): a shell may also stop in
+//! the middle of a line, as zsh does for a pattern without matches.
 //!
-//! Limits: conservative. After a compound command, a function or any other program before
-//! `&&` the answer is none; a user's function named like a builtin is not recognised. Pure.
+//! Limits: conservative. Returns `None` after a compound command, a function or another program
+//! before `&&`. Does not recognise a user's function named like a builtin. Pure.
 
 use super::lexer::lex;
 use super::syntax::{List, lists, only_command};
@@ -20,22 +20,22 @@ const CHANGES_SHELL: &[&str] = &[
     "builtin", "command", "-",
 ];
 
-/// Builtins that print a message of the shell's when they fail.
-const TELLS_FAILURE: &[&str] = &["cd", "pushd", "popd", "echo", "export", "true", ":"];
+/// Builtins whose failure makes the shell print a message.
+const REPORTS_FAILURE: &[&str] = &["cd", "pushd", "popd", "echo", "export", "true", ":"];
 
-/// Programs that start others; their messages begin with these names.
+/// Programs that start others. Their messages begin with these names.
 const STARTERS: &[&str] = &["zsh", "bash", "sh", "dash", "sudo", "doas"];
 
-/// The pipeline that gives a command line its status.
+/// The pipeline that determines the exit status of a command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExitStatusSource<'a> {
     pub segments: Vec<&'a str>,
-    /// Whether the command line is that pipeline alone.
+    /// Whether the command line consists only of that pipeline.
     pub is_alone: bool,
 }
 
-/// The pipeline that gives a command line its status, unless the shell prints an error.
-/// None if another may, or if `!` inverts the status.
+/// The pipeline that determines a command line's status, unless the shell prints an error. `None`
+/// if another pipeline may determine it, or if `!` inverts it.
 pub(crate) fn exit_status_source(command: &str) -> Option<ExitStatusSource<'_>> {
     let lists = lists(&lex(command));
     let (last, earlier) = lists.split_last()?;
@@ -47,23 +47,23 @@ pub(crate) fn exit_status_source(command: &str) -> Option<ExitStatusSource<'_>> 
         let segments = list.pipelines.get(at)?.iter();
         segments.map(|span| command.get(span.clone())).collect()
     };
-    let goes_on = |list: &List, at: usize| {
+    let continues = |list: &List, at: usize| {
         let segments = text(list, at).unwrap_or_default();
         segments.into_iter().all(leaves_shell_alone)
     };
     let mut foreground = earlier.iter().filter(|list| !list.is_background);
-    if !foreground.all(|list| (0..list.pipelines.len()).all(|at| goes_on(list, at))) {
+    if !foreground.all(|list| (0..list.pipelines.len()).all(|at| continues(list, at))) {
         return None;
     }
-    // Before an `||` a failure is not the command's.
+    // Before `||` a failure is not the command's failure.
     let mut may_fail_for_all = true;
     for at in (0..last.pipelines.len().saturating_sub(1)).rev() {
         may_fail_for_all &= last.joints.get(at) == Some(&Separator::And);
         let is_fine = match text(last, at)?.as_slice() {
             [only] if may_fail_for_all => {
-                last.negated.get(at) == Some(&false) && tells_failure(only)
+                last.negated.get(at) == Some(&false) && reports_failure(only)
             }
-            _ => !may_fail_for_all && goes_on(last, at),
+            _ => !may_fail_for_all && continues(last, at),
         };
         if !is_fine {
             return None;
@@ -85,13 +85,13 @@ fn leaves_shell_alone(segment: &str) -> bool {
     }
 }
 
-fn tells_failure(segment: &str) -> bool {
+fn reports_failure(segment: &str) -> bool {
     let is_redirected = |token: &Token| token.kind == TokenKind::Redirection;
     let Some(simple) = only_command(segment).filter(|simple| simple.assignments.is_empty()) else {
         return false;
     };
     let name = simple.words.first().and_then(Unquoted::fixed);
-    name.is_some_and(|name| TELLS_FAILURE.contains(&name))
+    name.is_some_and(|name| REPORTS_FAILURE.contains(&name))
         && !lex(segment).tokens.iter().any(is_redirected)
 }
 
@@ -123,18 +123,18 @@ mod tests {
             ("make || grep x f", Some(&["grep x f"])),
             ("make && ls || grep x f", Some(&["grep x f"])),
             ("make || cd d && grep x f", Some(&["grep x f"])),
-            // Another may have failed.
+            // Another command may have failed.
             ("make && grep x f", None),
             ("make || ls && grep x f", None),
             ("cd d | cat && grep x f", None),
             ("[ -d d ] && grep x f", None),
             ("[[ -d d ]] && grep x f", None),
             ("sudo cd d && grep x f", None),
-            // It may have failed without a word.
+            // A command may have failed without a message.
             ("cd d 2>/dev/null && grep x f", None),
             ("! cd d && grep x f", None),
             ("X=1 cd d && grep x f", None),
-            // The shell may have ended, or be another.
+            // The shell may have ended, or have been replaced.
             ("set -e; make; grep x f", None),
             ("[ -d d ] || exit 1; grep x f", None),
             ("source env; grep x f", None),
@@ -142,7 +142,7 @@ mod tests {
             ("(exit 1); grep x f", None),
             ("f() { exit 1 }; f; grep x f", None),
             ("$TOOL; grep x f", None),
-            // Its status is not the command's.
+            // The pipeline's status is not the command's.
             ("! grep x f", None),
             ("cd d && ! grep x f", None),
             ("grep x f &", None),
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_pipeline_without_company_is_alone() {
+    fn only_a_single_pipeline_is_alone() {
         for (command, is_alone) in [
             ("grep x f", true),
             ("a | b", true),

@@ -36,7 +36,7 @@ const INTERPRETERS: &[Interpreter] = &[
     interpreter("source .", values("", ""), values("", "")),
 ];
 
-/// What an option of an interpreter means for the words after it.
+/// How an interpreter's option affects the words after it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ScriptOption {
     /// The next word is code.
@@ -45,13 +45,13 @@ pub(super) enum ScriptOption {
     AttachedCode,
     /// The next word is a module to run.
     Module,
-    /// The next word is some other value of the option.
+    /// The next word is another value of the option.
     Value,
     Plain,
 }
 
 impl Interpreter {
-    /// The interpreter of this name, with or without a version (`python3.12`).
+    /// The interpreter with this name, with or without a version (`python3.12`).
     pub fn named(name: &str) -> Option<&'static Interpreter> {
         let bare = name.trim_end_matches(|letter: char| letter.is_ascii_digit() || letter == '.');
         INTERPRETERS
@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn options_of_interpreters_say_what_is_run() {
+    fn options_of_interpreters_determine_what_runs() {
         for (name, option, says) in [
             ("python3.12", "-c", ScriptOption::Code),
             ("python3", "-um", ScriptOption::Module),

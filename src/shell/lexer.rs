@@ -1,17 +1,16 @@
-//! Command lines as zsh reads them: words with their quotes and substitutions, operators,
-//! reserved words, here-documents, comments.
+//! Splits command lines as zsh does: into words with their quotes and substitutions, operators,
+//! reserved words, here-documents and comments.
 //!
-//! The lexer follows only as much grammar as it needs to know what a word is for: after
-//! `for x (` comes a list, after `echo (` a pattern. A substitution is a part of its word.
-//! Its inside is read by the same rules, so a `)` in a pattern, a comment or a here-document
-//! does not end it.
+//! The lexer follows only enough grammar to know the purpose of a word: a list follows `for x (`, a
+//! pattern follows `echo (`. A substitution is part of its word. The same rules apply inside it, so
+//! a `)` in a pattern, a comment or a here-document does not end it.
 //!
-//! Any text is accepted: what is never closed reaches to the end, and what closes nothing is
-//! a token of its own. Reading is linear in the text's length, and nesting takes memory, not
-//! stack.
+//! Accepts any text: an unclosed construct extends to the end, and a closing token without an
+//! opening one is a separate token. Time is linear in the text's length, and nesting uses memory,
+//! not stack.
 //!
-//! Limits: aliases and options are not known (zsh's defaults for scripts apply), backticks
-//! are not read inside, and the lexer does not check whether zsh would accept the text. Pure.
+//! Limits: ignores aliases and options (zsh's defaults for scripts apply), does not read the inside
+//! of backticks, and does not check whether zsh would accept the text. Pure.
 
 use std::ops::Range;
 
@@ -26,22 +25,22 @@ pub fn lex(text: &str) -> Lexed {
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Lexed {
-    /// In order; none from within a word.
+    /// The tokens in order, without those inside words.
     pub tokens: Vec<Token>,
-    /// The insides of the outermost substitutions of its words, in order of their ends.
+    /// The insides of the words' outermost substitutions, in order of their ends.
     pub substitutions: Vec<Range<usize>>,
-    /// Runs of blanks that only separate tokens, also within substitutions.
+    /// Runs of blanks that only separate tokens, including those within substitutions.
     pub blanks: Vec<Range<usize>>,
 }
 
-/// The state of reading a command line: the position, what is open there, and the tokens found
-/// so far. What is inside a word is read in [`words`](super::words).
+/// The state of reading a command line: the position, the open constructs there, and the tokens
+/// found so far. [`words`](super::words) reads the inside of words.
 pub(super) struct Reader<'a> {
     pub text: &'a str,
     pub bytes: &'a [u8],
     pub at: usize,
     pub frames: Vec<Frame>,
-    /// The innermost list of commands; those around it wait in their frames.
+    /// The innermost list of commands; the outer lists are saved in their frames.
     pub list: List,
     /// Open compound commands.
     depth: u32,
@@ -53,15 +52,15 @@ pub(super) struct Reader<'a> {
     pub lexed: Lexed,
 }
 
-// What is open at a position: compound commands, and the parts of the word that is being read.
-// One stack holds both, since each may contain the other (`"$(case x in …)"`). It is a vector, so
-// nesting takes memory and not the thread's stack.
+// A construct that is open at a position: a compound command, or a part of the current word. One
+// stack contains both, since each may contain the other (`"$(case x in …)"`). It is a vector, so
+// nesting uses memory instead of the thread's stack.
 
 #[derive(Debug)]
 pub(super) enum Frame {
     /// `(`
     Subshell,
-    /// `{`. A body is that of a loop or a branch, and its end is theirs.
+    /// `{`. If it is the body of a loop or a branch, its end also ends that.
     Brace {
         is_body: bool,
     },
@@ -70,7 +69,7 @@ pub(super) enum Frame {
     Case,
     /// `[[`
     Condition,
-    /// `NAME=(`, and the place after its end.
+    /// `NAME=(`, with the position after its end.
     Array {
         after: CommandPosition,
     },
@@ -82,16 +81,16 @@ pub(super) enum Frame {
         is_quoted: bool,
         braces: u32,
     },
-    /// `$(`, `<(`, `>(` or `=(` within a word: where its inside begins, and the state of
-    /// the list of commands around the word.
+    /// `$(`, `<(`, `>(` or `=(` within a word: the start of its inside, and the saved state of the
+    /// outer list of commands.
     Substitution {
         inside: usize,
-        around: List,
+        outer: List,
     },
 }
 
 impl Frame {
-    /// Whether its contents are one level deeper.
+    /// Whether it nests its contents one level deeper.
     fn is_compound(&self) -> bool {
         !matches!(
             self,
@@ -108,26 +107,26 @@ impl Frame {
     }
 }
 
-/// A word that is being read.
+/// An unfinished word.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Word {
     pub start: usize,
     /// Open parentheses of patterns and glob qualifiers.
     pub parentheses: u32,
-    /// Whether there have been any.
+    /// Whether the word has contained any.
     pub had_parentheses: bool,
     /// Open braces, as of `{a,b}`.
     pub braces: u32,
 }
 
-/// How the branches of an `if` are written.
+/// The syntax of the branches of an `if`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Branches {
-    /// Not known yet, or with `then` and `fi`.
+    /// Unknown yet, or with `then` and `fi`.
     Words,
-    /// `if [[ … ]] { … } else { … }`, a branch still to come.
+    /// `if [[ … ]] { … } else { … }`, before a branch.
     Braces,
-    /// The same, after the end of a branch: only `else` or `elif` continues it.
+    /// Like [`Branches::Braces`], after a branch: only `else` or `elif` continues it.
     BraceClosed,
 }
 
@@ -147,11 +146,11 @@ pub(super) enum Stage {
     Head,
     /// After `do`.
     Body,
-    /// In a body of a single command, which ends with it.
+    /// In a body of a single command, which ends the loop.
     Short,
 }
 
-/// What may come next in a list of commands.
+/// What may follow in a list of commands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum CommandPosition {
     /// A command, an assignment or a reserved word.
@@ -167,7 +166,7 @@ pub(super) enum CommandPosition {
     LoopName,
     /// The values of a `for`, up to the end of the line.
     LoopWords,
-    /// The same in parentheses.
+    /// The values of a `for` in parentheses.
     LoopList,
     /// The count of a `repeat`.
     RepeatCount,
@@ -186,7 +185,7 @@ pub(super) enum CommandPosition {
 }
 
 impl CommandPosition {
-    /// Whether a line end has no meaning here.
+    /// Whether line ends are ignored here.
     fn ignores_newlines(self) -> bool {
         matches!(
             self,
@@ -199,7 +198,7 @@ impl CommandPosition {
         )
     }
 
-    /// Whether a word may be an assignment here, also of an array.
+    /// Whether a word may be an assignment here, including one of an array.
     pub(crate) fn may_assign(self) -> bool {
         matches!(
             self,
@@ -208,7 +207,7 @@ impl CommandPosition {
     }
 }
 
-/// A redirection that waits for its word.
+/// The word that a redirection still needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Target {
     /// A file, a descriptor or a here-string.
@@ -221,11 +220,11 @@ pub(super) enum Target {
 #[derive(Debug, Default)]
 pub(super) struct List {
     pub place: CommandPosition,
-    /// The redirection that waits for its word.
+    /// The redirection that still needs its word.
     pub target: Option<Target>,
     /// Here-documents whose bodies follow the end of the line.
     pub here_documents: Vec<HereDocument>,
-    /// Whether a command must follow, also on the next line.
+    /// Whether a command must follow, if necessary on the next line.
     pub waits_for_more: bool,
     pub before: Before,
     /// Words of a condition since its last `&&`, `||` or parenthesis: after an operand
@@ -275,14 +274,14 @@ impl<'a> Reader<'a> {
         Some(frame)
     }
 
-    /// Takes an operator of this many bytes.
+    /// Adds an operator of this many bytes.
     fn operator(&mut self, kind: TokenKind, length: usize) {
         let start = self.at;
         self.at = (start + length).min(self.bytes.len());
-        self.note(kind, start..self.at);
+        self.add(kind, start..self.at);
     }
 
-    pub(super) fn note(&mut self, kind: TokenKind, span: Range<usize>) {
+    pub(super) fn add(&mut self, kind: TokenKind, span: Range<usize>) {
         if !matches!(kind, TokenKind::Comment | TokenKind::HereDocument) {
             self.list.waits_for_more = false;
             self.list.before = Before::Other;
@@ -310,7 +309,7 @@ impl Reader<'_> {
         self.finish();
     }
 
-    /// Ends the outermost open word at the end of the text.
+    /// Ends the outermost unfinished word at the end of the text.
     fn finish(&mut self) {
         let outermost = self.frames.iter().find_map(|frame| match frame {
             Frame::Word(word) => Some(word.start),
@@ -319,9 +318,9 @@ impl Reader<'_> {
         let Some(start) = outermost else { return };
         while let Some(frame) = self.pop() {
             match frame {
-                Frame::Substitution { inside, around } => {
+                Frame::Substitution { inside, outer } => {
                     self.substituted(inside, self.at);
-                    self.list = around;
+                    self.list = outer;
                 }
                 Frame::Word(word) if word.start == start => break,
                 _ => {}
@@ -391,7 +390,7 @@ impl Reader<'_> {
             let start = self.at;
             self.at = here_document.end(self.text, start);
             if self.at > start {
-                self.note(TokenKind::HereDocument, start..self.at);
+                self.add(TokenKind::HereDocument, start..self.at);
             }
             // The line end belongs to the delimiter if another body follows.
             if self.peek(0) == Some(b'\n') {
@@ -404,7 +403,7 @@ impl Reader<'_> {
         let start = self.at;
         let rest = self.bytes.get(start..).unwrap_or_default();
         self.at = start + memchr::memchr(b'\n', rest).unwrap_or(rest.len());
-        self.note(TokenKind::Comment, start..self.at);
+        self.add(TokenKind::Comment, start..self.at);
     }
 
     fn separator(&mut self, byte: u8) {
@@ -471,7 +470,7 @@ impl Reader<'_> {
             .unwrap_or_default();
         let start = self.at;
         self.at += prefix + operator.len().max(1);
-        self.note(TokenKind::Redirection, start..self.at);
+        self.add(TokenKind::Redirection, start..self.at);
         self.list.target = Some(match operator {
             "<<" => Target::Delimiter { strips_tabs: false },
             "<<-" => Target::Delimiter { strips_tabs: true },
@@ -537,7 +536,7 @@ impl Reader<'_> {
         }
     }
 
-    /// `name ()`: the word before was a function's name, not a command's.
+    /// `name ()`: the previous word was a function's name, not a command's.
     fn rename_function(&mut self) {
         if self.substitutions > 0 {
             return;
@@ -590,12 +589,12 @@ impl Reader<'_> {
     }
 
     fn close_parenthesis(&mut self) {
-        // Without anything to close, it is a token of its own.
+        // Without an opening parenthesis, it is a separate token.
         if self.parentheses > 0 {
             while let Some(frame) = self.pop() {
-                if let Frame::Substitution { inside, around } = frame {
+                if let Frame::Substitution { inside, outer } = frame {
                     self.substituted(inside, self.at);
-                    self.list = around;
+                    self.list = outer;
                     self.at += 1;
                     return;
                 }
@@ -618,18 +617,18 @@ impl Reader<'_> {
             Reserved::Fi | Reserved::Done | Reserved::End | Reserved::BraceClose => {
                 self.close_short_loops();
                 self.close_compound(word);
-                self.note(TokenKind::Reserved(word), span);
+                self.add(TokenKind::Reserved(word), span);
             }
             Reserved::Esac | Reserved::ConditionClose => {
                 self.close_compound(word);
-                self.note(TokenKind::Reserved(word), span);
+                self.add(TokenKind::Reserved(word), span);
             }
             Reserved::BraceOpen => {
                 let is_body = self.is_body(was_closed);
                 if !is_body {
                     self.begin_command();
                 }
-                self.note(TokenKind::Reserved(word), span);
+                self.add(TokenKind::Reserved(word), span);
                 self.push(Frame::Brace { is_body });
             }
             _ => {
@@ -637,7 +636,7 @@ impl Reader<'_> {
                 if opened.is_some() {
                     self.begin_command();
                 }
-                self.note(TokenKind::Reserved(word), span);
+                self.add(TokenKind::Reserved(word), span);
                 if let Some(frame) = opened {
                     self.push(frame);
                 }
@@ -652,7 +651,7 @@ impl Reader<'_> {
         };
         self.list.place = match self.list.place {
             CommandPosition::CaseIn => CommandPosition::CasePattern,
-            _ => place_behind(word),
+            _ => position_after(word),
         };
         match (word, self.frames.last_mut()) {
             (Reserved::Do, Some(Frame::Loop(_, stage))) => *stage = Stage::Body,
@@ -703,7 +702,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Notes that a command begins: after the head of a `for` it is the whole body.
+    /// Records the start of a command: after the head of a `for` it is the whole body.
     pub(super) fn begin_command(&mut self) {
         if let Some(Frame::Loop(kind, stage @ Stage::Head)) = self.frames.last_mut() {
             match kind {
@@ -738,8 +737,8 @@ fn opens(word: Reserved) -> Option<Frame> {
     })
 }
 
-/// What may follow a reserved word. `in` is taken to be that of a loop.
-fn place_behind(word: Reserved) -> CommandPosition {
+/// What may follow a reserved word. Assumes that `in` belongs to a loop.
+fn position_after(word: Reserved) -> CommandPosition {
     match word {
         Reserved::For | Reserved::Foreach | Reserved::Select => CommandPosition::LoopName,
         Reserved::Repeat => CommandPosition::RepeatCount,
@@ -762,10 +761,10 @@ mod tests {
     use crate::shell::normalise::{hash, normalise};
     use crate::shell::ssh::ssh_of_segment;
     use crate::shell::syntax::{failing_command, last_pipeline_segments, reported_segments};
-    use crate::shell::template::{LONGEST_TEMPLATE, template};
+    use crate::shell::template::{MAX_TEMPLATE, template};
     use crate::shell::token::Token;
 
-    /// What command lines are made of.
+    /// Random sequences of parts of command lines.
     const PIECES: &[&str] = &[
         "a", "echo", "é", "日", " ", "  ", "\t", "\n", "\\", "\\\n", "'", "\"", "$'", "`", "$",
         "$(", "$((", "${", "$[", "<(", ">(", "=(", "(", ")", "((", "))", "{", "}", "[", "]", "[[",
@@ -781,8 +780,8 @@ mod tests {
             .prop_map(|pieces| pieces.concat())
     }
 
-    /// Everything that is told of a command.
-    fn tell(text: &str) -> (Lexed, String, String, usize) {
+    /// All results computed from a command.
+    fn analyse(text: &str) -> (Lexed, String, String, usize) {
         let segments = last_pipeline_segments(text).len() + reported_segments(text, 2).len();
         failing_command(text, &[0, 1]);
         for lint in lints(text, false) {
@@ -793,7 +792,7 @@ mod tests {
     }
 
     fn check(text: &str) {
-        let (lexed, template, _, _) = tell(text);
+        let (lexed, template, _, _) = analyse(text);
         let mut end = 0;
         for Token { span, .. } in &lexed.tokens {
             assert!(end <= span.start && span.start < span.end, "{text:?}: {span:?}");
@@ -803,25 +802,25 @@ mod tests {
         for span in lexed.substitutions.iter().chain(&lexed.blanks) {
             assert!(text.get(span.clone()).is_some(), "{text:?}: {span:?}");
         }
-        assert!(template.chars().count() <= LONGEST_TEMPLATE);
-        assert_eq!(tell(text), tell(text), "{text:?}");
+        assert!(template.chars().count() <= MAX_TEMPLATE);
+        assert_eq!(analyse(text), analyse(text), "{text:?}");
         let normal = normalise(text);
         assert_eq!(normalise(&normal), normal, "{text:?}");
     }
 
     proptest! {
         #[test]
-        fn any_text_can_be_told_of(text in "\\PC{0,60}") {
+        fn any_text_can_be_analysed(text in "\\PC{0,60}") {
             check(&text);
         }
 
         #[test]
-        fn whatever_looks_like_a_command_can_be_told_of(text in glued()) {
+        fn any_command_like_text_can_be_analysed(text in glued()) {
             check(&text);
         }
 
         #[test]
-        fn nothing_but_blanks_and_line_continuations_is_between_tokens(text in glued()) {
+        fn only_blanks_and_line_continuations_separate_tokens(text in glued()) {
             let mut at = 0;
             for Token { span, .. } in lex(&text).tokens {
                 let between = text[at..span.start].replace("\\\n", "");
@@ -834,7 +833,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_repeats_is_read_in_linear_time() {
+    fn repetitive_text_is_read_in_linear_time() {
         const LENGTH: usize = 1 << 16;
         let mut pieces: Vec<String> = PIECES.iter().map(|piece| (*piece).to_owned()).collect();
         pieces.extend(
@@ -880,7 +879,7 @@ mod tests {
             let time = |length: usize| {
                 let text = piece.repeat(length / piece.len());
                 let start = Instant::now();
-                tell(&text);
+                analyse(&text);
                 start.elapsed()
             };
             let (small, large) = (time(LENGTH / 8), time(LENGTH));

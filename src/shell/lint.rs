@@ -1,9 +1,9 @@
-//! Warnings about a command before it runs: waits without an end, patterns that match
-//! themselves, jobs that get lost, programs that need a terminal.
+//! Warns about a command before it runs: waits without a deadline, patterns that match themselves,
+//! detached jobs, programs that need a terminal.
 //!
-//! Covers the command line, its substitutions, and the scripts that it gives to shells
-//! (`bash -c '…'`), to a bounded depth; not what it runs on other hosts. In doubt there is no
-//! warning: advice that is often wrong is not read. Pure.
+//! Covers the command line, its substitutions, and the scripts that it passes to shells
+//! (`bash -c '…'`), to a bounded depth, but not commands on other hosts. A doubtful case gives no
+//! warning: agents ignore advice that is often wrong. Pure.
 
 mod interactive;
 mod self_match;
@@ -12,12 +12,12 @@ mod wait_loop;
 use std::fmt;
 
 use self::interactive::terminal_need;
-use self::self_match::{count_matches, harmless, pattern_of};
+use self::self_match::{count_matches, not_self_matching, pattern_of};
 use self::wait_loop::waits_without_deadline;
 use super::interpreters::{Interpreter, ScriptOption};
 use super::lexer::lex;
 use super::options::is_option;
-use super::prefix::{base_name, part};
+use super::prefix::{base_name, split_prefix};
 use super::syntax::{Simple, simple_commands};
 use super::token::Separator;
 use super::unquote::Unquoted;
@@ -25,10 +25,10 @@ use super::unquote::Unquoted;
 /// How deep scripts within scripts are checked.
 const LEVELS: usize = 4;
 
-/// How many patterns of `pgrep` are tried for one command line.
-const MOST_PATTERNS: usize = 8;
+/// How many patterns of `pgrep` to try per command line.
+const MAX_PATTERNS: usize = 8;
 
-/// A part of a command that will not do what was meant.
+/// A part of a command that will not do what its author intended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Lint {
     /// A loop waits for something and has no deadline.
@@ -43,7 +43,7 @@ pub enum Lint {
     },
     /// A job is detached from the shell (`nohup … &`, `… & disown`).
     NohupBackground,
-    /// An editor, or what starts one, without a terminal.
+    /// An editor without a terminal, or a program that starts one.
     EditorWithoutTerminal {
         /// `vim`, `git commit`.
         program: String,
@@ -51,13 +51,10 @@ pub enum Lint {
     /// A pager without a terminal.
     PagerWithoutTerminal { program: String },
     /// A program that draws on the screen, without a terminal.
-    ScreenWithoutTerminal {
-        /// Its name.
-        program: String,
-    },
+    ScreenWithoutTerminal { program: String },
 }
 
-/// What will happen, and what to do instead: one line, for a warning.
+/// A warning in one line: what will happen, and what to do instead.
 impl fmt::Display for Lint {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -109,8 +106,8 @@ impl fmt::Display for Lint {
     }
 }
 
-/// The warnings about a command, each once, in order of their position. `has_terminal` as
-/// with `pty: true`.
+/// The warnings about a command, each once, in order of position. `has_terminal` is set with
+/// `pty: true`.
 pub fn lints(command: &str, has_terminal: bool) -> Vec<Lint> {
     let mut search = Search {
         command,
@@ -148,15 +145,15 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// Checks one script and collects those within it.
+    /// Checks one script and collects the scripts within it.
     fn script(&mut self, script: &Script, inner: &mut Vec<Script>) {
         let lexed = lex(&script.text);
         if !script.has_deadline && waits_without_deadline(&script.text, &lexed) {
-            self.say(Lint::WaitLoopWithoutDeadline);
+            self.add(Lint::WaitLoopWithoutDeadline);
         }
         let commands = simple_commands(&script.text, &lexed);
         if detaches(&commands) {
-            self.say(Lint::NohupBackground);
+            self.add(Lint::NohupBackground);
         }
         for simple in &commands {
             self.simple(simple);
@@ -174,26 +171,26 @@ impl Search<'_> {
     fn simple(&mut self, simple: &Simple) {
         if let Some((program, pattern)) = pattern_of(simple)
             && let Some(pattern) = pattern.fixed()
-            && self.patterns < MOST_PATTERNS
+            && self.patterns < MAX_PATTERNS
         {
             self.patterns += 1;
             let matches = count_matches(pattern, self.command);
             if matches > 0 {
-                self.say(Lint::SelfMatchingPgrep {
+                self.add(Lint::SelfMatchingPgrep {
                     program: program.to_owned(),
                     pattern: pattern.to_owned(),
-                    instead: harmless(pattern).filter(|_| matches == 1),
+                    instead: not_self_matching(pattern).filter(|_| matches == 1),
                 });
             }
         }
         if !self.has_terminal
             && let Some(lint) = terminal_need(simple, self.editor_is_set)
         {
-            self.say(lint);
+            self.add(lint);
         }
     }
 
-    fn say(&mut self, lint: Lint) {
+    fn add(&mut self, lint: Lint) {
         if !self.found.contains(&lint) {
             self.found.push(lint);
         }
@@ -224,11 +221,11 @@ fn detaches(commands: &[Simple]) -> bool {
 /// Whether one of the prefixes detaches the command.
 fn is_detached(words: &[Unquoted]) -> bool {
     let mut words = words;
-    while let Some(parted) = part(words) {
+    while let Some(split) = split_prefix(words) {
         if is_named(words, &["nohup", "setsid"]) {
             return true;
         }
-        words = parted.command;
+        words = split.command;
     }
     false
 }
@@ -241,9 +238,9 @@ fn is_named(words: &[Unquoted], names: &[&str]) -> bool {
 fn script_of(simple: &Simple) -> Option<Script> {
     let mut words = simple.words.as_slice();
     let mut has_deadline = false;
-    while let Some(parted) = part(words) {
+    while let Some(split) = split_prefix(words) {
         has_deadline |= is_named(words, &["timeout"]);
-        words = parted.command;
+        words = split.command;
     }
     let (name, arguments) = words.split_first()?;
     let name = base_name(name.fixed()?);
@@ -280,12 +277,12 @@ mod tests {
         Lint::SelfMatchingPgrep {
             program: "pkill".to_owned(),
             pattern: pattern.to_owned(),
-            instead: harmless(pattern),
+            instead: not_self_matching(pattern),
         }
     }
 
     #[test]
-    fn commands_are_told_what_they_will_do() {
+    fn commands_get_their_warnings() {
         let vim = || Lint::EditorWithoutTerminal { program: "vim".to_owned() };
         let table: Vec<(&str, Vec<Lint>)> = vec![
             ("ls -l", vec![]),
@@ -329,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn each_is_said_in_one_line() {
+    fn each_warning_is_one_line() {
         for command in [
             "until a; do sleep 1; done",
             "pkill -f abc",
@@ -354,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn no_form_is_advised_that_matches_another_word() {
+    fn no_suggested_form_matches_another_word() {
         let found = lints("pkill -f server.js; node server.js", false);
         let expected = Lint::SelfMatchingPgrep {
             program: "pkill".to_owned(),

@@ -1,12 +1,12 @@
-//! The options of a manual page as a compact table.
+//! Turns the options of a manual page into a compact table.
 //!
-//! Reads what `man` or `mandoc` prints for a terminal or a pipe, from man(7) and mdoc(7)
-//! sources alike, and finds the options by their layout ([`layout`]) and by the form of the
-//! lines that name them ([`tag`]). Linear in the length of the page.
+//! Reads the output of `man` or `mandoc` for a terminal or a pipe, from man(7) and mdoc(7) sources.
+//! Finds the options by their layout ([`layout`]) and by the form of the lines that name them
+//! ([`tag`]). Linear in the length of the page.
 //!
-//! Limits: of options without a dash only operands (`if=FILE`) are found, not those of
-//! `ps aux`. On a page that describes several commands, as those of shells do, each option
-//! has its command's name. Pure.
+//! Limits: of the options without a dash, finds only operands (`if=FILE`), not those of `ps aux`.
+//! On a page that describes several commands, such as that of a shell, each option has its
+//! command's name. Pure.
 
 mod layout;
 mod plain;
@@ -19,13 +19,13 @@ use plain::columns;
 
 /// The longest line of a table, in characters.
 pub(crate) const LINE_WIDTH: usize = 100;
-/// How many lines of a table a result shows if the whole table was not asked for.
+/// How many lines of a table a result shows unless the caller requests the whole table.
 pub(crate) const SHOWN_LINES: usize = 40;
-/// The column of summaries; longer names and arguments push theirs to the right.
+/// The column of summaries. Longer names and arguments push it to the right.
 const NAMES_WIDTH: usize = 28;
-/// Names and arguments are cut at this column to leave room for a summary.
-const LONGEST_NAMES: usize = 70;
-/// Between names and summaries.
+/// The column at which names and arguments are cut, to leave room for a summary.
+const MAX_NAMES_WIDTH: usize = 70;
+/// The gap between names and summaries.
 const GAP: &str = "  ";
 const CUT: char = '…';
 
@@ -33,12 +33,12 @@ const CUT: char = '…';
 const ABBREVIATIONS: [&str; 8] = ["e.g", "i.e", "etc", "vs", "cf", "resp", "approx", "no"];
 
 impl OptionRow {
-    /// The first sentence of its description, at most [`LINE_WIDTH`] characters.
+    /// The first sentence of the description, at most [`LINE_WIDTH`] characters.
     fn summary(&self) -> String {
         shorten(first_sentence(&self.description), LINE_WIDTH)
     }
 
-    /// One line, or several if there are too many names.
+    /// The option as one line, or several if it has too many names.
     fn lines(&self) -> impl Iterator<Item = String> {
         let mut heads: Vec<String> = Vec::new();
         let names = &self.tag.names;
@@ -46,7 +46,7 @@ impl OptionRow {
             let argument = self.tag.argument.as_ref().filter(|_| at + 1 == names.len());
             let name = one_spaced(&tag::head(std::slice::from_ref(name), argument));
             match heads.last_mut() {
-                Some(head) if columns(head) + 2 + columns(&name) <= LONGEST_NAMES => {
+                Some(head) if columns(head) + 2 + columns(&name) <= MAX_NAMES_WIDTH => {
                     head.push_str(", ");
                     head.push_str(&name);
                 }
@@ -58,7 +58,7 @@ impl OptionRow {
         }
         let summary = one_spaced(&self.summary());
         heads.into_iter().map(move |head| {
-            let head = shorten(&head, LONGEST_NAMES);
+            let head = shorten(&head, MAX_NAMES_WIDTH);
             let line = format!("{head:<NAMES_WIDTH$}{GAP}{}", summary);
             shorten(line.trim_end(), LINE_WIDTH)
         })
@@ -77,12 +77,12 @@ pub fn to_text(rows: &[OptionRow]) -> String {
     lines.map(|line| line + "\n").collect()
 }
 
-/// At most `most` lines of a table's text, those of the options in `used` first; the last
-/// line counts those left out.
+/// At most `max_lines` lines of a table's text, beginning with the options in `used`. The last line
+/// counts the omitted ones.
 ///
-/// `used` are words of a command as they were written: `-xzf`, `--color=always`. Words
-/// that are not options match nothing.
-pub fn present(text: &str, used: &[&str], most: usize) -> String {
+/// `used` are unchanged words of a command: `-xzf`, `--color=always`. Words that are not options
+/// match nothing.
+pub fn present(text: &str, used: &[&str], max_lines: usize) -> String {
     let lines: Vec<(&str, Vec<&str>)> = text
         .lines()
         .map(|line| {
@@ -96,8 +96,8 @@ pub fn present(text: &str, used: &[&str], most: usize) -> String {
         lines.iter().partition(|(_, names)| names.iter().any(|name| wanted.contains(name)));
     let mut shown: Vec<&str> = first.iter().chain(&rest).map(|(line, _)| *line).collect();
     let mut last = String::new();
-    if shown.len() > most {
-        let kept = most.saturating_sub(1);
+    if shown.len() > max_lines {
+        let kept = max_lines.saturating_sub(1);
         last = format!("{CUT} {} more options\n", shown.len() - kept);
         shown.truncate(kept);
     }
@@ -105,7 +105,7 @@ pub fn present(text: &str, used: &[&str], most: usize) -> String {
     shown + &last
 }
 
-/// The names in a table that the words of a command use.
+/// The names in a table that occur in the words of a command.
 fn wanted<'a>(used: &[&str], known: &HashSet<&'a str>) -> HashSet<&'a str> {
     let mut wanted = HashSet::new();
     for word in used {
@@ -123,7 +123,7 @@ fn wanted<'a>(used: &[&str], known: &HashSet<&'a str>) -> HashSet<&'a str> {
     wanted
 }
 
-/// How a page may write an option: `--no-verify` as `--[no-]verify`.
+/// The forms in which a page may write an option: `--no-verify` as `--[no-]verify`.
 fn spellings(name: &str) -> Vec<String> {
     let mut spellings = vec![name.to_owned()];
     if let Some(bare) = name.strip_prefix("--") {
@@ -142,25 +142,25 @@ fn first_sentence(text: &str) -> &str {
         .map_or(text, |(sentence, _)| sentence)
 }
 
-/// Whether a dot after this text would end a sentence: it follows a word, and the word
-/// with the dot is no abbreviation.
+/// Whether a dot after this text would end a sentence: it follows a word, and the word is not an
+/// abbreviation.
 fn ends_with_word(text: &str) -> bool {
     let word = text.rsplit([' ', '(']).next().unwrap_or_default();
     let is_word = word.ends_with(|last: char| last != '.');
     is_word && !ABBREVIATIONS.contains(&word.to_ascii_lowercase().as_str())
 }
 
-/// Makes each run of blanks one, so that a table's gap can be found.
+/// Replaces each run of blanks by one, so that a table's gap is unambiguous.
 fn one_spaced(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// At most `most` characters, cut after a word where there is one.
-fn shorten(text: &str, most: usize) -> String {
-    if text.chars().count() <= most {
+/// Cuts a text to at most `max_chars` characters, if possible after a word.
+fn shorten(text: &str, max_chars: usize) -> String {
+    if text.chars().count() <= max_chars {
         return text.to_owned();
     }
-    let kept: String = text.chars().take(most.saturating_sub(1)).collect();
+    let kept: String = text.chars().take(max_chars.saturating_sub(1)).collect();
     let kept = match kept.rsplit_once(' ') {
         // A word that takes most of the room is cut itself.
         Some((words, _)) if words.trim_end().len() * 2 > kept.len() => words,
@@ -392,7 +392,7 @@ DESCRIPTION
     }
 
     #[test]
-    fn what_is_left_out_is_counted() {
+    fn omitted_options_are_counted() {
         let names: Vec<String> = (0..50).map(|number| format!("--option-{number}")).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let shown = present(&table(&names), &["--option-49"], SHOWN_LINES);
@@ -403,7 +403,7 @@ DESCRIPTION
         assert!(!all.contains(CUT), "{all}");
     }
 
-    /// Pages of a shape that invites repeated looks at the same lines.
+    /// Pages that invite reading the same lines repeatedly.
     fn hostile_pages() -> Vec<String> {
         let lines = 20_000;
         vec![
@@ -421,12 +421,12 @@ DESCRIPTION
     }
 
     #[test]
-    fn no_page_takes_more_than_its_length_in_time() {
+    fn no_page_takes_more_than_linear_time() {
         for page in hostile_pages() {
             let started = Instant::now();
             let rows = parse(&page);
             present(&to_text(&rows), &["-a", "-xyz"], SHOWN_LINES);
-            // Quadratic work would take minutes here.
+            // Quadratic work would take minutes.
             let start: String = page.chars().take(20).collect();
             assert!(started.elapsed() < Duration::from_secs(20), "{start:?}");
         }

@@ -1,19 +1,19 @@
-//! What a shell is started with. Pure.
+//! How a shell is started. Pure.
 
 use clap::ValueEnum;
 
 /// Which startup files the shell reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum ShellMode {
-    /// Those of any shell (`.zshenv`).
+    /// The files of any shell (`.zshenv`).
     Plain,
-    /// Those of a login shell too.
+    /// The files of a login shell too.
     Login,
-    /// Those of an interactive shell too.
+    /// The files of an interactive shell too.
     Interactive,
 }
 
-/// A program that sets variables by directory.
+/// A program that sets environment variables per directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, ValueEnum)]
 pub enum EnvironmentTool {
     Direnv,
@@ -21,7 +21,7 @@ pub enum EnvironmentTool {
 }
 
 impl EnvironmentTool {
-    /// The command that prints them, as a JSON object; a variable to unset is null.
+    /// The command that prints the variables as a JSON object, in which null unsets a variable.
     pub fn command_line(self) -> [&'static str; 3] {
         match self {
             EnvironmentTool::Direnv => ["direnv", "export", "json"],
@@ -31,7 +31,7 @@ impl EnvironmentTool {
 }
 
 impl ShellMode {
-    /// The options by which the shell reads those files.
+    /// The options that make the shell read those files.
     pub fn flags(self) -> &'static [&'static str] {
         match self {
             ShellMode::Plain => &[],

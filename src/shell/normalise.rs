@@ -1,8 +1,7 @@
 //! The identity of a command: commands that differ only in blanks have the same hash.
 //!
-//! Only blanks between tokens and at the ends are normalised; quotes, here-documents and
-//! comments are left as they are. Similar commands are the subject of templates. The caller
-//! has removed secrets. Pure.
+//! Normalises only blanks between tokens and at the ends; quotes, here-documents and comments are
+//! unchanged. Templates recognise similar commands. The caller removes secrets first. Pure.
 
 use sha2::{Digest, Sha256};
 
@@ -14,7 +13,7 @@ pub const VERSION: u32 = 1;
 
 const DIGITS: usize = 16;
 
-/// Makes each run of blanks outside of quotes one blank, and removes those at the ends.
+/// Replaces each run of blanks outside quotes by one blank, and removes blanks at the ends.
 pub fn normalise(command: &str) -> String {
     let lexed = lex(command);
     let is_line_end = |kind: TokenKind| kind == TokenKind::Separator(Separator::Newline);
@@ -51,7 +50,7 @@ mod tests {
     use crate::shell::template::template;
 
     #[test]
-    fn blanks_outside_of_quotes_are_evened_out() {
+    fn blanks_outside_quotes_are_normalised() {
         for (command, normal) in [
             ("  ls   -l\t\t/tmp \n", "ls -l /tmp"),
             ("echo  'a  b'  \"c  d\"", "echo 'a  b' \"c  d\""),
@@ -71,13 +70,13 @@ mod tests {
     }
 
     #[test]
-    fn hashes_stay_the_same_for_ever() {
+    fn hashes_never_change() {
         assert_eq!(hash("ls -l"), "f0f40cf78dab06e0");
         assert_eq!(hash("  ls \t -l\n"), hash("ls -l"));
     }
 
     #[test]
-    fn what_shares_a_template_differs_by_its_hash() {
+    fn commands_of_one_template_have_different_hashes() {
         for (one, other) in [
             ("python3 -c \"print(1)\"", "python3 -c \"print(2)\""),
             ("exit 0", "exit 1"),
@@ -88,7 +87,7 @@ mod tests {
         }
     }
 
-    /// Words that no blank in front of or behind them changes, with the blanks in them.
+    /// Words that blanks around them do not change.
     fn word() -> impl Strategy<Value = String> {
         prop_oneof![
             "[a-z-]{1,6}",

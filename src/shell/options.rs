@@ -2,8 +2,8 @@
 
 use super::unquote::Unquoted;
 
-/// Options that take a value: the letters of short ones, and the long ones with their
-/// dashes, separated by blanks.
+/// Options that take a value: the letters of short options, and long options with their dashes,
+/// separated by blanks.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Values {
     pub letters: &'static str,
@@ -15,8 +15,8 @@ pub(super) const fn values(letters: &'static str, long: &'static str) -> Values 
 }
 
 impl Values {
-    /// Whether the value of this option is the next word: not for `-p22` and
-    /// `--port=22`; in `-vp` the last letter decides.
+    /// Whether the value of this option is the next word. It is not for `-p22` and `--port=22`; in
+    /// `-vp` the last letter decides.
     pub(crate) fn takes_next(self, option: &str) -> bool {
         let letters = self.letters_of(option);
         let ends_cluster = option.len() == letters.len() + 1;
@@ -24,8 +24,8 @@ impl Values {
             || ends_cluster && letters.ends_with(|last| self.letters.contains(last))
     }
 
-    /// The letters of a cluster of short options that are options themselves: those before
-    /// an attached value, including the one that takes it. Empty for a long option.
+    /// The option letters in a cluster of short options: the letters before an attached value,
+    /// including the one that takes it. Empty for a long option.
     pub(crate) fn letters_of(self, option: &str) -> &str {
         if option.starts_with("--") || is_listed(option, self.long) {
             return "";
@@ -39,18 +39,17 @@ impl Values {
     }
 }
 
-/// Whether a list of words separated by blanks has this one.
+/// Whether a list of words separated by blanks contains this word.
 pub(super) fn is_listed(word: &str, list: &str) -> bool {
     list.split_ascii_whitespace().any(|known| known == word)
 }
 
-/// Whether a word is an option before any expansion in it. `-` alone stands
-/// for a file.
+/// Whether a word is an option, judged by the part before any expansion. A single `-` is a file.
 pub(super) fn is_option(word: &Unquoted) -> bool {
     word.text.len() > 1 && word.fixed_part().starts_with('-')
 }
 
-/// How many of these words are options with their values; `--` ends them and is counted.
+/// How many of the first words are options or their values. `--` ends the options and is counted.
 pub(super) fn count_options(words: &[Unquoted], values: Values) -> usize {
     let mut count = 0;
     while let Some(word) = words.get(count).filter(|word| is_option(word)) {
@@ -73,7 +72,7 @@ mod tests {
     const VALUES: Values = Values { letters: "pl", long: "--port -jar" };
 
     #[test]
-    fn the_next_word_belongs_to_an_option_that_waits_for_its_value() {
+    fn the_next_word_belongs_to_an_option_that_takes_a_value() {
         for (option, takes) in [
             ("-p", true),
             ("-vp", true),
@@ -104,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn options_end_at_the_first_word_that_is_none() {
+    fn options_end_at_the_first_other_word() {
         for (line, count) in [
             ("-v -p 22 host -x", 3),
             ("host", 0),

@@ -1,24 +1,23 @@
-//! What became of a command, in words that every file and every answer shares.
+//! The outcome of a command, in words that all files and answers share.
 //!
-//! An exit code alone does not tell success from failure for the history: `grep` exits 1 when
-//! nothing matches. Limits: benign exit codes are a small, fixed table; one line adds a program.
-//! Pure.
+//! An exit code does not always distinguish success from failure: `grep` exits with 1 if nothing
+//! matches. Limits: benign exit codes are a small, fixed table. To add a program, add a line. Pure.
 
 use serde::{Deserialize, Serialize};
 
-/// What became of a command.
+/// The outcome of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Outcome {
-    /// Exit code 0; in the history also a benign exit of the program.
+    /// Exit code 0; in the history also a benign exit code of the program.
     Success,
     /// Any other exit code.
     Failure,
-    /// Ended because its deadline had passed.
+    /// The deadline ended it.
     Timeout,
-    /// Ended because of a request.
+    /// A kill request ended it.
     Killed,
-    /// Ended because the server ended.
+    /// The server's exit ended it.
     Interrupted,
 }
 
@@ -31,7 +30,7 @@ impl Outcome {
         Outcome::Interrupted,
     ];
 
-    /// The word for it in the database, as serde writes it.
+    /// The word in the database, as serde writes it.
     pub fn as_str(self) -> &'static str {
         match self {
             Outcome::Success => "SUCCESS",
@@ -42,8 +41,8 @@ impl Outcome {
         }
     }
 
-    /// The outcome of a row. Rows older than the column are read by their other columns: a
-    /// timeout where one is recorded, otherwise the exit code.
+    /// The outcome of a row. Without a known `outcome_type`, as in rows older than that column, a
+    /// recorded timeout or the exit code decides.
     pub fn of_row(outcome_type: Option<&str>, timed_out: bool, exit_code: Option<i64>) -> Outcome {
         let named = Outcome::ALL.into_iter().find(|outcome| Some(outcome.as_str()) == outcome_type);
         named.unwrap_or(match (timed_out, exit_code) {
@@ -53,7 +52,7 @@ impl Outcome {
         })
     }
 
-    /// Whether it ended by itself, so that its duration is a whole one.
+    /// Whether the command exited by itself, so that its duration is complete.
     pub fn is_complete(self) -> bool {
         matches!(self, Outcome::Success | Outcome::Failure)
     }
@@ -68,7 +67,7 @@ pub fn of_exit(code: i32, program: Option<&str>) -> Outcome {
     }
 }
 
-/// Exit codes that are an answer and no failure: program, code, meaning.
+/// Exit codes that are an answer, not a failure: program, code, meaning.
 const BENIGN_EXITS: &[(&str, i32, &str)] = &[
     ("grep", 1, "no match"),
     ("egrep", 1, "no match"),
@@ -94,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn benign_exits_are_successes_of_their_programs_only() {
+    fn benign_exits_are_successes_only_of_their_programs() {
         for program in ["grep", "egrep", "fgrep", "rg", "pgrep", "diff", "cmp", "test", "["] {
             assert_eq!(of_exit(1, Some(program)), Outcome::Success, "{program}");
             assert_eq!(of_exit(2, Some(program)), Outcome::Failure, "{program}");
@@ -104,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_from_before_the_column_are_read_by_the_other_columns() {
+    fn rows_older_than_the_column_use_the_other_columns() {
         assert_eq!(Outcome::of_row(None, true, Some(0)), Outcome::Timeout);
         assert_eq!(Outcome::of_row(None, false, Some(0)), Outcome::Success);
         assert_eq!(Outcome::of_row(None, false, Some(3)), Outcome::Failure);

@@ -6,21 +6,21 @@ use super::unquote::Unquoted;
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Prefix {
-    /// Its name, and the subcommand that runs another command.
+    /// Its name, with the subcommand that runs another command, if any.
     name: &'static str,
     subcommand: Option<&'static str>,
     values: Values,
     /// Options with which it runs nothing.
     unless: &'static str,
-    /// How many words it takes before the command.
+    /// How many operands it takes before the command.
     operands: usize,
     /// Whether it takes `NAME=value` before the command.
     assigns: bool,
-    /// Whether it changes the run (a limit, many runs), so that templates keep it.
+    /// Whether templates keep it, because it changes the run (a limit, many runs).
     pub is_kept: bool,
 }
 
-/// A prefix that templates leave out. `options` are those that take a value.
+/// A prefix that templates omit. `options` are its options that take a value.
 const fn silent(name: &'static str, options: Values) -> Prefix {
     Prefix {
         name,
@@ -37,7 +37,8 @@ const fn kept(name: &'static str, options: Values) -> Prefix {
     Prefix { is_kept: true, ..silent(name, options) }
 }
 
-/// `uv run`, whose long options take a value.
+/// A subcommand that runs another command, like `uv run`. `long` are its long options that take a
+/// value.
 const fn runner(name: &'static str, subcommand: &'static str, long: &'static str) -> Prefix {
     Prefix { subcommand: Some(subcommand), ..kept(name, values("p", long)) }
 }
@@ -106,17 +107,17 @@ const UV_RUN: &str = "--with --python --extra --group --directory --project --en
 
 /// The words of a command, split into a prefix and the command that it runs.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Parted<'a> {
+pub(super) struct PrefixSplit<'a> {
     pub prefix: Prefix,
-    /// Its own words, including its name.
+    /// The prefix's own words, including its name.
     pub own: &'a [Unquoted],
     /// Never empty.
     pub command: &'a [Unquoted],
 }
 
-/// Splits off the first prefix. None if there is no prefix, or if it runs nothing
-/// (`sudo -l`, `command -v git`).
-pub(super) fn part(words: &[Unquoted]) -> Option<Parted<'_>> {
+/// Splits off the first prefix. `None` if there is no prefix, or if it runs no command (`sudo -l`,
+/// `command -v git`).
+pub(super) fn split_prefix(words: &[Unquoted]) -> Option<PrefixSplit<'_>> {
     let name = base_name(words.first()?.fixed()?);
     let subcommand = words.get(1).and_then(Unquoted::fixed);
     let prefix = PREFIXES
@@ -138,14 +139,14 @@ pub(super) fn part(words: &[Unquoted]) -> Option<Parted<'_>> {
     }
     own += prefix.operands;
     let command = words.get(own..).filter(|command| !command.is_empty())?;
-    Some(Parted { prefix: *prefix, own: words.get(..own)?, command })
+    Some(PrefixSplit { prefix: *prefix, own: words.get(..own)?, command })
 }
 
 /// The command itself, without its prefixes.
 pub(super) fn innermost(words: &[Unquoted]) -> &[Unquoted] {
     let mut words = words;
-    while let Some(parted) = part(words) {
-        words = parted.command;
+    while let Some(split) = split_prefix(words) {
+        words = split.command;
     }
     words
 }
@@ -169,7 +170,7 @@ mod tests {
     use crate::shell::unquote::unquote;
 
     #[test]
-    fn prefixes_with_their_options_are_passed_over() {
+    fn prefixes_with_their_options_are_skipped() {
         for (line, command) in [
             ("sudo -u bob x y", "x y"),
             ("sudo -Hu bob A=1 x", "x"),

@@ -1,5 +1,5 @@
-//! Tables of programs: which of their words are subcommands, and which ones zsh runs itself.
-//! To add one, add a line. Pure.
+//! Tables of programs: which of their words are subcommands, and which programs are zsh builtins.
+//! To add a program, add a line. Pure.
 
 use super::options::{Values, is_listed, values};
 
@@ -8,9 +8,9 @@ use super::options::{Values, is_listed, values};
 pub(super) struct Program {
     /// Its names, separated by blanks.
     names: &'static str,
-    /// How many always are.
+    /// How many words are always subcommands.
     pub depth: usize,
-    /// First words, separated by blanks, after which another one is.
+    /// First words, separated by blanks, that another subcommand follows.
     deeper: &'static str,
     /// Options before a subcommand that take a value.
     pub values: Values,
@@ -30,7 +30,7 @@ impl Program {
         Program { values: values(letters, long), ..self }
     }
 
-    /// The program of this name; an unknown one has no subcommands.
+    /// The program with this name; an unknown program has no subcommands.
     pub fn named(name: &str) -> Program {
         PROGRAMS
             .iter()
@@ -39,7 +39,7 @@ impl Program {
             .unwrap_or(program("", 0))
     }
 
-    /// How many more there are after this first one. `yarn workspace` takes a name too.
+    /// How many more subcommands follow this first one. `yarn workspace` also takes a name.
     pub fn deeper(&self, first: &str) -> usize {
         if self.names == "yarn" && first == "workspace" {
             return 2;
@@ -121,7 +121,7 @@ const PROGRAMS: &[Program] = &[
     program("ip", 1).deeper_after("addr address link route neigh netns rule"),
 ];
 
-/// Builtins of zsh that run no program: a man page of their name is another program's.
+/// Builtins of zsh that run no program: a manual page with their name describes another program.
 const BUILTINS: &str = "\
     - . : [ alias autoload bg bindkey break builtin bye cd chdir command compadd \
     comparguments compcall compctl compdescribe compfiles compgroups compquote compset \
@@ -133,9 +133,8 @@ const BUILTINS: &str = "\
     unset unsetopt vared wait whence where which zcompile zformat zle zmodload zparseopts \
     zregexparse zstyle";
 
-/// Programs whose first operand is a file, a pattern, a text or a machine. Some programs
-/// that have none of these as their first operand are in no list: `tar xf`, `ps aux`,
-/// `service nginx restart`, `make test`.
+/// Programs whose first operand is a file, a pattern, a text or a host. Some programs with other
+/// first operands are in no list: `tar xf`, `ps aux`, `service nginx restart`, `make test`.
 const WITH_OPERANDS: &str = "\
     ack ag awk base64 basename bat batcat bc bunzip2 bzip2 cat cc chgrp chmod chown clang \
     clang++ cksum cmp column comm cp csplit curl cut date df diff dig dirname du egrep emacs \
@@ -148,7 +147,7 @@ const WITH_OPERANDS: &str = "\
     tr traceroute tree truncate tsort uniq unlink unxz unzip users vi view vim wc wget whatis \
     whereis which who whois xdg-open xxd xz yes yq zcat zgrep zip zstd";
 
-/// Whether the first operand of the program of this name is no subcommand.
+/// Whether the first operand of the program with this name is not a subcommand.
 pub(super) fn takes_operand_first(name: &str) -> bool {
     name.is_empty() || is_builtin(name) || is_listed(name, WITH_OPERANDS)
 }
@@ -158,7 +157,7 @@ pub(crate) fn builtins() -> impl Iterator<Item = &'static str> {
     BUILTINS.split_whitespace()
 }
 
-/// Whether zsh itself is what runs under this name.
+/// Whether this name is a zsh builtin.
 pub(super) fn is_builtin(name: &str) -> bool {
     is_listed(name, BUILTINS)
 }

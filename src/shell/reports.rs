@@ -1,11 +1,11 @@
-//! What the end of a command can report besides its exit code, judged by its text.
+//! Judges by a command's text what its end can report besides the exit code.
 //!
-//! A shell has to outlive its last command to report the statuses of a pipeline or the final
-//! directory. Most commands have neither, and zsh then runs the text alone. In doubt there is
-//! a report: only a command that certainly has nothing to report goes without.
+//! A shell must outlive its last command to report the statuses of a pipeline or the final
+//! directory. Most commands have neither, and zsh then runs the unchanged text. Only a command that
+//! certainly has nothing to report runs without a report.
 //!
-//! Limits: aliases and functions that the text does not define are unknown. If startup files
-//! may define them, the caller asks [`added_by_startup`] about those files. Pure.
+//! Limits: aliases and functions that the text does not define are unknown. If startup files may
+//! define them, the caller passes those files to [`added_by_startup`]. Pure.
 
 use super::lexer::{Lexed, lex};
 use super::token::{Role, TokenKind};
@@ -16,10 +16,10 @@ use super::unquote::unquote;
 pub struct Reportable {
     /// The statuses of a pipeline of two or more parts.
     pub pipestatus: bool,
-    /// A directory other than the one it started in.
+    /// A directory other than the initial one.
     pub directory: bool,
-    /// Whether the text lists functions or traps every command: a function of ours would
-    /// show there.
+    /// Whether the text lists functions or traps every command, so that an added function would be
+    /// visible.
     pub shows_functions: bool,
 }
 
@@ -56,8 +56,8 @@ pub(crate) fn reportable(text: &str) -> Reportable {
     }
 }
 
-/// What the functions and aliases of a startup file can add to the report of a command. A
-/// file that names `ZDOTDIR` may send zsh to another file.
+/// What the functions and aliases of a startup file can add to a command's report. A file that
+/// names `ZDOTDIR` may make zsh read other files.
 pub(crate) fn added_by_startup(text: &str) -> Reportable {
     Reportable {
         pipestatus: words(text).any(|word| word == "alias"),
@@ -72,7 +72,7 @@ fn may_move(text: &str, lexed: &Lexed) -> bool {
         match token.kind {
             TokenKind::Comment | TokenKind::HereDocument => false,
             TokenKind::Word(Role::Command) => runs_a_mover(written),
-            // Also where it is an argument: `builtin cd`, `trap 'cd /' USR1`.
+            // Arguments count too: `builtin cd`, `trap 'cd /' USR1`.
             _ => names_a_mover(written),
         }
     })
@@ -91,7 +91,7 @@ fn names_a_mover(written: &str) -> bool {
     words(written).any(|word| MOVES.contains(&word))
 }
 
-/// The runs of letters, digits and underscores of a text.
+/// The runs of letters, digits and underscores in a text.
 fn words(text: &str) -> impl Iterator<Item = &str> {
     text.split(|letter: char| !letter.is_alphanumeric() && letter != '_')
 }
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_change_the_directory_is_seen_and_what_cannot_is_not() {
+    fn only_commands_that_may_change_the_directory_are_found() {
         let table = [
             ("cd /usr", true),
             ("cd", true),
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_startup_file_adds_what_its_aliases_and_functions_may_do() {
+    fn a_startup_file_adds_the_effects_of_its_aliases_and_functions() {
         assert!(added_by_startup("alias -g L='| less'").pipestatus);
         assert!(added_by_startup("export ZDOTDIR=~/.zsh").directory);
         let harmless = "# cd there\nexport PATH=~/bin:$PATH\n";
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn what_looks_at_functions_is_seen() {
+    fn commands_that_list_functions_are_found() {
         let table = [
             ("functions", true),
             ("typeset -f", true),

@@ -1,8 +1,8 @@
-//! Where the parts of a word end that need no stack: quotes, backticks, arithmetic,
+//! Finds the ends of parts of a word that need no stack: quotes, backticks, arithmetic,
 //! here-documents.
 //!
-//! Every position returned is on a character boundary, since each part ends with an ASCII
-//! character. A part that is never closed reaches to the end of the text. Pure.
+//! Every returned position is on a character boundary, since each part ends with an ASCII
+//! character. An unclosed part extends to the end of the text. Pure.
 
 use memchr::{memchr, memchr2};
 
@@ -12,8 +12,8 @@ pub(super) fn single_quoted_end(bytes: &[u8], start: usize) -> usize {
     memchr(b'\'', rest).map_or(bytes.len(), |length| start + length + 1)
 }
 
-/// The position after the unescaped `closing`: of `$'…'` and of backticks, in which
-/// other quotes mean nothing.
+/// The position after the next unescaped `closing`, for `$'…'` and backticks, within which other
+/// quotes have no meaning.
 pub(super) fn escaped_end(bytes: &[u8], start: usize, closing: u8) -> usize {
     let mut at = start;
     loop {
@@ -26,8 +26,8 @@ pub(super) fn escaped_end(bytes: &[u8], start: usize, closing: u8) -> usize {
     }
 }
 
-/// The position after a backslash and the byte that it escapes; of a longer character
-/// only the backslash, since what follows it is no ASCII and means nothing anyway.
+/// The position after a backslash and the byte that it escapes. Before a multi-byte character, only
+/// the position after the backslash, since such characters have no special meaning.
 pub(super) fn after_escape(bytes: &[u8], backslash: usize) -> usize {
     match bytes.get(backslash + 1) {
         Some(next) if next.is_ascii() => backslash + 2,
@@ -77,26 +77,26 @@ fn after_part(bytes: &[u8], at: usize, byte: u8) -> usize {
     }
 }
 
-/// Looks ahead for the `))` of an arithmetic expression, within a budget for the whole
-/// text: otherwise `((((((…` would be read again from each of its parentheses.
+/// Looks ahead for the `))` of an arithmetic expression, within a budget for the whole text.
+/// Without the budget, `((((((…` would be read again from each of its parentheses.
 pub(super) struct Lookahead {
     budget: usize,
 }
 
 /// The budget, as a multiple of the text's length.
 const LOOK_AHEAD_FACTOR: usize = 4;
-/// The budget of a short text, in bytes.
-const LEAST_LOOK_AHEAD: usize = 4096;
+/// The lowest budget, in bytes.
+const MIN_LOOK_AHEAD: usize = 4096;
 
 impl Lookahead {
     pub(super) fn new(length: usize) -> Self {
         Lookahead {
-            budget: length.saturating_mul(LOOK_AHEAD_FACTOR).saturating_add(LEAST_LOOK_AHEAD),
+            budget: length.saturating_mul(LOOK_AHEAD_FACTOR).saturating_add(MIN_LOOK_AHEAD),
         }
     }
 
-    /// The position after the `))` that closes the `((` whose inside begins at `start`;
-    /// none if its parentheses close elsewhere, so that it is two nested subshells.
+    /// The position after the `))` that closes the `((` whose inside begins at `start`; `None` if
+    /// its parentheses close elsewhere, so that it is two nested subshells.
     pub(super) fn arithmetic_end(&mut self, bytes: &[u8], start: usize) -> Option<usize> {
         let mut depth = 0_usize;
         let mut at = start;
@@ -128,7 +128,7 @@ pub(super) fn number_range_end(bytes: &[u8], start: usize) -> Option<usize> {
     (bytes.get(dash) == Some(&b'-') && bytes.get(end) == Some(&b'>')).then_some(end + 1)
 }
 
-/// A here-document whose body is still to come.
+/// A here-document before its body.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct HereDocument {
     /// The line that ends it.
@@ -138,8 +138,7 @@ pub(super) struct HereDocument {
 }
 
 impl HereDocument {
-    /// Where the body that begins at `start` ends: after its delimiter, before that line's
-    /// end.
+    /// The end of the body that begins at `start`: after its delimiter, before that line's end.
     pub(super) fn end(&self, text: &str, start: usize) -> usize {
         let mut at = start;
         loop {
@@ -155,7 +154,7 @@ impl HereDocument {
     }
 }
 
-/// Where the value of an assignment begins, after `NAME=`, `NAME+=` or `NAME[…]=`.
+/// The start of an assignment's value, after `NAME=`, `NAME+=` or `NAME[…]=`.
 pub(super) fn assignment_value(word: &str) -> Option<usize> {
     let bytes = word.as_bytes();
     let first = bytes.first()?;

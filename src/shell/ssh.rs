@@ -1,11 +1,11 @@
-//! The host that a command connects to over SSH, and what it runs there.
+//! Finds the host that a command connects to over SSH, and the command that it runs there.
 //!
-//! Recognises `ssh` (also after `sudo`, `timeout`, `sshpass`), `autossh`, `mosh`, `sftp`,
-//! `scp`, `rsync`, and `git` with an address. A host is a name as it was written, without
-//! user and port; one that only the shell knows (`$HOST`) does not count.
+//! Recognises `ssh` (also after `sudo`, `timeout`, `sshpass`), `autossh`, `mosh`, `sftp`, `scp`,
+//! `rsync`, and `git` with an address. A host is the unchanged name, without user and port; a host
+//! that only the shell knows (`$HOST`) does not count.
 //!
-//! Limits: the user's configuration is not read, so an alias and its host are two hosts, and
-//! a git remote that uses SSH is not recognised. Pure.
+//! Limits: does not read the user's configuration, so an alias and its host are two hosts, and a
+//! git remote that uses SSH is not recognised. Pure.
 
 use super::options::{Values, is_option, values};
 use super::prefix::base_name;
@@ -15,11 +15,11 @@ use super::unquote::Unquoted;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ssh {
     pub host: String,
-    /// Its words joined by blanks; none for a login, a forwarding or a copy.
+    /// The remote command's words joined by blanks; `None` for a login, a forwarding or a copy.
     pub remote_command: Option<String>,
 }
 
-/// What the exit code of `ssh` means.
+/// The meaning of the exit code of `ssh`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExitType {
     /// Connected, and the command succeeded.
@@ -30,7 +30,7 @@ pub enum ExitType {
     CommandFailed,
 }
 
-/// The exit code of `ssh` if it failed itself.
+/// The exit code of `ssh` if `ssh` itself failed.
 const CONNECTION_FAILED: i32 = 255;
 
 impl ExitType {
@@ -42,7 +42,7 @@ impl ExitType {
         }
     }
 
-    /// Its name in the database.
+    /// The name in the database.
     pub fn name(self) -> &'static str {
         match self {
             ExitType::Success => "success",
@@ -75,12 +75,12 @@ const GIT: Values = values(
 /// Options with which ssh connects to no host.
 const WITHOUT_CONNECTION: &str = "GQV";
 
-/// What a segment of a pipeline does over SSH, if it is one simple command.
+/// The SSH connection of a pipeline's segment, if it is one simple command.
 pub fn ssh_of_segment(segment: &str) -> Option<Ssh> {
     ssh_target(&segment_words(segment)?)
 }
 
-/// What a simple command does over SSH, by its words without its prefixes.
+/// The SSH connection of a simple command, given its words without prefixes.
 pub(crate) fn ssh_target(words: &[Unquoted]) -> Option<Ssh> {
     let (name, words) = words.split_first()?;
     let copied = |values| operands(words, values).into_iter().find_map(copied_host);
@@ -104,9 +104,9 @@ pub(crate) fn ssh_target(words: &[Unquoted]) -> Option<Ssh> {
 fn login(words: &[Unquoted], values: Values) -> Option<Ssh> {
     let before = options_of_login(words, values)?;
     let host = words.get(before)?;
-    let behind = words.get(before + 1..)?;
-    let after = options_of_login(behind, values)?;
-    let command: Vec<&str> = behind.get(after..)?.iter().map(|word| word.text.as_str()).collect();
+    let rest = words.get(before + 1..)?;
+    let after = options_of_login(rest, values)?;
+    let command: Vec<&str> = rest.get(after..)?.iter().map(|word| word.text.as_str()).collect();
     let command = command.join(" ");
     Some(Ssh {
         host: match url_host(host) {
@@ -117,8 +117,8 @@ fn login(words: &[Unquoted], values: Values) -> Option<Ssh> {
     })
 }
 
-/// How many of these words are options with their values; none if one of them means that
-/// ssh does not connect.
+/// How many of the first words are options or their values; `None` if one of them prevents ssh from
+/// connecting.
 fn options_of_login(words: &[Unquoted], values: Values) -> Option<usize> {
     let mut at = 0;
     while let Some(option) = words.get(at).filter(|word| is_option(word)) {
@@ -160,12 +160,12 @@ fn operands(words: &[Unquoted], values: Values) -> Vec<&Unquoted> {
     operands
 }
 
-/// The host of `[user@]host:path`, or of a URL of SSH.
+/// The host of `[user@]host:path`, or of an SSH URL.
 fn copied_host(word: &Unquoted) -> Option<String> {
     if let Some(host) = url_host(word) {
         return host;
     }
-    // Only the host must be without expansions; the path may have any.
+    // Only the host must have no expansions; the path may have some.
     let address = word.fixed_part();
     let is_user = |text: &str| text.is_empty() || text.ends_with('@');
     let end = match address.find('[') {
@@ -173,7 +173,7 @@ fn copied_host(word: &Unquoted) -> Option<String> {
         _ => address.find(':')?,
     };
     let host = address.get(..end)?;
-    // With a slash before the colon it is a file; two colons are rsync's own protocol.
+    // A slash before the colon makes it a file; two colons are rsync's own protocol.
     let is_daemon = address.get(end + 1..)?.starts_with(':');
     let is_url = address.get(end + 1..)?.starts_with("//");
     if host.contains('/') || is_daemon || is_url {
@@ -182,7 +182,7 @@ fn copied_host(word: &Unquoted) -> Option<String> {
     plain_host(host)
 }
 
-/// The host of a URL: `Some(None)` for a URL of another scheme, or without a known host.
+/// The host of a URL: `Some(None)` for a URL with another scheme or without a known host.
 fn url_host(word: &Unquoted) -> Option<Option<String>> {
     let (scheme, rest) = word.fixed_part().split_once("://")?;
     if !["ssh", "scp", "sftp", "rsync+ssh", "git+ssh", "ssh+git"].contains(&scheme) {
@@ -208,7 +208,7 @@ fn plain_host(address: &str) -> Option<String> {
     is_name.then(|| host.to_owned())
 }
 
-/// The host of the repository that git speaks to by its address.
+/// The host of a repository that a git command names by its address.
 fn repository_host(words: &[Unquoted]) -> Option<String> {
     let operands = operands(words, GIT);
     let mut operands = operands.into_iter();
@@ -226,7 +226,7 @@ fn repository_host(words: &[Unquoted]) -> Option<String> {
 mod tests {
     use super::*;
 
-    /// A command, the host, what is run there.
+    /// A command, the host, and the remote command.
     const TABLE: &[(&str, &str, Option<&str>)] = &[
         ("ssh vps", "vps", None),
         ("ssh bob@vps 'git pull'", "vps", Some("git pull")),
@@ -290,7 +290,7 @@ mod tests {
     ];
 
     #[test]
-    fn hosts_are_found_behind_all_options() {
+    fn hosts_are_found_after_all_options() {
         for (command, host, remote_command) in TABLE {
             let found = ssh_of_segment(command);
             let expected =
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn what_connects_to_no_known_host_has_none() {
+    fn commands_without_a_known_host_have_none() {
         for command in NONE {
             assert_eq!(ssh_of_segment(command), None, "{command}");
         }

@@ -1,7 +1,7 @@
-//! The commands of a command line: lists, pipelines, their segments, simple commands.
+//! Finds the commands of a command line: lists, pipelines, their segments, simple commands.
 //!
-//! Limits: pipelines are those of the top level; a subshell, a loop or a function belongs to
-//! one segment. Simple commands are those at any depth, but not those in substitutions. Pure.
+//! Limits: finds only pipelines at the top level; a subshell, a loop or a function is part of one
+//! segment. Finds simple commands at any depth, but not in substitutions. Pure.
 
 use std::ops::Range;
 
@@ -11,37 +11,37 @@ use super::programs::{Program, is_builtin};
 use super::token::{Reserved, Role, Separator, Token, TokenKind};
 use super::unquote::{Unquoted, unquote};
 
-/// The exit code of a program that SIGPIPE ended: the usual end of a segment whose reader
+/// The exit code of a program that SIGPIPE ended, the usual end of a segment whose reader has
 /// stopped reading.
 const BROKEN_PIPE: i32 = 141;
 
 /// Commands after which the rest of a command line does not run.
 const ENDS: &[&str] = &["exit", "return", "exec", "logout", "bye"];
 
-/// Words that begin compound commands, with pipelines of their own in the same shell.
+/// Words that begin compound commands, which contain pipelines in the same shell.
 const COMPOUND: &[&str] =
     &["{", "if", "case", "for", "foreach", "while", "until", "repeat", "select"];
 
-/// Settings with which the first failure ends the shell.
+/// Settings that make the first failure end the shell.
 const ENDS_ON_FAILURE: &[&str] = &["errexit", "err_exit", "ERR_EXIT", "ERREXIT", "set -e"];
 
 /// A simple command with its words.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Simple {
-    /// As they were written; of an array only the beginning.
+    /// The unchanged assignments; only the beginning of an array.
     pub assignments: Vec<String>,
-    /// Its name and its arguments without quotes, without redirections.
+    /// Its name and arguments, without quotes and redirections.
     pub words: Vec<Unquoted>,
-    /// How many compound commands it is within.
+    /// How many compound commands contain it.
     pub depth: u32,
-    /// From its first token to its last.
+    /// The range from its first token to its last.
     pub span: Range<usize>,
     pub ended_by: Option<Separator>,
 }
 
 impl Simple {
-    /// The program that it runs, without directory and prefixes (`sudo`, `env`); none if
-    /// the name has an expansion.
+    /// The program that it runs, without directory and prefixes (`sudo`, `env`); `None` if the name
+    /// has an expansion.
     pub fn program(&self) -> Option<&str> {
         innermost(&self.words).first().and_then(Unquoted::fixed).map(base_name)
     }
@@ -71,8 +71,8 @@ pub(crate) fn simple_commands(text: &str, lexed: &Lexed) -> Vec<Simple> {
     commands
 }
 
-/// Adds a token to the simple command that is being read, or begins one. Returns false for
-/// a token that ends it.
+/// Adds a token to the current simple command, or begins a new one. Returns false for a token that
+/// ends it.
 pub(super) fn take(current: &mut Option<Simple>, token: &Token, text: &str) -> bool {
     let begun = matches!(
         token.kind,
@@ -121,9 +121,9 @@ pub struct List {
     pub pipelines: Vec<Vec<Range<usize>>>,
     /// For each pipeline, whether `!` inverts its status.
     pub negated: Vec<bool>,
-    /// The operator after each pipeline but the last.
+    /// The operator after each pipeline except the last.
     pub joints: Vec<Separator>,
-    /// Whether the shell does not wait for it.
+    /// Whether the shell runs it without waiting for it.
     pub is_background: bool,
 }
 
@@ -188,8 +188,8 @@ fn belongs(token: &Token, has_begun: bool) -> bool {
     }
 }
 
-/// The segments of the last pipeline at the top level that is not a background job: of
-/// `a | b; c` it is `c`. Here-document bodies are left out.
+/// The segments of the last top-level pipeline that is not a background job: for `a | b; c` it is
+/// `c`. Omits bodies of here-documents.
 pub fn last_pipeline_segments(command: &str) -> Vec<&str> {
     let lexed = lex(command);
     let lists = lists(&lexed);
@@ -204,12 +204,12 @@ pub fn last_pipeline_segments(command: &str) -> Vec<&str> {
 pub(crate) fn reported_segments(command: &str, statuses: usize) -> Vec<&str> {
     let lexed = lex(command);
     let lists = lists(&lexed);
-    let any_may_be_last = ENDS_ON_FAILURE.iter().any(|way| command.contains(way));
+    let any_may_run_last = ENDS_ON_FAILURE.iter().any(|setting| command.contains(setting));
     let last = lists.iter().rposition(|list| !list.is_background);
     let candidates: Vec<&Vec<Range<usize>>> = lists
         .iter()
         .enumerate()
-        .filter(|(at, list)| Some(*at) == last || any_may_be_last || may_end(command, list))
+        .filter(|(at, list)| Some(*at) == last || any_may_run_last || may_end(command, list))
         .flat_map(|(_, list)| &list.pipelines)
         .collect();
     if candidates.iter().any(|pipeline| is_open(command, pipeline)) {
@@ -230,8 +230,8 @@ fn may_end(command: &str, list: &List) -> bool {
     })
 }
 
-/// Whether the statuses may be those of a pipeline within this one: zsh reports the inner
-/// ones of a group and a branch that make up a pipeline alone.
+/// Whether the statuses may belong to a pipeline within this one: zsh reports the inner statuses if
+/// a group or a branch is the whole pipeline.
 fn is_open(command: &str, pipeline: &[Range<usize>]) -> bool {
     let [only] = pipeline else { return false };
     let text = command.get(only.clone()).unwrap_or_default();
@@ -243,9 +243,9 @@ fn texts<'a>(command: &'a str, pipeline: &[Range<usize>]) -> Vec<&'a str> {
     pipeline.iter().map(|segment| command.get(segment.clone()).unwrap_or_default()).collect()
 }
 
-/// The program whose manual explains a failure, with its subcommands (`git`, `push`): that
-/// of the rightmost failing segment if the statuses show one, otherwise that of the last
-/// simple command that is not a builtin.
+/// The program whose manual explains a failure, with its subcommands (`git`, `push`): the program
+/// of the rightmost failing segment if the statuses show one, otherwise that of the last simple
+/// command that is not a builtin.
 pub(crate) fn failing_command(command: &str, pipestatus: &[i32]) -> Option<Vec<String>> {
     let failing = pipestatus.iter().rposition(|status| *status != 0 && *status != BROKEN_PIPE);
     let segments = match pipestatus.len() {
@@ -266,7 +266,7 @@ fn last_program(text: &str) -> Option<Vec<String>> {
     })
 }
 
-/// A program's name and the subcommands that these words begin with.
+/// A program's name and the subcommands at the beginning of these words.
 fn with_subcommands(name: &str, words: &[Unquoted]) -> Vec<String> {
     let program = Program::named(name);
     let mut found = vec![name.to_owned()];
@@ -294,27 +294,27 @@ fn with_subcommands(name: &str, words: &[Unquoted]) -> Vec<String> {
     found
 }
 
-/// Longer words, in bytes, are not subcommands.
-const LONGEST_SUBCOMMAND: usize = 40;
+/// The longest subcommand, in bytes.
+const MAX_SUBCOMMAND: usize = 40;
 
 /// Whether a word looks like a subcommand of a program in no table: lower-case letters,
 /// digits, `-`, `_` and `:`, as in `up` and `db:migrate`, but not a file name with a dot.
 pub(super) fn is_lower_case_word(word: &str) -> bool {
     let is_in_word =
         |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-_:".contains(&byte);
-    word.len() <= LONGEST_SUBCOMMAND
+    word.len() <= MAX_SUBCOMMAND
         && word.starts_with(|first: char| first.is_ascii_lowercase())
         && word.bytes().all(is_in_word)
 }
 
-/// Whether a word looks like a subcommand: no path, no address, no text.
+/// Whether a word looks like a subcommand instead of a path, an address or text.
 pub(super) fn is_subcommand(word: &str) -> bool {
-    word.len() <= LONGEST_SUBCOMMAND
+    word.len() <= MAX_SUBCOMMAND
         && word.starts_with(|first: char| first.is_ascii_alphabetic())
         && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_:.-".contains(&byte))
 }
 
-/// The command of a segment that is one simple command and nothing else.
+/// The command of a segment that consists of one simple command.
 pub(super) fn only_command(segment: &str) -> Option<Simple> {
     let mut commands = simple_commands(segment, &lex(segment));
     let only = commands.pop()?;
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn statuses_belong_to_a_pipeline_only_where_no_other_could_have_run_last() {
+    fn statuses_belong_to_a_pipeline_only_if_no_other_can_have_run_last() {
         let table: &[(&str, usize, &[&str])] = &[
             ("a | b", 2, &["a", "b"]),
             ("a | b", 3, &[]),
@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn the_manual_is_that_of_what_failed() {
+    fn the_manual_is_that_of_the_failing_program() {
         let table: &[(&str, &[i32], Option<&str>)] = &[
             ("git push origin x", &[], Some("git push")),
             ("cat f | grep -q x | sort --bad", &[0, 1, 2], Some("sort")),

@@ -1,21 +1,20 @@
-//! Templates: what commands have in common that differ only in their operands.
+//! Derives templates, which commands share that differ only in their operands.
 //!
-//! A template keeps the program's name, its subcommands, the remote of `git push`, the names
-//! of scripts, and flags; everything else becomes `*`, and a run of `*` becomes one. It leaves
-//! out assignments and prefixes such as `sudo`, comments, redirections with their targets,
-//! bodies of here-documents, and the text of substitutions.
+//! A template keeps the program's name, its subcommands, the remote of `git push`, the names of
+//! scripts, and flags. All other words become `*`, and a run of `*` becomes one. A template omits
+//! assignments and prefixes such as `sudo`, comments, redirections with their targets, bodies of
+//! here-documents, and the text of substitutions.
 //!
-//! For a program that is in no table, a subcommand (`tailscale up`) cannot be told from an
-//! operand (`mytool input`). Its template has neither; [`with_subcommands`] keeps the word, and
-//! the history of commands decides which of the two templates to use.
+//! For a program that is in no table, a subcommand (`tailscale up`) cannot be distinguished from an
+//! operand (`mytool input`). Its template contains neither; [`with_subcommands`] keeps the word,
+//! and the command history decides which of the two templates to use.
 //!
-//! Equal commands have equal templates in all releases: a change of the algorithm is a change
-//! of [`VERSION`]. Pure.
+//! Equal commands have equal templates in all releases that have the same [`VERSION`]. Pure.
 
 use super::interpreters::{Interpreter, ScriptOption};
 use super::lexer::lex;
 use super::options::is_option;
-use super::prefix::{base_name, part};
+use super::prefix::{base_name, split_prefix};
 use super::programs::{Program, takes_operand_first};
 use super::syntax::{Simple, is_lower_case_word, is_subcommand, take};
 use super::token::{Reserved, Role, Separator, TokenKind};
@@ -24,16 +23,16 @@ use super::unquote::Unquoted;
 /// The algorithm's version.
 pub const VERSION: u32 = 2;
 
-/// In characters; longer templates are cut.
-pub(crate) const LONGEST_TEMPLATE: usize = 500;
+/// The longest template, in characters; longer ones are cut.
+pub(crate) const MAX_TEMPLATE: usize = 500;
 
-/// Stands for everything that may differ.
+/// Replaces everything that may differ.
 const ANY: &str = "*";
-/// Stands for the patterns of a branch of a `case`.
+/// Replaces the patterns of a branch of a `case`.
 const PATTERN: &str = "*)";
 
-/// Longer short options, in bytes, contain a value.
-const LONGEST_FLAG: usize = 24;
+/// The longest short option, in bytes; a longer one contains a value.
+const MAX_FLAG: usize = 24;
 
 /// The template of a command line. Accepts any text; linear in its length.
 pub fn template(command: &str) -> String {
@@ -65,7 +64,7 @@ fn written(command: &str, mut template: Writer) -> Writer {
     template
 }
 
-/// What is between simple commands.
+/// Writes a token between simple commands.
 fn structure(kind: TokenKind, text: &str, template: &mut Writer) {
     match kind {
         TokenKind::Separator(Separator::Semicolon | Separator::Newline) => template.separator(),
@@ -97,7 +96,7 @@ fn is_condition_operator(text: &str) -> bool {
             .is_some_and(|name| name.bytes().all(|byte| byte.is_ascii_alphabetic()))
 }
 
-/// Writes the template of a simple command. Its assignments are left out if it has words.
+/// Writes the template of a simple command, without its assignments if it has words.
 fn simple(command: Option<Simple>, template: &mut Writer) {
     let Some(command) = command else { return };
     if !command.words.is_empty() {
@@ -115,11 +114,11 @@ fn simple(command: Option<Simple>, template: &mut Writer) {
 
 fn command_words(words: &[Unquoted], template: &mut Writer) {
     let mut words = words;
-    while let Some(parted) = part(words) {
-        if parted.prefix.is_kept {
-            plain_words(parted.own, template);
+    while let Some(split) = split_prefix(words) {
+        if split.prefix.is_kept {
+            plain_words(split.own, template);
         }
-        words = parted.command;
+        words = split.command;
     }
     let Some((first, rest)) = words.split_first() else {
         return;
@@ -147,7 +146,7 @@ fn plain_words(words: &[Unquoted], template: &mut Writer) {
     }
 }
 
-/// Writes a program's name and returns it, if the shell does not change it.
+/// Writes a program's name and returns it, unless it has an expansion.
 fn written_name<'a>(word: &'a Unquoted, template: &mut Writer) -> Option<&'a str> {
     let name = word.fixed().map(base_name);
     match name {
@@ -164,7 +163,7 @@ fn arguments(name: &str, words: &[Unquoted], template: &mut Writer) {
     let mut has_remote = false;
     let mut awaits_second =
         template.keeps_second_words && missing == 0 && !takes_operand_first(name);
-    let mut is_behind_option = false;
+    let mut follows_option = false;
     let mut words = words.iter();
     while let Some(word) = words.next() {
         if word.fixed() == Some("--") {
@@ -176,12 +175,12 @@ fn arguments(name: &str, words: &[Unquoted], template: &mut Writer) {
         }
         if is_option(word) {
             flag(word, template);
-            is_behind_option = true;
+            follows_option = true;
             let waits = missing > 0 || has_remote || awaits_second;
             if waits && word.fixed().is_some_and(|option| program.values.takes_next(option)) {
                 words.next();
                 template.any();
-                is_behind_option = false;
+                follows_option = false;
             }
             continue;
         }
@@ -194,8 +193,8 @@ fn arguments(name: &str, words: &[Unquoted], template: &mut Writer) {
                 }
                 None => template.any(),
             }
-            // After an option it may be that option's value.
-            awaits_second = second.is_none() && std::mem::take(&mut is_behind_option);
+            // After an option, this word may be the option's value.
+            awaits_second = second.is_none() && std::mem::take(&mut follows_option);
             continue;
         }
         // `cargo +nightly`.
@@ -264,19 +263,19 @@ fn script(interpreter: &Interpreter, words: &[Unquoted], template: &mut Writer) 
     }
 }
 
-/// Writes a flag; what may be a value becomes `*`.
+/// Writes a flag, replacing a possible value by `*`.
 fn flag(word: &Unquoted, template: &mut Writer) {
     let fixed = word.fixed_part();
     let is_name = |text: &str| {
         text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.+-".contains(&byte))
     };
-    // A long short option has a value in it.
-    let longest = if fixed.starts_with("--") { LONGEST_OPTION } else { LONGEST_FLAG };
+    // An overlong short option contains a value.
+    let max_length = if fixed.starts_with("--") { MAX_OPTION } else { MAX_FLAG };
     match fixed.split_once('=') {
-        Some((name, _)) if is_name(name) && name.len() <= LONGEST_OPTION => {
+        Some((name, _)) if is_name(name) && name.len() <= MAX_OPTION => {
             template.word(&format!("{name}=*"));
         }
-        _ if is_name(fixed) && word.fixed().is_some() && fixed.len() <= longest => {
+        _ if is_name(fixed) && word.fixed().is_some() && fixed.len() <= max_length => {
             template.word(fixed);
         }
         _ if is_name(fixed) && word.fixed().is_none() => template.word(&format!("{fixed}*")),
@@ -289,30 +288,30 @@ fn flag(word: &Unquoted, template: &mut Writer) {
 }
 
 /// The longest name of an option, in bytes.
-const LONGEST_OPTION: usize = 60;
+const MAX_OPTION: usize = 60;
 
 /// Joins the parts of a template.
 #[derive(Default)]
 struct Writer {
     text: String,
-    /// A `;` is written if a command follows.
+    /// Whether to write `;` if a command follows.
     is_separated: bool,
-    /// No blank comes before the next word.
+    /// Whether to write no blank before the next word.
     is_tight: bool,
     ends_with_any: bool,
-    /// The last word may be followed by `;`.
+    /// Whether `;` may follow the last word.
     ends_command: bool,
-    /// Words that may be subcommands are to be kept.
+    /// Whether to keep words that may be subcommands.
     keeps_second_words: bool,
-    /// One was kept.
+    /// Whether such a word was kept.
     has_second_word: bool,
 }
 
 impl Writer {
     /// Whether further words would be cut.
     fn is_full(&self) -> bool {
-        // No character has more than four bytes.
-        self.text.len() > 4 * LONGEST_TEMPLATE
+        // A character has at most four bytes.
+        self.text.len() > 4 * MAX_TEMPLATE
     }
 
     fn word(&mut self, word: &str) {
@@ -339,7 +338,7 @@ impl Writer {
         }
     }
 
-    /// Writes all patterns of one branch of a `case` as one.
+    /// Writes all patterns of one branch of a `case` as one pattern.
     fn pattern(&mut self) {
         if !self.text.ends_with(PATTERN) {
             self.word(PATTERN);
@@ -365,7 +364,7 @@ impl Writer {
     }
 
     fn finish(self) -> String {
-        match self.text.char_indices().nth(LONGEST_TEMPLATE) {
+        match self.text.char_indices().nth(MAX_TEMPLATE) {
             Some((end, _)) => self.text.get(..end).unwrap_or_default().to_owned(),
             None => self.text,
         }

@@ -7,8 +7,8 @@ use std::ops::Range;
 pub struct Token {
     pub kind: TokenKind,
     pub span: Range<usize>,
-    /// How many compound commands (subshells, groups, loops, `case` …) it is within, not
-    /// counting one that it opens or closes.
+    /// How many compound commands (subshells, groups, loops, `case` …) contain it, not counting one
+    /// that it opens or closes.
     pub depth: u32,
 }
 
@@ -25,7 +25,7 @@ pub enum TokenKind {
     Separator(Separator),
     /// A redirection's operator with its descriptor (`2>&`, `{fd}>`, `<<-`).
     Redirection,
-    /// The body of a here-document up to its last line's end.
+    /// The body of a here-document, up to the end of its last line.
     HereDocument,
     /// From `#` to the end of the line.
     Comment,
@@ -45,12 +45,12 @@ pub enum TokenKind {
     ConditionOperator,
 }
 
-/// What a word is for.
+/// The purpose of a word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     Command,
     Argument,
-    /// What a redirection's operator applies to.
+    /// The target of a redirection.
     Target,
     Element,
     /// An operand or operator within `[[ … ]]`.
@@ -61,13 +61,13 @@ pub enum Role {
     LoopWord,
     /// The word between `case` and `in`.
     CaseSubject,
-    /// Of a `case`.
+    /// A pattern of a `case`.
     Pattern,
-    /// The name of a function that is being defined.
+    /// The name in a function definition.
     FunctionName,
 }
 
-/// Declares the reserved words, each with its text where a command may begin.
+/// Declares the reserved words. Those before `elsewhere` have a text where a command may begin.
 macro_rules! reserved_words {
     ($( $text:literal $name:ident, )* elsewhere $( $other:ident, )*) => {
         /// A reserved word.
@@ -78,7 +78,7 @@ macro_rules! reserved_words {
         }
 
         impl Reserved {
-            /// The reserved word that this text is where a command may begin.
+            /// The reserved word with this text, where a command may begin.
             pub(crate) fn at_command(text: &str) -> Option<Reserved> {
                 match text {
                     $( $text => Some(Reserved::$name), )*
@@ -104,7 +104,7 @@ reserved_words! {
 pub enum Separator {
     /// `;`
     Semicolon,
-    /// A line end that ends a command; not one after `&&`, `||` or a pipe.
+    /// A line end that ends a command, unlike one after `&&`, `||` or a pipe.
     Newline,
     /// `&`
     Background,
@@ -123,7 +123,7 @@ pub enum Separator {
 }
 
 impl Separator {
-    /// Whether a command must follow, also on the next line.
+    /// Whether a command must follow, if necessary on the next line.
     pub(crate) fn waits_for_more(self) -> bool {
         matches!(self, Separator::And | Separator::Or | Separator::Pipe | Separator::PipeBoth)
     }

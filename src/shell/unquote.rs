@@ -1,13 +1,12 @@
-//! The text of a word without its quotes. Pure.
+//! Removes the quotes of a word. Pure.
 
 use super::scan::{after_escape, escaped_end, group_end};
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Unquoted {
-    /// Expansions are left as they were written.
+    /// The text without quotes; expansions are unchanged.
     pub text: String,
-    /// Where in that text the first expansion begins, if there is one. (Patterns and `~` do
-    /// not count.)
+    /// Where in that text the first expansion begins, if any. Patterns and `~` do not count.
     pub expands_at: Option<usize>,
 }
 
@@ -80,8 +79,8 @@ impl Unquoting<'_> {
         true
     }
 
-    /// Reads a backslash. Within double quotes it escapes only some characters; with a line
-    /// end after it, both are removed.
+    /// Reads a backslash. Within double quotes it escapes only some characters. Before a line end,
+    /// both are removed.
     fn escape(&mut self, next: Option<u8>) {
         match next {
             Some(b'\n') => self.at += 2,
@@ -96,7 +95,7 @@ impl Unquoting<'_> {
         }
     }
 
-    /// Keeps an expansion as it was written, with its brackets.
+    /// Keeps an expansion unchanged, with its brackets.
     fn expansion(&mut self) {
         self.result.expands_at.get_or_insert(self.result.text.len());
         let bytes = self.word.as_bytes();
@@ -135,7 +134,7 @@ fn decode(inside: &str, text: &mut String) {
             return;
         }
         let escaped = bytes.get(at + 1).copied();
-        let (radix, most) = match escaped {
+        let (radix, max_digits) = match escaped {
             Some(b'x') => (16, 2),
             Some(b'u') => (16, 4),
             Some(b'U') => (16, 8),
@@ -152,7 +151,7 @@ fn decode(inside: &str, text: &mut String) {
             .get(first..)
             .unwrap_or_default()
             .iter()
-            .take(most)
+            .take(max_digits)
             .take_while(|byte| char::from(**byte).is_digit(radix))
             .count();
         let number = inside
@@ -209,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn an_expansion_leaves_the_rest_to_the_shell() {
+    fn an_expansion_is_left_to_the_shell() {
         for (word, fixed_part) in [
             ("$HOME/x", ""),
             ("a$(b 'c')d", "a"),

@@ -1,4 +1,5 @@
-//! The inside of words (quotes, expansions, patterns), and the purpose of a finished word. Pure.
+//! Reads the inside of words (quotes, expansions, patterns) and determines the purpose of a
+//! finished word. Pure.
 
 use super::lexer::{Before, CommandPosition, Frame, Reader, Target, Word};
 use super::scan::{
@@ -22,7 +23,7 @@ impl Reader<'_> {
         }));
     }
 
-    /// Reads the unquoted parts of a word, up to its end or to a part that has a frame.
+    /// Reads the unquoted parts of a word, up to its end or to a part with its own frame.
     pub(super) fn word(&mut self, mut word: Word) {
         while let Some(byte) = self.peek(0) {
             match byte {
@@ -99,7 +100,7 @@ impl Reader<'_> {
     fn open_array(&mut self, word: Word) {
         self.pop();
         self.at += 1;
-        self.note(TokenKind::ArrayOpen, word.start..self.at);
+        self.add(TokenKind::ArrayOpen, word.start..self.at);
         let after = match self.list.place {
             CommandPosition::Declaration => CommandPosition::Declaration,
             _ => CommandPosition::Assigned,
@@ -168,7 +169,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Reads what `"` or `$` begins within a word. Returns whether it opened a frame.
+    /// Reads the construct that `"` or `$` begins within a word. Returns whether it opened a frame.
     fn expansion(&mut self, byte: u8, is_quoted: bool) -> bool {
         if byte == b'"' {
             self.at += 1;
@@ -203,8 +204,8 @@ impl Reader<'_> {
 
     pub(super) fn substitute(&mut self, length: usize) {
         self.at += length;
-        let around = std::mem::take(&mut self.list);
-        self.push(Frame::Substitution { inside: self.at, around });
+        let outer = std::mem::take(&mut self.list);
+        self.push(Frame::Substitution { inside: self.at, outer });
     }
 
     pub(super) fn substituted(&mut self, inside: usize, end: usize) {
@@ -228,7 +229,7 @@ impl Reader<'_> {
                     .here_documents
                     .push(HereDocument { delimiter: unquote(text).text, strips_tabs });
             }
-            return self.note(TokenKind::Word(Role::Target), span);
+            return self.add(TokenKind::Word(Role::Target), span);
         }
         let place = self.list.place;
         if let Some(word) = self.reserved_at(place, text) {
@@ -263,7 +264,7 @@ impl Reader<'_> {
                 (TokenKind::Word(Role::CaseSubject), CommandPosition::CaseIn)
             }
             CommandPosition::CaseIn | CommandPosition::CasePattern => {
-                (TokenKind::Word(Role::Pattern), self.behind_pattern(text))
+                (TokenKind::Word(Role::Pattern), self.after_pattern(text))
             }
             CommandPosition::FunctionName => (TokenKind::Word(Role::FunctionName), place),
             CommandPosition::Condition => (TokenKind::Word(Role::Condition), place),
@@ -272,7 +273,7 @@ impl Reader<'_> {
         if matches!(place, CommandPosition::Command) {
             self.begin_command();
         }
-        self.note(kind, span);
+        self.add(kind, span);
         self.list.place = next;
         self.list.condition_words = match place {
             CommandPosition::Condition => self.list.condition_words.saturating_add(1),
@@ -297,9 +298,9 @@ impl Reader<'_> {
         }
     }
 
-    /// `(a|b)` may be a whole pattern with both parentheses, or only the beginning of one; a
-    /// `)` follows then.
-    fn behind_pattern(&self, pattern: &str) -> CommandPosition {
+    /// `(a|b)` may be a whole pattern with both parentheses, or only its beginning, which `)` then
+    /// follows.
+    fn after_pattern(&self, pattern: &str) -> CommandPosition {
         let rest = self.bytes.get(self.at..).unwrap_or_default();
         let next = rest.iter().find(|byte| !matches!(byte, b' ' | b'\t'));
         if pattern.starts_with('(') && !matches!(next, Some(b')' | b'|')) {

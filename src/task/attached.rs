@@ -1,7 +1,7 @@
 //! People at a task's terminal or pipe, who answer its program in the agent's place.
 //!
-//! The terminal has the size of the person who came or resized last, and the agent's size again
-//! when the last one has left.
+//! The terminal has the size of the person who attached or resized last, and the agent's size again
+//! once the last one has left.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::commands::WorkerCommand;
 use super::input::{MAX_QUEUED_INPUT, Sending};
-use super::live::{Cancel, Input, LiveState, People, StateView};
+use super::live::{Input, LiveState, People};
 use super::registry::TaskHandle;
 use super::request::InputError;
 use super::supervisor::Supervisor;
@@ -17,23 +17,23 @@ use super::terminal::Terminal;
 use crate::process::pty::TerminalSize;
 use crate::text::screen::MAX_SIDE;
 
-/// How long what a person types waits for a program that reads too slowly.
+/// How long a person's input waits for a program that reads too slowly.
 const ROOM_LIMIT: Duration = Duration::from_secs(1);
 
-/// A person attached to a task; leaves when this is dropped.
+/// A person attached to a task; dropping this detaches the person.
 pub struct Person {
     supervisor: Arc<Supervisor>,
     task: Arc<TaskHandle>,
     number: u64,
-    /// The program has not read within the limit: what is typed no longer waits for it.
+    /// The program did not read within the limit: further input does not wait for it.
     starved: AtomicBool,
 }
 
 impl Person {
-    /// Lets a person type into a task that takes input.
+    /// Attaches a person to a task that accepts input.
     ///
     /// # Errors
-    /// It has ended, or takes no input.
+    /// The task has ended, or accepts no input.
     pub fn arrive(
         supervisor: &Arc<Supervisor>,
         task: &Arc<TaskHandle>,
@@ -43,7 +43,7 @@ impl Person {
         if task.live.facts.input == Input::None {
             return Err(InputError::NoInput(task.id().to_owned()));
         }
-        let size = possible(size);
+        let size = supported(size);
         let number = ARRIVALS.fetch_add(1, Ordering::Relaxed);
         let size_before = task.live.terminal().and_then(Terminal::size);
         task.live.report(|state| {
@@ -63,10 +63,9 @@ impl Person {
         Ok(person)
     }
 
-    /// Follows the size of the person's terminal. If it has not changed, the screen is only drawn
-    /// anew.
+    /// Adopts the size of the person's terminal. If it has not changed, the screen is only redrawn.
     pub fn resize(&self, size: TerminalSize) {
-        let size = possible(size);
+        let size = supported(size);
         let is_new = self.task.live.report(|state| {
             let Some(people) = &mut state.people else {
                 return false;
@@ -80,33 +79,26 @@ impl Person {
         }
     }
 
-    /// Types for the person. Waits a moment if the program does not read.
+    /// Sends the person's input. Waits a moment if the program does not read.
     ///
     /// # Errors
-    /// Nothing was typed.
+    /// Nothing was sent.
     pub fn enter(&self, sending: Sending) -> Result<(), InputError> {
         let is_full = |sent: &Result<(), InputError>| {
             matches!(sent, Err(InputError::Full { .. } | InputError::Busy { .. }))
         };
         let mut sent = self.supervisor.send(&self.task, sending.clone());
         if is_full(&sent) && !self.starved.load(Ordering::Relaxed) {
-            self.await_room(MAX_QUEUED_INPUT.saturating_sub(sending.weight()));
+            let max_queued = MAX_QUEUED_INPUT.saturating_sub(sending.weight());
+            let has_room = |state: &LiveState| state.queued_input <= max_queued;
+            self.task.live.await_state(Instant::now() + ROOM_LIMIT, has_room);
             sent = self.supervisor.send(&self.task, sending);
         }
         self.starved.store(is_full(&sent), Ordering::Relaxed);
         sent
     }
 
-    fn await_room(&self, most: usize) {
-        let has_room = |state: &LiveState| match state.queued_input <= most {
-            true => StateView::Found(()),
-            false => StateView::WaitUntil(None),
-        };
-        let limit = Instant::now() + ROOM_LIMIT;
-        self.task.live.wait_for(Some(limit), &Cancel::default(), has_room, Instant::now);
-    }
-
-    /// Gives the terminal this size, if there is one, and has the task's file say who is there.
+    /// Resizes the terminal, if there is one, and has the task's file updated.
     fn apply(&self, size: TerminalSize) {
         // Fails if the task has ended, or has no terminal.
         let _ = self.supervisor.resize(&self.task, size);
@@ -114,8 +106,8 @@ impl Person {
     }
 }
 
-/// The nearest size that the emulation has.
-fn possible(size: TerminalSize) -> TerminalSize {
+/// The nearest size that the emulated terminal supports.
+fn supported(size: TerminalSize) -> TerminalSize {
     TerminalSize { rows: size.rows.clamp(1, MAX_SIDE), cols: size.cols.clamp(2, MAX_SIDE) }
 }
 

@@ -1,6 +1,6 @@
-//! Commands to a task's worker, and the channel on which they reach it. The task's handle keeps
-//! the sender until the task is evicted, long after its end: the worker closes the channel, so
-//! that a finished task keeps neither a descriptor nor the room for commands.
+//! Commands to a task's worker, and their channel. The task's handle keeps the sender until the
+//! task is evicted, long after its end. So the worker closes the channel: a finished task holds
+//! neither a descriptor nor a buffer for commands.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -16,7 +16,7 @@ use super::termination::Receipt;
 use crate::process::descriptors::{self, Waker};
 use crate::process::pty::TerminalSize;
 
-/// Commands that may wait for a worker.
+/// How many commands may wait for a worker.
 pub const MAX_COMMANDS: usize = 256;
 
 /// Why a command did not reach a worker.
@@ -44,7 +44,7 @@ struct Channel {
 pub struct CommandReceiver {
     commands: Receiver<WorkerCommand>,
     wakes: OwnedFd,
-    line: Arc<CommandSender>,
+    sender: Arc<CommandSender>,
 }
 
 impl CommandSender {
@@ -53,12 +53,12 @@ impl CommandSender {
     /// # Errors
     /// No descriptor is free.
     pub fn new() -> io::Result<(Arc<CommandSender>, CommandReceiver)> {
-        let (sender, commands) = bounded(MAX_COMMANDS);
+        let (queue, commands) = bounded(MAX_COMMANDS);
         let (waker, wakes) = Waker::new()?;
-        let way = Channel { commands: sender, waker };
-        let line = Arc::new(CommandSender { channel: Mutex::new(Some(Arc::new(way))) });
-        let far = CommandReceiver { commands, wakes, line: Arc::clone(&line) };
-        Ok((line, far))
+        let channel = Channel { commands: queue, waker };
+        let sender = Arc::new(CommandSender { channel: Mutex::new(Some(Arc::new(channel))) });
+        let receiver = CommandReceiver { commands, wakes, sender: Arc::clone(&sender) };
+        Ok((sender, receiver))
     }
 
     /// The sender of a task whose worker is gone.
@@ -71,23 +71,23 @@ impl CommandSender {
     /// # Errors
     /// When the worker is gone, or too many commands wait for it.
     pub fn send(&self, command: WorkerCommand) -> Result<(), SendError> {
-        let way = self.channel().ok_or(SendError::Ended)?;
-        way.commands.try_send(command).map_err(|error| match error {
+        let channel = self.channel().ok_or(SendError::Ended)?;
+        channel.commands.try_send(command).map_err(|error| match error {
             TrySendError::Full(_) => SendError::Busy,
             TrySendError::Disconnected(_) => SendError::Ended,
         })?;
-        way.waker.wake();
+        channel.waker.wake();
         Ok(())
     }
 
-    /// Has the worker check what has changed, if it still runs.
+    /// Wakes the worker, if it still runs, to check what has changed.
     pub fn wake(&self) {
-        if let Some(way) = self.channel() {
-            way.waker.wake();
+        if let Some(channel) = self.channel() {
+            channel.waker.wake();
         }
     }
 
-    /// A reference to the channel that is used without holding the lock.
+    /// A reference to the channel, to be used without the lock.
     fn channel(&self) -> Option<Arc<Channel>> {
         self.channel.lock().clone()
     }
@@ -111,19 +111,18 @@ impl CommandReceiver {
 }
 
 impl Drop for CommandReceiver {
-    /// Commands that wait are dropped unread, which shows their senders that there is no
-    /// receipt.
+    /// Drops the waiting commands, which shows their senders that there will be no receipt.
     fn drop(&mut self) {
-        *self.line.channel.lock() = None;
+        *self.sender.channel.lock() = None;
         while self.next().is_some() {}
     }
 }
 
-/// What a request asks of a worker. It may hold a secret, so it has no `Debug`.
+/// A command to a worker. It may hold a secret, so it has no `Debug`.
 pub enum WorkerCommand {
     /// Signal the process tree and send the receipt.
     Kill {
-        order: KillRequest,
+        request: KillRequest,
         /// Has room for the receipt.
         receipt: Sender<Receipt>,
     },
@@ -133,7 +132,7 @@ pub enum WorkerCommand {
     Secret(SecretInput),
     /// A new window size.
     Resize(TerminalSize),
-    /// Write what has changed beside the output to the task's file.
+    /// Write a change other than output to the task's file.
     NoteChange,
     /// Probe now whether the task makes progress.
     ProbeProgress,
@@ -145,24 +144,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_closes_with_its_worker_and_keeps_nothing() {
-        let (line, orders) = CommandSender::new().unwrap();
-        line.send(WorkerCommand::ProbeProgress).unwrap();
-        let way = Arc::downgrade(line.channel.lock().as_ref().unwrap());
-        drop(orders);
-        assert_eq!(line.send(WorkerCommand::ProbeProgress), Err(SendError::Ended));
-        line.wake();
-        assert!(way.upgrade().is_none(), "descriptor and room are kept");
+    fn a_channel_closes_with_its_worker_and_keeps_nothing() {
+        let (sender, receiver) = CommandSender::new().unwrap();
+        sender.send(WorkerCommand::ProbeProgress).unwrap();
+        let channel = Arc::downgrade(sender.channel.lock().as_ref().unwrap());
+        drop(receiver);
+        assert_eq!(sender.send(WorkerCommand::ProbeProgress), Err(SendError::Ended));
+        sender.wake();
+        assert!(channel.upgrade().is_none(), "the channel is kept");
     }
 
     #[test]
-    fn a_full_line_refuses_and_takes_orders_again_when_one_was_taken() {
-        let (line, orders) = CommandSender::new().unwrap();
+    fn a_full_channel_refuses_commands_until_one_is_taken() {
+        let (sender, receiver) = CommandSender::new().unwrap();
         for _ in 0..MAX_COMMANDS {
-            line.send(WorkerCommand::ProbeProgress).unwrap();
+            sender.send(WorkerCommand::ProbeProgress).unwrap();
         }
-        assert_eq!(line.send(WorkerCommand::ProbeProgress), Err(SendError::Busy));
-        assert!(orders.next().is_some());
-        line.send(WorkerCommand::ProbeProgress).unwrap();
+        assert_eq!(sender.send(WorkerCommand::ProbeProgress), Err(SendError::Busy));
+        assert!(receiver.next().is_some());
+        sender.send(WorkerCommand::ProbeProgress).unwrap();
     }
 }

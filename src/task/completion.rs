@@ -37,17 +37,17 @@ pub struct FinishedTask<'a> {
     pub memory_peak: u64,
 }
 
-/// Called once when a task is over, before callers can see that, so that they can rely on what
-/// was learned from the end: on the worker's thread, or by a server that ends before its task
-/// does. The task's end waits for it: it must be quick, and must not wait for a task.
+/// Called once when a task is over, before callers can see that, so that later calls can rely on
+/// the record. Runs on the worker's thread, or on that of a server that ends before the task. The
+/// task's end waits for it: it must be quick, and must not wait for a task.
 pub type OnEnd = Box<dyn FnOnce(&FinishedTask<'_>) + Send>;
 
 /// What is collected for the end of one task.
-pub struct Completion(Mutex<Gathered>);
+pub struct Completion(Mutex<CompletionState>);
 
-struct Gathered {
-    asked: Option<StopContext>,
-    so_far: (Exit, Outcome),
+struct CompletionState {
+    stop_context: Option<StopContext>,
+    provisional: (Exit, Outcome),
     on_end: Option<OnEnd>,
 }
 
@@ -58,16 +58,16 @@ impl fmt::Debug for Completion {
 }
 
 impl Completion {
-    /// For a task whose end `on_end` is to learn.
+    /// The completion of a task, with the function to call at its end.
     pub fn new(on_end: Option<OnEnd>) -> Completion {
-        // Until the worker has noted something, an end is that of the server.
-        let so_far = (Exit::Signal(Signal::Kill.number()), Outcome::Interrupted);
-        Completion(Mutex::new(Gathered { asked: None, so_far, on_end }))
+        // Until the worker sets something else, only the server's end can end the task.
+        let provisional = (Exit::Signal(Signal::Kill.number()), Outcome::Interrupted);
+        Completion(Mutex::new(CompletionState { stop_context: None, provisional, on_end }))
     }
 
     /// Records the task's state when it is asked to end for the first time.
     pub fn record_stop_context(&self, task: &LiveTask) {
-        if self.0.lock().asked.is_some() {
+        if self.0.lock().stop_context.is_some() {
             return;
         }
         let now = Instant::now();
@@ -77,7 +77,7 @@ impl Completion {
             state.at_stop = state.verdict(now);
             (state.last_output, state.waiting.clone())
         };
-        self.0.lock().asked = Some(StopContext {
+        self.0.lock().stop_context = Some(StopContext {
             elapsed: now.saturating_duration_since(started),
             silent_for: now.saturating_duration_since(last_output.unwrap_or(started)),
             waiting,
@@ -85,15 +85,15 @@ impl Completion {
     }
 
     /// Sets the exit and outcome to report if the worker learns nothing more.
-    pub fn set_provisional(&self, so_far: (Exit, Outcome)) {
-        self.0.lock().so_far = so_far;
+    pub fn set_provisional(&self, provisional: (Exit, Outcome)) {
+        self.0.lock().provisional = provisional;
     }
 
-    /// Reports the end, unless that was done or is being done; whether it was reported here.
+    /// Reports the end, unless another thread has done so or is doing so; returns whether it did.
     pub fn notify(&self, task: &LiveTask, end: &End, output: &Spool, output_end: Position) -> bool {
         let (on_end, asked) = {
-            let mut gathered = self.0.lock();
-            (gathered.on_end.take(), gathered.asked.clone())
+            let mut state = self.0.lock();
+            (state.on_end.take(), state.stop_context.clone())
         };
         let Some(on_end) = on_end else {
             return false;
@@ -109,11 +109,11 @@ impl Completion {
         true
     }
 
-    /// Reports the end of a task that has not ended in time with the server: its program hangs in
-    /// the kernel, belongs to another user, or the machine is busy. Whether it was reported here.
+    /// Reports the end of a task that outlasts the server's shutdown: its program hangs in the
+    /// kernel or belongs to another user, or the machine is busy. Returns whether it did.
     pub fn notify_now(&self, task: &LiveTask, output: &Spool) -> bool {
         let facts = &task.facts;
-        let (exit, outcome) = self.0.lock().so_far;
+        let (exit, outcome) = self.0.lock().provisional;
         let end = End {
             exit,
             outcome,
@@ -125,7 +125,7 @@ impl Completion {
         let output_end = task.state().output_end;
         let notified = self.notify(task, &end, output, output_end);
         if notified {
-            // Calls that wait for the end are answered.
+            // Wakes the calls that wait for the end.
             task.report(|state| {
                 state.ended.get_or_insert(end);
             });

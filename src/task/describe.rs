@@ -1,4 +1,4 @@
-//! Evidence about a task in words, one short phrase each, the same for all front ends.
+//! Evidence about a task in short phrases, the same for all front ends.
 //!
 //! Limits: gives no advice; the front ends say what a caller can do. Pure.
 
@@ -18,7 +18,7 @@ use crate::text::quantity::{seconds, size};
 /// How many processes of one kind are named; the others are counted.
 const NAMED: usize = 4;
 
-/// Said of an end with [`super::live::End::output_cut`].
+/// The note on an end with [`super::live::End::output_cut`].
 pub const OUTPUT_CUT: &str = "the output was still open 5 s after the exit, although no process was \
      found that holds it: the last lines may be missing. If they matter, run it again with \
      its output in a file.";
@@ -54,14 +54,9 @@ pub fn evidence(verdict: &Verdict) -> Vec<String> {
     }
     // A tree that keeps a core busy works, whether its input is new or not. The amount of new I/O
     // matters only if that is in question.
-    let io = match computes && delta.cpu_share >= BUSY_BEYOND_DOUBT {
-        true => delta.moved,
-        false => delta.io,
-    };
-    let (much, little) = match io >= BYTES_THAT_COUNT {
-        true => (Some(io), None),
-        false => (None, (io > 0).then_some(io)),
-    };
+    let io = if computes && delta.cpu_share >= BUSY_BEYOND_DOUBT { delta.moved } else { delta.io };
+    let (much, little) =
+        if io >= BYTES_THAT_COUNT { (Some(io), None) } else { (None, (io > 0).then_some(io)) };
     let io = |bytes| format!("read or wrote {}", size(bytes));
     evidence.extend(much.map(io));
     if delta.output > 0 {
@@ -102,7 +97,7 @@ pub fn at_deadline(verdict: &Verdict) -> Option<String> {
     })
 }
 
-/// What the processes do, in a phrase; `None` if it has no name.
+/// What the processes do, in a phrase; `None` if that is not known.
 pub fn tree_state_phrase(tree_state: &TreeState, lasted: Duration) -> Option<String> {
     Some(match tree_state {
         TreeState::Computing { process, share } => {
@@ -174,10 +169,7 @@ pub fn tree_state_phrase(tree_state: &TreeState, lasted: Duration) -> Option<Str
 /// A path with the word for what it is: `lock /run/x.lock`. A name without a path is already a
 /// description: `a System V semaphore`.
 fn named(what: &str, name: &str) -> String {
-    match name.starts_with(['/', '@']) {
-        true => format!("{what} {name}"),
-        false => name.to_owned(),
-    }
+    if name.starts_with(['/', '@']) { format!("{what} {name}") } else { name.to_owned() }
 }
 
 /// `4711 cargo`

@@ -3,11 +3,10 @@
 //! sourced before it.
 
 use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::sessions::Variables;
+use super::sessions::{Variables, variable};
 use super::shell::Shell;
 use crate::process::tree::COOKIE_VARIABLE;
 use crate::shell::mode::EnvironmentTool;
@@ -24,11 +23,11 @@ mod tools;
 pub struct EnvironmentSettings {
     /// What commands inherit from the server.
     pub inherited: Arc<Variables>,
-    /// Commands start with what a login shell makes of that.
+    /// Whether commands start with what a login shell makes of that.
     pub login: bool,
-    /// Asked for the variables of a command's directory.
+    /// Run for the variables of a command's directory.
     pub tools: Vec<EnvironmentTool>,
-    /// Variables that hold listed secrets: they reach no command.
+    /// Variables that hold listed secrets: no command gets them.
     pub hidden: Vec<String>,
     /// Where the client has files to source before each command.
     pub client: ClientFiles,
@@ -42,7 +41,7 @@ pub struct StartEnvironment {
     pub variables: Arc<Variables>,
     /// To be sourced before the command.
     pub files: Vec<PathBuf>,
-    /// What went wrong, if it was not said before.
+    /// Problems that were not reported before.
     pub problems: Vec<String>,
 }
 
@@ -71,10 +70,10 @@ impl Environments {
         let mut problems = Vec::new();
         let mut variables = Arc::clone(&settings.inherited);
         if settings.login {
-            let (taken, problem) = self.login.environment(settings, shell);
-            variables = taken.unwrap_or(variables);
+            let (login, problem) = self.login.environment(settings, shell);
+            variables = login.unwrap_or(variables);
             problems.extend(problem);
-            // The tools run programs of the directory's.
+            // Before the tools run: they run programs of the directory.
             hide(&mut variables);
         }
         for tool in &settings.tools {
@@ -86,8 +85,8 @@ impl Environments {
     }
 }
 
-/// Makes programs print instead of starting a pager or asking at a prompt that no
-/// user sees. Set in pipe mode, where the user has not decided otherwise.
+/// Makes programs print instead of starting a pager or asking at a prompt that no user sees. Set in
+/// pipe mode, unless the user has set them.
 const NON_INTERACTIVE: [(&str, &str); 5] = [
     ("PAGER", "cat"),
     ("GIT_PAGER", "cat"),
@@ -96,29 +95,24 @@ const NON_INTERACTIVE: [(&str, &str); 5] = [
     ("GH_PROMPT_DISABLED", "1"),
 ];
 
-/// The terminal that we emulate.
+/// The type of the emulated terminal.
 const TERMINAL: &str = "xterm-256color";
 
-/// Secrets that clients give to their servers; commands must not have them.
+/// Secrets that clients give to their servers; commands must not get them.
 const CLIENT_TOKENS: [&str; 1] = ["CLAUDE_CODE_MESSAGING_TOKEN"];
 
-/// Where programs are looked up if PATH is not set, as the shells do.
+/// Where programs are looked up if PATH is not set, as in shells.
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
-/// The PATH of the server's environment, in which it looks up the shell. A call's own additions
-/// affect only its command.
+/// The PATH of an environment. The server looks up the shell in its own; a call's additions affect
+/// only its command.
 pub fn search_path(environment: &[(OsString, OsString)]) -> &OsStr {
     value(environment, "PATH").unwrap_or(OsStr::new(DEFAULT_PATH))
 }
 
 /// The variables of `NAME=VALUE` entries that end with NUL.
 pub(crate) fn entries(bytes: &[u8]) -> Variables {
-    let entries = bytes.split(|byte| *byte == 0).filter_map(|entry| {
-        let equals = entry.iter().position(|byte| *byte == b'=')?;
-        let (name, value) = entry.split_at(equals);
-        Some((OsStr::from_bytes(name).into(), OsStr::from_bytes(value.get(1..)?).into()))
-    });
-    entries.collect()
+    bytes.split(|byte| *byte == 0).filter_map(variable).collect()
 }
 
 fn value<'a>(environment: &'a [(OsString, OsString)], wanted: &str) -> Option<&'a OsStr> {
@@ -138,18 +132,16 @@ pub fn environment(
         .filter(|(name, _)| !CLIENT_TOKENS.iter().any(|token| name == token))
         .cloned()
         .collect();
-    let is_set = |variables: &[(OsString, OsString)], name: &str| {
-        variables.iter().any(|(known, value)| known == name && !value.is_empty())
-    };
-    if !["LC_ALL", "LC_CTYPE", "LANG"].iter().any(|name| is_set(&variables, name)) {
+    let is_set = |name: &&str| value(&variables, name).is_some_and(|value| !value.is_empty());
+    if !["LC_ALL", "LC_CTYPE", "LANG"].iter().any(is_set) {
         set(&mut variables, "LANG", "C.UTF-8");
     }
     if on_terminal {
         set(&mut variables, "TERM", TERMINAL);
     } else {
-        for (name, value) in NON_INTERACTIVE {
-            if !variables.iter().any(|(known, _)| known == name) {
-                set(&mut variables, name, value);
+        for (name, default) in NON_INTERACTIVE {
+            if value(&variables, name).is_none() {
+                set(&mut variables, name, default);
             }
         }
     }

@@ -1,7 +1,8 @@
-//! What an agent would otherwise poll a task for, and what of that has been reported.
+//! Events that spare an agent from polling a task, and which of them have been reported.
 //!
-//! An event is pending until an answer of a tool, a notice or a reader of events has reported it,
-//! and while no call is about the task, whose answer will: `LiveState::pending_event`.
+//! An event is pending until a tool's answer, a notice or an event stream has reported it. While a
+//! call is about the task, no event is pending, since the call's answer reports it:
+//! `LiveState::pending_event`.
 
 use std::time::Instant;
 
@@ -24,7 +25,7 @@ pub enum EventKind {
     LeftoversGone,
 }
 
-/// What of a task's state has been reported, apart from its end and whether it is stuck.
+/// Which events of a task have been reported, besides its end and being stuck.
 #[derive(Debug, Default)]
 pub(crate) struct ReportedEvents {
     /// The last wait for input.
@@ -38,8 +39,8 @@ pub(crate) struct ReportedEvents {
 }
 
 impl ReportedEvents {
-    /// Whether this wait has been reported. A program that prints while it waits does not wait
-    /// anew.
+    /// Whether this wait has been reported. Output of a waiting program does not make it a new
+    /// wait.
     pub(super) fn has_reported(&self, waiting: &Waiting) -> bool {
         self.waiting.as_ref().is_some_and(|reported| {
             (&reported.reader, reported.wanted) == (&waiting.reader, waiting.wanted)
@@ -55,13 +56,14 @@ pub struct EventSignal {
 }
 
 impl EventSignal {
-    /// Wakes all that wait.
+    /// Wakes all waiting threads.
     pub fn notify(&self) {
         *self.count.lock() += 1;
         self.count.notify_all();
     }
 
-    /// How often it was notified, for [`EventSignal::wait`]. Call it before looking at the tasks.
+    /// The number of notifications so far, for [`EventSignal::wait`]. Read it before the tasks'
+    /// states.
     pub fn count(&self) -> u64 {
         *self.count.lock()
     }

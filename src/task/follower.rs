@@ -1,8 +1,8 @@
-//! A reader of a task's output that misses no byte: the program waits for it where it
-//! falls behind, as it would for the reader of a pipe.
+//! A reader of a task's output that misses no byte: the program waits for it when it falls behind,
+//! as it would for the reader of a pipe.
 //!
-//! It also reports what comes beside the output: stderr that is kept apart, probes of the
-//! task's processes, the shell's end. The task's condvar wakes it for all of these.
+//! It also reports stderr that is kept apart, probes of the task's processes, and the shell's end.
+//! The task's condvar wakes it for all of these.
 
 use std::io;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ const CHUNK: u64 = 256 * 1024;
 /// What is reported besides the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Topics {
-    /// The output; the program waits for the follower then.
+    /// The output: the program waits for the follower.
     pub output: bool,
     /// Stderr, if it is separate.
     pub errors: bool,
@@ -31,7 +31,7 @@ pub struct Topics {
 pub enum TaskEvent {
     /// The next bytes of the output.
     Output(Vec<u8>),
-    /// This many bytes are gone: the spool's quota is smaller than what came at once.
+    /// This many bytes are gone: more came at once than the spool's quota holds.
     Gap(u64),
     /// New bytes of stderr; the newest of them if they were many.
     Errors(Vec<u8>),
@@ -55,7 +55,7 @@ pub struct Follower {
     /// The first byte that was not reported yet.
     next: u64,
     errors: u64,
-    looks: u64,
+    probes_seen: u64,
     exit_reported: bool,
 }
 
@@ -71,7 +71,7 @@ impl Follower {
         if topics.output {
             task.note_taken(Some(0));
         }
-        Follower { task, topics, next: 0, errors: 0, looks: 0, exit_reported: false }
+        Follower { task, topics, next: 0, errors: 0, probes_seen: 0, exit_reported: false }
     }
 
     pub fn task(&self) -> &Arc<TaskHandle> {
@@ -84,11 +84,11 @@ impl Follower {
     /// The spool cannot be read.
     pub fn next(&mut self, deadline: Option<Instant>, cancel: &Cancel) -> io::Result<TaskEvent> {
         let task = Arc::clone(&self.task);
-        let look = |state: &LiveState| match self.see(state) {
+        let check = |state: &LiveState| match self.check(state) {
             Some(woken) => StateView::Found(woken),
             None => StateView::WaitUntil(None),
         };
-        match task.live.wait_for(deadline, cancel, look, Instant::now) {
+        match task.live.wait_for(deadline, cancel, check, Instant::now) {
             Some(Woken::Output(end)) => self.read(end),
             Some(Woken::Event(event)) => Ok(event),
             None if cancel.is_cancelled() => Ok(TaskEvent::Cancelled),
@@ -96,7 +96,7 @@ impl Follower {
         }
     }
 
-    fn see(&mut self, state: &LiveState) -> Option<Woken> {
+    fn check(&mut self, state: &LiveState) -> Option<Woken> {
         let end = state.output_end.offset;
         if self.topics.output && end > self.next {
             return Some(Woken::Output(end));
@@ -106,8 +106,8 @@ impl Follower {
             let bytes = state.errors.since(self.errors);
             self.errors = errors;
             TaskEvent::Errors(bytes)
-        } else if self.topics.looks && state.progress_probes > self.looks {
-            self.looks = state.progress_probes;
+        } else if self.topics.looks && state.progress_probes > self.probes_seen {
+            self.probes_seen = state.progress_probes;
             TaskEvent::Probed
         } else if state.ended.is_some() && !self.exit_reported {
             self.exit_reported = true;
@@ -130,7 +130,7 @@ impl Follower {
     }
 }
 
-/// What a read of the output has brought.
+/// The result of one read of the output.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Read {
     Bytes(Vec<u8>),

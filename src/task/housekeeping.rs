@@ -1,5 +1,5 @@
-//! What a server does besides running tasks: freeing space for output, forgetting old tasks,
-//! reaping adopted zombies, and listing processes whose task is unknown.
+//! What a server does besides running tasks: it frees space for output, evicts old tasks, reaps
+//! adopted zombies, and lists processes whose task is unknown.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -38,7 +38,7 @@ impl Supervisor {
             let largest_first = self.registry.lock().largest_first(store);
             let freed = largest_first.iter().find_map(|task| {
                 let line = task.live.state().output_end.line;
-                Some(task.spool.give_up_oldest(store, line)).filter(|freed| *freed > 0)
+                Some(task.spool.drop_oldest(store, line)).filter(|freed| *freed > 0)
             });
             if freed.is_none() {
                 return;
@@ -75,46 +75,46 @@ impl Supervisor {
     }
 
     /// Runs until the process exits. After each wake-up, reaps adopted zombies and evicts
-    /// expired tasks; once an hour, removes expired files of ended servers. Calls `rest` once no
+    /// expired tasks; once an hour, removes expired files of ended servers. Calls `on_idle` once no
     /// child has ended for 5 s.
-    pub fn run_housekeeping(&self, woken: &OwnedFd, rest: impl Fn()) {
-        const AGAIN: Duration = Duration::from_secs(1);
-        const REST_AFTER: Duration = Duration::from_secs(5);
+    pub fn run_housekeeping(&self, woken: &OwnedFd, on_idle: impl Fn()) {
+        const SHORTEST_PAUSE: Duration = Duration::from_secs(1);
+        const IDLE_AFTER: Duration = Duration::from_secs(5);
         /// Servers that end while this one lives leave files, too.
-        const SWEEP_AGAIN: Duration = Duration::from_secs(3600);
+        const SWEEP_INTERVAL: Duration = Duration::from_secs(3600);
         let mut swept: Option<Instant> = None;
         let mut seen = Default::default();
         let mut zombies_wait = false;
-        let mut rest_at: Option<Instant> = None;
+        let mut idle_at: Option<Instant> = None;
         loop {
             let now = Instant::now();
             if let Ok(state) = &self.settings.state
-                && swept.is_none_or(|last| now.duration_since(last) >= SWEEP_AGAIN)
+                && swept.is_none_or(|last| now.duration_since(last) >= SWEEP_INTERVAL)
             {
                 swept = Some(now);
                 let Settings { retention: keep, directory_quota, .. } = self.settings;
                 tombstone::sweep(state, keep, directory_quota);
             }
             let expiry = self.registry.lock().next_expiry(self.settings.retention, now);
-            let expiry = expiry.map(|at| at.saturating_duration_since(now).max(AGAIN));
+            let expiry = expiry.map(|at| at.saturating_duration_since(now).max(SHORTEST_PAUSE));
             let pauses = [
-                zombies_wait.then_some(AGAIN),
+                zombies_wait.then_some(SHORTEST_PAUSE),
                 expiry,
-                rest_at.map(|at| at.saturating_duration_since(now)),
+                idle_at.map(|at| at.saturating_duration_since(now)),
             ];
-            let pause = pauses.into_iter().flatten().fold(SWEEP_AGAIN, Duration::min);
+            let pause = pauses.into_iter().flatten().fold(SWEEP_INTERVAL, Duration::min);
             if descriptors::await_wake(woken, pause) {
-                rest_at = Some(Instant::now() + REST_AFTER);
-            } else if rest_at.is_some_and(|at| Instant::now() >= at) {
-                rest_at = None;
-                rest();
+                idle_at = Some(Instant::now() + IDLE_AFTER);
+            } else if idle_at.is_some_and(|at| Instant::now() >= at) {
+                idle_at = None;
+                on_idle();
             }
             zombies_wait = orphans::reap_adopted(&mut seen);
             self.evict_surplus();
         }
     }
 
-    /// The processes that were handed to this server and belong to no known task.
+    /// The processes that this server has adopted and that belong to no known task.
     pub fn unattributed(&self) -> Vec<ProcessName> {
         let adopted = orphans::adopted().unwrap_or_default();
         let tasks = self.tasks();
@@ -129,12 +129,12 @@ impl Supervisor {
             .filter(|process| !process.zombie && !process.is_named(&self.settings.daemons))
             .filter(|process| {
                 let of_task = |task: &Arc<TaskHandle>| {
-                    let ours = format!("{}/{}", self.instance, task.id());
-                    // The lock is not held while /proc is read.
+                    let cookie = Some(self.cookie(task.id()));
+                    // The task's lock is released before `/proc` is read.
                     let closed = task.live.state().closed;
                     !closed
                         && (task.live.facts.shell.pid == process.session
-                            || tree::cookie_of(process.id.pid).is_some_and(|cookie| cookie == ours))
+                            || tree::cookie_of(process.id.pid) == cookie)
                 };
                 !tasks.iter().any(of_task)
             })

@@ -1,7 +1,8 @@
 //! Input for a program: queued, so that no caller waits for a program that does not read.
 //!
-//! What one call sends stays together: concurrent calls follow one another. How the end of input
-//! is typed into a terminal depends on its modes once everything before has been written.
+//! The input of one call stays together: concurrent calls follow one another. How the end of input
+//! is typed into a terminal depends on the terminal's modes once all earlier input has been
+//! written.
 
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
@@ -14,17 +15,17 @@ use crate::process::pty::LineModes;
 /// the line's end (N_TTY_BUF_SIZE, less one for the end).
 pub const LONGEST_LINE: usize = 4095;
 
-/// How much input may wait for a program that does not read.
+/// How many bytes of input may wait for a program that does not read.
 pub const MAX_QUEUED_INPUT: usize = 1024 * 1024;
 
-/// The most bytes of terminal answers that wait. Those of a program that keeps asking without
-/// reading are dropped.
+/// How many bytes of the terminal's replies may wait. Further replies, to a program that sends
+/// queries without reading, are dropped.
 const MAX_QUEUED_REPLIES: usize = 4096;
 
 /// What one call sends.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Sending {
-    /// The bytes as the program gets them.
+    /// The bytes as the program reads them.
     pub bytes: Vec<u8>,
     /// Whether the end of input follows them.
     pub end: bool,
@@ -37,11 +38,11 @@ impl Sending {
     }
 }
 
-/// What waits to be written, and what a terminal holds of the line being typed.
+/// Input that waits to be written, and the line being typed into a terminal.
 #[derive(Debug, Default)]
 pub struct InputQueue {
     pieces: VecDeque<Piece>,
-    /// How many of the queued bytes are answers of the terminal.
+    /// How many of the queued bytes are replies of the terminal.
     replies: usize,
     line: OpenLine,
 }
@@ -68,10 +69,10 @@ enum Origin {
     Terminal,
 }
 
-/// What was written of the queue.
+/// What one flush wrote.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Flushed {
-    /// What callers sent, by weight.
+    /// Callers' input, by weight.
     pub taken: usize,
     /// Bytes that the terminal has dropped from lines that are too long.
     pub dropped: usize,
@@ -85,8 +86,8 @@ impl InputQueue {
         }
     }
 
-    /// Queues an answer of the terminal behind what has been typed so far, never within it. Drops
-    /// it if too many are queued.
+    /// Queues a reply of the terminal after the input queued so far. Drops it if too many are
+    /// queued.
     pub fn push_reply(&mut self, bytes: Vec<u8>) {
         if self.replies + bytes.len() <= MAX_QUEUED_REPLIES {
             self.replies += bytes.len();
@@ -102,7 +103,7 @@ impl InputQueue {
 
     /// Notes bytes that were written without the queue: they belong to the line being typed.
     pub fn note_typed(&mut self, written: &[u8], modes: Option<&LineModes>) {
-        self.line.take(written, modes);
+        self.line.record(written, modes);
     }
 
     /// Whether there is anything to write or to close.
@@ -110,8 +111,8 @@ impl InputQueue {
         !self.pieces.is_empty()
     }
 
-    /// Writes as much as the program takes now; `None`: the input is over, because its end was
-    /// asked for or its reader is gone, and the descriptor is to be closed.
+    /// Writes as much as the program accepts now. `None`: the input is over, because its end was
+    /// reached or its reader is gone; the caller closes the descriptor.
     pub fn flush(&mut self, fd: &OwnedFd, input: Input) -> Option<Flushed> {
         let modes = match input {
             Input::Terminal => LineModes::of(fd),
@@ -125,7 +126,7 @@ impl InputQueue {
                     let transfer = descriptors::write(fd, rest);
                     if let Transfer::Bytes(count) = transfer {
                         let written = rest.get(..count).unwrap_or_default();
-                        dropped += self.line.take(written, modes.as_ref());
+                        dropped += self.line.record(written, modes.as_ref());
                         *offset += count;
                         match from {
                             Origin::Caller => taken += count,
@@ -136,8 +137,8 @@ impl InputQueue {
                 }
                 Piece::End if input != Input::Terminal => return None,
                 Piece::End => {
-                    // Everything before is in the terminal by now, so its present modes count,
-                    // not those at the time of the request.
+                    // All earlier input is in the terminal by now, so its present modes count, not
+                    // those at the time of the request.
                     let modes = LineModes::of(fd).unwrap_or(LineModes::USUAL);
                     *piece = Piece::Ending {
                         code: modes.end_of_file,
@@ -175,7 +176,7 @@ impl InputQueue {
 
 /// The line that is being typed into a terminal in line mode, until its end is typed.
 ///
-/// Limits: the keys that erase a word and that quote the next key count as text.
+/// Limits: the keys that erase a word or quote the next key count as text.
 #[derive(Debug, Default)]
 struct OpenLine {
     bytes: usize,
@@ -184,17 +185,17 @@ struct OpenLine {
 }
 
 impl OpenLine {
-    /// Notes what was written; returns how many bytes of it the terminal has dropped.
-    fn take(&mut self, written: &[u8], modes: Option<&LineModes>) -> usize {
+    /// Records written bytes; returns how many of them the terminal has dropped.
+    fn record(&mut self, written: &[u8], modes: Option<&LineModes>) -> usize {
         let Some(modes) = modes.filter(|modes| modes.canonical) else {
-            // The program has each byte already.
+            // The program gets each byte at once.
             *self = OpenLine::default();
             return 0;
         };
         let mut dropped = 0;
         for &byte in written {
             let continues = modes.utf8 && byte & 0xc0 == 0x80;
-            if modes.begins_anew_after(byte) {
+            if modes.begins_line_after(byte) {
                 *self = OpenLine::default();
             } else if byte == modes.erase {
                 self.characters = self.characters.saturating_sub(1);
@@ -223,7 +224,7 @@ mod tests {
 
     fn after(written: &[u8]) -> (usize, usize) {
         let mut line = OpenLine::default();
-        let dropped = line.take(written, Some(&LineModes::USUAL));
+        let dropped = line.record(written, Some(&LineModes::USUAL));
         (line.codes_to_end(&LineModes::USUAL), dropped)
     }
 
@@ -250,14 +251,14 @@ mod tests {
         let mut raw = LineModes::USUAL;
         raw.canonical = false;
         let mut line = OpenLine::default();
-        assert_eq!(line.take(&[b'x'; 10_000], Some(&raw)), 0);
+        assert_eq!(line.record(&[b'x'; 10_000], Some(&raw)), 0);
         assert_eq!(line.codes_to_end(&raw), 1);
-        // What was typed before the terminal entered line mode is with the program.
+        // Bytes typed before the terminal entered line mode have reached the program.
         assert_eq!(line.codes_to_end(&LineModes::USUAL), 1);
     }
 
     #[test]
-    fn what_a_line_has_no_room_for_is_counted() {
+    fn bytes_that_a_line_has_no_room_for_are_counted() {
         let long = [b'x'; LONGEST_LINE + 10];
         assert_eq!(after(&long[..LONGEST_LINE]).1, 0);
         assert_eq!(after(&long).1, 10);

@@ -1,5 +1,4 @@
-//! A command made ready for its shell: its arguments, its environment, what is sourced before
-//! it, and the files that go with it.
+//! Prepares a command for its shell: its arguments, what is sourced before it, and its files.
 
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
@@ -8,7 +7,6 @@ use std::path::{Path, PathBuf};
 
 use parking_lot::Mutex;
 
-use super::environment::search_path;
 use super::journal::ServerDir;
 use super::prologue::{ExportsReport, PrologueContext, StartupFile, WrappedCommand};
 use super::request::StartError;
@@ -33,6 +31,8 @@ pub(super) struct LaunchContext<'a> {
     pub startup_files: &'a [StartupFile],
     pub startup: &'a StartupFiles,
     pub environment: &'a [(OsString, OsString)],
+    /// Where the programs are that report: a session may have changed PATH.
+    pub search_path: &'a OsStr,
     /// This server's directory, or why there is none.
     pub directory: Result<&'a ServerDir, &'a str>,
     /// Whether the exported variables are to be reported, for a session.
@@ -49,7 +49,7 @@ pub(super) struct Prepared {
     pub sideband: Option<SideBand>,
 }
 
-/// Prepares a command. If a report is wanted and no pipe can be made, it runs without.
+/// Prepares a command. If a report is wanted and no pipe can be made, the command runs without.
 ///
 /// # Errors
 /// The command is long and its script cannot be written, or a session's variables cannot be
@@ -70,8 +70,8 @@ pub(super) fn prepare(command: &str, with: &LaunchContext) -> Result<Prepared, S
     if with.reports_exports {
         let sideband = sideband.as_ref().filter(|_| with.shell.kind != ShellKind::Sh);
         let (_, sideband) = sideband.ok_or(StartError::NoSession)?;
-        let search_path = search_path(with.environment);
-        let find = |name| files::find_program(name, search_path).map_err(|_| StartError::NoSession);
+        let find =
+            |name| files::find_program(name, with.search_path).map_err(|_| StartError::NoSession);
         let room = Some(sideband.make_room()).filter(|room| *room > 0);
         programs = Some((find("env")?, find("head")?, room.ok_or(StartError::NoSession)?));
     }
@@ -109,17 +109,15 @@ fn write_script(
 /// What this command's shell is to report, if anything. The command's text determines it for a
 /// zsh that reads no other file, or only startup files that add nothing.
 fn report_of(command: &str, with: &LaunchContext) -> Option<Reportable> {
-    let own = match with.reports_exports {
-        true => Reportable { shows_functions: false, ..Reportable::ALL },
-        false => reports::reportable(command),
+    let own = if with.reports_exports {
+        Reportable { shows_functions: false, ..Reportable::ALL }
+    } else {
+        reports::reportable(command)
     };
     let is_known = with.shell.kind == ShellKind::Zsh
         && with.mode == ShellMode::Plain
         && with.startup_files.is_empty();
-    let more = match is_known {
-        true => with.startup.added(with.environment),
-        false => Reportable::ALL,
-    };
+    let more = if is_known { with.startup.added(with.environment) } else { Reportable::ALL };
     let wanted = Reportable {
         pipestatus: own.pipestatus || more.pipestatus,
         directory: own.directory || more.directory,
@@ -145,9 +143,9 @@ fn added_by(path: &Path) -> Reportable {
 /// What is known of startup files.
 #[derive(Debug, Default)]
 pub(super) struct StartupFiles {
-    /// Those whose errors were shown, as they were then.
+    /// The files whose errors were shown, by their version then.
     shown: Mutex<HashMap<PathBuf, Option<FileVersion>>>,
-    /// What they add to reports, as they were then.
+    /// What the files add to reports, by their version then.
     added: Mutex<HashMap<PathBuf, (FileVersion, Reportable)>>,
 }
 

@@ -1,13 +1,13 @@
-//! The state directory: where a server's spools lie, and a small file per task that other
-//! processes read (`zsh-tool tasks`, `zsh-tool log`, the monitor): what the task is, its
-//! status, and where its output is.
+//! The state directory: a server's spools and a small file per task, which says what the task is,
+//! its status, and where its output is. Other processes read it: `zsh-tool tasks`, `zsh-tool log`,
+//! the monitor.
 //!
-//! A task's file is written soon after its start and its end, and after probes that found
-//! something new. Text of the caller's is redacted first. Times are Unix seconds. The
-//! status of a running task depends on when it is read: [`Entry::status`] computes it.
+//! A task's file is written soon after its start and its end, and after probes that found something
+//! new. The caller's text is redacted first. Times are Unix seconds. The status of a running task
+//! depends on when it is read: [`Entry::status`] computes it.
 //!
-//! Each server has a directory of its own, locked while it lives; what becomes of it then
-//! is in [`tombstone`](super::tombstone).
+//! Each server has a directory of its own, locked while it lives; [`tombstone`](super::tombstone)
+//! says what happens to it afterwards.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -35,19 +35,18 @@ pub(super) const LOCK: &str = "lock";
 const CLIENT: &str = "client";
 /// The socket of a living server, by which other processes reach its tasks.
 pub const CONTROL_SOCKET: &str = "control.sock";
-/// What the instance name of a shim, and so its directory's, begins with.
+/// The prefix of a shim's instance name, and so of its directory.
 pub const SHIM_PREFIX: &str = "shim-";
 /// How long a task's id is.
 const ID_DIGITS: usize = 8;
-/// A task's file is written this long after its start: most commands are over by then, and
-/// other processes, which the file is for, can wait.
+/// A task's file is written this long after its start: most commands have ended by then, and the
+/// other processes that read the file can wait.
 pub(super) const AFTER_START: Duration = Duration::from_millis(5);
-/// … and this long after its end: the client waits for the answer, which needs the
-/// processor first.
+/// … and this long after its end: the client waits for the answer, which gets the processor first.
 pub(super) const AFTER_END: Duration = Duration::from_millis(1);
-/// … and this long after a probe found something, or its output continued in
-/// another file: there may be more of that in a moment.
-const AFTER_FINDING: Duration = Duration::from_millis(20);
+/// … and this long after a probe found something or a new output file began, so that changes that
+/// come together are written once.
+const AFTER_CHANGE: Duration = Duration::from_millis(20);
 /// The largest file of a server, apart from the output of its tasks.
 pub(super) const MAX_ENTRY_BYTES: u64 = 64 << 20;
 
@@ -69,8 +68,8 @@ pub enum ServerDirError {
 }
 
 impl ServerDir {
-    /// Creates the directory of server `instance` below the state directory. `client` has started
-    /// the server.
+    /// Creates the directory of server `instance`, which `client` has started, below the state
+    /// directory.
     ///
     /// # Errors
     /// The directory cannot be created or is not private, or the disk is full.
@@ -82,25 +81,25 @@ impl ServerDir {
         files::private_dir(state)?;
         let servers = state.join(SERVERS);
         files::private_subdir(&servers)?;
-        // Made aside, locked, then shown: no process sees it without its lock.
-        let making = servers.join(format!("{instance}.new"));
-        files::private_subdir(&making)?;
+        // Created under another name, locked, then renamed: no process sees it without its lock.
+        let temporary = servers.join(format!("{instance}.new"));
+        files::private_subdir(&temporary)?;
         let failed = |path: &Path| {
             let path = path.to_path_buf();
             move |source| ServerDirError::Io { path, source }
         };
-        let lock_path = making.join(LOCK);
+        let lock_path = temporary.join(LOCK);
         let lock = FileLock::try_take(&lock_path)
             .map_err(failed(&lock_path))?
             .ok_or_else(|| failed(&lock_path)(io::ErrorKind::WouldBlock.into()))?;
         writeln!(lock.file(), "{}", std::process::id()).map_err(failed(&lock_path))?;
         if let Some(client) = client {
             let text = format!("{} {}\n", client.pid, client.started);
-            let path = making.join(CLIENT);
+            let path = temporary.join(CLIENT);
             files::replace_private(&path, text.as_bytes()).map_err(failed(&path))?;
         }
         let path = servers.join(instance);
-        std::fs::rename(&making, &path).map_err(failed(&path))?;
+        std::fs::rename(&temporary, &path).map_err(failed(&path))?;
         Ok(ServerDir { path, _lock: lock })
     }
 
@@ -109,14 +108,14 @@ impl ServerDir {
         self.path.join(task)
     }
 
-    /// Removes it with its content.
+    /// Removes the directory with its content.
     pub fn remove(&self) {
         let _ = std::fs::remove_dir_all(&self.path);
     }
 }
 
 /// Whether a server is still creating this directory.
-pub(super) fn is_being_made(path: &Path) -> bool {
+pub(super) fn is_being_created(path: &Path) -> bool {
     path.extension().is_some()
 }
 
@@ -141,12 +140,11 @@ pub fn servers_folder(state: &Path) -> PathBuf {
     state.join(SERVERS)
 }
 
-/// The directories of all servers, including ended ones. One that is still being created is left
-/// out, since its lock must not be tested while its server takes it.
+/// The directories of all servers, including ended ones. Leaves out those that a server is still
+/// creating: their locks must not be tested while the server takes them.
 pub fn servers(state: &Path) -> Vec<PathBuf> {
-    let servers = std::fs::read_dir(state.join(SERVERS));
-    let servers = servers.into_iter().flatten().flatten();
-    servers.map(|server| server.path()).filter(|path| !is_being_made(path)).collect()
+    let servers = files::entries(&servers_folder(state));
+    servers.map(|server| server.path()).filter(|path| !is_being_created(path)).collect()
 }
 
 /// The tasks of all servers, including ended ones, newest first, each with its server's
@@ -162,12 +160,12 @@ pub fn read_all(state: &Path) -> Vec<(PathBuf, Entry)> {
 
 /// The tasks of one server, in no order.
 pub fn read_server(server: &Path) -> Vec<Entry> {
-    let files = std::fs::read_dir(server).into_iter().flatten().flatten();
     let is_entry = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "json");
-    files.map(|file| file.path()).filter(is_entry).filter_map(|path| read_entry(&path)).collect()
+    let paths = files::entries(server).map(|file| file.path());
+    paths.filter(is_entry).filter_map(|path| read_entry(&path)).collect()
 }
 
-/// One task of a server; `None` if there is none.
+/// One task of a server.
 pub fn read(directory: &Path, task: &str) -> Option<Entry> {
     read_entry(&entry_path(directory, task))
 }
@@ -200,8 +198,7 @@ pub fn server_client(directory: &Path) -> Option<Identity> {
 /// The files that now hold a task's output, by number, in order. Missing numbers were dropped for
 /// the quota.
 pub fn output_files(directory: &Path, task: &str) -> Vec<(u64, PathBuf)> {
-    let files = std::fs::read_dir(directory).into_iter().flatten().flatten();
-    let mut found: Vec<(u64, PathBuf)> = files
+    let mut found: Vec<(u64, PathBuf)> = files::entries(directory)
         .filter_map(|file| {
             let path = file.path();
             let number = path.extension()?.to_str()?.parse().ok()?;
@@ -223,7 +220,7 @@ pub struct Journal {
     redactor: Arc<Redactor>,
     /// The content of the file.
     written: Vec<u8>,
-    /// Files of output that were begun at the last check.
+    /// How many output files had been begun at the last check.
     segments: u64,
     due: Option<Instant>,
 }
@@ -245,30 +242,30 @@ impl Journal {
         }
     }
 
-    /// The file is to be written after this time, whatever was planned.
-    pub fn due_after(&mut self, pause: Duration) {
+    /// Schedules the next write after this pause, replacing any earlier schedule.
+    pub fn schedule(&mut self, pause: Duration) {
         self.due = Some(Instant::now() + pause);
     }
 
-    /// A probe found something new, which is worth writing soon.
-    pub fn note_finding(&mut self) {
-        self.due.get_or_insert(Instant::now() + AFTER_FINDING);
+    /// Schedules a write soon, if none is scheduled: something has changed.
+    pub fn schedule_soon(&mut self) {
+        self.due.get_or_insert(Instant::now() + AFTER_CHANGE);
     }
 
-    /// Writes what is due. A new output file is written soon, since readers know only where the
-    /// first one begins.
-    pub fn keep_up(&mut self, task: &LiveTask, spool: &SpoolWriter) {
+    /// Writes the file if that is due. A new output file makes it due soon, since readers know only
+    /// where the first one begins.
+    pub fn write_if_due(&mut self, task: &LiveTask, spool: &SpoolWriter) {
         let begun = spool.segments_begun();
         if begun > self.segments {
             self.segments = begun;
-            self.note_finding();
+            self.schedule_soon();
         }
         if self.due.is_some_and(|due| Instant::now() >= due) {
             self.write(task);
         }
     }
 
-    /// When the file must be written next, if anything has changed.
+    /// When the file is to be written next, if anything has changed.
     pub fn due(&self) -> Option<Instant> {
         self.due
     }
@@ -302,16 +299,19 @@ pub fn write_last(
     spool: &Spool,
     redactor: &Redactor,
 ) -> io::Result<()> {
-    let entry = serde_json::to_vec(&Entry::of(task, spool, redactor))?;
-    files::replace_private(&entry_path(directory, &task.facts.id), &entry)
+    write_json(&entry_path(directory, &task.facts.id), &Entry::of(task, spool, redactor))
 }
 
-/// Changes how much results have shown in the file of a task whose owner is gone.
+/// Records how much results have shown, in the file of a task whose owner is gone.
 pub(crate) fn write_shown(directory: &Path, task: &str, shown: ShownMark) -> io::Result<()> {
     let path = entry_path(directory, task);
     let mut entry: Entry = serde_json::from_slice(&files::read_private(&path, MAX_ENTRY_BYTES)?)?;
     entry.shown = Some(shown);
-    files::replace_private(&path, &serde_json::to_vec(&entry)?)
+    write_json(&path, &entry)
+}
+
+pub(super) fn write_json(path: &Path, value: &impl Serialize) -> io::Result<()> {
+    files::replace_private(path, &serde_json::to_vec(value)?)
 }
 
 /// A task as the state directory describes it.
@@ -329,7 +329,7 @@ pub struct Entry {
     /// `None` if it ends with its server.
     #[serde(default)]
     pub detached: Option<Detached>,
-    /// How much results have shown; of detached tasks alone.
+    /// How much results have shown; only for detached tasks.
     #[serde(default)]
     pub shown: Option<ShownMark>,
     pub directory: String,
@@ -378,7 +378,7 @@ pub struct Entry {
     pub progress: Option<Progress>,
 }
 
-/// What probes of a task have found.
+/// The findings of a task's probes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Progress {
     /// How many signs of life there were.
@@ -389,19 +389,19 @@ pub struct Progress {
     pub last_change: Option<(ChangeKind, f64)>,
     /// The status as time passes.
     pub outlook: StatusForecast<f64>,
-    // What it did between the last two probes. Servers of other versions read and write this
-    // file, hence the name.
+    // Between the last two probes. Servers of other versions read and write this file, hence the
+    // name.
     #[serde(rename = "deeds")]
     pub delta: ActivityDelta,
     /// What its processes do, if that is visible, and since when.
     #[serde(default)]
     pub tree_state: Option<(TreeState, f64)>,
-    /// Not all that its processes read and write is visible.
+    /// Whether some of what its processes read and write is not visible.
     pub degraded: bool,
 }
 
 impl Entry {
-    /// A task of this process as it is now.
+    /// The present state of a task of this process.
     pub fn of(task: &LiveTask, spool: &Spool, redactor: &Redactor) -> Entry {
         let facts = &task.facts;
         let redact = |text: &str| redactor.redact(text).into_owned();
@@ -454,19 +454,19 @@ impl Entry {
         self.outcome.is_some() && self.leftovers.is_empty()
     }
 
-    /// How it is at this time (Unix seconds); `None`: it runs, and was not probed yet.
+    /// Its status at this time (Unix seconds); `None` if it runs and was not probed yet.
     pub fn status(&self, now: f64) -> Option<Status> {
-        let held_up = match (&self.waiting, &self.progress) {
+        let blocked_on = match (&self.waiting, &self.progress) {
             _ if self.outcome.is_some() => return Some(Status::Ended),
             (_, Some(progress)) => return Some(progress.outlook.status(now)),
             (Some(_), None) => BlockedOn::Input,
             (None, None) if self.conditions.iter().any(Condition::holds_up) => BlockedOn::Stop,
             (None, None) => return None,
         };
-        Some(Status::Blocked(held_up))
+        Some(Status::Blocked(blocked_on))
     }
 
-    /// Whether it runs and is alive. Before the first probe it has just begun.
+    /// Whether it runs and is alive. Before the first probe it counts as alive.
     pub fn alive(&self, now: f64) -> bool {
         let lives = |progress: &Progress| progress.outlook.alive(now);
         self.outcome.is_none() && self.progress.as_ref().is_none_or(lives)

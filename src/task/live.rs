@@ -1,8 +1,9 @@
 //! A task as its watchers see it: its state behind one mutex, the condvar that signals
 //! changes, and the cursor of what has been shown.
 //!
-//! The worker reports what happens; requests wait, take what is new, note the input that they
-//! send, and send commands. At the server's end an overdue end is reported for the worker. Nothing is read from disk and nothing is matched while the lock is held.
+//! The worker reports what happens. Requests wait, take what is new, record the input that they
+//! send, and send commands. At shutdown the server reports an overdue end in the worker's place. No
+//! file is read and no pattern matched under the lock.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Weak};
@@ -55,13 +56,13 @@ pub struct Facts {
     pub in_session: bool,
     pub directory: PathBuf,
     pub started: Now,
-    /// After this time it is killed.
+    /// How long it may run.
     pub timeout: Option<Duration>,
     /// The limit up to which progress extends the timeout; `None` if it is fixed.
     pub timeout_max: Option<Duration>,
     pub input: Input,
     pub shell: Identity,
-    /// Remarks about its shell and its environment, such as a fallback.
+    /// Notes on its shell and its environment, such as a fallback.
     pub start_notes: Vec<String>,
 }
 
@@ -77,7 +78,7 @@ pub struct Detected {
     pub evidence: Evidence,
     /// Whether its processes have done anything since the probe before. Measured only while a
     /// call is about the task, and from the second probe on; true otherwise.
-    pub works: bool,
+    pub active: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -123,7 +124,7 @@ pub struct LiveState {
     pub progress_probes: u64,
     /// Processes that outlive the shell.
     pub leftovers: Vec<ProcessName>,
-    /// The worker has ended: nothing will change any more.
+    /// Whether the state is final: the worker will change nothing more.
     pub closed: bool,
     /// How many bytes of input wait to be read by the program.
     pub queued_input: usize,
@@ -132,13 +133,13 @@ pub struct LiveState {
     /// Bytes that the terminal has dropped of lines that are too long for it, and that no
     /// result has reported.
     pub dropped_input: usize,
-    /// Those who are attached to it, and may type.
+    /// The people who are attached to it, and may type.
     pub people: Option<People>,
-    /// How often the terminal has got a size: those who watch it have it drawn anew then.
+    /// How often the terminal was resized: it is redrawn then for those who watch it.
     pub resizes: u64,
-    /// A result has said that the program draws a full screen.
+    /// Whether a result has reported that the program draws a full screen.
     pub screen_reported: bool,
-    /// The task's input is closed, or its end is queued.
+    /// Whether the task's input is closed, or its end queued.
     pub input_closed: bool,
     /// How far the reader that must not miss a byte has come: the worker stops reading before a
     /// byte that it has not taken would be dropped. `None` if there is no such reader.
@@ -153,15 +154,15 @@ pub struct LiveState {
     pub evidence: Evidence,
     /// When its processes were last probed, and whether they worked then.
     pub last_input_probe: Option<(Instant, bool)>,
-    /// Whether a result has said that not all can be seen.
+    /// Whether a result has reported that not all can be seen.
     pub evidence_reported: bool,
     /// Its progress; `None` before the first probe.
     pub progress: Option<Box<ProgressSnapshot>>,
-    /// How it was when it was asked to end.
+    /// Its verdict when it was asked to end.
     pub at_stop: Option<Verdict>,
-    /// The last probe found it stuck.
+    /// Whether the last probe found it stuck.
     pub is_stuck: bool,
-    /// A result has said so since it became stuck.
+    /// Whether a result has reported that since it became stuck.
     pub stuck_reported: bool,
     /// How long such a command usually takes at most, if known.
     pub usual: Option<Duration>,
@@ -170,7 +171,7 @@ pub struct LiveState {
     pub idle_polls: u32,
     /// Whether a result has reported the end.
     pub end_reported: bool,
-    /// The client has given up the call that started it, and no result has reported that.
+    /// Whether the client has given up the call that started it, and no result has reported that.
     pub given_up: bool,
     /// How many calls are about the task now; the one that starts it counts from the beginning.
     pub active_calls: usize,
@@ -183,7 +184,7 @@ pub struct LiveState {
     shown_line: Position,
 }
 
-/// Those who are attached to a task, and may type.
+/// The people who are attached to a task, and may type.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct People {
     /// When the first of them came.
@@ -195,7 +196,7 @@ pub struct People {
 }
 
 impl People {
-    /// Nobody yet, at a terminal of this size.
+    /// No people yet, at a terminal of this size.
     pub fn new(size_before: Option<TerminalSize>) -> People {
         People { since: Instant::now(), sizes: Vec::new(), size_before }
     }
@@ -214,7 +215,7 @@ impl People {
         self.sizes.retain(|(known, _)| *known != person);
     }
 
-    /// How many they are.
+    /// How many people are attached.
     pub fn count(&self) -> usize {
         self.sizes.len()
     }
@@ -224,13 +225,13 @@ impl People {
         self.sizes.last().map(|(_, size)| *size).or(self.size_before)
     }
 
-    /// For how long somebody has been attached.
+    /// How long people have been attached.
     pub fn time(&self) -> Duration {
         self.since.elapsed()
     }
 }
 
-/// How much of a task results have shown, to be restored when a result was lost on its way.
+/// How much of a task results have shown, to be restored when a result is lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ShownMark {
     bytes: u64,
@@ -299,7 +300,7 @@ impl LiveState {
         }
     }
 
-    /// Whether the task is held up until someone acts.
+    /// Whether a stopped process holds up the task.
     pub fn is_held_up_by_stop(&self) -> bool {
         self.conditions.iter().any(Condition::holds_up)
     }
@@ -346,7 +347,7 @@ impl LiveState {
         }
     }
 
-    /// Discards what was seen of the task's processes, which have done something since.
+    /// Discards what the probes have found: the processes have done something since.
     pub fn forget_detected(&mut self) {
         self.reported.stopped = false;
         self.waiting = None;
@@ -354,8 +355,8 @@ impl LiveState {
         self.conditions.clear();
     }
 
-    /// Discards what was seen of the task's processes, whose wait is answered: the next wait is
-    /// another one, even for the same prompt.
+    /// Discards what the probes have found: the wait is answered, and the next wait is another one,
+    /// even for the same prompt.
     pub fn forget_answered(&mut self) {
         self.forget_detected();
         self.forget_reported();
@@ -376,8 +377,7 @@ impl LiveState {
         self.shown
     }
 
-    /// The end of what can be shown: the beginning of a character waits for its rest,
-    /// while that may come.
+    /// The end of what can be shown: an incomplete character is held back while the rest may come.
     pub fn showable_end(&self) -> LinePosition {
         let held_back = if self.closed { 0 } else { self.unfinished };
         let offset = self.output_end.offset.saturating_sub(held_back);
@@ -392,8 +392,8 @@ impl LiveState {
         Delta { from: self.shown_line, new_from: self.shown, to: self.showable_end() }
     }
 
-    /// Takes what no result has shown: the next delta begins after it. An end counts as
-    /// reported by this.
+    /// Takes the output that no result has shown: the next delta begins after it. An end counts as
+    /// reported then.
     pub fn take_delta(&mut self) -> Delta {
         let delta = self.delta();
         self.shown = delta.to.at.offset;
@@ -428,7 +428,7 @@ impl LiveState {
     }
 
     /// Takes back what a lost result has shown since `before`. What later results have shown is
-    /// shown once more: the lost lines come before it.
+    /// shown once more, after the lost lines.
     pub fn take_back(&mut self, before: ShownMark) {
         if before.bytes <= self.shown {
             self.restore(before);
@@ -442,7 +442,7 @@ impl LiveState {
         self.note_reported();
     }
 
-    /// The event that is to be reported now, if there is one.
+    /// The event to report now, if any.
     pub fn pending_event(&self) -> Option<EventKind> {
         if self.active_calls > 0 {
             return None;
@@ -450,9 +450,10 @@ impl LiveState {
         if self.ended.is_some() {
             let reported = self.end_reported || self.end_noticed;
             let gone = self.closed && self.reported.leftovers;
-            return match reported {
-                false => Some(EventKind::Ended),
-                true => gone.then_some(EventKind::LeftoversGone),
+            return if reported {
+                gone.then_some(EventKind::LeftoversGone)
+            } else {
+                Some(EventKind::Ended)
             };
         }
         // A person is there to answer, and sees what the task does.
@@ -478,7 +479,7 @@ impl LiveState {
         self.note_reported();
     }
 
-    /// Makes an event pending again whose report was lost.
+    /// Makes an event pending again after its report was lost.
     pub(crate) fn take_back_event(&mut self, event: EventKind) {
         match event {
             EventKind::Ended => self.end_noticed = false,
@@ -498,13 +499,13 @@ impl LiveState {
         self.reported.leftovers = self.lingers();
     }
 
-    /// What it waits for or has stopped it was answered: the next time is another one.
+    /// A wait or a stop was answered: report the next one, even if it is the same.
     fn forget_reported(&mut self) {
         self.reported.waiting = None;
         self.reported.stopped = false;
     }
 
-    /// Whether the end of processes that outlive the task is to be reported.
+    /// Whether the end of processes that outlive the task is still to be reported.
     pub(super) fn awaits_leftovers(&self) -> bool {
         self.reported.leftovers
     }
@@ -515,26 +516,14 @@ impl LiveState {
 pub struct LiveTask {
     pub facts: Facts,
     monitor: Monitor<LiveState>,
-    terminal: Option<Terminal>,
+    pub(super) terminal: Option<Terminal>,
     /// Notified when its pending event changes; no other lock is taken then.
-    events: Option<Arc<EventSignal>>,
+    pub(super) events: Option<Arc<EventSignal>>,
 }
 
 impl LiveTask {
     pub fn new(facts: Facts) -> LiveTask {
         LiveTask { facts, monitor: Monitor::new(LiveState::new()), terminal: None, events: None }
-    }
-
-    /// The same, with a signal for changes of its pending events.
-    #[must_use]
-    pub fn with_events(self, events: Arc<EventSignal>) -> LiveTask {
-        LiveTask { events: Some(events), ..self }
-    }
-
-    /// The same with an emulated terminal of this size.
-    #[must_use]
-    pub fn with_terminal(self, size: TerminalSize) -> LiveTask {
-        LiveTask { terminal: Some(Terminal::new(size)), ..self }
     }
 
     /// Its emulated terminal; `None` without a terminal, or if a person's own terminal draws.
@@ -562,9 +551,8 @@ impl LiveTask {
         result
     }
 
-    /// Reports what was found. While input or a size of the terminal is queued for the
-    /// task, an earlier wait for input no longer counts. Returns whether anything
-    /// changed.
+    /// Reports a probe's findings. While input or a size of the terminal is queued for the task, an
+    /// earlier wait for input no longer counts. Returns whether anything changed.
     pub fn report_detected(&self, found: Detected) -> bool {
         let is_screen = self.terminal().is_some_and(Terminal::is_full_screen);
         self.report(|state| {
@@ -578,54 +566,64 @@ impl LiveTask {
             state.unconfirmed = found.unconfirmed;
             state.conditions = found.conditions;
             state.evidence = found.evidence;
-            state.last_input_probe = Some((Instant::now(), found.works));
-            // A process that runs again and is stopped later is stopped anew.
+            state.last_input_probe = Some((Instant::now(), found.active));
+            // A process that runs again may be stopped again: that is another event.
             state.reported.stopped &= state.is_held_up_by_stop();
             changed
         })
     }
 
-    /// Waits until `look` returns a result, the call is cancelled or the limit is reached;
+    /// Waits until `check` returns a result, the call is cancelled or the limit is reached;
     /// returns `None` in the latter two cases.
     pub fn wait_for<R>(
         self: &Arc<Self>,
         limit: Option<Instant>,
         cancel: &Cancel,
-        mut look: impl FnMut(&LiveState) -> StateView<R>,
+        mut check: impl FnMut(&LiveState) -> StateView<R>,
         now: impl Fn() -> Instant,
     ) -> Option<R> {
         cancel.call.lock().task = Some(Arc::downgrade(self));
         let mut state = self.monitor.lock();
         loop {
-            let again = match look(&state) {
+            let recheck_at = match check(&state) {
                 StateView::Found(result) => return Some(result),
-                StateView::WaitUntil(again) => again,
+                StateView::WaitUntil(at) => at,
             };
             if cancel.is_cancelled() || limit.is_some_and(|limit| now() >= limit) {
                 return None;
             }
-            let deadline = match (limit, again) {
-                (Some(limit), Some(again)) => Some(limit.min(again)),
-                (limit, again) => limit.or(again),
+            let deadline = match (limit, recheck_at) {
+                (Some(limit), Some(recheck_at)) => Some(limit.min(recheck_at)),
+                (limit, recheck_at) => limit.or(recheck_at),
             };
             state = self.monitor.wait(state, deadline);
         }
     }
 
-    /// Counts a poll. One without output counts as `as_idle` idle polls, since a long wait stands in
-    /// for several. Returns the number of idle polls in a row.
+    /// Waits until the state is as `wanted`, or until the deadline.
+    pub(super) fn await_state(
+        self: &Arc<Self>,
+        deadline: Instant,
+        wanted: impl Fn(&LiveState) -> bool,
+    ) {
+        let check = |state: &LiveState| {
+            if wanted(state) { StateView::Found(()) } else { StateView::WaitUntil(None) }
+        };
+        self.wait_for(Some(deadline), &Cancel::default(), check, Instant::now);
+    }
+
+    /// Counts a poll. One without output counts as `as_idle` idle polls, since a long wait replaces
+    /// several. Returns the number of idle polls in a row.
     pub fn count_poll(&self, brought_output: bool, as_idle: u32) -> u32 {
         let mut state = self.state();
         state.polls += 1;
-        state.idle_polls = match brought_output {
-            true => 0,
-            false => state.idle_polls.saturating_add(as_idle),
-        };
+        state.idle_polls =
+            if brought_output { 0 } else { state.idle_polls.saturating_add(as_idle) };
         state.idle_polls
     }
 }
 
-/// What one check of the state brought.
+/// The result of one check of the state.
 #[derive(Debug)]
 pub enum StateView<R> {
     /// What the caller waits for.
@@ -667,7 +665,7 @@ enum Stage {
     Open,
     /// It was cancelled: there will be no answer.
     Cancelled,
-    /// The same, because the client has waited for this long, and waits no longer.
+    /// It was cancelled because the client stopped waiting after this long.
     TimedOut(Duration),
     /// Its answer has begun and will be sent, so what it takes from the task is not lost.
     Answering,
@@ -704,8 +702,8 @@ impl Cancel {
         self.cancel_at(Stage::Cancelled);
     }
 
-    /// As [`Cancel::cancel`], because the client has waited for this long, and waits no longer: a
-    /// task that the call has started continues, and the next result reports it.
+    /// As [`Cancel::cancel`], because the client stopped waiting after this long: a task that the
+    /// call has started continues, and the next result reports it.
     pub(crate) fn time_out(&self, waited: Duration) {
         self.cancel_at(Stage::TimedOut(waited));
     }
@@ -757,7 +755,7 @@ impl Cancel {
         }
     }
 
-    /// Notes the task that the call has started.
+    /// Records the task that the call has started.
     pub(crate) fn note_started(&self, task: &Arc<LiveTask>) {
         let given_up = {
             let mut call = self.call.lock();
@@ -769,7 +767,7 @@ impl Cancel {
         }
     }
 
-    /// Waits for the cancellation alone. Returns false if it did not come before the deadline.
+    /// Waits for the cancellation only; returns false if it did not come before the deadline.
     pub fn wait_until(&self, deadline: Instant) -> bool {
         let mut call = self.call.lock();
         while !call.stage.is_cancelled() {
@@ -807,7 +805,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_an_attached_person_sees_is_pending_once_the_person_has_left() {
+    fn an_event_that_an_attached_person_sees_is_pending_once_the_person_has_left() {
         let mut state = LiveState::new();
         state.active_calls = 0;
         state.is_stuck = true;
@@ -829,6 +827,6 @@ mod tests {
         let cancel = Cancel::default();
         cancel.cancel();
         assert!(cancel.is_cancelled());
-        assert!(!cancel.begin_answer(), "nothing is taken for nobody");
+        assert!(!cancel.begin_answer(), "a cancelled call takes no output");
     }
 }

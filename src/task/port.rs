@@ -1,5 +1,5 @@
-//! A TCP port of this machine that a call waits for, and the port that a failed command has found
-//! in use. Pure.
+//! A TCP port of this machine that a call waits for, and the port that a failed command found in
+//! use. Pure.
 
 use core::net::{IpAddr, SocketAddr};
 use std::fmt;
@@ -94,7 +94,7 @@ impl fmt::Display for Port {
     }
 }
 
-/// The process that holds a port, as far as it is shown.
+/// The process that holds a port, as far as the machine shows it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PortHolder {
     pub process: Option<ProcessName>,
@@ -105,15 +105,15 @@ pub struct PortHolder {
 /// What a wait for a port has found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PortFound {
-    /// The task serves it: a process of it, or, where that is not shown, one that accepts
+    /// A process of the task serves it; `None` where that process is not shown, but accepts
     /// connections.
     Served(Option<ProcessName>),
-    /// A process that is not the task's holds it.
+    /// A process outside the task holds it.
     Held(PortHolder),
 }
 
-/// The port that a program has found in use, by the end of its output; where that does not name
-/// it, by the only number of its command line that may be one.
+/// The port that a program found in use: the one that the end of its output names or, if it names
+/// none, the only number of its command line that may be a port.
 pub fn in_use(output: &str, command: &str) -> Option<u16> {
     static SAYS_SO: LazyLock<Option<Regex>> = LazyLock::new(|| {
         let words = r"(?i)EADDRINUSE|address (?:is )?already in use|address in use|\bport\b.{0,40}\b(?:already )?(?:in use|allocated|being used|taken)\b";
@@ -143,7 +143,7 @@ pub fn in_use(output: &str, command: &str) -> Option<u16> {
     if !is_in_use {
         return None;
     }
-    // What a dot follows is part of an address or of a version.
+    // A number before a dot is part of an address or of a version.
     let is_whole = |found: &regex::Captures<'_>| found.get(2).is_some_and(|dot| dot.is_empty());
     let numbers = NUMBER.as_ref()?.captures_iter(command).filter(is_whole);
     let mut numbers = numbers.filter_map(number);

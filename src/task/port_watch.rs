@@ -1,5 +1,5 @@
-//! Looks whether a task listens at a port. The kernel reports no `listen`, so a call that waits
-//! for one looks again and again, while it waits.
+//! Checks whether a task listens at a port. The kernel reports no `listen`, so a call that waits
+//! for one checks repeatedly.
 
 use std::collections::BTreeSet;
 use std::net::TcpStream;
@@ -16,34 +16,46 @@ use crate::process::processes;
 use crate::process::snapshots::Snapshots;
 use crate::process::tree::{self, MatchCriteria, ProcessInfo, Snapshot, TaskProcesses};
 
-/// The pause between two looks, each of which reads two small tables.
-pub(super) const LOOK_AGAIN: Duration = Duration::from_millis(100);
-/// How old the scan of the machine may be that finds processes in other network namespaces.
-const SCAN_AGE: Duration = Duration::from_secs(1);
+/// The pause between two checks, each of which reads two small tables.
+pub(super) const CHECK_INTERVAL: Duration = Duration::from_millis(100);
+/// The maximum age of the scan that finds processes in other network namespaces.
+const MAX_SCAN_AGE: Duration = Duration::from_secs(1);
 /// How long another process may hold the port before the wait ends: a server that is being
 /// restarted needs a moment.
-const HELD_FOR: Duration = Duration::from_secs(1);
-/// How long a connection is tried, to an address of this machine.
-const CONNECT: Duration = Duration::from_millis(50);
+const HELD_PATIENCE: Duration = Duration::from_secs(1);
+/// The time limit for a connection to an address of this machine.
+const CONNECT_TIMEOUT: Duration = Duration::from_millis(50);
 
-/// How old the scan of the machine may be by which the ports of tasks are listed.
-const LIST_AGE: Duration = Duration::from_millis(200);
+/// The maximum age of the scan by which the ports of tasks are listed.
+const MAX_LIST_AGE: Duration = Duration::from_millis(200);
 
-/// The processes of a task that a list is about.
+/// What identifies the processes of a listed task.
 pub(crate) struct Members {
-    /// The pid of its shell, which leads its session.
-    pub shell: i32,
-    /// What has outlived it.
+    /// The pid of its shell, which leads its session, unless the task is over.
+    pub shell: Option<i32>,
+    /// The processes that have outlived it.
     pub leftovers: Vec<i32>,
 }
 
 impl Members {
     fn pids(&self, snapshot: &Snapshot) -> BTreeSet<i32> {
-        let in_session = snapshot.processes().filter(|process| process.session == self.shell);
-        let below = snapshot.descendants(self.shell);
-        let pids = in_session.chain(below).map(|process| process.id.pid);
-        pids.chain(self.leftovers.iter().copied()).chain([self.shell]).collect()
+        let of_shell = self.shell.into_iter().flat_map(|shell| {
+            let in_session = snapshot.processes().filter(move |process| process.session == shell);
+            let below = snapshot.descendants(shell);
+            let pids = in_session.chain(below).map(|process| process.id.pid);
+            pids.chain([shell]).collect::<Vec<i32>>()
+        });
+        of_shell.chain(self.leftovers.iter().copied()).collect()
     }
+}
+
+/// The task whose process holds a port.
+pub(crate) struct HoldingTask {
+    pub id: String,
+    /// Redacted.
+    pub command: String,
+    /// It belongs to another server, whose tools alone can end it.
+    pub is_elsewhere: bool,
 }
 
 impl Supervisor {
@@ -63,7 +75,7 @@ impl Supervisor {
         if tasks.is_empty() {
             return Vec::new();
         }
-        let snapshot = self.snapshots.recent(LIST_AGE);
+        let snapshot = self.snapshots.recent(MAX_LIST_AGE);
         let members: Vec<BTreeSet<i32>> = tasks.iter().map(|task| task.pids(&snapshot)).collect();
         let all: Vec<i32> = members.iter().flatten().copied().collect();
         let ports = listening::ports_of(&all);
@@ -75,19 +87,20 @@ impl Supervisor {
         members.iter().map(of_task).collect()
     }
 
-    /// The task that a process belongs to, with its command line redacted: one of this server, or
-    /// of another one of this user.
-    pub(crate) fn task_of_process(&self, pid: i32) -> Option<(String, String)> {
+    /// The task that a process belongs to: one of this server, or of another one of this user.
+    pub(crate) fn task_of_process(&self, pid: i32) -> Option<HoldingTask> {
         let cookie = tree::cookie_of(pid)?;
         let (instance, id) = cookie.split_once('/')?;
         if let Some(task) = self.task(id).filter(|_| instance == self.instance) {
             let command = self.settings.redactor.redact(&task.live.facts.command).into_owned();
-            return Some((id.to_owned(), command));
+            return Some(HoldingTask { id: id.to_owned(), command, is_elsewhere: false });
         }
         let servers = journal::servers(self.settings.state.as_ref().ok()?);
         let is_its = |path: &&std::path::PathBuf| path.ends_with(instance);
-        let Entry { command, .. } = journal::read(servers.iter().find(is_its)?, id)?;
-        Some((id.to_owned(), command))
+        let server = servers.iter().find(is_its)?;
+        let Entry { command, .. } = journal::read(server, id)?;
+        let is_elsewhere = !journal::is_shim(server);
+        Some(HoldingTask { id: id.to_owned(), command, is_elsewhere })
     }
 }
 
@@ -101,14 +114,13 @@ pub struct PortWatch {
 }
 
 impl PortWatch {
-    /// Looks once.
-    pub(super) fn look(&mut self) -> Option<PortFound> {
+    /// Checks once.
+    pub(super) fn check(&mut self) -> Option<PortFound> {
         let own = std::process::id() as i32;
-        let Some(mut listening) = listening::listeners(own) else {
+        let Some(listening) = listeners_at(self.port, own) else {
             return self.accepts_connections().then_some(PortFound::Served(None));
         };
-        listening.retain(|listener| self.port.is_served_by(listener.address));
-        let age = if listening.is_empty() { SCAN_AGE } else { Duration::ZERO };
+        let age = if listening.is_empty() { MAX_SCAN_AGE } else { Duration::ZERO };
         let snapshot = self.snapshots.recent(age);
         let members = self.processes.living(&snapshot);
         if let Some(server) = self.server_in_other_namespace(&members, own) {
@@ -128,10 +140,10 @@ impl PortWatch {
             return self.accepts_connections().then_some(PortFound::Served(None));
         }
         let since = *self.held_since.get_or_insert_with(Instant::now);
-        (since.elapsed() >= HELD_FOR).then(|| PortFound::Held(named(holder, &listening)))
+        (since.elapsed() >= HELD_PATIENCE).then(|| PortFound::Held(port_holder(holder, &listening)))
     }
 
-    /// A process of the task that listens at the port in a network namespace of its own.
+    /// A process of the task that listens at the port in another network namespace.
     fn server_in_other_namespace<'a>(
         &self,
         members: &'a [ProcessInfo],
@@ -143,26 +155,32 @@ impl PortWatch {
             if there.is_none() || there == here {
                 return false;
             }
-            let mut listening = listening::listeners(member.id.pid).unwrap_or_default();
-            listening.retain(|listener| self.port.is_served_by(listener.address));
+            let listening = listeners_at(self.port, member.id.pid).unwrap_or_default();
             holds(member, &listening) == Some(true)
         })
     }
 
     fn accepts_connections(&self) -> bool {
         let addresses = self.port.addresses();
-        addresses.iter().any(|address| TcpStream::connect_timeout(address, CONNECT).is_ok())
+        addresses.iter().any(|address| TcpStream::connect_timeout(address, CONNECT_TIMEOUT).is_ok())
     }
+}
+
+/// The sockets that serve a port in the network namespace of a process; `None` where they cannot be
+/// read.
+fn listeners_at(port: Port, pid: i32) -> Option<Vec<Listener>> {
+    let mut listening = listening::listeners(pid)?;
+    listening.retain(|listener| port.is_served_by(listener.address));
+    Some(listening)
 }
 
 /// Which process holds a port now; `None` if none does.
 pub(crate) fn holder_of(port: Port) -> Option<PortHolder> {
-    let mut listening = listening::listeners(std::process::id() as i32)?;
-    listening.retain(|listener| port.is_served_by(listener.address));
-    (!listening.is_empty()).then(|| named(listening::holder(&listening), &listening))
+    let listening = listeners_at(port, std::process::id() as i32)?;
+    (!listening.is_empty()).then(|| port_holder(listening::holder(&listening), &listening))
 }
 
-fn named(holder: Option<ProcessInfo>, listening: &[Listener]) -> PortHolder {
+fn port_holder(holder: Option<ProcessInfo>, listening: &[Listener]) -> PortHolder {
     let own = processes::effective_user();
     let other = listening.iter().map(|listener| listener.uid).find(|uid| *uid != own);
     PortHolder {

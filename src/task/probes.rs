@@ -1,5 +1,5 @@
-//! Probes of a task's processes: what they wait for or are in (`input`), and whether they make
-//! progress (`progress`), each in its own time.
+//! Probes of a task's processes. `input` finds what they wait for and their states, `progress`
+//! whether they make progress; each has its own schedule.
 
 mod input;
 mod progress;
@@ -25,8 +25,8 @@ pub(super) struct Probes {
 }
 
 impl Probes {
-    /// Probes of a task that starts now. `source` is its input, `session` that of its shell,
-    /// and `moving_deadline` a time before which a probe is due.
+    /// Probes of a task that starts now. `source` is its input and `session` that of its shell; a
+    /// probe is due before `moving_deadline`.
     pub fn new(
         settings: TrackerSettings,
         snapshots: Arc<Snapshots>,
@@ -46,9 +46,9 @@ impl Probes {
         [self.input_detection.next, self.progress_probe.next].into_iter().flatten().min()
     }
 
-    /// Takes those that are due, and has the task's file written with what they find. The
-    /// answer is whether the task makes progress, where that was probed.
-    pub fn take(
+    /// Takes the probes that are due, and schedules the task's file to be written if they find
+    /// something new. Returns whether the task makes progress, if that was probed.
+    pub fn take_due(
         &mut self,
         task: &LiveTask,
         spawned: &Spawned,
@@ -59,31 +59,32 @@ impl Probes {
         if self.input_detection.next.is_some_and(|due| Instant::now() >= due) {
             let found = self.input_detection.probe(task, spawned, processes, spool);
             if task.report_detected(found) {
-                journal.note_finding();
+                journal.schedule_soon();
             }
         }
         let progressing = self.progress_probe.probe(task, processes, spool)?;
-        journal.due_after(Duration::ZERO);
+        journal.schedule(Duration::ZERO);
         Some(progressing)
     }
 
-    /// Output or input has come: what the task waits for is probed again.
+    /// After output or input: probes again what the task waits for.
     pub fn restart(&mut self) {
         self.input_detection.restart(Instant::now());
     }
 
-    /// A signal changes what processes do: earlier observations no longer count.
-    pub fn begin_anew(&mut self, task: &LiveTask) {
+    /// Discards earlier observations after a signal or a resize, which change what the processes
+    /// do.
+    pub fn reset(&mut self, task: &LiveTask) {
         task.report(LiveState::forget_detected);
         self.restart();
     }
 
-    /// A caller wants to know now whether the task makes progress.
+    /// Probes progress soon, since a caller has asked for it.
     pub fn hasten(&mut self) {
         self.progress_probe.hasten(Instant::now());
     }
 
-    /// The task has ended: no more probes.
+    /// Takes no more probes: the task has ended.
     pub fn stop(&mut self) {
         self.input_detection.stop();
         self.progress_probe.next = None;

@@ -1,4 +1,4 @@
-//! What is put before a command's text, and how both reach a shell.
+//! The code that precedes a command's text, and how both reach a shell.
 //!
 //! zsh reports from two places. A list trap on EXIT runs whenever a command ends by itself, by
 //! `exit`, or under `errexit`. Subshells do not inherit a list trap, so that zsh still executes
@@ -7,7 +7,7 @@
 //! division by zero), nor if the command sets an EXIT trap of its own; in these cases the hook
 //! `zshexit` reports the directory. `errexit` skips that hook.
 //!
-//! Such code must not be noticed by the command:
+//! The command must not notice this code:
 //! - It leaves no trace under `set -x`. While `exit` runs, zsh keeps its trace on a descriptor of
 //!   its own, which no redirection reaches; an expansion turns the option off before the command
 //!   that contains it is traced. The count of a `repeat` is never traced.
@@ -65,7 +65,7 @@ pub(crate) struct WrappedCommand {
     pub script: Option<String>,
 }
 
-/// What a command is wrapped in.
+/// How to wrap a command.
 #[derive(Debug, Clone, Copy)]
 pub struct PrologueContext<'a> {
     pub mode: ShellMode,
@@ -73,14 +73,14 @@ pub struct PrologueContext<'a> {
     pub startup_files: &'a [StartupFile],
     /// Where a long command would be written.
     pub script: &'a Path,
-    /// What to report, and on which pipe.
+    /// What the shell reports, and on which pipe.
     pub report: Option<(Reportable, &'a Path)>,
     /// The programs that report the exported variables, for a command of a session.
     pub exports: Option<ExportsReport<'a>>,
 }
 
-/// What reports the exported variables: `env -0`, of which `head` passes on so many bytes as the
-/// pipe takes at once. A longer environment ends without the field that follows it.
+/// Reports the exported variables: `head` passes on as much of the output of `env -0` as fits into
+/// the pipe. A longer environment lacks its end mark.
 #[derive(Debug, Clone, Copy)]
 pub struct ExportsReport<'a> {
     pub env: &'a Path,
@@ -109,13 +109,13 @@ impl PrologueContext<'_> {
         }
     }
 
-    /// Empty if there is nothing to do: then it is bare zsh.
+    /// Empty if there is nothing to add: the command then runs under bare zsh.
     fn zsh_prologue(&self) -> String {
         let parts = self.zsh_report() + &self.sources(ShellKind::Zsh);
         if parts.is_empty() {
             return parts;
         }
-        // It contains the length of the whole, padded to a fixed width; zsh accepts blanks.
+        // The prologue contains its own length, padded to a fixed width; zsh accepts blanks.
         let restore = |length: usize| {
             format!(
                 "ZSH_EXECUTION_STRING=${{ZSH_EXECUTION_STRING:{length:7}}}; {parts}{CLEAN_START}"
@@ -139,13 +139,13 @@ impl PrologueContext<'_> {
         );
         let mut text = format!("trap {} EXIT; ", single_quoted(&trap));
         if wanted.directory && !wanted.shows_functions {
-            // With options of its own, whatever the command sets.
+            // `emulate -c` gives the hook default options, whatever the command sets.
             let hook = format!(
                 "zshexit() {{ repeat \"${{${{-##*r*}}:+$(( ! ZSH_SUBSHELL ))}}\"; do {{ \
                  builtin print -rN -- D \"$PWD\" 1<>{pipe}; {exports} }} 2>/dev/null; done }}"
             );
             let hook = single_quoted(&hook);
-            // A hook of the user's own comes from a startup file, and stays.
+            // A hook that the user's startup file defines stays.
             text += &format!("typeset -f zshexit >/dev/null || emulate -R zsh -c {hook}; ");
         }
         text
@@ -177,23 +177,20 @@ impl PrologueContext<'_> {
 
     fn sources(&self, kind: ShellKind) -> String {
         let source = |startup_file: &StartupFile| {
-            let path = match kind {
-                ShellKind::Zsh | ShellKind::Bash => quoted(&startup_file.path),
-                ShellKind::Sh => single_quoted(&startup_file.path.to_string_lossy()),
-            };
             let errors = if startup_file.show_errors { "" } else { " 2>/dev/null" };
-            match kind {
-                ShellKind::Zsh | ShellKind::Bash => format!("source {path}{errors}; "),
-                // A missing file would end a POSIX shell.
-                ShellKind::Sh => format!("[ -r {path} ] && . {path}{errors}; "),
+            if kind != ShellKind::Sh {
+                return format!("source {}{errors}; ", quoted(&startup_file.path));
             }
+            let path = single_quoted(&startup_file.path.to_string_lossy());
+            // A missing file would end a POSIX shell.
+            format!("[ -r {path} ] && . {path}{errors}; ")
         };
         self.startup_files.iter().map(source).collect()
     }
 
     fn zsh_script(&self, shell: &Shell, command: &str) -> WrappedCommand {
         let script = quoted(self.script);
-        // Parameters that differ in a script get their values in an argument.
+        // Parameters that differ in a script get the values that they have under `-c`.
         let parts = format!(
             "0=zsh; ZSH_ARGZERO=zsh; \
              {{ zmodload -F zsh/files b:zf_rm && builtin zf_rm -f -- {script} && \
@@ -277,7 +274,7 @@ mod tests {
         Shell { path: "/bin/zsh".into(), kind, note: None }
     }
 
-    fn around<'a>(report: Option<(Reportable, &'a Path)>) -> PrologueContext<'a> {
+    fn context<'a>(report: Option<(Reportable, &'a Path)>) -> PrologueContext<'a> {
         PrologueContext {
             mode: ShellMode::Plain,
             startup_files: &[],
@@ -288,21 +285,21 @@ mod tests {
     }
 
     #[test]
-    fn a_command_that_has_nothing_to_report_is_put_to_zsh_as_it_is() {
+    fn a_command_that_has_nothing_to_report_is_not_wrapped() {
         for kind in [ShellKind::Zsh, ShellKind::Bash, ShellKind::Sh] {
-            let invocation = around(None).wrap(&shell(kind), "make -j");
+            let wrapped = context(None).wrap(&shell(kind), "make -j");
             let bare = ["-c", "make -j"].map(OsString::from).to_vec();
-            assert_eq!(invocation, WrappedCommand { arguments: bare, script: None });
+            assert_eq!(wrapped, WrappedCommand { arguments: bare, script: None });
         }
     }
 
     #[test]
-    fn a_prologue_of_any_path_is_one_line_of_ascii_and_knows_its_own_length() {
+    fn a_prologue_with_any_path_is_one_line_of_ascii_and_contains_its_length() {
         for path in ["/state/a", "/sta'te/é\n\"$x", "/\u{10FFFD}\\ b"] {
             let report = Some((Reportable::ALL, Path::new(path)));
-            let invocation = around(report).wrap(&shell(ShellKind::Zsh), "cd /");
-            assert_eq!(invocation.script, None, "a short command is an argument");
-            let arguments = invocation.arguments;
+            let wrapped = context(report).wrap(&shell(ShellKind::Zsh), "cd /");
+            assert_eq!(wrapped.script, None, "a short command is an argument");
+            let arguments = wrapped.arguments;
             let text = arguments[1].to_str().unwrap();
             let prologue = text.strip_suffix("cd /").unwrap();
             assert!(prologue.is_ascii() && !prologue.contains('\n'), "{text}");
@@ -316,9 +313,9 @@ mod tests {
         let short = "x".repeat(LONGEST_ARGUMENT - 1);
         let long = "x".repeat(LONGEST_ARGUMENT);
         for kind in [ShellKind::Zsh, ShellKind::Bash, ShellKind::Sh] {
-            let put = |text: &str| around(None).wrap(&shell(kind), text);
-            assert!(put(&short).script.is_none());
-            assert!(put(&long).script.is_some());
+            let wrap = |text: &str| context(None).wrap(&shell(kind), text);
+            assert!(wrap(&short).script.is_none());
+            assert!(wrap(&long).script.is_some());
         }
     }
 }

@@ -1,6 +1,6 @@
-//! Tasks of ended servers, and tasks that this server has evicted. This server answers for them
-//! as for its own ended tasks, with the output that is left of them. It remembers those that were
-//! requested last; they are in no list.
+//! Tasks of ended servers, and tasks that this server has evicted. This server answers for them as
+//! for its own ended tasks, with the output that is left. It keeps those that were requested last;
+//! no list shows them.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -8,8 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use super::commands::CommandSender;
 use super::completion::Completion;
-use super::journal;
-use super::journal::Entry;
+use super::journal::{self, Entry};
 use super::live::{End, Facts, Input, LiveTask};
 use super::output::spool::{Reopened, Spool};
 use super::registry::TaskHandle;
@@ -21,8 +20,8 @@ use crate::process::tree::Identity;
 use crate::shell::outcome::Outcome;
 use crate::text::lines::Position;
 
-/// How many of these tasks are remembered, with what has been shown of their output.
-const HELD: usize = 64;
+/// How many of these tasks are kept, with how much of their output results have shown.
+const MAX_RECALLED: usize = 64;
 
 /// What is left of a task that this server does not run.
 #[derive(Debug, Clone)]
@@ -36,8 +35,8 @@ pub enum RecalledTask {
 impl Supervisor {
     /// Finds a task that an ended server has left or that this one has evicted.
     pub fn recall(&self, id: &str) -> Option<RecalledTask> {
-        let held = |task: &&Arc<TaskHandle>| task.id() == id;
-        if let Some(task) = self.recalled.lock().iter().find(held) {
+        let is_it = |task: &&Arc<TaskHandle>| task.id() == id;
+        if let Some(task) = self.recalled.lock().iter().find(is_it) {
             return Some(RecalledTask::Task(Arc::clone(task)));
         }
         let state = self.settings.state.as_ref().ok()?;
@@ -60,24 +59,24 @@ impl Supervisor {
             return Some(RecalledTask::Task(task));
         }
         // Two calls may have searched at once: the task has one cursor.
-        if let Some(task) = recalled.iter().find(held) {
+        if let Some(task) = recalled.iter().find(is_it) {
             return Some(RecalledTask::Task(Arc::clone(task)));
         }
-        if recalled.len() >= HELD {
+        if recalled.len() >= MAX_RECALLED {
             recalled.pop_front();
         }
         recalled.push_back(Arc::clone(&task));
         Some(RecalledTask::Task(task))
     }
 
-    /// Keeps what has been shown of a detached task whose shim is gone, so that no other server
-    /// shows it again.
+    /// Writes how much of a detached task without its shim was shown, so that no other server shows
+    /// it again.
     pub(crate) fn keep_shown(&self, task: &TaskHandle) {
         let Ok(state) = &self.settings.state else { return };
         let Some(remains) = tombstone::find(state, &self.instance, task.id()) else { return };
         let shown = task.live.state().shown_mark();
         if let Err(error) = journal::write_shown(&remains.directory, task.id(), shown) {
-            tracing::warn!("cannot keep what was shown of task {}: {error}", task.id());
+            tracing::warn!("cannot record how much of task {} was shown: {error}", task.id());
         }
     }
 }
@@ -108,10 +107,7 @@ fn revive(remains: Remains, reopened: Reopened, now: Now) -> TaskHandle {
         },
         timeout: None,
         timeout_max: None,
-        input: match entry.pty {
-            true => Input::Terminal,
-            false => Input::Pipe,
-        },
+        input: if entry.pty { Input::Terminal } else { Input::Pipe },
         shell: Identity { pid: entry.pid, started: 0 },
         start_notes: Vec::new(),
         in_session: false,

@@ -21,7 +21,7 @@ pub struct TaskHandle {
     pub spool: Arc<Spool>,
     pub(super) commands: Arc<CommandSender>,
     pub(super) completion: Arc<Completion>,
-    /// For a task of a server that has ended: what is known of that end.
+    /// How its server ended; `None` for a task of this server.
     pub past: Option<LostServer>,
 }
 
@@ -30,8 +30,8 @@ impl TaskHandle {
         &self.live.facts.id
     }
 
-    /// Notes how far a reader that must not miss a byte has come; from the first call
-    /// on the program waits for it. `None`: that reader is gone.
+    /// Records how far a reader that must not miss a byte has come; from the first call on, the
+    /// program waits for that reader. `None`: the reader is gone.
     pub fn note_taken(&self, offset: Option<u64>) {
         self.live.state().taken = offset;
         self.commands.wake();
@@ -46,7 +46,7 @@ impl TaskHandle {
         self.live.state().end_reported
     }
 
-    /// Nothing more comes of it, and its end was reported.
+    /// Whether nothing more will happen to it, and its end was reported.
     fn is_settled(&self) -> bool {
         let state = self.live.state();
         let reported = state.end_reported || state.end_noticed;
@@ -59,7 +59,7 @@ pub struct Registry {
     pub(super) by_id: HashMap<String, Arc<TaskHandle>>,
     /// In the order of their start.
     pub(super) order: Vec<Arc<TaskHandle>>,
-    /// Those of them that were not settled at the last check. Every call goes through these, while
+    /// The tasks that were not settled at the last check. Every call iterates over these, while
     /// `order` may hold a thousand ended tasks.
     open: Vec<Arc<TaskHandle>>,
     /// How many are being started and are not yet in the list.
@@ -69,7 +69,7 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// Holds a place for a task that is about to start.
+    /// Reserves a place for a task that is about to start.
     ///
     /// # Errors
     /// When the server is ending or `limit` tasks run; the oldest of them are named.
@@ -114,7 +114,7 @@ impl Registry {
         self.open.clone()
     }
 
-    /// Lists a known task among the open ones again: its end is to be reported once more.
+    /// Lists a known task among the open ones again, so that its end is reported once more.
     pub fn reopen(&mut self, task: &Arc<TaskHandle>) {
         let is_it = |open: &Arc<TaskHandle>| Arc::ptr_eq(open, task);
         if self.order.iter().any(is_it) && !self.open.iter().any(is_it) {
@@ -122,30 +122,30 @@ impl Registry {
         }
     }
 
-    /// Removes ended tasks beyond the maximum number, oldest first and unread ones last, and
-    /// those that ended longer ago than they are kept.
+    /// Removes ended tasks beyond the maximum number, oldest first and unread ones last, and those
+    /// that ended more than `kept_for` ago.
     pub fn evict(
         &mut self,
-        most_finished: usize,
+        max_finished: usize,
         kept_for: Duration,
         now: Instant,
     ) -> Vec<Arc<TaskHandle>> {
         let may_expire = self.earliest_expiry(kept_for).is_some_and(|at| at <= now);
-        if self.order.len() <= most_finished && !may_expire {
+        if self.order.len() <= max_finished && !may_expire {
             return Vec::new();
         }
         let mut finished: Vec<&Arc<TaskHandle>> =
             self.order.iter().filter(|task| task.is_over()).collect();
         // The sort is stable: the oldest of each kind remain first.
         finished.sort_by_cached_key(|task| !task.is_read());
-        let surplus = finished.len().saturating_sub(most_finished);
+        let surplus = finished.len().saturating_sub(max_finished);
         let expired = |task: &TaskHandle| {
             ended_at(task).is_some_and(|end| now.duration_since(end) > kept_for)
         };
         let evicted: Vec<Arc<TaskHandle>> = finished
             .into_iter()
             .enumerate()
-            .filter(|(place, task)| *place < surplus || expired(task))
+            .filter(|(index, task)| *index < surplus || expired(task))
             .map(|(_, task)| Arc::clone(task))
             .collect();
         for task in &evicted {
@@ -160,7 +160,7 @@ impl Registry {
         self.open.retain(|open| !Arc::ptr_eq(open, task));
     }
 
-    /// Removes the oldest ended task that holds bytes there, unread ones last.
+    /// Removes the oldest ended task with bytes in this storage, unread ones last.
     pub fn evict_oldest_in(&mut self, store: StorageKind) -> Option<Arc<TaskHandle>> {
         let holds = |task: &&Arc<TaskHandle>| task.is_over() && task.spool.held(store) > 0;
         let oldest = self.order.iter().filter(holds);
@@ -169,7 +169,7 @@ impl Registry {
         Some(task)
     }
 
-    /// The tasks that hold bytes there, the largest first.
+    /// The tasks with bytes in this storage, largest first.
     pub fn largest_first(&self, store: StorageKind) -> Vec<Arc<TaskHandle>> {
         let mut holders: Vec<(u64, &Arc<TaskHandle>)> = self
             .order

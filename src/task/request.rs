@@ -1,5 +1,4 @@
-//! What callers ask of the supervisor, when a command times out, and why the supervisor may
-//! refuse.
+//! Requests to the supervisor, the timeouts of commands, and why the supervisor may refuse.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -21,12 +20,12 @@ pub enum Stdin {
     Open,
 }
 
-/// A task that outlives the server that was asked for it.
+/// A task that outlives its server: for whom it runs, and until when.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Detached {
     /// The name of the client that has asked for it; empty if it gave none.
     pub client: String,
-    /// The directory of its project; what is not UTF-8 in it is replaced.
+    /// The directory of its project; invalid UTF-8 is replaced.
     pub project: String,
     /// When it is killed at the latest, in Unix seconds.
     pub until: Option<f64>,
@@ -60,7 +59,8 @@ pub struct Request {
     pub session: Option<String>,
     /// Added to its environment.
     pub environment: Vec<(String, String)>,
-    /// What it starts with besides, if the server that asks a shim for it has found that out.
+    /// The environment and files that it starts with, if the server that asks a shim for it has
+    /// found them.
     pub start: Option<StartEnvironment>,
     /// What the command gets on stdin. With a terminal `Text` is typed, and the others have no
     /// effect.
@@ -71,7 +71,7 @@ pub struct Request {
     /// Whether that terminal is emulated. If it is passed through to a person's own terminal,
     /// that one draws the screen and answers the program's queries.
     pub emulated: bool,
-    /// After this time it is killed.
+    /// How long it may run.
     pub timeout: Option<Duration>,
     /// The limit up to which progress extends the timeout; `None` if it is fixed.
     pub timeout_max: Option<Duration>,
@@ -84,7 +84,7 @@ pub enum StartError {
     Empty,
     /// The kernel ends arguments at NUL.
     #[error(
-        "command contains a NUL character at byte {0}, which no shell takes: write it as \\0 or $'\\0'"
+        "command contains a NUL character at byte {0}, which no shell accepts: write it as \\0 or $'\\0'"
     )]
     Nul(usize),
     #[error(
@@ -120,7 +120,7 @@ pub enum StartError {
     NoSession,
     #[error(transparent)]
     Spawn(#[from] SpawnError),
-    /// There is no thread or descriptor for the worker.
+    /// No thread or descriptor is available for the worker.
     #[error(
         "cannot start a worker for the command: {0}; end some tasks, see zsh_tasks, or raise `ulimit -u` and `ulimit -n`"
     )]
@@ -135,7 +135,7 @@ fn named(path: &Path) -> String {
 /// Why input was not accepted.
 #[derive(Debug, thiserror::Error)]
 pub enum InputError {
-    /// Its worker has too many commands to carry out.
+    /// Too many commands wait for its worker.
     #[error("task {id} has {waiting} requests pending: try again in a moment")]
     Busy { id: String, waiting: usize },
     /// The agent waits for the people who are attached.
@@ -192,7 +192,7 @@ pub enum TimeoutKind {
 pub struct Timeout {
     /// `None` for no deadline.
     pub limit: Option<Duration>,
-    /// What was asked for, if that was more than is allowed.
+    /// The requested limit in seconds, if it was above the maximum.
     pub clamped_from: Option<f64>,
 }
 
@@ -218,13 +218,13 @@ pub enum TimeoutError {
 /// # Errors
 /// The timeout makes no sense; it is never replaced silently.
 pub fn resolve_timeout(
-    asked: Option<f64>,
+    requested: Option<f64>,
     kind: TimeoutKind,
     bounds: &TimeoutBounds,
 ) -> Result<Timeout, TimeoutError> {
-    let of = |limit| Ok(Timeout { limit, clamped_from: None });
-    let Some(seconds) = asked else {
-        return of(match kind {
+    let unclamped = |limit| Ok(Timeout { limit, clamped_from: None });
+    let Some(seconds) = requested else {
+        return unclamped(match kind {
             TimeoutKind::Background if bounds.none_allowed => None,
             TimeoutKind::Background => Some(bounds.most),
             TimeoutKind::Plain | TimeoutKind::Interactive => Some(bounds.default.min(bounds.most)),
@@ -237,13 +237,13 @@ pub fn resolve_timeout(
         return match kind {
             _ if !bounds.none_allowed => Err(TimeoutError::NoDeadlineDisabled),
             TimeoutKind::Plain => Err(TimeoutError::NoneForPlain),
-            TimeoutKind::Interactive | TimeoutKind::Background => of(None),
+            TimeoutKind::Interactive | TimeoutKind::Background => unclamped(None),
         };
     }
     if seconds > bounds.most.as_secs_f64() {
         return Ok(Timeout { limit: Some(bounds.most), clamped_from: Some(seconds) });
     }
-    of(Some(Duration::from_secs_f64(seconds)))
+    unclamped(Some(Duration::from_secs_f64(seconds)))
 }
 
 #[cfg(test)]
@@ -256,8 +256,8 @@ mod tests {
         none_allowed: true,
     };
 
-    fn limit(asked: Option<f64>, kind: TimeoutKind) -> Option<u64> {
-        resolve_timeout(asked, kind, &BOUNDS).ok()?.limit.map(|limit| limit.as_secs())
+    fn limit(requested: Option<f64>, kind: TimeoutKind) -> Option<u64> {
+        resolve_timeout(requested, kind, &BOUNDS).ok()?.limit.map(|limit| limit.as_secs())
     }
 
     #[test]
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn above_the_maximum_is_clamped_and_said() {
+    fn a_timeout_above_the_maximum_is_clamped_and_reported() {
         let timeout = resolve_timeout(Some(1e9), TimeoutKind::Background, &BOUNDS).ok();
         assert_eq!(
             timeout,
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn none_is_for_those_that_may_run_long() {
+    fn only_commands_that_may_run_long_may_have_no_deadline() {
         assert_eq!(
             resolve_timeout(Some(0.0), TimeoutKind::Plain, &BOUNDS),
             Err(TimeoutError::NoneForPlain)

@@ -1,4 +1,4 @@
-//! A secret on its way into a task's terminal.
+//! Typing a secret into a task's terminal.
 //!
 //! It is typed completely and at once, or not at all: the worker checks the terminal's echo and
 //! writes in the next step, so that only a program that turns echo on between the two can expose
@@ -36,8 +36,8 @@ pub struct SecretInput {
 }
 
 impl SecretInput {
-    /// Types it on the master of the task's terminal, after the input that was sent before, and
-    /// sends the result.
+    /// Types it on the master of the task's terminal, after all earlier input, and sends the
+    /// result.
     pub(super) fn carry_out(
         self,
         task: &LiveTask,
@@ -50,7 +50,7 @@ impl SecretInput {
             // The input that it waited for has come.
             task.report(|state| state.forget_answered());
         }
-        // The caller may have given up; the channel has room for one answer.
+        // The caller may be gone; the channel has room for one answer.
         let _ = self.answer.try_send(typed);
     }
 
@@ -96,6 +96,7 @@ impl SecretInput {
 
 /// A worker answers within milliseconds, unless the machine is busy.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
+
 #[derive(Debug, thiserror::Error)]
 pub enum SecretError {
     #[error(
@@ -106,7 +107,7 @@ pub enum SecretError {
     /// The terminal would show it.
     #[error(
         "secret {name} was not typed: the terminal of task {id} shows what is typed (its echo is \
-         on), so that the secret would be seen. It is typed only at a prompt that hides it: wait \
+         on), so the secret would be visible. It is typed only at a prompt that hides it: wait \
          for one (zsh_poll task_id={id} says WAITING FOR A PASSWORD), then send it again"
     )]
     Echo { name: String, id: String },

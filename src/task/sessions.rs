@@ -1,18 +1,26 @@
 //! Named sessions: the directory and the exported variables that a command leaves to the next one
-//! of the same name. They are in memory alone. Pure.
+//! of the same name. They are kept in memory only. Pure.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// The maximum number of sessions; the least recently used one is forgotten.
 const MAX_SESSIONS: usize = 32;
-/// What belongs to one shell and not to the next.
+/// Variables of one shell that the next does not get.
 pub(super) const OF_THE_SHELL: [&str; 4] = ["_", "OLDPWD", "PWD", "SHLVL"];
 
 /// The variables of an environment, with their values.
 pub(crate) type Variables = Vec<(OsString, OsString)>;
+
+/// The variable in a `NAME=VALUE` entry of an environment.
+pub(super) fn variable(entry: &[u8]) -> Option<(OsString, OsString)> {
+    let (name, value) = entry.split_at(entry.iter().position(|byte| *byte == b'=')?);
+    let text = |bytes| OsStr::from_bytes(bytes).to_owned();
+    Some((text(name), text(value.get(1..)?)))
+}
 
 /// What the commands of one session have left so far.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -37,8 +45,8 @@ impl Session {
         environment.extend(set.filter_map(|(name, value)| Some((name.clone(), value.clone()?))));
     }
 
-    /// The session after a command that started in this one with `started_with`. Variables that
-    /// it has not changed are as they were, also if they were of that call alone.
+    /// The session after a command that started in this one with `started_with`. It records only
+    /// variables that the command has changed, not those that the call has added.
     pub fn after(&self, started_with: &[(OsString, OsString)], end: &ShellEnd<'_>) -> Session {
         let is_kept = |name: &OsStr| !OF_THE_SHELL.iter().any(|other| name == *other);
         let before: BTreeMap<&OsString, &OsString> =
@@ -66,10 +74,10 @@ impl Session {
 pub(crate) struct Sessions(Vec<(String, Arc<Session>)>);
 
 impl Sessions {
-    /// A session as it is now; one of a new name is empty.
+    /// The present state of a session; a new one is empty.
     pub fn get(&mut self, name: &str) -> Arc<Session> {
-        let place = self.0.iter().position(|(known, _)| known == name);
-        let session = place.map(|place| self.0.remove(place).1).unwrap_or_default();
+        let position = self.0.iter().position(|(known, _)| known == name);
+        let session = position.map(|position| self.0.remove(position).1).unwrap_or_default();
         self.put(name, Arc::clone(&session));
         session
     }

@@ -10,7 +10,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use super::sessions::Variables;
+use super::sessions::{Variables, variable};
 use crate::process::descriptors;
 use crate::process::files::{self, Temporary};
 use crate::process::signals::Exit;
@@ -40,9 +40,8 @@ const PREFERRED: &str = "zsh";
 
 #[derive(Debug, thiserror::Error)]
 pub enum NoShell {
-    /// The one that the user configured is missing.
     #[error(
-        "the shell {0} (config `shell`) is not there or not executable: install it, or correct the setting"
+        "the shell {0} (config `shell`) does not exist or is not executable: install it, or correct the setting"
     )]
     Configured(String),
     #[error(
@@ -107,10 +106,10 @@ impl Report {
     }
 }
 
-/// Parses what came over the side-band: records of fields that end with NUL, `T status…
-/// directory` with the statuses of the last pipeline, and `D directory`. Ignores what does not
-/// parse, since any program of the user may have written there. `E` and `F` enclose the entries
-/// of the environment, each with `=`.
+/// Parses a side-band: records of fields that end with NUL. `T status… directory` holds the
+/// statuses of the last pipeline, `D directory` the directory only; `E` and `F` enclose the entries
+/// of the environment, each with `=`. Ignores everything else, since any program of the user may
+/// write to the pipe.
 pub fn read_report(bytes: &[u8]) -> Report {
     let mut report = Report::default();
     let mut fields = bytes.split(|byte| *byte == 0);
@@ -143,23 +142,20 @@ pub fn read_report(bytes: &[u8]) -> Report {
     report
 }
 
-/// `None` without their end: they were longer than the pipe takes.
+/// `None` if the end mark is missing: the variables did not fit into the pipe.
 fn read_variables<'a>(fields: &mut impl Iterator<Item = &'a [u8]>) -> Option<Variables> {
     let mut variables = Variables::new();
     for field in fields {
         if field == b"F" {
             return Some(variables);
         }
-        let end = field.iter().position(|byte| *byte == b'=')?;
-        let (name, value) = field.split_at_checked(end)?;
-        let text = |bytes| OsStr::from_bytes(bytes).to_owned();
-        variables.push((text(name), text(value.get(1..)?)));
+        variables.push(variable(field)?);
     }
     None
 }
 
-/// The statuses to show: of at least two segments, and only if they agree with the exit code, by
-/// their last or (`pipefail`) by their rightmost failure.
+/// The statuses to show: those of at least two segments that agree with the exit code, which is the
+/// last status or, under `pipefail`, the rightmost failure.
 pub fn pipestatus_to_show(reported: Vec<i32>, exit: Exit) -> Vec<i32> {
     let code = exit.code();
     let rightmost_failure = reported.iter().rev().find(|status| **status != 0);
@@ -171,19 +167,19 @@ pub fn pipestatus_to_show(reported: Vec<i32>, exit: Exit) -> Vec<i32> {
     if reported.len() >= 2 && agrees { reported } else { Vec::new() }
 }
 
-/// The most that is read of a side-band, which holds one or two short records, and the
-/// environment of a session's command twice.
+/// How much of a side-band is read: one or two short records and, for a session, the environment
+/// twice.
 const REPORT_BYTES: usize = 2 * EXPORTS_PIPE_BYTES;
-/// The size of the pipe for the exported variables, as large as an ordinary user may have it.
+/// The size of the pipe for exported variables: the most that Linux allows an ordinary user.
 const EXPORTS_PIPE_BYTES: usize = 1024 * 1024;
 /// How much of the pipe is for other records.
 const OTHER_RECORDS: usize = 16 * 1024;
 
-/// The pipe on which a shell reports at its end; the shell opens it by its name.
+/// The pipe on which a shell reports at its end. The shell opens it by name.
 ///
-/// A name needs no descriptor of the shell's, so that the command's own descriptors have the same
-/// numbers as without it, and no program inherits one. Limits: a shell that has given up its user
-/// cannot open the pipe, and reports nothing. Dropping this removes the name.
+/// A name needs no inherited descriptor: the command's descriptors have the same numbers as without
+/// the pipe, and no program inherits one. Limits: a shell that has changed its user cannot open the
+/// pipe, and reports nothing. Dropping this removes the name.
 #[derive(Debug)]
 pub(crate) struct SideBand {
     reader: OwnedFd,
@@ -191,22 +187,22 @@ pub(crate) struct SideBand {
 }
 
 impl SideBand {
-    /// Creates a side-band with this name, which must be free.
+    /// Creates a side-band at this path, which must not exist.
     ///
     /// # Errors
-    /// No pipe can be created there.
+    /// The pipe cannot be created.
     pub fn create(name: PathBuf) -> io::Result<SideBand> {
         Ok(SideBand { reader: files::create_pipe(&name)?, name: Temporary(name) })
     }
 
-    /// Makes room for the exported variables; returns for how many bytes of them. They may be
-    /// reported twice.
+    /// Enlarges the pipe for exported variables; returns how many bytes of them fit, since the
+    /// shell may report them twice.
     pub fn make_room(&self) -> usize {
         descriptors::widen_pipe(&self.reader, EXPORTS_PIPE_BYTES);
         (descriptors::pipe_size(&self.reader) / 2).saturating_sub(OTHER_RECORDS)
     }
 
-    /// Where the shell opens it.
+    /// The path at which the shell opens it.
     pub fn name(&self) -> &Path {
         &self.name.0
     }
@@ -267,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn a_report_is_read_after_its_writer_has_gone_and_the_name_goes_too() {
+    fn a_report_outlives_its_writer_and_the_pipe_is_removed() {
         let folder = tempfile::tempdir().unwrap();
         let name = folder.path().join("report");
         let sideband = SideBand::create(name.clone()).unwrap();
@@ -283,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_is_taken_is_an_error_and_stays_as_it_is() {
+    fn a_path_that_exists_is_an_error_and_is_not_changed() {
         let folder = tempfile::tempdir().unwrap();
         let name = folder.path().join("report");
         std::fs::write(&name, "text").unwrap();

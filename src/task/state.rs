@@ -28,7 +28,7 @@ pub const SIGNAL_PATIENCE: Duration = Duration::from_millis(500);
 /// A shell that ends within this time after a kill request counts as killed by it.
 pub const KILL_CREDIT: Duration = Duration::from_secs(5);
 
-/// What a caller asks to be sent to a task's processes.
+/// The signals that a caller wants sent to a task's processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KillRequest {
     /// SIGTERM and SIGCONT, a grace, then SIGKILL.
@@ -38,7 +38,7 @@ pub enum KillRequest {
 }
 
 impl KillRequest {
-    /// Whether it asks processes to end.
+    /// Whether it makes processes end.
     pub fn ends(self) -> bool {
         match self {
             KillRequest::Escalate => true,
@@ -53,15 +53,15 @@ pub enum Event {
     Output,
     /// The output has ended: no process holds it open any more.
     OutputClosed,
-    /// A scan has found whether a living process holds the output open.
+    /// A scan has found out whether a living process holds the output open.
     OutputHeld(bool),
     Exited(Exit),
-    /// A caller asks for a kill.
+    /// A caller has requested a kill.
     Kill(KillRequest),
     Shutdown,
     /// A scan of the tree found no process.
     TreeGone,
-    /// A probe has found whether the command makes progress, or may yet.
+    /// A probe has found out whether the command makes progress, or may yet.
     Probed {
         progressing: bool,
     },
@@ -72,8 +72,8 @@ pub enum Event {
 /// What the worker must do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect {
-    /// Send these, in this order, to every process of the tree, and to those that later
-    /// scans find; report [`Event::TreeGone`] when a scan finds none.
+    /// Send these, in this order, to every process of the tree and to any that later scans find;
+    /// report [`Event::TreeGone`] when a scan finds none.
     SignalTree(&'static [Signal]),
     /// Send this one signal to each process of the tree, now.
     SignalOnce(Signal),
@@ -96,7 +96,7 @@ pub enum Effect {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Cause {
     Deadline,
-    Kill { asked: Instant },
+    Kill { requested: Instant },
     Shutdown,
 }
 
@@ -106,7 +106,7 @@ enum Holders {
     /// Not known, or output has come since the last scan.
     Unknown,
     /// A scan for them is due.
-    Sought,
+    Scanning,
     /// There are some: silence decides.
     Some,
     /// There are none: the end of the output decides.
@@ -133,14 +133,14 @@ impl Escalation {
 /// When a task is killed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Deadline {
-    /// In any case, or unless the task makes progress; `None`: never.
+    /// The deadline, unless progress extends it; `None`: never.
     pub first: Option<Instant>,
-    /// At the latest, whatever progress it makes; `None`: the first does not move.
+    /// How far progress extends it; `None`: not at all.
     pub latest: Option<Instant>,
 }
 
 impl Deadline {
-    /// After these times from the start.
+    /// Deadlines at these times after the start.
     pub fn new(start: Instant, first: Option<Duration>, latest: Option<Duration>) -> Deadline {
         let after = |time: Duration| start.checked_add(time);
         Deadline { first: first.and_then(after), latest: latest.and_then(after) }
@@ -168,8 +168,8 @@ pub struct Machine {
     output_open: bool,
     holders: Holders,
     last_output: Option<Instant>,
-    /// The server is ending: nothing that may not come is waited for.
-    hurries: bool,
+    /// The server is ending: do not wait for an end of output that may not come.
+    shutting_down: bool,
     cause: Option<Cause>,
     escalation: Option<Escalation>,
     finished: bool,
@@ -184,7 +184,7 @@ impl Machine {
             output_open: true,
             holders: Holders::Unknown,
             last_output: None,
-            hurries: false,
+            shutting_down: false,
             cause: None,
             escalation: None,
             finished: false,
@@ -218,8 +218,12 @@ impl Machine {
     /// Whether the command runs and nothing is about to end it. A signal that it has survived
     /// changes nothing: deadlines still hold, and the next cause ends it.
     fn may_be_ended(&self) -> bool {
-        let spared = matches!(self.cause, None | Some(Cause::Kill { .. }));
-        self.exit.is_none() && spared && self.escalation.is_none()
+        self.accepts_cause() && self.escalation.is_none()
+    }
+
+    /// Whether the command runs, and neither a deadline nor the shutdown has ended it.
+    fn accepts_cause(&self) -> bool {
+        self.exit.is_none() && matches!(self.cause, None | Some(Cause::Kill { .. }))
     }
 
     fn due(&self) -> Option<Instant> {
@@ -234,8 +238,8 @@ impl Machine {
         }
         match self.holders {
             _ if !self.output_open => return Some(exited),
-            Holders::Sought => return None,
-            Holders::None if self.hurries => return Some(exited),
+            Holders::Scanning => return None,
+            Holders::None if self.shutting_down => return Some(exited),
             Holders::None => return Some(exited + END_OF_OUTPUT_PATIENCE),
             Holders::Unknown | Holders::Some => {}
         }
@@ -249,7 +253,7 @@ impl Machine {
         match event {
             Event::Output => {
                 self.last_output = Some(now);
-                if self.holders != Holders::Sought {
+                if self.holders != Holders::Scanning {
                     self.holders = Holders::Unknown;
                 }
             }
@@ -267,9 +271,9 @@ impl Machine {
                     self.exit = Some((exit, now));
                 }
             }
-            Event::Kill(order) => self.kill(order, now, &mut effects),
+            Event::Kill(request) => self.kill(request, now, &mut effects),
             Event::Shutdown => {
-                self.hurries = true;
+                self.shutting_down = true;
                 if self.may_be_ended() {
                     self.cause = Some(Cause::Shutdown);
                 }
@@ -286,18 +290,17 @@ impl Machine {
             Event::Probed { progressing } => self.progressing = progressing,
             // The last event of a worker's turn: any probe that was due before the deadline has
             // been taken.
-            Event::Time => self.meet_deadline(now, &mut effects),
+            Event::Time => self.check_deadline(now, &mut effects),
         }
         self.pass_time(now, &mut effects);
         effects
     }
 
-    fn kill(&mut self, order: KillRequest, now: Instant, effects: &mut Vec<Effect>) {
-        let spared = matches!(self.cause, None | Some(Cause::Kill { .. }));
-        if order.ends() && self.exit.is_none() && spared {
-            self.cause = Some(Cause::Kill { asked: now });
+    fn kill(&mut self, request: KillRequest, now: Instant, effects: &mut Vec<Effect>) {
+        if request.ends() && self.accepts_cause() {
+            self.cause = Some(Cause::Kill { requested: now });
         }
-        match order {
+        match request {
             KillRequest::Escalate => {
                 if !matches!(
                     self.escalation,
@@ -321,7 +324,7 @@ impl Machine {
         effects.push(Effect::SignalTree(&[Signal::Term, Signal::Cont]));
     }
 
-    fn meet_deadline(&mut self, now: Instant, effects: &mut Vec<Effect>) {
+    fn check_deadline(&mut self, now: Instant, effects: &mut Vec<Effect>) {
         let due = self.due().is_some_and(|deadline| now >= deadline);
         if due && self.may_be_ended() {
             self.cause = Some(Cause::Deadline);
@@ -345,7 +348,7 @@ impl Machine {
             && self.drained_at().is_some_and(|drained| now >= drained)
         {
             if self.output_open && self.holders == Holders::Unknown {
-                self.holders = Holders::Sought;
+                self.holders = Holders::Scanning;
                 effects.push(Effect::SeekHolders);
                 return;
             }
@@ -369,7 +372,7 @@ impl Machine {
             Some(Cause::Kill { .. }) => Outcome::Killed,
             Some(Cause::Shutdown) | None => Outcome::Interrupted,
         };
-        // The last signal that it was sent, or would have been.
+        // SIGKILL is the last signal that it was sent, or would have been.
         (Exit::Signal(Signal::Kill.number()), outcome)
     }
 
@@ -377,7 +380,7 @@ impl Machine {
         match self.cause {
             Some(Cause::Deadline) => Outcome::Timeout,
             Some(Cause::Shutdown) => Outcome::Interrupted,
-            Some(Cause::Kill { asked }) if exited.duration_since(asked) <= KILL_CREDIT => {
+            Some(Cause::Kill { requested }) if exited.duration_since(requested) <= KILL_CREDIT => {
                 Outcome::Killed
             }
             _ if exit.code() == 0 => Outcome::Success,
@@ -391,6 +394,7 @@ mod tests {
     use super::*;
 
     const TERM: Exit = Exit::Signal(15);
+    const TERMINATE: Effect = Effect::SignalTree(&[Signal::Term, Signal::Cont]);
 
     fn at(start: Instant, millis: u64) -> Instant {
         start + Duration::from_millis(millis)
@@ -405,6 +409,21 @@ mod tests {
             Effect::Finish { outcome, .. } => Some(*outcome),
             _ => None,
         })
+    }
+
+    /// A machine whose output was silent, but open, after exit code 0 at `t`.
+    fn silent_after_exit(t: Instant) -> Machine {
+        let mut machine = Machine::new(Deadline::default());
+        machine.step(Event::Exited(Exit::Code(0)), t);
+        machine.step(Event::Time, at(t, 50));
+        machine
+    }
+
+    /// Ends all processes by SIGTERM; returns the outcome.
+    fn end_by_term(machine: &mut Machine, now: Instant) -> Option<Outcome> {
+        machine.step(Event::OutputClosed, now);
+        machine.step(Event::Exited(TERM), now);
+        finished(&machine.step(Event::TreeGone, now))
     }
 
     #[test]
@@ -432,11 +451,9 @@ mod tests {
     }
 
     #[test]
-    fn output_during_the_look_for_its_holders_begins_the_silence_anew() {
+    fn output_during_the_scan_for_its_holders_restarts_the_silence() {
         let t = Instant::now();
-        let mut machine = Machine::new(Deadline::default());
-        machine.step(Event::Exited(Exit::Code(0)), t);
-        machine.step(Event::Time, at(t, 50));
+        let mut machine = silent_after_exit(t);
         assert_eq!(machine.step(Event::Output, at(t, 52)), []);
         assert_eq!(machine.step(Event::OutputHeld(true), at(t, 53)), []);
         assert_eq!(machine.step(Event::Time, at(t, 101)), []);
@@ -446,9 +463,7 @@ mod tests {
     #[test]
     fn output_that_nothing_holds_open_is_read_to_its_end() {
         let t = Instant::now();
-        let mut machine = Machine::new(Deadline::default());
-        machine.step(Event::Exited(Exit::Code(0)), t);
-        machine.step(Event::Time, at(t, 50));
+        let mut machine = silent_after_exit(t);
         assert_eq!(machine.step(Event::OutputHeld(false), at(t, 51)), []);
         assert_eq!(machine.step(Event::Time, at(t, 4_999)), []);
         let effects = machine.step(Event::OutputClosed, at(t, 4_999));
@@ -464,9 +479,7 @@ mod tests {
     #[test]
     fn an_end_of_output_that_does_not_come_delays_the_end_by_its_limit_only() {
         let t = Instant::now();
-        let mut machine = Machine::new(Deadline::default());
-        machine.step(Event::Exited(Exit::Code(0)), t);
-        machine.step(Event::Time, at(t, 50));
+        let mut machine = silent_after_exit(t);
         machine.step(Event::OutputHeld(false), at(t, 51));
         assert_eq!(machine.next_wake(), Some(t + END_OF_OUTPUT_PATIENCE));
         let effects = machine.step(Event::Time, t + END_OF_OUTPUT_PATIENCE);
@@ -482,9 +495,7 @@ mod tests {
     #[test]
     fn a_shutdown_does_not_wait_for_an_end_of_output() {
         let t = Instant::now();
-        let mut machine = Machine::new(Deadline::default());
-        machine.step(Event::Exited(Exit::Code(0)), t);
-        machine.step(Event::Time, at(t, 50));
+        let mut machine = silent_after_exit(t);
         machine.step(Event::OutputHeld(false), at(t, 51));
         machine.step(Event::Shutdown, at(t, 60));
         let effects = machine.step(Event::TreeGone, at(t, 61));
@@ -512,10 +523,7 @@ mod tests {
         let t = Instant::now();
         let mut machine = Machine::new(until(at(t, 1000)));
         assert_eq!(machine.next_wake(), Some(at(t, 1000)));
-        assert_eq!(
-            machine.step(Event::Time, at(t, 1000)),
-            [Effect::SignalTree(&[Signal::Term, Signal::Cont])]
-        );
+        assert_eq!(machine.step(Event::Time, at(t, 1000)), [TERMINATE]);
         assert_eq!(machine.next_wake(), Some(at(t, 3000)));
         assert_eq!(machine.step(Event::Time, at(t, 3000)), [Effect::SignalTree(&[Signal::Kill])]);
         machine.step(Event::OutputClosed, at(t, 3001));
@@ -525,14 +533,12 @@ mod tests {
         assert_eq!(finished(&effects), Some(Outcome::Timeout));
     }
 
-    const TERMINATE: Effect = Effect::SignalTree(&[Signal::Term, Signal::Cont]);
-
     fn moving(t: Instant) -> Machine {
         Machine::new(Deadline { first: Some(at(t, 1000)), latest: Some(at(t, 9000)) })
     }
 
     #[test]
-    fn a_deadline_moves_while_the_command_gets_on_and_no_further_than_the_latest() {
+    fn progress_extends_a_deadline_up_to_the_latest() {
         let t = Instant::now();
         let mut machine = moving(t);
         machine.step(Event::Probed { progressing: true }, at(t, 900));
@@ -540,18 +546,15 @@ mod tests {
         assert_eq!(machine.step(Event::Time, at(t, 1000)), []);
         assert_eq!(machine.step(Event::Probed { progressing: true }, at(t, 8999)), []);
         assert_eq!(machine.step(Event::Time, at(t, 9000)), [TERMINATE]);
-        machine.step(Event::OutputClosed, at(t, 9001));
-        machine.step(Event::Exited(TERM), at(t, 9001));
-        let effects = machine.step(Event::TreeGone, at(t, 9002));
-        assert_eq!(finished(&effects), Some(Outcome::Timeout));
+        assert_eq!(end_by_term(&mut machine, at(t, 9001)), Some(Outcome::Timeout));
     }
 
     #[test]
-    fn what_does_not_get_on_ends_at_its_deadline() {
+    fn a_command_without_progress_ends_at_its_deadline() {
         let t = Instant::now();
-        for looks in [vec![], vec![false], vec![true, false]] {
+        for probes in [vec![], vec![false], vec![true, false]] {
             let mut machine = moving(t);
-            for progressing in looks {
+            for progressing in probes {
                 machine.step(Event::Probed { progressing }, at(t, 900));
             }
             assert_eq!(machine.next_wake(), Some(at(t, 1000)));
@@ -560,7 +563,7 @@ mod tests {
     }
 
     #[test]
-    fn what_gets_on_no_more_after_its_deadline_ends_then() {
+    fn a_command_whose_progress_ends_after_its_deadline_ends_then() {
         let t = Instant::now();
         let mut machine = moving(t);
         machine.step(Event::Probed { progressing: true }, at(t, 900));
@@ -570,7 +573,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_late_is_not_ended_by_an_old_look() {
+    fn an_old_probe_does_not_end_a_command_with_late_output() {
         let t = Instant::now();
         let mut machine = moving(t);
         machine.step(Event::Probed { progressing: false }, at(t, 100));
@@ -581,7 +584,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deadline_that_does_not_move_holds_for_what_gets_on() {
+    fn progress_does_not_extend_a_fixed_deadline() {
         let t = Instant::now();
         let mut machine = Machine::new(until(at(t, 1000)));
         machine.step(Event::Probed { progressing: true }, at(t, 900));
@@ -631,27 +634,18 @@ mod tests {
         machine.step(Event::Kill(KillRequest::Only(Signal::Int)), t);
         machine.step(Event::Time, at(t, 500));
         assert_eq!(machine.next_wake(), Some(at(t, 3000)));
-        assert_eq!(
-            machine.step(Event::Time, at(t, 3000)),
-            [Effect::SignalTree(&[Signal::Term, Signal::Cont])]
-        );
-        machine.step(Event::Exited(TERM), at(t, 3001));
-        machine.step(Event::OutputClosed, at(t, 3001));
-        let effects = machine.step(Event::TreeGone, at(t, 3002));
-        assert_eq!(finished(&effects), Some(Outcome::Timeout));
+        assert_eq!(machine.step(Event::Time, at(t, 3000)), [TERMINATE]);
+        assert_eq!(end_by_term(&mut machine, at(t, 3001)), Some(Outcome::Timeout));
     }
 
     #[test]
-    fn a_kill_counts_from_the_last_time_that_somebody_asked() {
+    fn a_kill_counts_from_the_last_request() {
         let t = Instant::now();
         let mut machine = Machine::new(Deadline::default());
         machine.step(Event::Kill(KillRequest::Only(Signal::Int)), t);
         machine.step(Event::Time, at(t, 500));
         machine.step(Event::Kill(KillRequest::Escalate), at(t, 60_000));
-        machine.step(Event::Exited(TERM), at(t, 60_001));
-        machine.step(Event::OutputClosed, at(t, 60_001));
-        let effects = machine.step(Event::TreeGone, at(t, 60_002));
-        assert_eq!(finished(&effects), Some(Outcome::Killed));
+        assert_eq!(end_by_term(&mut machine, at(t, 60_001)), Some(Outcome::Killed));
     }
 
     #[test]
@@ -661,14 +655,11 @@ mod tests {
         machine.step(Event::Kill(KillRequest::Only(Signal::Int)), t);
         machine.step(Event::Time, at(t, 500));
         machine.step(Event::Shutdown, at(t, 900));
-        machine.step(Event::Exited(TERM), at(t, 901));
-        machine.step(Event::OutputClosed, at(t, 901));
-        let effects = machine.step(Event::TreeGone, at(t, 902));
-        assert_eq!(finished(&effects), Some(Outcome::Interrupted));
+        assert_eq!(end_by_term(&mut machine, at(t, 901)), Some(Outcome::Interrupted));
     }
 
     #[test]
-    fn an_end_before_the_kill_stands() {
+    fn an_end_before_the_kill_keeps_its_outcome() {
         let t = Instant::now();
         let mut machine = Machine::new(Deadline::default());
         machine.step(Event::Exited(Exit::Code(0)), t);

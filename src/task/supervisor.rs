@@ -1,5 +1,5 @@
-//! All tasks of a server: starting them within the limits, commands to them, and the end of
-//! everything.
+//! All tasks of a server: starts them within the limits, sends them commands, and ends them all at
+//! shutdown.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use super::events::{EventKind, EventSignal};
 use super::input::{MAX_QUEUED_INPUT, Sending};
 use super::invocation::{self, LaunchContext, Prepared, StartupFiles};
 use super::journal::{CONTROL_SOCKET, Journal, ServerDir};
-use super::live::{Cancel, Facts, Input, LiveState, LiveTask, ShownMark, StateView};
+use super::live::{Facts, Input, LiveTask, ShownMark};
 use super::output::budget::{Budget, StorageKind};
 use super::output::spool::SpoolWriter;
 use super::registry::{Registry, TaskHandle};
@@ -26,6 +26,7 @@ use super::secret_input::{PATIENCE, SecretError, SecretInput};
 use super::sessions::{Sessions, ShellEnd};
 use super::shell::{self, NoShell, Report, Shell};
 use super::state::{KILL_GRACE, KILL_PATIENCE, KillRequest};
+use super::terminal::Terminal;
 use super::termination::Receipt;
 use super::tombstone::{EndCause, ServerEnd};
 use super::worker::{OnShellEnd, Setup, Worker};
@@ -43,17 +44,17 @@ use crate::shell::mode::ShellMode;
 use crate::text::mask::Secret;
 use crate::text::redact::Redactor;
 
-/// How long all tasks together may take to end with the server; a process that hangs in the
-/// kernel is left.
+/// How long all tasks together may take to end at shutdown; a process that hangs in the kernel is
+/// left behind.
 const SHUTDOWN_LIMIT: Duration = Duration::from_millis(900);
 /// How long to wait for a worker that is already reporting its task's end.
-const LAST_WORD: Duration = Duration::from_millis(200);
+const END_REPORT_PATIENCE: Duration = Duration::from_millis(200);
 /// A worker needs little stack: its buffer is on the heap.
 const WORKER_STACK: usize = 256 * 1024;
 
 /// How much longer than the longest kill a receipt may take on a busy machine.
 const KILL_SLACK: Duration = Duration::from_secs(2);
-/// The longest that a kill takes.
+/// How long a caller waits for the receipt of a kill.
 pub const KILL_LIMIT: Duration =
     KILL_GRACE.saturating_add(KILL_PATIENCE).saturating_add(KILL_SLACK);
 
@@ -62,9 +63,9 @@ pub const KILL_LIMIT: Duration =
 pub enum NoReceipt {
     /// No process of the task is alive.
     Ended,
-    /// Too many commands wait for its worker.
+    /// Too many commands wait for the worker.
     Busy,
-    /// Its worker has not answered in time.
+    /// The worker has not answered in time.
     Late,
 }
 
@@ -92,13 +93,13 @@ pub struct Settings {
     pub startup_file: Option<PathBuf>,
     /// Where commands start.
     pub directory: PathBuf,
-    /// Whether a command starts where the one before it ended.
+    /// Whether a command starts in the directory where the previous one ended.
     pub keep_directory: bool,
     /// Programs that are meant to outlive their task.
     pub daemons: Arc<[String]>,
-    /// What commands start with.
+    /// The environment that commands start with.
     pub environment: EnvironmentSettings,
-    /// Removes secrets from what is written.
+    /// Removes secrets from text before it is written.
     pub redactor: Arc<Redactor>,
     /// How progress is judged.
     pub tracker: tracker::TrackerSettings,
@@ -117,11 +118,11 @@ pub struct Supervisor {
     pub(crate) events: Arc<EventSignal>,
     /// The process that started this server; other processes find it in the directory.
     client: OnceLock<Identity>,
-    /// Receives the directory's path when it is made.
+    /// Receives the directory's path once it exists.
     on_directory: Mutex<Option<Sender<PathBuf>>>,
     kept_directory: Mutex<Option<PathBuf>>,
     sessions: Arc<Mutex<Sessions>>,
-    /// The configured shell, where it was found.
+    /// The configured shell, once it was found.
     shell: Mutex<Option<Shell>>,
     environments: Environments,
     startup_files: StartupFiles,
@@ -138,7 +139,7 @@ impl Supervisor {
         Self::of_instance(files::random_id(), settings, clock)
     }
 
-    /// The same for a server whose name other processes know already.
+    /// Like [`Supervisor::new`], for a server whose name other processes already know.
     pub fn of_instance(instance: String, settings: Settings, clock: Arc<dyn Clock>) -> Supervisor {
         Supervisor {
             budget: Budget::new(settings.directory_quota),
@@ -173,8 +174,8 @@ impl Supervisor {
             .get_or_init(|| {
                 let state = self.settings.state.as_ref().map_err(Clone::clone)?;
                 let made = ServerDir::create(state, &self.instance, self.client.get().copied());
-                if let (Ok(made), Some(waiting)) = (&made, self.on_directory.lock().take()) {
-                    let _ = waiting.try_send(made.path.clone());
+                if let (Ok(made), Some(receiver)) = (&made, self.on_directory.lock().take()) {
+                    let _ = receiver.try_send(made.path.clone());
                 }
                 made.map_err(|error| error.to_string())
             })
@@ -187,8 +188,8 @@ impl Supervisor {
         let _ = self.client.set(client);
     }
 
-    /// Receives the path of this server's directory as soon as it is made. To be called before other
-    /// threads use it.
+    /// A channel that receives the path of this server's directory once it exists. Call this before
+    /// other threads use the supervisor.
     pub fn directory_made(&self) -> Receiver<PathBuf> {
         let (send, receive) = bounded(1);
         match self.directory.get() {
@@ -201,11 +202,11 @@ impl Supervisor {
         receive
     }
 
-    /// Starts a command; it runs when this returns. Its end is reported to `on_end` first.
+    /// Starts a command, which runs when this returns. `on_end` is called before any caller can see
+    /// the end.
     ///
     /// # Errors
-    /// When it cannot be run: nothing runs and no task exists then, and `on_end` is
-    /// dropped.
+    /// The command cannot be run: no task exists then, and `on_end` is dropped.
     pub fn start(
         self: &Arc<Self>,
         request: Request,
@@ -219,7 +220,7 @@ impl Supervisor {
             Ok(task) => {
                 let closed = self.registry.lock().insert(Arc::clone(task));
                 if closed {
-                    // The server began to end while this was starting.
+                    // The server began to shut down while the task was starting.
                     let _ = task.commands.send(WorkerCommand::Shutdown);
                 }
             }
@@ -240,7 +241,7 @@ impl Supervisor {
         }
         let search_path = search_path(&self.settings.environment.inherited);
         let found = shell::find(&self.settings.shell, search_path)?;
-        // The configured one may be installed meanwhile.
+        // A fallback is not cached: the configured shell may be installed later.
         *self.shell.lock() = Some(found.clone()).filter(|shell| shell.note.is_none());
         Ok(found)
     }
@@ -255,13 +256,13 @@ impl Supervisor {
                 limit: self.settings.max_command,
             });
         }
-        if let Some(place) = request.command.find('\0') {
-            return Err(StartError::Nul(place));
+        if let Some(offset) = request.command.find('\0') {
+            return Err(StartError::Nul(offset));
         }
-        let unusable = request.environment.iter().find(|(name, value)| {
+        let invalid = request.environment.iter().find(|(name, value)| {
             name.is_empty() || name.contains(['=', '\0']) || value.contains('\0')
         });
-        match unusable {
+        match invalid {
             Some((name, _)) => Err(StartError::Environment(name.clone())),
             None => Ok(()),
         }
@@ -315,6 +316,7 @@ impl Supervisor {
                     .due(self.settings.startup_file.iter().chain(&files)),
                 startup: &self.startup_files,
                 environment: &environment,
+                search_path: search_path(&self.settings.environment.inherited),
                 directory: self.directory(),
                 reports_exports: session.is_some(),
             },
@@ -403,22 +405,22 @@ impl Supervisor {
             let spawned = match launch.spawn() {
                 Ok(spawned) => spawned,
                 Err(error) => {
-                    // Removed before the failure is reported: the script holds the command's text.
+                    // Before the failure is reported: the script to remove holds the command's
+                    // text.
                     drop(setup);
                     report.give(Err(error));
                     return;
                 }
             };
             let facts = Facts { shell: spawned.id, ..facts };
-            let task = LiveTask::new(facts).with_events(events);
-            let task = Arc::new(match emulated {
-                Some(size) => task.with_terminal(size),
-                None => task,
-            });
+            let mut task = LiveTask::new(facts);
+            task.events = Some(events);
+            task.terminal = emulated.map(Terminal::new);
+            let task = Arc::new(task);
             task.report(|state| state.columns = columns);
             let mut setup = setup;
             if task.facts.detached.is_some() {
-                // Other processes answer for it, whatever ends this one after the answer.
+                // Other processes must see the task even if this one dies right after its answer.
                 setup.journal.write(&task);
             }
             report.give(Ok(Arc::clone(&task)));
@@ -431,12 +433,14 @@ impl Supervisor {
             .map_err(StartError::Worker)?;
         self.workers.lock().push((id.to_owned(), thread));
         let live = started.take().ok_or_else(|| {
-            StartError::Worker(std::io::Error::other("the worker ended before it began"))
+            StartError::Worker(std::io::Error::other(
+                "the worker ended before it started the command",
+            ))
         })??;
         Ok(Arc::new(TaskHandle { live, spool: reader, commands, completion, past: None }))
     }
 
-    /// What a command starts with in a directory, for a shim that starts it.
+    /// The environment and files for a command in this directory, which a shim will start.
     ///
     /// # Errors
     /// No shell was found.
@@ -449,15 +453,15 @@ impl Supervisor {
         Ok(self.environments.of(&self.settings.environment, &shell, &directory))
     }
 
-    fn start_directory(&self, asked: Option<&Path>) -> PathBuf {
+    fn start_directory(&self, requested: Option<&Path>) -> PathBuf {
         let base = &self.settings.directory;
-        match asked {
+        match requested {
             Some(directory) => base.join(directory),
             None => self.kept_directory.lock().clone().unwrap_or_else(|| base.clone()),
         }
     }
 
-    /// Where commands start if that is not the default.
+    /// Where commands start, unless in the default directory.
     pub fn kept_directory(&self) -> Option<PathBuf> {
         self.kept_directory.lock().clone()
     }
@@ -467,7 +471,8 @@ impl Supervisor {
         self.clock.now().unix_seconds()
     }
 
-    /// Remembers where a command ended, if the call that started it saw its end. Whether it does.
+    /// Makes later commands start in this directory, if the settings say so; returns whether they
+    /// do. For the call that started a command and saw it end there.
     pub fn remember_cwd(&self, directory: &Path) -> bool {
         if self.settings.keep_directory {
             *self.kept_directory.lock() = Some(directory.to_path_buf());
@@ -502,13 +507,13 @@ impl Supervisor {
         self.registry.lock().open()
     }
 
-    /// Takes back what a result has shown that did not reach its reader.
+    /// Restores what results had shown before one that did not reach the client.
     pub fn take_back(&self, task: &Arc<TaskHandle>, before: ShownMark) {
         task.live.report(|state| state.take_back(before));
         self.registry.lock().reopen(task);
     }
 
-    /// Makes an event pending again whose report was lost.
+    /// Makes an event pending again after its report was lost.
     pub(crate) fn take_back_event(&self, task: &Arc<TaskHandle>, event: EventKind) {
         task.live.report(|state| state.take_back_event(event));
         self.registry.lock().reopen(task);
@@ -528,12 +533,12 @@ impl Supervisor {
     /// Signals a task's processes and waits for the receipt.
     ///
     /// # Errors
-    /// No receipt has come; the kill may still continue.
-    pub fn kill(&self, task: &TaskHandle, order: KillRequest) -> Result<Receipt, NoReceipt> {
+    /// No receipt came in time; the kill may still be under way.
+    pub fn kill(&self, task: &TaskHandle, request: KillRequest) -> Result<Receipt, NoReceipt> {
         let closed = || task.live.state().closed;
-        let received = self.begin_kill(task, order)?;
+        let received = self.begin_kill(task, request)?;
         if closed() {
-            // The worker may have taken the command on its last turn, or never.
+            // The worker may have received the command in its last turn, or not at all.
             return received.try_recv().map_err(|_| NoReceipt::Ended);
         }
         received.recv_timeout(KILL_LIMIT).map_err(|error| match error {
@@ -542,20 +547,20 @@ impl Supervisor {
         })
     }
 
-    /// Signals a task's processes without waiting: the receipt comes when it is over.
+    /// Signals a task's processes without waiting: the receipt comes when the kill is over.
     ///
     /// # Errors
     /// No receipt will come.
     pub fn begin_kill(
         &self,
         task: &TaskHandle,
-        order: KillRequest,
+        request: KillRequest,
     ) -> Result<Receiver<Receipt>, NoReceipt> {
         if task.live.state().closed {
             return Err(NoReceipt::Ended);
         }
         let (receipt, received) = bounded(1);
-        task.commands.send(WorkerCommand::Kill { order, receipt }).map_err(
+        task.commands.send(WorkerCommand::Kill { request, receipt }).map_err(
             |error| match error {
                 SendError::Ended => NoReceipt::Ended,
                 SendError::Busy => NoReceipt::Busy,
@@ -564,17 +569,17 @@ impl Supervisor {
         Ok(received)
     }
 
-    /// Asks for a probe of a task's progress now; it is counted in the task's state. A task that
-    /// has ended is no longer probed.
+    /// Asks the worker to probe the task's progress now; `LiveState::progress_probes` counts the
+    /// probe. A task that has ended is not probed.
     pub fn look(&self, task: &TaskHandle) {
         let _ = task.commands.send(WorkerCommand::ProbeProgress);
     }
 
-    /// Writes to a task, and then ends its input if requested; nothing that other calls send
-    /// comes in between.
+    /// Sends input to a task, and then ends its input if requested. Input of other calls does not
+    /// come in between.
     ///
     /// # Errors
-    /// It takes no input, or too much is waiting already.
+    /// The task accepts no input, or too much is waiting already.
     pub fn send(&self, task: &TaskHandle, sending: Sending) -> Result<(), InputError> {
         let id = || task.id().to_owned();
         if task.live.facts.input == Input::None {
@@ -590,7 +595,7 @@ impl Supervisor {
             if state.input_closed {
                 return Err(InputError::Closed(id()));
             }
-            // The end is always accepted: a task that waits for more can end only by it.
+            // The end is always accepted: a task that reads until then cannot end without it.
             if !sending.bytes.is_empty() && state.queued_input + weight > MAX_QUEUED_INPUT {
                 return Err(InputError::Full {
                     id: id(),
@@ -600,7 +605,7 @@ impl Supervisor {
             }
             state.queued_input += weight;
             state.input_closed = closes;
-            // The input that it waits for is on its way.
+            // The input that it waits for will arrive.
             state.forget_answered();
         }
         self.command_input(task, WorkerCommand::Input(sending)).inspect_err(|_| {
@@ -618,26 +623,26 @@ impl Supervisor {
         if task.live.facts.input != Input::Terminal {
             return Err(InputError::NoTerminal(task.id().to_owned()));
         }
-        // A waiting program reacts to it: what it draws then is the reply.
+        // A waiting program redraws: that output is the reply.
         task.live.report(|state| {
             state.forget_answered();
             state.queued_sizes += 1;
         });
-        let ordered = self.command_input(task, WorkerCommand::Resize(size));
-        if ordered.is_err() {
+        let sent = self.command_input(task, WorkerCommand::Resize(size));
+        if sent.is_err() {
             task.live.state().queued_sizes -= 1;
         }
-        ordered
+        sent
     }
 
-    fn command_input(&self, task: &TaskHandle, order: WorkerCommand) -> Result<(), InputError> {
-        task.commands.send(order).map_err(|error| match error {
+    fn command_input(&self, task: &TaskHandle, command: WorkerCommand) -> Result<(), InputError> {
+        task.commands.send(command).map_err(|error| match error {
             SendError::Ended => InputError::Ended(task.id().to_owned()),
             SendError::Busy => InputError::Busy { id: task.id().to_owned(), waiting: MAX_COMMANDS },
         })
     }
 
-    /// Checks what cannot change for the better: that the task has a terminal and has not ended.
+    /// Checks that the task has a terminal and has not ended. A failure is final.
     ///
     /// # Errors
     /// The task has no terminal, or has ended.
@@ -667,13 +672,8 @@ impl Supervisor {
         self.check_secret_goes_to(task)?;
         let (id, name) = (task.id().to_owned(), name.to_owned());
         let (answer, answered) = bounded(1);
-        let order = SecretInput { name: name.clone(), secret, enter, answer };
-        if let Err(error) = task.commands.send(WorkerCommand::Secret(order)) {
-            return Err(match error {
-                SendError::Ended => InputError::Ended(id).into(),
-                SendError::Busy => InputError::Busy { id, waiting: MAX_COMMANDS }.into(),
-            });
-        }
+        let input = SecretInput { name: name.clone(), secret, enter, answer };
+        self.command_input(task, WorkerCommand::Secret(input))?;
         match answered.recv_timeout(PATIENCE) {
             Ok(typed) => typed,
             Err(RecvTimeoutError::Timeout) => Err(SecretError::Late { name, id }),
@@ -681,8 +681,8 @@ impl Supervisor {
         }
     }
 
-    /// Kills all tasks, their leftovers and any other process that was handed to this server,
-    /// within about a second.
+    /// Kills all tasks, their leftovers and any other process that this server has adopted, within
+    /// about a second.
     pub fn shut_down(&self) {
         let tasks = {
             let mut registry = self.registry.lock();
@@ -690,21 +690,21 @@ impl Supervisor {
             registry.order.clone()
         };
         self.events.notify();
-        // The workers learn of it first: one that sees its shell end by the sweep's signal must
-        // know that the server sent it.
+        // The workers first: one whose shell dies by the sweep's signal must know that the server
+        // sent it.
         for task in &tasks {
             let _ = task.commands.send(WorkerCommand::Shutdown);
         }
-        let strays = survivors::Sweep::begin(&self.settings.daemons);
+        let sweep = survivors::Sweep::begin(&self.settings.daemons);
         let deadline = Instant::now() + SHUTDOWN_LIMIT;
         for task in &tasks {
-            await_state(task, deadline, |state| state.closed);
+            task.live.await_state(deadline, |state| state.closed);
         }
-        strays.finish();
+        sweep.finish();
         report_unended_tasks(&tasks);
         let workers = std::mem::take(&mut *self.workers.lock());
         for (id, worker) in workers {
-            // One that is not closed waits for a process that hangs in the kernel.
+            // The worker of a task that is not closed waits for a process that hangs in the kernel.
             let closed = tasks.iter().any(|task| task.id() == id && task.live.state().closed);
             if closed || worker.is_finished() {
                 let _ = worker.join();
@@ -712,17 +712,17 @@ impl Supervisor {
         }
     }
 
-    /// Removes this server's directory. The last act of a process whose tasks are of no use to
-    /// others.
+    /// Removes this server's directory: the last act of a process whose tasks no other process
+    /// needs.
     pub fn remove_server_dir(&self) {
         if let Some(Ok(directory)) = self.directory.get() {
             directory.remove();
         }
     }
 
-    /// Leaves this server's directory to later servers, which answer for its tasks. The last act
-    /// of a server. It leaves the files of tasks, whose removal would take longer than
-    /// clients wait, and removes the directory if there are no tasks or nothing is kept.
+    /// Leaves this server's directory to later servers, which answer for its tasks: the last act of
+    /// a server. Removes it if there are no tasks or nothing is to be kept. The tasks' files
+    /// remain, since removing them would take longer than clients wait.
     pub fn leave_server_dir(&self) {
         let Some(Ok(directory)) = self.directory.get() else {
             return;
@@ -742,22 +742,13 @@ impl Supervisor {
     }
 }
 
-/// Reports the ends of tasks that have not ended in time and that their workers have not
-/// reported.
+/// Reports the end of each task that has not ended in time, unless its worker is doing so.
 fn report_unended_tasks(tasks: &[Arc<TaskHandle>]) {
-    let deadline = Instant::now() + LAST_WORD;
+    let deadline = Instant::now() + END_REPORT_PATIENCE;
     for task in tasks {
         let ended = task.live.state().ended.is_some();
         if !ended && !task.completion.notify_now(&task.live, &task.spool) {
-            await_state(task, deadline, |state| state.ended.is_some());
+            task.live.await_state(deadline, |state| state.ended.is_some());
         }
     }
-}
-
-fn await_state(task: &TaskHandle, deadline: Instant, wanted: impl Fn(&LiveState) -> bool) {
-    let look = |state: &LiveState| match wanted(state) {
-        true => StateView::Found(()),
-        false => StateView::WaitUntil(None),
-    };
-    task.live.wait_for(Some(deadline), &Cancel::default(), look, Instant::now);
 }

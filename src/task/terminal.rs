@@ -1,8 +1,8 @@
 //! The emulated terminal of a task: the worker feeds it, requests read it.
 //!
-//! Behind a lock of its own, since drawing takes longer than what is done under a task's
-//! monitor. A few bytes may ask for the whole screen to be redrawn: the worker says
-//! until when it draws, and continues later with what is left.
+//! It has a lock of its own, since drawing takes longer than a task's monitor may be held. A few
+//! bytes may redraw the whole screen: the worker sets a time limit for drawing, and draws the rest
+//! later.
 
 use std::time::Instant;
 
@@ -11,13 +11,12 @@ use parking_lot::Mutex;
 use crate::process::pty::TerminalSize;
 use crate::text::screen::{Modes, Screen, View};
 
-/// At most this many cells are drawn between two readings of the clock: some milliseconds'
-/// work.
+/// How many cells are drawn between two readings of the clock: some milliseconds' work.
 const CELLS_PER_STEP: usize = 1_000_000;
 
 /// A screen, or its last content.
 pub struct Terminal {
-    kept: Mutex<TerminalState>,
+    state: Mutex<TerminalState>,
 }
 
 enum TerminalState {
@@ -55,7 +54,7 @@ pub struct ScreenContent {
 impl Terminal {
     pub fn new(size: TerminalSize) -> Terminal {
         Terminal {
-            kept: Mutex::new(TerminalState::Live(Box::new(LiveScreen {
+            state: Mutex::new(TerminalState::Live(Box::new(LiveScreen {
                 screen: Screen::new(size.rows, size.cols),
                 undrawn: Vec::new(),
                 fed: 0,
@@ -63,16 +62,16 @@ impl Terminal {
         }
     }
 
-    /// What the running program's screen gives; `None` once the task is over.
-    fn live<R>(&self, look: impl FnOnce(&mut LiveScreen) -> R) -> Option<R> {
-        match &mut *self.kept.lock() {
-            TerminalState::Live(live) => Some(look(live)),
+    /// Uses the running program's screen; `None` once the task is over.
+    fn live<R>(&self, action: impl FnOnce(&mut LiveScreen) -> R) -> Option<R> {
+        match &mut *self.state.lock() {
+            TerminalState::Live(live) => Some(action(live)),
             TerminalState::Last(_) => None,
         }
     }
 
     /// Takes output of the program and draws what it can until `until`; returns the terminal's
-    /// answers to the program's queries.
+    /// replies to the program's queries.
     pub fn feed(&self, bytes: &[u8], until: Instant) -> String {
         let replies = self.live(|live| {
             live.feed(bytes, until);
@@ -90,21 +89,21 @@ impl Terminal {
         self.live(|live| live.screen.resize(size.rows, size.cols));
     }
 
-    /// No output will come: only what is on the screen is kept.
+    /// Keeps only what is on the screen: no more output will come.
     pub fn close(&self) {
         let last = self.seen();
-        *self.kept.lock() = TerminalState::Last(last);
+        *self.state.lock() = TerminalState::Last(last);
     }
 
     /// What is on the screen.
     pub fn seen(&self) -> ScreenContent {
-        match &*self.kept.lock() {
+        match &*self.state.lock() {
             TerminalState::Live(live) => live.seen(),
             TerminalState::Last(seen) => seen.clone(),
         }
     }
 
-    /// What is on the screen of a full-screen program: lines of output say little then.
+    /// What is on the screen of a full-screen program, whose lines of output say little.
     pub fn full_screen(&self) -> Option<ScreenContent> {
         self.live(|live| live.screen.is_full_screen().then(|| live.seen())).flatten()
     }
@@ -194,7 +193,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_drawn_in_time_is_drawn_later_and_told_until_then() {
+    fn output_that_is_not_drawn_in_time_is_counted_and_drawn_later() {
         let terminal = Terminal::new(TerminalSize { rows: 2, cols: 10 });
         let past = Instant::now();
         let future = past + Duration::from_secs(60);
@@ -208,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_never_drawn_is_told_after_the_end() {
+    fn output_that_was_never_drawn_is_counted_after_the_end() {
         let terminal = Terminal::new(TerminalSize { rows: 2, cols: 10 });
         terminal.feed(b"late", Instant::now());
         terminal.close();

@@ -1,9 +1,9 @@
 //! One kill of a task's tree, from its command to its receipt.
 //!
-//! Each process that a scan finds is signalled by itself. Beside that the shell's process
-//! group is signalled as a whole where scans do not reach: where `/proc` cannot be read, and
-//! where processes start others faster than scans find them. The shell is not yet reaped,
-//! so that this number is its own.
+//! Each process that a scan finds is signalled by itself. The shell's process group is also
+//! signalled as a whole where scans do not suffice: where `/proc` cannot be read, and where
+//! processes start others faster than scans find them. The shell is not reaped yet, so that no
+//! other group can have its number.
 
 use std::collections::HashSet;
 use std::os::fd::BorrowedFd;
@@ -51,7 +51,7 @@ pub struct Receipt {
     pub signalled: usize,
     /// How many of them are gone.
     pub gone: usize,
-    /// Those that are alive.
+    /// The processes that are still alive.
     pub survivors: Vec<Survivor>,
     /// `/proc` could not be read at the end: there may be survivors that are not listed.
     pub unseen: bool,
@@ -62,11 +62,11 @@ pub struct Receipt {
 #[derive(Debug, Default)]
 pub(super) struct TreeKill {
     started: Option<Instant>,
-    /// Take the receipt.
-    waiting: Vec<Sender<Receipt>>,
+    /// Callers that wait for the receipt.
+    receivers: Vec<Sender<Receipt>>,
     /// What to send to processes that a scan finds for the first time.
     signals: &'static [Signal],
-    /// Processes that got all of the present signals.
+    /// Processes that were sent all of `signals`.
     fully_signalled: HashSet<Identity>,
     /// Whether the shell, which no scan has found, was sent all of them.
     shell_signalled_unseen: bool,
@@ -88,10 +88,10 @@ impl TreeKill {
         self.started.get_or_insert_with(Instant::now);
     }
 
-    /// A caller waits for the receipt of the kill that is under way or begins now.
+    /// Adds a caller that waits for the receipt. Begins a kill, if none is under way.
     pub fn expect(&mut self, receipt: Sender<Receipt>) {
         self.begin();
-        self.waiting.push(receipt);
+        self.receivers.push(receipt);
     }
 
     /// Sends these signals to each process of the tree from now on; returns whether all are gone.
@@ -126,7 +126,7 @@ impl TreeKill {
         self.handles.iter().filter_map(|handle| Some((handle.id, handle.ended()?)))
     }
 
-    /// When to scan again without an end.
+    /// When to scan again, if no watched process ends before.
     pub fn next_sweep(&self) -> Option<Instant> {
         self.next_sweep
     }
@@ -143,14 +143,15 @@ impl TreeKill {
         let snapshot = Snapshot::take();
         let alive = processes.living(&snapshot);
         let receipt = kill.receipt(started, &alive, !snapshot.is_whole(), shell);
-        for waiting in kill.waiting {
-            // The caller may have gone; the channel has room for one.
-            let _ = waiting.try_send(receipt.clone());
+        for receiver in kill.receivers {
+            // The caller may be gone; the channel has room for one receipt.
+            let _ = receiver.try_send(receipt.clone());
         }
         Some(alive)
     }
 
-    /// Scans the tree and signals processes that it has not signalled yet; whether all are gone.
+    /// Scans the tree and signals processes that it has not signalled yet; returns whether all are
+    /// gone.
     fn sweep(&mut self, processes: &mut TaskProcesses, shell: &Child) -> bool {
         let snapshot = self.scan(processes);
         let newcomers: Vec<ProcessInfo> = self
@@ -161,11 +162,11 @@ impl TreeKill {
             .collect();
         for process in &newcomers {
             self.fully_signalled.insert(process.id);
-            self.send(process, self.signals);
+            self.signal(process, self.signals);
         }
-        if !self.shell_signalled_unseen && self.misses(shell) {
+        if !self.shell_signalled_unseen && self.is_unseen(shell) {
             self.shell_signalled_unseen = true;
-            self.send_unseen(shell, self.signals, &snapshot);
+            self.signal_unseen_shell(shell, self.signals, &snapshot);
         }
         let forced = self.signals.contains(&Signal::Kill);
         if forced {
@@ -174,7 +175,7 @@ impl TreeKill {
         self.next_sweep = if processes.is_inconclusive() {
             Some(Instant::now() + SCAN_AGAIN)
         } else if forced && !newcomers.is_empty() {
-            // A tree that starts processes faster than they are ended is scanned without a pause.
+            // The tree may start processes faster than they are ended: scan without a pause.
             Some(Instant::now())
         } else {
             (!self.watches_all(&snapshot)).then(|| Instant::now() + RESCAN)
@@ -189,7 +190,7 @@ impl TreeKill {
             return false;
         }
         if snapshot.is_whole() {
-            // No process is left to be hit, unless the scan has missed it.
+            // This reaches only a process that the scan has missed.
             let _ = shell.signal_group(Signal::Kill);
             return true;
         }
@@ -197,20 +198,20 @@ impl TreeKill {
     }
 
     /// Sends one signal to every process, once.
-    pub fn send_once(&mut self, signal: Signal, processes: &mut TaskProcesses, shell: &Child) {
+    pub fn signal_once(&mut self, signal: Signal, processes: &mut TaskProcesses, shell: &Child) {
         self.begin();
         let snapshot = self.scan(processes);
         for process in self.alive.clone() {
-            self.send(&process, &[signal]);
+            self.signal(&process, &[signal]);
         }
-        if self.misses(shell) {
-            self.send_unseen(shell, &[signal], &snapshot);
+        if self.is_unseen(shell) {
+            self.signal_unseen_shell(shell, &[signal], &snapshot);
         }
         if signal == Signal::Kill {
             self.kill_groups(shell, &snapshot);
         }
-        let looks_again = signal.ends() && !self.watches_all(&snapshot);
-        self.next_sweep = looks_again.then(|| Instant::now() + RESCAN);
+        let rescans = signal.ends() && !self.watches_all(&snapshot);
+        self.next_sweep = rescans.then(|| Instant::now() + RESCAN);
     }
 
     fn scan(&mut self, processes: &mut TaskProcesses) -> Snapshot {
@@ -232,40 +233,37 @@ impl TreeKill {
         snapshot
     }
 
-    fn send(&mut self, process: &ProcessInfo, signals: &[Signal]) {
-        let is_its = |handle: &&Handle| handle.id == process.id;
-        let opened = match self.handles.iter().any(|handle| is_its(&handle)) {
-            true => None,
-            false => Handle::open(process.id).ok(),
-        };
-        let Some(handle) = self.handles.iter().find(is_its).or(opened.as_ref()) else {
+    fn signal(&mut self, process: &ProcessInfo, signals: &[Signal]) {
+        let watched = self.handles.iter().find(|handle| handle.id == process.id);
+        let opened = watched.is_none().then(|| Handle::open(process.id).ok()).flatten();
+        let Some(handle) = watched.or(opened.as_ref()) else {
             return;
         };
         let sent: Vec<_> = signals.iter().map(|signal| handle.signal(*signal)).collect();
         for sent in sent {
-            self.note(process.id, sent);
+            self.record(process.id, sent);
         }
     }
 
     /// Whether the shell is alive and the last scan has not shown it.
-    fn misses(&self, shell: &Child) -> bool {
+    fn is_unseen(&self, shell: &Child) -> bool {
         let seen = self.alive.iter().any(|process| process.id.pid == shell.pid());
         !seen && !shell.has_ended()
     }
 
     /// Signals a shell that no scan shows, and its group if scans show too few.
-    fn send_unseen(&mut self, shell: &Child, signals: &[Signal], snapshot: &Snapshot) {
+    fn signal_unseen_shell(&mut self, shell: &Child, signals: &[Signal], snapshot: &Snapshot) {
         for signal in signals {
             let sent = if snapshot.is_whole() {
                 shell.signal(*signal)
             } else {
                 shell.signal_group(*signal)
             };
-            self.note(unseen_shell(shell), sent);
+            self.record(unseen_shell(shell), sent);
         }
     }
 
-    /// No member of a group escapes by starting others: the signal reaches all of it at once.
+    /// Kills whole groups, which reaches all members at once: none escapes by starting others.
     fn kill_groups(&mut self, shell: &Child, snapshot: &Snapshot) {
         let _ = shell.signal_group(Signal::Kill);
         self.group_killed = true;
@@ -276,7 +274,7 @@ impl TreeKill {
         }
     }
 
-    fn note(&mut self, id: Identity, sent: Result<(), Undelivered>) {
+    fn record(&mut self, id: Identity, sent: Result<(), Undelivered>) {
         match sent {
             Ok(()) => {
                 self.signalled.insert(id);
@@ -295,7 +293,7 @@ impl TreeKill {
             && self.handles.iter().all(|handle| handle.ended().is_some())
     }
 
-    /// Stops watching processes that have ended; returns whether none is watched any more.
+    /// Stops watching processes that have ended; returns whether no others are watched.
     fn forget(&mut self, ended: &[Identity]) -> bool {
         self.handles.retain(|handle| !ended.contains(&handle.id));
         self.alive.retain(|process| !ended.contains(&process.id));
@@ -328,9 +326,10 @@ impl TreeKill {
     }
 
     fn survivor(&self, id: Identity, name: &str) -> Survivor {
-        let why = match self.refused.contains(&id) {
-            true => SurvivalReason::OtherUser,
-            false => SurvivalReason::StillAlive,
+        let why = if self.refused.contains(&id) {
+            SurvivalReason::OtherUser
+        } else {
+            SurvivalReason::StillAlive
         };
         Survivor { pid: id.pid, name: name.to_owned(), why }
     }

@@ -2,9 +2,9 @@
 //! user answer, and a record of the end itself.
 //!
 //! A server's directory stays as it is; only the record is added, by the server or, if that was
-//! killed, by its guard. A task whose file has no outcome was interrupted by that end.
-//! Directories are removed when their time is up, the oldest earlier if all together exceed the
-//! quota of one server. Limits: works on files alone; [`recall`](super::recalled) makes tasks of
+//! killed, by its guard. The server's end interrupted every task whose file has no outcome.
+//! Directories are removed when their time is up, the oldest earlier if together they exceed the
+//! quota of one server. Limits: handles files only; [`recall`](super::recalled) makes tasks of
 //! them.
 
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 
-use super::journal::{self, Entry, LOCK, MAX_ENTRY_BYTES, entry_path, is_being_made};
+use super::journal::{self, Entry, LOCK, MAX_ENTRY_BYTES, entry_path, is_being_created};
 use crate::process::files::{self, FileLock};
 use crate::process::signals::Exit;
 use crate::shell::outcome::Outcome;
@@ -23,11 +23,11 @@ const RECORD: &str = "ended";
 const EVICTED: &str = "evicted";
 /// … and the previous log, which was full.
 const EVICTED_BEFORE: &str = "evicted.before";
-/// What the name of the file ends with that says that the end of a task was reported.
+/// The extension of the file that marks the end of a task as reported.
 const REPORTED: &str = "reported";
-/// The maximum size: some 2,000 tasks.
+/// The maximum size of the log: about 2,000 tasks.
 const EVICTED_BYTES: u64 = 1024 * 1024;
-/// For how long a directory that is still being made is left alone.
+/// How long a directory that is still being created is left alone.
 const MAKING: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -43,12 +43,12 @@ pub struct ServerEnd {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum EndCause {
-    /// Its client, or a signal that asks for the end.
+    /// Its client closed the connection, or a signal asked it to end.
     #[serde(rename = "InOrder")]
     CleanExit,
-    /// A signal with this number that ends a process at once.
+    /// A signal with this number killed it.
     Signal(i32),
-    /// It gave up with this exit code.
+    /// It failed with this exit code.
     Code(i32),
     /// Unknown: its guard was killed as well, or the machine stopped.
     Unknown,
@@ -63,16 +63,16 @@ impl From<Exit> for EndCause {
     }
 }
 
-/// What is known of a task's server that has ended.
+/// What is known of the end of a task's server.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LostServer {
     pub server: ServerEnd,
-    /// The task's exit code is not known; the one that is reported is that of SIGKILL.
+    /// Whether the task's exit code is unknown and that of SIGKILL is reported.
     pub exit_assumed: bool,
 }
 
 impl LostServer {
-    /// Whether it ended in order.
+    /// Whether the server exited cleanly.
     pub fn is_clean(&self) -> bool {
         self.server.cause == EndCause::CleanExit
     }
@@ -92,10 +92,7 @@ impl ServerEnd {
     /// Writes the record. Without it the end is known only by the files' times.
     pub fn write(&self, directory: &Path) {
         let path = directory.join(RECORD);
-        let written = serde_json::to_vec(self)
-            .map_err(std::io::Error::from)
-            .and_then(|text| files::replace_private(&path, &text));
-        if let Err(error) = written {
+        if let Err(error) = journal::write_json(&path, self) {
             tracing::warn!("cannot write {}: {error}", path.display());
         }
     }
@@ -105,12 +102,11 @@ impl ServerEnd {
         serde_json::from_slice(&text).ok()
     }
 
-    /// The end of a server that has left no record: it was alive when the newest of its files was
+    /// The presumed end of a server without a record: it was alive when its newest file was
     /// written.
     fn guess(directory: &Path) -> ServerEnd {
-        let files = std::fs::read_dir(directory).into_iter().flatten().flatten();
         let (mut newest, mut bytes) = (SystemTime::UNIX_EPOCH, 0);
-        for found in files.filter_map(|file| file.metadata().ok()) {
+        for found in files::entries(directory).filter_map(|file| file.metadata().ok()) {
             newest = found.modified().map_or(newest, |time| time.max(newest));
             bytes += found.len();
         }
@@ -125,10 +121,9 @@ pub fn conclude(directory: &Path, cause: EndCause, reaped: &[(i32, Exit)]) {
     if ServerEnd::read(directory).is_some() {
         return;
     }
-    let found = std::fs::read_dir(directory).into_iter().flatten().flatten();
-    let (kept, useless): (Vec<PathBuf>, Vec<PathBuf>) =
-        found.map(|file| file.path()).partition(|path| is_kept(path));
-    for path in useless {
+    let (kept, unused): (Vec<PathBuf>, Vec<PathBuf>) =
+        files::entries(directory).map(|file| file.path()).partition(|path| is_kept(path));
+    for path in unused {
         let _ = std::fs::remove_file(path);
     }
     if kept.iter().all(|path| path.ends_with(LOCK)) {
@@ -173,8 +168,8 @@ pub fn listed(directory: &Path) -> Vec<Entry> {
     entries.filter_map(|entry| read(directory, &entry.id)).collect()
 }
 
-/// Removes what servers have left that ended longer ago than `keep`, and the oldest beyond
-/// `quota` bytes. Does not follow links, whose directories are not ours.
+/// Removes the directories of servers that ended longer ago than `keep`, and the oldest beyond
+/// `quota` bytes. Does not follow links, whose targets are not ours.
 pub fn sweep(state: &Path, keep: Duration, quota: u64) {
     let servers = journal::servers_folder(state);
     if servers.is_symlink() {
@@ -182,31 +177,31 @@ pub fn sweep(state: &Path, keep: Duration, quota: u64) {
     }
     let now = SystemTime::now();
     let mut ended = Vec::new();
-    for entry in std::fs::read_dir(servers).into_iter().flatten().flatten() {
+    for entry in files::entries(&servers) {
         let path = entry.path();
         if !entry.file_type().is_ok_and(|kind| kind.is_dir()) || journal::server_lives(&path) {
             continue;
         }
-        if is_being_made(&path) {
+        if is_being_created(&path) {
             let made = entry.metadata().and_then(|found| found.modified());
             if !made.is_ok_and(|made| now.duration_since(made).unwrap_or_default() < MAKING) {
                 remove(&path);
             }
             continue;
         }
-        // Without its lock: other servers may be answering from it.
+        // Without taking its lock: other servers may be answering from it.
         conclude(&path, EndCause::Unknown, &[]);
         if let Some(end) = ServerEnd::read(&path) {
             ended.push((end, path));
         }
     }
     ended.sort_by(|(a, _), (b, _)| b.at.total_cmp(&a.at));
-    let mut held: u64 = 0;
+    let mut total_bytes: u64 = 0;
     for (end, path) in ended {
-        held = held.saturating_add(end.bytes);
+        total_bytes = total_bytes.saturating_add(end.bytes);
         // After a clock was set back, an end may be in the future.
         let age = (unix_seconds(now) - end.at).abs();
-        if age >= keep.as_secs_f64() || held > quota {
+        if age >= keep.as_secs_f64() || total_bytes > quota {
             remove(&path);
         }
     }
@@ -222,7 +217,7 @@ fn remove(directory: &Path) {
     }
 }
 
-/// Moves the file of an evicted task into the log of evicted ones.
+/// Moves the file of an evicted task into the log of evicted tasks.
 pub fn note_evicted(directory: &Path, task: &str) {
     let file = entry_path(directory, task);
     let log = directory.join(EVICTED);
@@ -230,13 +225,14 @@ pub fn note_evicted(directory: &Path, task: &str) {
         text.push(b'\n');
         let mut log_file = files::append_private(&log)?;
         std::io::Write::write_all(&mut log_file, &text)?;
-        match log_file.metadata()?.len() > EVICTED_BYTES {
-            true => std::fs::rename(&log, directory.join(EVICTED_BEFORE)),
-            false => Ok(()),
+        if log_file.metadata()?.len() > EVICTED_BYTES {
+            std::fs::rename(&log, directory.join(EVICTED_BEFORE))
+        } else {
+            Ok(())
         }
     });
     if let Err(error) = noted {
-        tracing::debug!("task {task} is evicted without a note: {error}");
+        tracing::debug!("cannot log the evicted task {task}: {error}");
     }
     let _ = std::fs::remove_file(file);
 }
@@ -254,7 +250,7 @@ fn evicted(directory: &Path, task: &str) -> Option<Entry> {
     })
 }
 
-/// What is left of a task of an ended server, or of one that the server `instance` has evicted.
+/// The remains of a task of an ended server, or of a task that the server `instance` has evicted.
 pub fn find(state: &Path, instance: &str, task: &str) -> Option<Remains> {
     if !journal::is_task_id(task) {
         return None;
@@ -265,22 +261,22 @@ pub fn find(state: &Path, instance: &str, task: &str) -> Option<Remains> {
             return Some(Remains { directory, entry, past: None });
         }
         let entry = journal::read(&directory, task).or_else(|| evicted(&directory, task))?;
-        (!journal::server_lives(&directory)).then(|| left(directory, entry))
+        (!journal::server_lives(&directory)).then(|| after_server_end(directory, entry))
     })
 }
 
-/// One task of a server's directory, as it is or as its server's end has left it; `None` if it is
-/// gone.
+/// One task of a server's directory; if the server has ended, as that end has left it.
 pub fn read(directory: &Path, task: &str) -> Option<Entry> {
     let entry = journal::read(directory, task)?;
-    match journal::server_lives(directory) {
-        true => Some(entry),
-        false => Some(left(directory.to_path_buf(), entry).entry),
+    if journal::server_lives(directory) {
+        Some(entry)
+    } else {
+        Some(after_server_end(directory.to_path_buf(), entry).entry)
     }
 }
 
 /// A task as its server's end has left it.
-fn left(directory: PathBuf, mut entry: Entry) -> Remains {
+fn after_server_end(directory: PathBuf, mut entry: Entry) -> Remains {
     let server = ServerEnd::read(&directory).unwrap_or_else(|| ServerEnd::guess(&directory));
     let exit = (server.exits.iter()).find_map(|(pid, code)| (*pid == entry.pid).then_some(*code));
     let interrupted = entry.outcome.is_none();
@@ -297,12 +293,12 @@ fn left(directory: PathBuf, mut entry: Entry) -> Remains {
     }
 }
 
-/// Claims for the caller that it reports the end of a detached task; the first one gets it.
+/// Claims the report of a detached task's end; returns whether the caller is the first.
 pub(crate) fn claim_report(directory: &Path, task: &str) -> bool {
     files::create_private(&report_path(directory, task)).is_ok()
 }
 
-/// Returns what was claimed: the report was lost.
+/// Gives up the claim: the report was lost.
 pub(crate) fn return_report(directory: &Path, task: &str) {
     let _ = std::fs::remove_file(report_path(directory, task));
 }

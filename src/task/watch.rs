@@ -9,7 +9,7 @@ use regex::Regex;
 use super::live::{Cancel, LiveState, StateView};
 use super::output::reading::{self, Match, PatternWatch};
 use super::port::PortFound;
-use super::port_watch::{LOOK_AGAIN, PortWatch};
+use super::port_watch::{CHECK_INTERVAL, PortWatch};
 use super::registry::TaskHandle;
 
 /// How long to wait for more after the first new output, so that a line does not arrive in
@@ -19,8 +19,8 @@ pub const SETTLE: Duration = Duration::from_millis(30);
 /// A reply to input is over when output has been silent for this long.
 pub const REPLY_SILENCE: Duration = Duration::from_millis(80);
 
-/// How much longer a reply waits for the probe that is to confirm that the task waits for input
-/// again: without it the caller would have to ask for what it wants to know most.
+/// How much longer a reply waits for the probe that confirms that the task waits for input again;
+/// without it the caller would have to poll for that.
 pub const CONFIRMATION: Duration = Duration::from_millis(150);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,7 +53,7 @@ pub enum WaitEnd {
     WaitsForInput,
     /// A signal has stopped the task.
     TaskStopped,
-    /// The task has become stuck, and no result has said so.
+    /// The task has become stuck, and no result has reported that.
     Stuck,
     /// The time is up.
     Limit,
@@ -89,7 +89,7 @@ enum Woken {
 }
 
 impl Watch<'_> {
-    /// The end of the output, if what has come after `after` is only an echo.
+    /// The end of the output, if everything after `after` is only an echo.
     fn echo_until(&self, task: &TaskHandle, after: u64, columns: Option<u16>) -> Option<u64> {
         let Goal::Reply { typed: Some(typed), .. } = self.goal else {
             return None;
@@ -99,12 +99,12 @@ impl Watch<'_> {
         is_echo(&output, typed).then_some(end)
     }
 
-    /// Waits.
+    /// Waits until the goal is reached or something else ends the wait.
     ///
     /// # Errors
     /// The output cannot be searched for the pattern.
     pub fn run(mut self, task: &TaskHandle) -> io::Result<WaitEnd> {
-        let (shown, told, columns) = {
+        let (shown, end_reported, columns) = {
             let state = task.live.state();
             let shown = match self.goal {
                 Goal::Reply { after, .. } => after,
@@ -116,7 +116,7 @@ impl Watch<'_> {
             .pattern
             .map(|pattern| PatternWatch::new(pattern, &task.live.state().delta(), columns));
         let mut settled_at = None;
-        // Up to where the output is the echo of what was typed.
+        // The end of the output that is only the echo of what was typed.
         let mut echoed = match self.goal {
             Goal::Reply { typed: Some(_), .. } => Some(shown),
             _ => None,
@@ -131,10 +131,10 @@ impl Watch<'_> {
             }
             let mut slice = next_tick.map_or(self.limit, |tick| tick.min(self.limit));
             if let Some(port) = &mut self.port {
-                if let Some(found) = port.look() {
+                if let Some(found) = port.check() {
                     return Ok(WaitEnd::Port(found));
                 }
-                slice = slice.min(Instant::now() + LOOK_AGAIN);
+                slice = slice.min(Instant::now() + CHECK_INTERVAL);
             }
             let searched = pattern.as_ref().map(|pattern| pattern.seen);
             let awaits_more = searched.is_some() || self.port.is_some();
@@ -146,7 +146,8 @@ impl Watch<'_> {
                     if searched.is_some_and(|searched| state.output_end.offset > searched) {
                         return StateView::Found(Woken::MoreToMatch);
                     }
-                    let ended = state.closed || (state.ended.is_some() && !told && !awaits_more);
+                    let ended =
+                        state.closed || (state.ended.is_some() && !end_reported && !awaits_more);
                     if ended {
                         return StateView::Found(Woken::Stop(WaitEnd::Ended));
                     }
@@ -180,9 +181,9 @@ impl Watch<'_> {
                         return Ok(WaitEnd::Cancelled);
                     }
                     if Instant::now() >= self.limit {
-                        let brought =
+                        let has_output =
                             goal != Goal::End && task.live.state().showable_end().at.offset > shown;
-                        return Ok(if brought { WaitEnd::Output } else { WaitEnd::Limit });
+                        return Ok(if has_output { WaitEnd::Output } else { WaitEnd::Limit });
                     }
                 }
             }
@@ -236,10 +237,10 @@ fn reply(state: &LiveState, before: u64, echoed: Option<u64>) -> StateView<Woken
     if Instant::now() < silent_at {
         return StateView::WaitUntil(Some(silent_at));
     }
-    let rests = state.last_input_probe.is_some_and(|(at, works)| at > newest && !works);
+    let is_idle = state.last_input_probe.is_some_and(|(at, active)| at > newest && !active);
     match echoed {
-        Some(echoed) if !rests && end > echoed => StateView::Found(Woken::Silence),
-        Some(_) if !rests => StateView::WaitUntil(None),
+        Some(echoed) if !is_idle && end > echoed => StateView::Found(Woken::Silence),
+        Some(_) if !is_idle => StateView::WaitUntil(None),
         _ => StateView::Found(Woken::Stop(WaitEnd::Output)),
     }
 }
@@ -249,7 +250,7 @@ mod tests {
     use super::is_echo;
 
     #[test]
-    fn an_echo_is_told_from_a_reply() {
+    fn an_echo_is_distinguished_from_a_reply() {
         for (output, typed) in [
             ("two\n", "two"),
             ("\n", "a secret that is not shown"),

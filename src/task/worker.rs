@@ -38,8 +38,8 @@ use crate::shell::outcome::Outcome;
 const READ_BYTES: usize = 64 * 1024;
 /// Reads in one turn, so that a flood does not delay commands.
 const READS_PER_TURN: usize = 8;
-/// After the exit a megabyte may still be in the pipe: it is read in any case, however slow
-/// the disk is.
+/// How often the pipe is read after the exit, when it may still hold a megabyte, however slow the
+/// disk is.
 const PIPE_READS: usize = 1024 * 1024 / READ_BYTES;
 
 /// Reads of stderr in one turn: more than its pipe holds, so that one turn after the exit takes
@@ -59,7 +59,7 @@ pub(super) struct Setup {
     /// Names of programs that do not count as leftovers once they have left the session.
     pub daemons: Arc<[String]>,
     pub journal: Journal,
-    /// The script of a long command, which contains its text: removed in any case.
+    /// The script of a long command, which contains its text; removed with the worker.
     pub script: Option<Temporary>,
     pub sideband: Option<SideBand>,
     /// Takes what the shell of a session reports at its end.
@@ -91,7 +91,7 @@ pub(super) struct Worker {
     termination: TreeKill,
     leftovers: Leftovers,
     probes: Probes,
-    /// The state says that nothing will change any more.
+    /// Whether the task's state is final.
     closed: bool,
     shutting_down: bool,
 }
@@ -159,7 +159,7 @@ impl Worker {
 
     /// Works until the task and its leftovers are gone.
     pub fn run(mut self) {
-        self.journal.due_after(journal::AFTER_START);
+        self.journal.schedule(journal::AFTER_START);
         while !self.is_over() {
             self.turn();
         }
@@ -177,7 +177,7 @@ impl Worker {
         if self.output.begin_turn(Instant::now()) {
             self.note_output();
         }
-        // A command may have caused the exit: it comes first.
+        // Commands come first: one may have caused the exit.
         if ready.commands || ready.exit {
             self.take_commands();
         }
@@ -206,15 +206,15 @@ impl Worker {
         if self.shutting_down {
             self.completion.set_provisional(self.machine.end_so_far());
         }
-        self.journal.keep_up(&self.task, &self.output.spool);
+        self.journal.write_if_due(&self.task, &self.output.spool);
     }
 
     fn wait(&self) -> Ready {
         let mut poller = Poller::default();
         let commands = Some(poller.watch(self.commands.wakes(), Interest::Read));
         // The program has to wait for a reader that must not miss a byte.
-        let lags = self.output.is_behind() || self.output.leaves_a_reader_behind();
-        let reads = self.machine.output_open() && !self.closed && !lags;
+        let must_wait = self.output.is_behind() || self.output.leaves_a_reader_behind();
+        let reads = self.machine.output_open() && !self.closed && !must_wait;
         let output = reads.then(|| poller.watch(self.spawned.output.as_fd(), Interest::Read));
         let errors = self.spawned.errors.as_ref();
         let errors = errors.map(|errors| poller.watch(errors.as_fd(), Interest::Read));
@@ -274,9 +274,9 @@ impl Worker {
                         if signal.ends() {
                             self.completion.record_stop_context(&self.task);
                         }
-                        self.termination.send_once(signal, processes, shell);
-                        // Before the receipt: its reader may ask at once how the task is.
-                        self.probes.begin_anew(&self.task);
+                        self.termination.signal_once(signal, processes, shell);
+                        // Before the receipt: its reader may query the task's state at once.
+                        self.probes.reset(&self.task);
                     }
                     Effect::CloseKill => scanned = self.close_termination(),
                     Effect::SeekHolders => {
@@ -295,7 +295,7 @@ impl Worker {
     fn probe(&mut self) {
         let (processes, spool) = (&mut self.processes, &self.output.spool);
         let (task, shell, journal) = (&self.task, &self.spawned, &mut self.journal);
-        if let Some(progressing) = self.probes.take(task, shell, processes, spool, journal) {
+        if let Some(progressing) = self.probes.take_due(task, shell, processes, spool, journal) {
             self.step(Event::Probed { progressing });
         }
     }
@@ -304,10 +304,10 @@ impl Worker {
         self.commands.drain_wakes();
         while let Some(command) = self.commands.next() {
             match command {
-                WorkerCommand::Kill { order, receipt } => {
+                WorkerCommand::Kill { request, receipt } => {
                     self.termination.expect(receipt);
-                    self.step(Event::Kill(order));
-                    self.probes.begin_anew(&self.task);
+                    self.step(Event::Kill(request));
+                    self.probes.reset(&self.task);
                 }
                 WorkerCommand::Input(sending) => self.input.push(sending),
                 WorkerCommand::Secret(secret) => {
@@ -317,7 +317,7 @@ impl Worker {
                     self.probes.restart();
                 }
                 WorkerCommand::Resize(size) => self.resize(size),
-                WorkerCommand::NoteChange => self.journal.note_finding(),
+                WorkerCommand::NoteChange => self.journal.schedule_soon(),
                 WorkerCommand::ProbeProgress => self.probes.hasten(),
                 WorkerCommand::Shutdown => {
                     self.shutting_down = true;
@@ -338,7 +338,7 @@ impl Worker {
         let input = self.task.facts.input;
         let fd = input_descriptor(input, &self.spawned);
         match fd.and_then(|fd| self.input.flush(fd, input)) {
-            // Replies of the terminal alone: no caller waits for them to be read.
+            // Only replies of the terminal: no caller waits for these.
             Some(Flushed { taken: 0, dropped: 0 }) => {}
             Some(Flushed { taken, dropped }) => self.task.report(|state| {
                 state.queued_input = state.queued_input.saturating_sub(taken);
@@ -348,7 +348,7 @@ impl Worker {
         }
     }
 
-    /// Closes the task's input; what is queued is dropped.
+    /// Closes the task's input, and drops what is queued.
     fn close_input(&mut self) {
         self.spawned.input = None;
         self.input = InputQueue::default();
@@ -368,15 +368,15 @@ impl Worker {
                 state.columns = Some(size.cols);
             }
         });
-        self.probes.begin_anew(&self.task);
+        self.probes.reset(&self.task);
     }
 
     // Output and exit.
 
-    /// Reads at most `max_reads` times, until nothing is there or the emulated screen falls behind.
-    /// Returns whether there is nothing left to read.
+    /// Reads at most `max_reads` times, until nothing is left or the emulated screen falls behind;
+    /// returns whether nothing is left.
     fn read_output(&mut self, max_reads: usize) -> bool {
-        // Held only while output comes: most tasks are silent most of the time.
+        // Allocated only while output comes: most tasks are silent most of the time.
         let mut buffer = Vec::with_capacity(READ_BYTES);
         for _ in 0..max_reads {
             buffer.clear();
@@ -396,7 +396,7 @@ impl Worker {
         false
     }
 
-    /// Reads as much as a pipe holds, however much there is to draw.
+    /// Reads as much as a pipe holds, even if the emulated screen falls behind.
     fn read_pipe(&mut self) {
         (0..PIPE_READS).any(|_| !self.machine.output_open() || self.read_output(1));
     }
@@ -428,17 +428,16 @@ impl Worker {
         self.step(Event::Output);
     }
 
-    /// Takes what the mask held back at the end of the output.
+    /// Takes the output that the mask held back to the end.
     fn finish_output(&mut self) {
         if self.output.finish(Instant::now()) {
             self.note_output();
         }
     }
 
-    /// After output: writes the terminal's answers to the program, and discards what was seen of
-    /// the processes before.
+    /// After output: writes the terminal's replies to the program, and restarts the probes.
     fn note_output(&mut self) {
-        // No input of the caller's: a task that waits for that continues to wait.
+        // Replies are not the caller's input: a task that waits for that continues to wait.
         let replies = self.output.take_replies();
         if !replies.is_empty() {
             self.input.push_reply(replies.into_bytes());
@@ -451,8 +450,8 @@ impl Worker {
         let Some(exit) = self.spawned.child.peek_exit() else {
             return;
         };
-        // What the shell wrote before its end is in the pipe: it is read before the
-        // drain's clock may end the task.
+        // What the shell wrote before its end is in the pipe: read it before the drain's clock may
+        // end the task.
         self.read_pipe();
         self.read_errors();
         self.probes.stop();
@@ -463,7 +462,7 @@ impl Worker {
 
     fn note_tree_gone(&mut self, gone: bool) {
         if gone {
-            // The tree has no zombies: the shell may have exited without a note of it.
+            // Scans leave out zombies: the shell's exit may not have been noted yet.
             if !self.machine.exited() {
                 self.note_exit();
             }
@@ -477,13 +476,13 @@ impl Worker {
         self.note_tree_gone(gone);
     }
 
-    /// Gives the receipt. Once the task is over its last scan also gives the leftovers, so
-    /// that both say the same; the answer is whether it did.
+    /// Sends the receipt. Once the task is over, the kill's last scan also sets the leftovers, so
+    /// that both agree; returns whether it did.
     fn close_termination(&mut self) -> bool {
         let (processes, shell) = (&mut self.processes, &self.spawned.child);
         match self.termination.close(processes, shell) {
             Some(alive) if self.machine.finished() && !self.closed => {
-                let named = self.leftovers.take(alive, &mut self.processes);
+                let named = self.leftovers.update(alive, &mut self.processes);
                 self.task.report(|state| state.leftovers = named);
                 true
             }
@@ -493,11 +492,12 @@ impl Worker {
 
     // The end and the leftovers.
 
-    /// Scans for processes that outlive the shell; whether any process holds the output open.
+    /// Scans for processes that outlive the shell; returns whether any process holds the output
+    /// open.
     fn seek_holders(&mut self) -> bool {
         self.scan_leftovers();
         let held = self.processes.output_is_held();
-        // What came before the scan, by processes that may have ended since.
+        // Read what came before the scan: its writers may have ended since.
         self.read_pipe();
         held
     }
@@ -542,7 +542,7 @@ impl Worker {
             // This worker may live for hours yet.
             false => self.wake_housekeeping(),
         }
-        self.journal.due_after(journal::AFTER_END);
+        self.journal.schedule(journal::AFTER_END);
     }
 
     fn scan_leftovers(&mut self) {
@@ -551,8 +551,8 @@ impl Worker {
     }
 
     fn follow_leftovers(&mut self, ended: &[Identity]) {
-        if self.leftovers.changed(ended, Instant::now()) {
-            // What they wrote last is read before they are removed from the list.
+        if self.leftovers.scan_is_due(ended, Instant::now()) {
+            // Read what they wrote last before removing them from the list.
             self.read_output(READS_PER_TURN);
             self.scan_leftovers();
         }
@@ -571,8 +571,8 @@ impl Worker {
             self.task.report(|state| state.leftovers.clear());
             self.journal.write(&self.task);
             self.task.report(|state| state.closed = true);
-            // Not before: while the shell is a zombie, the numbers of its process
-            // group and session are those of its leftovers and of no others.
+            // Not earlier: while the shell is a zombie, its number cannot be that of another
+            // process group or session.
             self.spawned.child.reap();
         }
         if self.journal.due().is_some() {
@@ -609,8 +609,8 @@ const INCONCLUSIVE_SCAN_PAUSE: Duration = Duration::from_millis(20);
 /// they do each time, the tree continues in processes that live no longer than a scan takes.
 const SCANS: usize = 4;
 
-/// A cheap check that spares most commands a scan of the machine: where this process is a
-/// subreaper, it has adopted what outlives the shell.
+/// A cheap check that spares most commands a scan of the machine: a subreaper adopts every process
+/// that outlives the shell.
 fn may_leave_processes(output_is_open: bool) -> bool {
     output_is_open || orphans::adopted().is_none_or(|adopted| !adopted.is_empty())
 }
@@ -621,16 +621,16 @@ struct Leftovers {
     /// How many the last scan found.
     count: usize,
     /// Whether there may be others: the last scan was inconclusive.
-    unclear: bool,
+    inconclusive: bool,
     watched: Vec<Handle>,
     /// When to scan next, and the length of the pause before.
     scan: Option<(Instant, Duration)>,
 }
 
 impl Leftovers {
-    /// Whether the last scan made clear that none is left.
+    /// Whether the last scan proved that none is left.
     pub fn is_empty(&self) -> bool {
-        self.count == 0 && !self.unclear
+        self.count == 0 && !self.inconclusive
     }
 
     /// The processes whose ends to watch for.
@@ -643,40 +643,41 @@ impl Leftovers {
     }
 
     /// Whether a scan is due, because one of them has ended or the pause is over.
-    pub fn changed(&mut self, ended: &[Identity], now: Instant) -> bool {
+    pub fn scan_is_due(&mut self, ended: &[Identity], now: Instant) -> bool {
         let before = self.watched.len();
         self.watched.retain(|handle| !ended.contains(&handle.id));
         self.watched.len() < before || self.next_scan().is_some_and(|at| now >= at)
     }
 
-    /// Finds those that are alive.
+    /// Scans for leftovers; returns those that are alive.
     pub fn scan(&mut self, processes: &mut TaskProcesses) -> Vec<ProcessName> {
         let found = processes.living(&Snapshot::take());
-        self.take(found, processes)
+        self.update(found, processes)
     }
 
-    /// Takes those that a scan has just found.
-    pub fn take(
+    /// Takes the leftovers that a scan has just found; returns those that are alive.
+    pub fn update(
         &mut self,
         mut found: Vec<ProcessInfo>,
         processes: &mut TaskProcesses,
     ) -> Vec<ProcessName> {
-        self.watched = watch(&found);
+        self.watched = open_handles(&found);
         for _ in 1..SCANS {
-            let is_clear = match found.is_empty() {
-                true => !processes.is_inconclusive(),
-                false => !self.watched.is_empty(),
+            let is_clear = if found.is_empty() {
+                !processes.is_inconclusive()
+            } else {
+                !self.watched.is_empty()
             };
             if is_clear {
                 break;
             }
             found = processes.living(&Snapshot::take());
-            self.watched = watch(&found);
+            self.watched = open_handles(&found);
         }
         self.count = found.len();
-        self.unclear = found.is_empty() && processes.is_inconclusive();
+        self.inconclusive = found.is_empty() && processes.is_inconclusive();
         let pause = match self.scan {
-            _ if self.unclear => INCONCLUSIVE_SCAN_PAUSE,
+            _ if self.inconclusive => INCONCLUSIVE_SCAN_PAUSE,
             Some((_, before)) => (before * 2).clamp(FIRST_SCAN_PAUSE, LONGEST_SCAN_PAUSE),
             None => FIRST_SCAN_PAUSE,
         };
@@ -688,7 +689,7 @@ impl Leftovers {
     }
 }
 
-fn watch(found: &[ProcessInfo]) -> Vec<Handle> {
+fn open_handles(found: &[ProcessInfo]) -> Vec<Handle> {
     found.iter().filter_map(|process| Handle::open(process.id).ok()).take(MAX_WATCHED).collect()
 }
 

@@ -1,13 +1,12 @@
-//! One line of output as a person reads it: the text that a terminal finally shows.
+//! Converts a line of output to the text that a terminal finally shows.
 //!
-//! Most lines are plain and remain as they are. If a line is rewritten by carriage returns
-//! alone, as progress bars are, its newest frame is shown. A line that moves its cursor in
-//! any other way (line editors, full-screen programs) is drawn on a
-//! [`canvas`](super::canvas). Other sequences are left out, except colours if they are
-//! wanted. Control characters are shown in caret notation (`^@`), those of C1 as the
-//! escape sequence that they stand for (`^[[`); drawing leaves out bells and padding.
-//! Invalid UTF-8 becomes U+FFFD. Limits: each line is read alone, so a colour or a string
-//! of a terminal command ends with its line. Pure.
+//! Most lines are plain and stay unchanged. If only carriage returns rewrite a line, as in progress
+//! bars, the result is its newest frame. A line that moves its cursor in any other way (line
+//! editors, full-screen programs) is drawn on a [`canvas`](super::canvas). Other sequences are
+//! removed, except colours if the caller keeps them. Control characters appear in caret notation
+//! (`^@`), C1 characters as the equivalent escape sequence (`^[[`); drawing removes bells and
+//! padding. Invalid UTF-8 becomes U+FFFD. Limits: each line is processed separately, so a colour or
+//! a string of a terminal command ends with its line. Pure.
 
 use vte::{Params, Parser, Perform};
 
@@ -16,17 +15,17 @@ use super::line_drawing::{self, CharacterSets, SHIFT_IN, SHIFT_OUT};
 use super::sequences::parameter;
 use super::sgr::{Style, StyledText};
 
-/// What happens to colours (SGR sequences) in the text.
+/// How to treat colours (SGR sequences) in the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Colours {
-    /// They remain.
+    /// Keep them.
     Keep,
-    /// They are removed.
+    /// Remove them.
     Drop,
 }
 
-/// Whether the end of a line hides what came before it: it has a carriage return, or
-/// sends the cursor to a row of the screen by number.
+/// Whether the end of a line hides its beginning: it has a carriage return, or moves the cursor to
+/// a row of the screen by number.
 pub fn is_rewritten(line: &[u8]) -> bool {
     memchr::memchr(b'\r', without_returns_at_end(line)).is_some() || names_screen_rows(line)
 }
@@ -36,9 +35,9 @@ fn without_returns_at_end(line: &[u8]) -> &[u8] {
     line.get(..end).unwrap_or_default()
 }
 
-/// A line's bytes (without its newline) as readable text; `columns` is the width of the
-/// terminal, if it was written to one. The only control characters in it are tabs, and
-/// colours if they are kept. Reading the text again returns the same text.
+/// Converts a line's bytes (without its newline) to readable text. `columns` is the width of the
+/// terminal, if the line was written to one. The only control characters in the result are tabs,
+/// and colours if they are kept. Converting the result again does not change it.
 pub fn readable(line: &[u8], colours: Colours, columns: Option<u16>) -> String {
     let line = String::from_utf8_lossy(without_returns_at_end(line));
     if is_plain(line.as_bytes()) {
@@ -51,7 +50,7 @@ pub fn readable(line: &[u8], colours: Colours, columns: Option<u16>) -> String {
     spell_out(&line, colours).unwrap_or_else(|| draw(&line, colours, columns).into_text())
 }
 
-/// As [`readable`], but only the row with the cursor: what a program asks.
+/// Like [`readable`], but only the row with the cursor, which contains a program's prompt.
 pub fn prompt(line: &[u8], columns: Option<u16>) -> String {
     let text = String::from_utf8_lossy(without_returns_at_end(line));
     spell_out(&text, Colours::Drop)
@@ -63,15 +62,14 @@ const ESCAPE: u8 = 0x1b;
 /// The first byte of the control characters U+0080 to U+009F, and of a few others.
 const C1_LEAD: u8 = 0xc2;
 
-/// Whether there is nothing to spell out and nothing to leave out. Reads every byte,
-/// without a branch for each.
+/// Whether the line contains nothing to convert or remove. Reads every byte without a branch.
 fn is_plain(line: &[u8]) -> bool {
     !line.iter().fold(false, |found, byte| {
         found | ((*byte < 0x20) & (*byte != b'\t')) | (*byte == 0x7f) | (*byte == C1_LEAD)
     })
 }
 
-/// The text of a line whose cursor only returns; `None` for any other.
+/// The text of a line whose cursor only returns to the first column; `None` for other lines.
 fn spell_out(line: &str, colours: Colours) -> Option<String> {
     let mut writer = PlainWriter {
         text: StyledText::with_capacity(line.len()),
@@ -80,7 +78,7 @@ fn spell_out(line: &str, colours: Colours) -> Option<String> {
         returned: false,
         draws: false,
     };
-    // A line that draws is drawn from its start, so the unread rest does not matter.
+    // A line that draws is drawn again from its start, so the unread rest does not matter.
     let _ = Parser::new().advance_until_terminated(&mut writer, line.as_bytes());
     (!writer.draws).then(|| writer.text.finish())
 }
@@ -89,7 +87,7 @@ struct PlainWriter {
     text: StyledText,
     colours: Colours,
     style: Style,
-    /// The next character replaces all before it.
+    /// Whether the next character replaces all earlier ones.
     returned: bool,
     draws: bool,
 }
@@ -150,7 +148,7 @@ impl Perform for PlainWriter {
     }
 }
 
-/// Line editors switch bracketed paste on, full-screen programs the alternate screen.
+/// Line editors enable bracketed paste, full-screen programs the alternate screen.
 fn is_drawing_mode(mode: u16, action: char) -> bool {
     mode == BRACKETED_PASTE && action == 'h' || ALTERNATE_SCREEN.contains(&mode)
 }
@@ -158,7 +156,7 @@ fn is_drawing_mode(mode: u16, action: char) -> bool {
 const BRACKETED_PASTE: u16 = 2004;
 const ALTERNATE_SCREEN: [u16; 3] = [47, 1047, 1049];
 
-/// `^@`; of C1 `^[@`.
+/// `^@`, or `^[@` for C1.
 fn in_caret_notation(byte: u8) -> String {
     match byte {
         0..0x20 => format!("^{}", char::from(byte + b'@')),
@@ -168,7 +166,7 @@ fn in_caret_notation(byte: u8) -> String {
     }
 }
 
-/// Whether a line sends the cursor to a row of the screen, or clears the screen.
+/// Whether a line moves the cursor to a row of the screen, or clears the screen.
 fn names_screen_rows(line: &[u8]) -> bool {
     struct Places(bool);
     impl Perform for Places {
@@ -190,16 +188,16 @@ fn names_screen_rows(line: &[u8]) -> bool {
 }
 
 fn draw(line: &str, colours: Colours, columns: Option<u16>) -> Canvas {
-    let mut pen = LinePainter {
+    let mut painter = LinePainter {
         canvas: Canvas::new(columns),
         colours,
         character_sets: CharacterSets::default(),
     };
-    Parser::new().advance(&mut pen, line.as_bytes());
-    pen.canvas
+    Parser::new().advance(&mut painter, line.as_bytes());
+    painter.canvas
 }
 
-/// Carries out on a canvas what a terminal does.
+/// Draws on a canvas as a terminal does.
 struct LinePainter {
     canvas: Canvas,
     colours: Colours,
@@ -344,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_line_that_only_returns_the_newest_frame_counts() {
+    fn the_newest_frame_of_a_line_that_only_returns_counts() {
         let table: &[(&[u8], &str)] = &[
             (b"10%\r20%\r30%", "30%"),
             (b"10%\r20%\r", "20%"),
@@ -409,22 +407,22 @@ mod tests {
     }
 
     #[test]
-    fn text_that_reaches_the_last_column_goes_on() {
+    fn text_that_reaches_the_last_column_continues() {
         let wraps = |text: &[u8]| readable(text, Colours::Drop, Some(4));
-        // The cursor stays in the last column until there is more.
+        // The cursor stays in the last column until more text follows.
         assert_eq!(wraps(b"abcd\x08x"), "abxd");
         assert_eq!(wraps(b"abcde\x08x"), "abcdx");
         assert_eq!(wraps(b"abcd \ref\x08g"), "abcdeg");
         assert_eq!(wraps(b"abcdef\x1b[Ax\x1b[By"), "abxdef y");
         assert_eq!(wraps("abc日\x08\x08x".as_bytes()), "abcx");
-        // A line editor at its terminal's width, and one where nobody knows it.
+        // A line editor at a known terminal width, and at an unknown one.
         assert_eq!(wraps(b"\x1b[?2004h$ ab \rcd"), "$ abcd");
         let unknown = readable(b"abcdef\x08x", Colours::Drop, None);
         assert_eq!(unknown, "abcdex");
     }
 
     #[test]
-    fn rows_of_a_screen_stand_apart() {
+    fn rows_of_a_screen_are_separated() {
         let table: &[(&[u8], &str)] = &[
             (b"\x1b[2;3Hmiddle\x1b[1;1Htop  \x1b[5dend", "top ⏎ middle ⏎ end"),
             (b"\x1b[5;10Honly", "         only"),
@@ -445,7 +443,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_that_is_there_again_in_another_colour_stands_there_once() {
+    fn a_row_repeated_in_another_colour_is_shown_once() {
         let line = b"red\x1b[2;1H\x1b[31mred\x1b[m\x1b[3;1H\x1b[32mred \x1b[m\x1b[4;1Hx";
         let kept = readable(line, Colours::Keep, None);
         assert_eq!(kept, "\x1b[32mred\x1b[0m (×3) ⏎ x");
@@ -454,7 +452,7 @@ mod tests {
     }
 
     #[test]
-    fn other_sequences_leave_nothing_behind() {
+    fn other_sequences_are_removed() {
         let table: &[(&[u8], &str)] = &[
             (b"\x1b]0;title\x07text", "text"),
             (b"\x1b]0;title\x1b\\text", "text"),
@@ -499,7 +497,7 @@ mod tests {
     }
 
     #[test]
-    fn a_prompt_is_where_the_cursor_stands() {
+    fn a_prompt_is_at_the_cursor() {
         let screen = b"\x1b[1;1HTitle\x1b[9;3HName: \x1b[24;1HF1 help\x1b[9;9H";
         assert_eq!(prompt(screen, Some(80)), "  Name: ");
         assert_eq!(prompt(b"\x1b[?2004h>>> \x1b[K", Some(80)), ">>> ");
@@ -507,7 +505,7 @@ mod tests {
     }
 
     #[test]
-    fn what_numbers_rows_rewrites_what_stands_before() {
+    fn row_numbers_rewrite_the_earlier_text() {
         assert!(is_rewritten(b"10%\r20%"));
         assert!(is_rewritten(b"\x1b[3;1Htext"));
         assert!(is_rewritten(b"\x1b[2Jtext"));
@@ -516,7 +514,7 @@ mod tests {
     }
 
     #[test]
-    fn far_columns_and_rows_take_bounded_room() {
+    fn far_columns_and_rows_take_bounded_memory() {
         let far: String = (0..20_000)
             .map(|number| format!("\x1b[{0};65535Hx\x1b[65535Cy\x1b[65535B", number % 65_536))
             .collect();
@@ -531,7 +529,7 @@ mod tests {
     }
 
     #[test]
-    fn repeating_takes_bounded_room() {
+    fn repeating_takes_bounded_memory() {
         assert_eq!(plain(b"\x1b[Gab\x1b[3b"), "abbbb");
         let width = usize::from(canvas::MAX_COLUMNS);
         let repeated = format!("\x1b[Gx{}", "\x1b[1000b".repeat(4_000));
@@ -546,7 +544,7 @@ mod tests {
         text.chars().any(|c| c.is_control() && c != '\t')
     }
 
-    /// Pieces that lines are made of, sequences more often than chance would have them.
+    /// Pieces of lines, with more sequences than random text would have.
     fn pieces() -> impl proptest::strategy::Strategy<Value = String> {
         proptest::collection::vec(
             proptest::prop_oneof![
@@ -578,7 +576,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_read_reads_the_same(text in pieces(), columns in proptest::option::of(0u16..90)) {
+        fn converting_again_changes_nothing(text in pieces(), columns in proptest::option::of(0u16..90)) {
             for colours in [Colours::Drop, Colours::Keep] {
                 let once = readable(text.as_bytes(), colours, columns);
                 proptest::prop_assert_eq!(&readable(once.as_bytes(), colours, columns), &once);
@@ -588,12 +586,12 @@ mod tests {
         }
 
         #[test]
-        fn plain_text_stays_as_it_is(text in r"[ -~\tあ漢é👩]{0,200}") {
+        fn plain_text_is_unchanged(text in r"[ -~\tあ漢é👩]{0,200}") {
             proptest::prop_assert_eq!(plain(text.as_bytes()), text);
         }
 
         #[test]
-        fn drawn_text_stays_as_it_is(text in r"[ -~あ漢é]{0,200}", columns in 2u16..90) {
+        fn drawn_text_is_unchanged(text in r"[ -~あ漢é]{0,200}", columns in 2u16..90) {
             let drawn = format!("\x1b[?2004h{text}");
             let read = readable(drawn.as_bytes(), Colours::Drop, Some(columns));
             let inked = if text.trim().is_empty() { "" } else { text.as_str() };

@@ -1,16 +1,15 @@
-//! What a terminal shows at the end of one line's bytes: cells that a cursor moves over.
+//! Computes what a terminal shows after the bytes of one line: cells over which a cursor moves.
 //!
-//! Text that reaches the terminal's width continues in the next row; such rows read as
-//! one. Rows that the cursor was sent to read as separate. Where on the screen the line
-//! began is not known, so rows reached from there ([`LINE_ROW`]) and rows addressed by
-//! number ([`SCREEN_ROW`]) are two areas. Limits: nothing scrolls, lines are neither
-//! inserted nor deleted, and erased cells keep no background. Memory: one [`Cell`] for
-//! each printed column, and for at most [`PADDED_COLUMNS`] that are skipped or filled by
-//! repeating.
+//! Text that reaches the terminal's width continues in the next row; the result joins these rows.
+//! Rows to which the cursor was moved stay separate. The row of the screen in which the line began
+//! is unknown, so rows reached from it ([`LINE_ROW`]) and rows addressed by number ([`SCREEN_ROW`])
+//! are two areas. Limits: no scrolling, no insertion or deletion of lines, and erased cells keep no
+//! background. Memory: one [`Cell`] per printed column, and for at most [`PADDED_COLUMNS`] columns
+//! that are skipped or filled by repetition.
 //!
-//! The emulation of whole screens (vt100) cannot take its place: it turns tabs into
-//! spaces, drops what leaves its rows, knows fewer styles, and allocates its screen anew
-//! for each line, which takes a hundred times as long. Pure.
+//! The emulation of whole screens (vt100) cannot replace it: vt100 turns tabs into spaces, drops
+//! text that leaves its rows, has fewer styles, and allocates a screen for each line, which takes a
+//! hundred times as long. Pure.
 
 use std::collections::BTreeMap;
 
@@ -18,25 +17,25 @@ use unicode_width::UnicodeWidthChar;
 
 use super::sgr::{Style, StyledText};
 
-/// The greatest width, also taken if the width is unknown. It bounds how much an insertion
-/// or deletion moves.
+/// The greatest width, which also applies if the width is unknown. It limits how many cells an
+/// insertion or deletion moves.
 pub(super) const MAX_COLUMNS: u16 = 1_000;
-/// The farthest that the cursor can be sent.
+/// How many rows the cursor can move away from the start of its area.
 const JUMP_ROWS: u64 = 1_000;
-/// A canvas with more columns than this skips none and repeats nothing.
+/// The most cells of a canvas that may still skip or repeat columns.
 pub(super) const PADDED_COLUMNS: usize = 1 << 20;
-/// Between the rows of a line.
+/// The separator between the rows of a line.
 const ROW_BREAK: &str = " ⏎ ";
 
-/// The row in which the line began; far above any count of rows above it.
+/// The row in which the line began; larger than any number of rows above it.
 const LINE_ROW: u64 = 1 << 40;
 /// The screen's first row.
 const SCREEN_ROW: u64 = 1 << 41;
 const TAB_STOP: usize = 8;
-/// The bytes of a character and its combining marks, where these come late.
+/// The most bytes of a character with combining marks that follow it late.
 const LATE_MARKS_BYTES: u16 = 64;
 
-/// The cursor's place; a column equal to the width is after the last one.
+/// The cursor's position. A column equal to the width is after the last one.
 #[derive(Debug, Clone, Copy)]
 struct Cursor {
     row: u64,
@@ -46,9 +45,9 @@ struct Cursor {
 /// Rows of cells and a cursor.
 #[derive(Debug)]
 pub(super) struct Canvas {
-    /// Every text that a cell shows or has shown.
+    /// The texts of all cells, including overwritten ones.
     text: String,
-    /// The style of what is printed next.
+    /// The style of the next printed character.
     pub style: Style,
     width: usize,
     /// All rows that are not empty, except the cursor's.
@@ -63,7 +62,7 @@ pub(super) struct Canvas {
     last_printed: char,
 }
 
-/// Which part of a row or screen is erased, seen from the cursor.
+/// The part of a row or screen to erase, relative to the cursor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Erase {
     After,
@@ -71,13 +70,13 @@ pub(super) enum Erase {
     All,
 }
 
-/// The width of a character that is not a mark on the one before it.
+/// The width of a character that is not a combining mark.
 fn columns_of(character: char) -> usize {
     character.width().unwrap_or(1).max(1)
 }
 
 impl Canvas {
-    /// An empty one of this width.
+    /// An empty canvas of this width.
     pub fn new(columns: Option<u16>) -> Canvas {
         let cursor = Cursor { row: LINE_ROW, column: 0 };
         Canvas {
@@ -124,13 +123,13 @@ impl Canvas {
 
     /// Adds a character to the text and returns a cell that shows it.
     fn write(&mut self, character: char) -> Option<Cell> {
-        // A text of more than 4 GiB has no cells.
+        // Text beyond 4 GiB gets no cells.
         let start = u32::try_from(self.text.len()).ok()?;
         self.text.push(character);
         Some(Cell { start, length: character.len_utf8() as u16, style: self.style })
     }
 
-    /// Puts a cell at the cursor, in the next row if this one has no room for it.
+    /// Puts a cell at the cursor, or in the next row if this row has no room.
     fn place(&mut self, cell: Cell, width: usize) {
         if self.cursor.column + width > self.width {
             self.current.wraps = true;
@@ -185,7 +184,7 @@ impl Canvas {
         let from = self.column();
         let to = ((from / TAB_STOP + 1) * TAB_STOP).min(self.width - 1);
         if to > from && from >= self.current.cells.len() {
-            // Over empty columns the tab remains a tab.
+            // A tab over empty columns stays a tab.
             let style = std::mem::take(&mut self.style);
             self.cursor.column = from;
             self.print_wide('\t', to - from);
@@ -194,7 +193,7 @@ impl Canvas {
         self.cursor.column = to;
     }
 
-    /// The cursor's column; after the last one it is still in it.
+    /// The cursor's column. After the last column, the cursor is still in it.
     fn column(&self) -> usize {
         self.cursor.column.min(self.width - 1)
     }
@@ -250,7 +249,7 @@ impl Canvas {
     }
 
     fn go_to_row(&mut self, row: u64) {
-        // A cursor after the last column is in it as soon as it moves.
+        // A cursor after the last column returns to it when it moves.
         self.cursor.column = self.column();
         if row == self.cursor.row {
             return;
@@ -302,7 +301,7 @@ impl Canvas {
         self.erase_in_row(part);
     }
 
-    /// Erases columns from the cursor's on.
+    /// Erases columns, beginning with the cursor's.
     pub fn erase_columns(&mut self, columns: usize) {
         let column = self.column();
         self.current.blank(column, column.saturating_add(columns));
@@ -314,7 +313,7 @@ impl Canvas {
         self.current.delete(begin, begin.saturating_add(columns));
     }
 
-    /// Inserts blank columns; what leaves the row at its end is lost.
+    /// Inserts blank columns; cells that leave the row at its end are lost.
     pub fn insert_columns(&mut self, columns: usize) {
         let begin = self.column();
         let room = columns.min(self.width - begin);
@@ -335,7 +334,7 @@ impl Canvas {
         self.go_to_screen_row(0);
     }
 
-    /// Switches back; what the alternate screen showed is lost.
+    /// Switches back; the contents of the alternate screen are lost.
     pub fn leave_alternate_screen(&mut self) {
         self.current = Row::default();
         let hidden = self.hidden.take();
@@ -352,8 +351,8 @@ impl Canvas {
         self.cursor.column = 0;
     }
 
-    /// All rows that show something, as one line of text. Rows in succession that differ in
-    /// colours at most are shown once, as the last of them, with their count.
+    /// All non-blank rows as one line of text. Consecutive rows that differ at most in colours
+    /// appear once, as the last of them, with their count.
     pub fn into_text(mut self) -> String {
         let rows = self.take_rows();
         let shown: Vec<Vec<Cell>> = rows
@@ -382,7 +381,7 @@ impl Canvas {
         texts.join(ROW_BREAK)
     }
 
-    /// The text of the cursor's row, with the rows that continue into it or from it.
+    /// The text of the cursor's row, joined with the rows that continue into it or from it.
     pub fn into_cursor_text(mut self) -> String {
         let at = self.cursor.row;
         let rows = self.take_rows();
@@ -397,7 +396,7 @@ impl Canvas {
         std::mem::take(&mut self.rows).into_iter().collect()
     }
 
-    /// Without white space at both ends.
+    /// Removes white space at both ends.
     fn trimmed<'a>(&self, cells: &'a [Cell]) -> &'a [Cell] {
         let begin = cells.iter().position(|cell| self.is_ink(*cell));
         let end = cells.iter().rposition(|cell| self.is_ink(*cell));
@@ -435,7 +434,7 @@ fn continues((number, row): &(u64, Row), (next, _): &(u64, Row)) -> bool {
     row.wraps && number + 1 == *next
 }
 
-/// The cells of rows that continue each other, without blank ones at the end.
+/// The cells of rows that continue each other, without trailing blank cells.
 fn paragraph(rows: &[(u64, Row)]) -> Vec<Cell> {
     let rows = rows.iter().map(|(_, row)| row.cells.as_slice());
     let mut cells = rows.collect::<Vec<_>>().concat();
@@ -453,23 +452,23 @@ struct Cell {
 }
 
 impl Cell {
-    /// Nothing was printed here.
+    /// A cell without a printed character.
     pub const BLANK: Cell = Cell { start: 0, length: 0, style: Style::PLAIN };
     /// Part of the wide character or tab before it.
     pub const CONTINUATION: Cell = Cell { start: 0, length: u16::MAX, style: Style::PLAIN };
 }
 
-/// Cells up to the last one that was printed.
+/// Cells up to the last printed one.
 #[derive(Debug, Clone, Default)]
 struct Row {
     /// One for each column.
     pub cells: Vec<Cell>,
-    /// Its text continues in the next row.
+    /// Whether its text continues in the next row.
     pub wraps: bool,
 }
 
 impl Row {
-    /// Sets a cell of `width` columns; a wide character that it covers in part is erased.
+    /// Sets a cell of `width` columns. Erases wide characters that it partly covers.
     pub fn put(&mut self, begin: usize, width: usize, cell: Cell) {
         let end = begin + width;
         self.split_at(begin);
@@ -504,7 +503,7 @@ impl Row {
         }
     }
 
-    /// Inserts blank columns before `begin`; what no longer fits into the width is lost.
+    /// Inserts blank columns before `begin`; cells that no longer fit into the width are lost.
     pub fn insert(&mut self, begin: usize, columns: usize, width: usize) {
         self.split_at(begin);
         if begin >= self.cells.len() {
@@ -518,13 +517,13 @@ impl Row {
         self.cells.splice(begin..begin, blanks);
     }
 
-    /// Erases a wide character that begins before a column and reaches into it.
+    /// Erases a wide character that begins before a column and extends into it.
     fn split_at(&mut self, column: usize) {
         if self.cells.get(column) != Some(&Cell::CONTINUATION) {
             return;
         }
-        let (before, behind) = self.cells.split_at_mut(column);
-        for cell in behind {
+        let (before, after) = self.cells.split_at_mut(column);
+        for cell in after {
             if *cell != Cell::CONTINUATION {
                 break;
             }

@@ -1,23 +1,24 @@
-//! Keys by name, and the bytes that a terminal sends for them.
+//! Parses names of keys, and gives the bytes that a terminal sends for them.
 //!
 //! The encoding is xterm's, which the terminfo entry `xterm-256color` describes, with its
 //! modifier parameter (`CSI 1;5D` is Control and Left). A key for which a terminal has no
 //! code is an error, never another key.
 //!
-//! Limits: no separate keypad, no function keys above F12, none of the newer keyboard
-//! protocols that programs may ask for. Pure.
+//! Limits: no separate keypad, no function keys above F12, no newer keyboard protocols that
+//! programs may request. Pure.
 
+use super::lines::cut;
 use super::screen::Modes;
 
 const ESCAPE: u8 = 0x1b;
-/// The least likeness of a name that is suggested (0 to 1, Jaro-Winkler).
-const LIKENESS: f64 = 0.75;
+/// The lowest similarity of a suggested name (0 to 1, Jaro-Winkler).
+const MIN_SIMILARITY: f64 = 0.75;
 /// How many characters of a wrong name an error repeats.
 const SHOWN_CHARS: usize = 40;
-/// Before and after pasted text, for programs that distinguish it from typing (mode 2004).
+/// The marks around pasted text, for programs that distinguish it from typing (mode 2004).
 const PASTE_START: &str = "\x1b[200~";
 const PASTE_END: &str = "\x1b[201~";
-/// The same end with a one-character CSI.
+/// The end mark with a one-character CSI.
 const PASTE_END_C1: &str = "\u{9b}201~";
 
 /// The names of keys, for errors and documentation.
@@ -41,7 +42,7 @@ struct Modifiers {
 /// The kind of code that a key has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Code {
-    /// A character as it is.
+    /// The character itself.
     Character(char),
     Enter,
     Tab,
@@ -56,7 +57,7 @@ enum Code {
     Numbered(u8),
 }
 
-/// The keys that have names, as a person spells them.
+/// Named keys, in their usual spelling.
 const NAMED: [(&str, Code); 27] = [
     ("Enter", Code::Enter),
     ("Tab", Code::Tab),
@@ -87,8 +88,8 @@ const NAMED: [(&str, Code); 27] = [
     ("F12", Code::Numbered(24)),
 ];
 
-/// Other spellings of names, for suggestions only: one key has one name.
-const OTHERWISE: [(&str, &str); 12] = [
+/// Alternative spellings, used only for suggestions: each key has one name.
+const ALIASES: [(&str, &str); 12] = [
     ("Return", "Enter"),
     ("CR", "Enter"),
     ("Esc", "Escape"),
@@ -103,8 +104,8 @@ const OTHERWISE: [(&str, &str); 12] = [
     ("ArrowRight", "Right"),
 ];
 
-/// Spellings of modifiers, in lower case, of which the capital letter with a hyphen is the name.
-const HELD_OTHERWISE: [(&str, &str); 8] = [
+/// Alternative spellings of modifiers in lower case, with their names.
+const MODIFIER_ALIASES: [(&str, &str); 8] = [
     ("control", "C-"),
     ("ctrl", "C-"),
     ("c", "C-"),
@@ -115,14 +116,14 @@ const HELD_OTHERWISE: [(&str, &str); 8] = [
     ("s", "S-"),
 ];
 
-/// Why a name does not stand for a key.
+/// Why a name is not a usable key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum KeyError {
-    /// It means nothing: the name, cut, and what it may have meant.
+    /// It is unknown: the shortened name, and a suggestion.
     #[error("keys: {0:?} is not a key{hint}: known are {KNOWN}; text goes in input", hint = hint(.1.as_deref()))]
     Unknown(String, Option<String>),
-    /// A terminal sends nothing of its own for it: the name, and what has a code instead.
-    #[error("keys: {0} has no code of its own on a terminal{hint}", hint = hint(.1.as_deref()))]
+    /// A terminal has no code for it: the name, and a similar key that has one.
+    #[error("keys: {0} has no terminal code{hint}", hint = hint(.1.as_deref()))]
     NoCode(String, Option<String>),
 }
 
@@ -131,15 +132,15 @@ fn hint(nearest: Option<&str>) -> String {
 }
 
 impl Key {
-    /// Reads a name: `Enter`, `C-c`, `S-Tab`, `C-Left`, `x`. The case of names does not
-    /// matter, that of `C-`, `M-`, `S-` and of characters does.
+    /// Parses a name: `Enter`, `C-c`, `S-Tab`, `C-Left`, `x`. Names are case-insensitive; `C-`,
+    /// `M-`, `S-` and single characters are case-sensitive.
     ///
     /// # Errors
-    /// When it is not a key, or one for which a terminal has no code.
+    /// If it is not a key, or a terminal has no code for it.
     pub fn parse(name: &str) -> Result<Key, KeyError> {
         let key = read(name).ok_or_else(|| KeyError::Unknown(shown(name), nearest(name)))?;
         if !key.has_code() {
-            return Err(KeyError::NoCode(shown(name), key.without_what_has_no_code()));
+            return Err(KeyError::NoCode(shown(name), key.with_fewer_modifiers()));
         }
         Ok(key)
     }
@@ -182,8 +183,8 @@ impl Key {
         }
     }
 
-    /// The name of the same key with fewer modifiers.
-    fn without_what_has_no_code(self) -> Option<String> {
+    /// The name of the same key with fewer modifiers, so that it has a code.
+    fn with_fewer_modifiers(self) -> Option<String> {
         let held = self.modifiers;
         let without_shift = Modifiers { shift: false, ..held };
         if let (true, Code::Character(character)) = (held.shift && !held.control, self.code) {
@@ -227,7 +228,7 @@ impl Modifiers {
 }
 
 impl Code {
-    /// What the key sends without modifiers, if that is one character.
+    /// The character that the key sends without modifiers, if it is one character.
     fn character(self) -> Option<char> {
         match self {
             Code::Character(character) => Some(character),
@@ -240,7 +241,7 @@ impl Code {
         }
     }
 
-    /// What the key sends with Control.
+    /// The byte that the key sends with Control.
     fn with_control(self) -> Option<u8> {
         match self {
             Code::Backspace => Some(0x08),
@@ -296,7 +297,7 @@ fn read(name: &str) -> Option<Key> {
     Some(Key { modifiers, code })
 }
 
-/// The key that a wrong name may have meant.
+/// A suggestion for a wrong name.
 fn nearest(name: &str) -> Option<String> {
     let mut rest = name;
     let mut held = String::new();
@@ -310,19 +311,19 @@ fn nearest(name: &str) -> Option<String> {
         (Some(only), None) => only.to_string(),
         _ => nearest_name(rest)?.to_owned(),
     };
-    let meant = format!("{held}{key}");
-    let known = read(&meant).is_some_and(Key::has_code);
-    known.then_some(meant)
+    let suggestion = format!("{held}{key}");
+    let known = read(&suggestion).is_some_and(Key::has_code);
+    known.then_some(suggestion)
 }
 
-/// Splits a modifier off a name, however it is spelled: `Ctrl+`, `alt-`, `^`.
+/// Splits a modifier in any spelling off a name: `Ctrl+`, `alt-`, `^`.
 fn split_held(name: &str) -> Option<(&'static str, &str)> {
     let (prefix, rest) = match name.strip_prefix('^') {
         Some(rest) => ("C-", rest),
         None => {
             let (held, rest) = name.split_once(['-', '+'])?;
             let spelled = |(spelled, _): &&(&str, &str)| held.eq_ignore_ascii_case(spelled);
-            (HELD_OTHERWISE.iter().find(spelled)?.1, rest)
+            (MODIFIER_ALIASES.iter().find(spelled)?.1, rest)
         }
     };
     (!rest.is_empty()).then_some((prefix, rest))
@@ -336,23 +337,19 @@ fn nearest_name(name: &str) -> Option<&'static str> {
     NAMED
         .into_iter()
         .map(|(known, _)| (known, known))
-        .chain(OTHERWISE)
+        .chain(ALIASES)
         .map(|(spelled, known)| (strsim::jaro_winkler(&spelled.to_lowercase(), &name), known))
-        .filter(|(likeness, _)| *likeness >= LIKENESS)
+        .filter(|(similarity, _)| *similarity >= MIN_SIMILARITY)
         .max_by(|(a, _), (b, _)| a.total_cmp(b))
         .map(|(_, known)| known)
 }
 
 fn shown(name: &str) -> String {
-    if name.chars().count() <= SHOWN_CHARS {
-        return name.to_owned();
-    }
-    let head: String = name.chars().take(SHOWN_CHARS).collect();
-    format!("{head}…")
+    cut(name, SHOWN_CHARS).into_owned()
 }
 
-/// Text as a terminal sends it when it is typed or pasted: lines end with CR. Text of
-/// several lines is marked as pasted if the program has asked for that.
+/// The bytes that a terminal sends for typed or pasted text: lines end with CR. Text of several
+/// lines is marked as pasted if the program has enabled that.
 pub fn typed(text: &str, modes: Modes) -> Vec<u8> {
     let lines = text.replace("\r\n", "\r").replace('\n', "\r");
     if !modes.bracketed_paste || text.lines().nth(1).is_none() {
@@ -361,8 +358,8 @@ pub fn typed(text: &str, modes: Modes) -> Vec<u8> {
     format!("{PASTE_START}{}{PASTE_END}", without_paste_end(&lines)).into_bytes()
 }
 
-/// Text that cannot end its own paste. Removing an end may form another one, which is
-/// removed too.
+/// Removes end marks from text, so that it cannot end its own paste, including marks that form by
+/// the removal.
 fn without_paste_end(text: &str) -> String {
     let mut kept = String::with_capacity(text.len());
     for character in text.chars() {
@@ -461,8 +458,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_key_says_what_is() {
-        for (name, meant) in [
+    fn an_unknown_key_gets_a_suggestion() {
+        for (name, suggestion) in [
             ("Entre", "Enter"),
             ("Return", "Enter"),
             ("Esc", "Escape"),
@@ -478,7 +475,7 @@ mod tests {
         ] {
             let error = bytes(name);
             assert!(error.starts_with(&format!("keys: {name:?} is not a key")), "{error}");
-            assert!(error.contains(&format!("did you mean {meant}?")), "{error}");
+            assert!(error.contains(&format!("did you mean {suggestion}?")), "{error}");
             assert!(error.contains("PageDown, F1 to F12"), "{error}");
         }
         for name in ["", "C-", "M-C-", "C-C-x", "ls -la", "日本"] {
@@ -489,8 +486,8 @@ mod tests {
     }
 
     #[test]
-    fn what_a_terminal_has_no_code_for_is_refused() {
-        for (name, meant) in [
+    fn keys_without_a_terminal_code_are_refused() {
+        for (name, suggestion) in [
             ("C-Enter", "Enter"),
             ("S-Enter", "Enter"),
             ("C-Tab", "Tab"),
@@ -500,9 +497,7 @@ mod tests {
             ("M-S-a", "M-A"),
             ("C-1", "1"),
         ] {
-            let wanted = format!(
-                "keys: {name} has no code of its own on a terminal (did you mean {meant}?)"
-            );
+            let wanted = format!("keys: {name} has no terminal code (did you mean {suggestion}?)");
             assert_eq!(bytes(name), wanted);
         }
     }
@@ -516,7 +511,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_ends_with_what_enter_sends() {
+    fn a_line_ends_with_the_code_of_enter() {
         for (text, sent) in [
             ("", ""),
             ("one", "one"),
@@ -528,7 +523,7 @@ mod tests {
     }
 
     #[test]
-    fn several_lines_are_pasted_where_that_is_asked_for() {
+    fn several_lines_are_pasted_if_the_program_enabled_it() {
         for (text, sent) in [
             ("one", "one"),
             ("one\n", "one\r"),

@@ -1,23 +1,23 @@
-//! The special graphics set of the VT100: lines, corners and a few signs in the place of
-//! letters, for programs that switch to it. Pure.
+//! The special graphics set of the VT100, which shows lines, corners and a few signs instead of
+//! letters. Pure.
 
-/// The final byte of the sequences that choose the set.
+/// The final byte of the sequences that select the set.
 pub(crate) const SET: u8 = b'0';
 pub(crate) const SHIFT_OUT: u8 = 0x0e;
 pub(crate) const SHIFT_IN: u8 = 0x0f;
 
 /// The first character that is drawn differently.
 const FIRST: char = '_';
-/// What is drawn for `_` to `~`.
+/// The characters shown for `_` to `~`.
 const DRAWN: [char; 32] = [
     ' ', '◆', '▒', '␉', '␌', '␍', '␊', '°', '±', '␤', '␋', '┘', '┐', '┌', '└', '┼', '⎺', '⎻', '─',
     '⎼', '⎽', '├', '┤', '┴', '┬', '│', '≤', '≥', 'π', '≠', '£', '·',
 ];
 
-/// The character sets G0 and G1, and which of them is in use.
+/// The character sets G0 and G1, and the one in use.
 #[derive(Debug, Default)]
 pub(crate) struct CharacterSets {
-    /// Whether G0 and G1 are this set.
+    /// Whether G0 and G1 are the special graphics set.
     drawing: [bool; 2],
     /// Whether G1 is in use instead of G0.
     shifted: bool,
@@ -37,7 +37,7 @@ impl CharacterSets {
         }
     }
 
-    /// Carries out an escape sequence that chooses a set; false for any other.
+    /// Carries out an escape sequence that selects a set; returns false for any other sequence.
     pub fn designate(&mut self, intermediates: &[u8], set: u8) -> bool {
         let [first, second] = &mut self.drawing;
         let place = match intermediates {
@@ -49,7 +49,7 @@ impl CharacterSets {
         true
     }
 
-    /// What the set in use shows for a character.
+    /// The character that the set in use shows for a character.
     pub fn shown(&self, character: char) -> char {
         let [first, second] = self.drawing;
         let is_drawing = if self.shifted { second } else { first };
@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn letters_become_lines_and_the_rest_stays() {
+    fn letters_become_lines_and_other_characters_stay() {
         for (character, shown) in [
             ('^', '^'),
             ('_', ' '),

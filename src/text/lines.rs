@@ -1,13 +1,14 @@
-//! Output as numbered lines, cut to a size.
+//! Lays output out as numbered lines, cut to a size.
 //!
-//! Turns stretches of raw bytes into text: whole lines, one third from the head and two
-//! thirds from the tail, with a marker that names what is missing between them and how to
-//! read it. Before lines are left out, long lines are cut in the same manner. Runs of
-//! progress lines shrink to the newest, and runs of identical lines to one with their
-//! count. Limits: reads only the stretches that it is given; the spool stores lines. Pure.
+//! Turns spans of raw bytes into text: whole lines, one third from the head and two thirds from the
+//! tail, with a marker between them that names the omitted lines and how to read them. Long lines
+//! are cut in the same way before lines are omitted. Runs of progress lines shrink to the newest
+//! line, and runs of identical lines to one line with their count. Limits: uses only the given
+//! spans; the spool stores lines. Pure.
 
 mod rows;
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
@@ -16,25 +17,26 @@ use self::rows::{Content, Cut, Line, LineRow, cap, progress_rows, repeated_rows}
 use super::ansi::{self, Colours};
 pub use super::quantity::grouped;
 
-/// A longer line is cut, with its head and tail kept, if the whole text does not fit.
+/// The length of a line, in characters, above which its middle is cut if the whole text does not
+/// fit.
 pub const LINE_CHARS: usize = 2_000;
 
-/// How much text fits.
+/// A limit on the size of text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Room {
-    /// Characters, counted as the strictest client does: in units of UTF-16.
+    /// Characters, counted like the strictest client: in units of UTF-16.
     pub chars: usize,
     /// Bytes of UTF-8.
     pub bytes: usize,
 }
 
 impl Room {
-    /// Room for this many characters, of however many bytes.
+    /// Room for this many characters, with unlimited bytes.
     pub fn of_chars(chars: usize) -> Room {
         Room { chars, bytes: usize::MAX }
     }
 
-    /// Takes the room of a line and its newline, if there is enough.
+    /// Takes the room for a line and its newline. Returns false if there is not enough.
     pub fn take_line(&mut self, line: &str) -> bool {
         let (chars, bytes) = (line.encode_utf16().count() + 1, line.len() + 1);
         let fits = chars <= self.chars && bytes <= self.bytes;
@@ -45,7 +47,7 @@ impl Room {
         fits
     }
 
-    /// Takes the room of the beginning of a text, and returns as much of it as fits.
+    /// Returns as much of the beginning of a text as fits, and takes its room.
     pub fn take<'a>(&mut self, text: &'a str) -> &'a str {
         let mut end = 0;
         for character in text.chars() {
@@ -61,7 +63,7 @@ impl Room {
     }
 }
 
-/// A byte of the output and the line that it is in.
+/// A position in the output, with its line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Position {
     /// The number of bytes before it.
@@ -70,17 +72,17 @@ pub struct Position {
     pub line: u64,
 }
 
-/// A position, and whether it is inside of its line.
+/// A position, and whether it is inside its line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LinePosition {
     /// The position.
     pub at: Position,
-    /// Whether bytes of its line come before it.
+    /// Whether bytes of its line precede it.
     pub inside_line: bool,
 }
 
 impl LinePosition {
-    /// Where all output begins.
+    /// The beginning of all output.
     pub const FIRST: LinePosition =
         LinePosition { at: Position { offset: 0, line: 1 }, inside_line: false };
 
@@ -89,7 +91,7 @@ impl LinePosition {
         self.at.line + u64::from(self.inside_line)
     }
 
-    /// The place after these bytes, which begin here.
+    /// The position after these bytes, which begin at this position.
     pub fn after(self, bytes: &[u8]) -> LinePosition {
         LinePosition {
             at: Position {
@@ -122,50 +124,49 @@ impl Piece {
     }
 }
 
-/// A part of what is to be shown.
+/// A part of the output to show.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OutputSpan {
     /// Output.
     Read(Piece),
-    /// Output that is not here. Two pieces without it between them are contiguous.
+    /// Missing output. Pieces without a gap between them are contiguous.
     Missing {
-        /// The lines that are missing as a whole; empty if only a part of a line is missing.
+        /// The lines that are completely missing; empty if only part of a line is missing.
         lines: Range<u64>,
-        /// Whether it can still be read; otherwise it is gone.
+        /// Whether it can still be read. If not, it is gone.
         readable: bool,
-        /// Missing bytes of the line that is shown before it, as far as known.
+        /// Missing bytes of the line shown before the gap, if known.
         of_line_before: u64,
-        /// Missing bytes of the line that is shown after it, if that is another one.
+        /// Missing bytes of the line shown after the gap, if it is a different line.
         of_line_behind: u64,
     },
 }
 
-/// How lines are shown.
+/// How to show lines.
 #[derive(Debug, Clone, Copy)]
 pub struct Layout<'a> {
     /// The room for all the text.
     pub room: Room,
     /// Whether each line begins with its number.
     pub numbered: bool,
-    /// What happens to identical lines in a row.
+    /// How to treat consecutive identical lines.
     pub repeats: Repeats,
-    /// What happens to colours.
+    /// How to treat colours.
     pub colours: Colours,
     /// The width of the terminal that the output was written to.
     pub columns: Option<u16>,
-    /// The call that reads omitted lines, `zsh_poll task_id=…`, to which `from_line` is
-    /// added. Empty if there is none.
+    /// The call that reads omitted lines, `zsh_poll task_id=…`, to which `from_line` is appended.
+    /// Empty if there is none.
     pub reader: &'a str,
 }
 
-/// What happens to identical lines in a row.
+/// How to treat consecutive identical lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Repeats {
-    /// Three or more become one, `waiting for db  (×50)`, with the number of the last, if
-    /// that is shorter. Lines are identical if they are shown alike. Blank lines and lines
-    /// that are cut remain.
+    /// Shows three or more as one line, `waiting for db (×50)`, with the number of the last, if
+    /// that is shorter. Lines are identical if their shown text is equal. Blank and cut lines stay.
     Collapse,
-    /// Each is shown.
+    /// Show each line.
     Each,
 }
 
@@ -174,33 +175,33 @@ pub enum Repeats {
 pub struct Shown {
     /// The text, without a newline at its end.
     pub text: String,
-    /// The first line that was to be shown; 0 if there is none.
+    /// The first line to show; 0 if there is none.
     pub from_line: u64,
-    /// The last line that was to be shown; 0 if there is none.
+    /// The last line to show; 0 if there is none.
     pub to_line: u64,
-    /// The number of lines in between that are left out.
+    /// The number of omitted lines between them.
     pub omitted_lines: u64,
-    /// The number of bytes that are left out of lines that are shown.
+    /// The number of bytes omitted from shown lines.
     pub omitted_bytes: u64,
-    /// What is left out and how to read it, in one line; empty if nothing is.
+    /// What is omitted and how to read it, in one line; empty if nothing is omitted.
     pub omission: String,
 }
 
 /// The most bytes of an unfinished character.
 pub const UNFINISHED_BYTES: usize = 3;
 
-/// The number of bytes at the end that are the beginning of a character. While more may
-/// come they are held back, to be shown with the rest of their line.
+/// The number of bytes at the end that begin an incomplete character. Callers hold them back while
+/// more output may follow.
 pub fn unfinished_character(bytes: &[u8]) -> usize {
-    for (bytes_there, byte) in (1..).zip(bytes.iter().rev().take(UNFINISHED_BYTES)) {
-        let bytes_in_all = match byte {
+    for (present, byte) in (1..).zip(bytes.iter().rev().take(UNFINISHED_BYTES)) {
+        let expected = match byte {
             0x80..=0xbf => continue,
             0xc2..=0xdf => 2,
             0xe0..=0xef => 3,
             0xf0..=0xf4 => 4,
             _ => 1,
         };
-        return if bytes_in_all > bytes_there { bytes_there } else { 0 };
+        return if expected > present { present } else { 0 };
     }
     0
 }
@@ -232,7 +233,7 @@ pub fn lay_out(spans: &[OutputSpan], layout: &Layout) -> Shown {
     }
 }
 
-/// All that is left out, in one line: `986 lines and 4,000 bytes of long lines omitted: …`
+/// Describes all omissions in one line: `986 lines and 4,000 bytes of long lines omitted: …`
 fn omission(rows: &[LineRow], reader: &str) -> String {
     let lines = |wanted: bool| -> u64 {
         let missing = rows.iter().filter(|row| row.is_readable() == wanted);
@@ -243,8 +244,8 @@ fn omission(rows: &[LineRow], reader: &str) -> String {
     omission_of(lines(true), bytes, lines(false), first, reader)
 }
 
-/// Names what is left out in one line: `lines` and `bytes` of other lines that can be read,
-/// and lines that are `gone`. What can be read begins with line and character `first`.
+/// Describes omissions in one line: readable `lines`, readable `bytes` of other lines, and lines
+/// that are `gone`. The readable part begins with line and character `first`.
 pub fn omission_of(
     lines: u64,
     bytes: u64,
@@ -284,7 +285,7 @@ pub fn lines_of(count: u64) -> String {
     format!("{} {noun}", grouped(count))
 }
 
-/// A line, or one marker for all that is missing between two lines.
+/// A line, or one marker for all omissions between two lines.
 fn paragraph(rows: &[LineRow], layout: &Layout) -> String {
     let parts: Vec<String> = rows.iter().map(|row| row.shown(layout)).collect();
     let parts = parts.join("; ");
@@ -316,8 +317,7 @@ pub fn clip(text: &str, limit: usize) -> String {
     format!("{head}… {} characters omitted …{tail}", grouped((length - limit) as u64))
 }
 
-/// A line of output, cut if it has more characters than `limit`, and the number of bytes
-/// that are left out.
+/// A line of output, cut if it has more characters than `limit`, with the number of omitted bytes.
 pub fn line_cut_to(limit: usize, text: &str, number: u64, reader: &str) -> (String, u64) {
     let mut row = LineRow::line(number, text.to_owned());
     row.shorten(limit);
@@ -341,16 +341,16 @@ fn join(row: &mut LineRow, rest: &[u8], missing: Cut, layout: &Layout) {
         *text = ansi::readable(rest, layout.colours, layout.columns);
         return;
     }
-    // A line that is cut loses its colours: a sequence could be cut as well.
+    // A cut line loses its colours, since the cut may divide a sequence.
     *text = ansi::readable(text.as_bytes(), Colours::Drop, None);
     *cut = Some(Cut { tail: ansi::readable(rest, Colours::Drop, layout.columns), ..missing });
 }
 
-/// Splits output into lines. A line with a missing part is shown cut.
+/// Splits output into lines. A line with a missing part appears cut.
 fn rows(spans: &[OutputSpan], layout: &Layout) -> Vec<LineRow> {
     let mut rows: Vec<LineRow> = Vec::new();
-    // The row of a line that continues after its piece, and what is missing of that line
-    // and of the next one.
+    // The row of a line that continues after its piece, and the missing bytes of that line and of
+    // the next one.
     let mut open: Option<usize> = None;
     let mut of_open = Cut::default();
     let mut of_next = Cut::default();
@@ -416,8 +416,8 @@ fn split(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     lines.into_iter().flatten()
 }
 
-/// The end of a line whose beginning is missing. If it rewrites the line, the missing part
-/// would not be shown.
+/// The end of a line whose beginning is missing. If the end rewrites the line, the missing part
+/// would not be visible anyway.
 fn end_of_line(number: u64, rest: &[u8], missing: Cut, layout: &Layout) -> LineRow {
     if ansi::is_rewritten(rest) {
         return LineRow::line(number, ansi::readable(rest, layout.colours, layout.columns));
@@ -427,16 +427,22 @@ fn end_of_line(number: u64, rest: &[u8], missing: Cut, layout: &Layout) -> LineR
     row
 }
 
+/// The first `max_chars` characters, with an ellipsis if there are more.
+pub fn cut(text: &str, max_chars: usize) -> Cow<'_, str> {
+    let head = first_chars(text, max_chars);
+    if head.len() == text.len() { Cow::Borrowed(text) } else { Cow::Owned(format!("{head}…")) }
+}
+
 /// The first `count` characters.
 pub fn first_chars(text: &str, count: usize) -> &str {
     let end = text.char_indices().nth(count);
-    let end = end.map_or(text.len(), |(place, _)| place);
+    let end = end.map_or(text.len(), |(index, _)| index);
     text.get(..end).unwrap_or_default()
 }
 
 /// The last `count` characters.
 pub fn last_chars(text: &str, count: usize) -> &str {
-    let start = text.char_indices().rev().take(count).last().map_or(text.len(), |(place, _)| place);
+    let start = text.char_indices().rev().take(count).last().map_or(text.len(), |(index, _)| index);
     text.get(start..).unwrap_or_default()
 }
 
@@ -451,7 +457,7 @@ mod tests {
         })
     }
 
-    /// What begins within its first line.
+    /// A piece that begins within its first line.
     fn rest(line: u64, text: &str) -> OutputSpan {
         let OutputSpan::Read(mut piece) = read(line, text) else {
             unreachable!("it was just read");
@@ -460,7 +466,7 @@ mod tests {
         OutputSpan::Read(piece)
     }
 
-    /// These lines, and so many bytes of the lines before and behind them.
+    /// A gap of these lines, with numbers of missing bytes of the lines before and after it.
     fn missing(lines: Range<u64>, readable: bool, parts: (u64, u64)) -> OutputSpan {
         OutputSpan::Missing { lines, readable, of_line_before: parts.0, of_line_behind: parts.1 }
     }
@@ -498,12 +504,12 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_no_line() {
+    fn empty_output_has_no_line() {
         assert_eq!(lay_out(&[read(1, "")], &layout(1000, true)), Shown::default());
     }
 
     #[test]
-    fn too_much_leaves_out_the_middle_and_names_it() {
+    fn too_much_output_omits_the_middle_and_names_it() {
         let text: String = (1..=1000).map(|n| format!("line {n} of many\n")).collect();
         let shown = lay_out(&[read(1, &text)], &layout(600, false));
         assert!(shown.text.chars().count() <= 700, "{}", shown.text);
@@ -515,7 +521,7 @@ mod tests {
     }
 
     #[test]
-    fn long_lines_are_whole_where_all_of_the_text_fits() {
+    fn long_lines_are_whole_if_the_whole_text_fits() {
         let long = "x".repeat(10_000);
         let text = format!("{long}\nbetween\n{long}END\n");
         let shown = lay_out(&[read(1, &text)], &layout(20_012, false));
@@ -524,7 +530,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_is_cut_says_how_much_is_omitted_and_how_to_read_it() {
+    fn a_cut_line_shows_how_much_is_omitted_and_how_to_read_it() {
         let text = format!("{}END\nlast\n", "é".repeat(10_000));
         let shown = lay_out(&[read(7, &text)], &layout(9_000, true));
         let marker = "é… 16,006 bytes omitted: zsh_poll task_id=ab from_line=7 from_char=667 …é";
@@ -538,7 +544,7 @@ mod tests {
     }
 
     #[test]
-    fn all_that_is_omitted_is_named_in_one_line() {
+    fn all_omissions_are_named_in_one_line() {
         let lines: String = (2..=500).map(|n| format!("line {n} of many\n")).collect();
         let long = "y".repeat(3_000);
         let text = format!("{long}\n{lines}");
@@ -584,7 +590,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_are_read_in_part_say_how_much_of_each_is_omitted() {
+    fn partly_read_lines_show_how_much_of_each_is_omitted() {
         let spans = [read(1, "one\ntw"), missing(3..50, true, (10, 20)), rest(50, "zz\nlast")];
         let shown = lay_out(&spans, &layout(1000, false));
         assert_eq!(
@@ -609,7 +615,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_rewritten_line_only_the_newest_frame_is_shown_though_its_middle_was_not_read() {
+    fn a_rewritten_line_shows_its_newest_frame_even_without_its_middle() {
         let head = read(1, "\r 1% of a bar\r 2% of a");
         let tail = rest(1, "98% of a bar\r99% of a bar\r\nnext\n");
         let shown = lay_out(&[head, omitted(2..2), tail.clone()], &layout(30_000, true));
@@ -633,7 +639,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_omitted_and_what_is_gone_in_one_place_share_a_marker() {
+    fn adjacent_omitted_and_gone_lines_share_a_marker() {
         let spans = [
             gone(1..5),
             read(5, "five\n"),
@@ -655,7 +661,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_size_leaves_out_and_what_is_gone_stay_apart() {
+    fn lines_omitted_for_size_and_gone_lines_stay_separate() {
         let head: String = (1..=50).map(|number| format!("line {number}\n")).collect();
         let tail: String = (91..=150).map(|number| format!("line {number}\n")).collect();
         let spans = [read(1, &head), gone(51..91), read(91, &tail)];
@@ -670,7 +676,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_cut_by_a_gap_does_not_look_whole() {
+    fn a_line_cut_by_a_gap_is_marked() {
         let spans = [read(1, "one\ntw"), gone(3..50), rest(50, "zz\nlas"), gone(52..53)];
         let shown = lay_out(&spans, &layout(1000, false));
         assert_eq!(
@@ -684,7 +690,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unfinished_character_is_told_from_a_broken_one() {
+    fn an_unfinished_character_is_distinguished_from_a_broken_one() {
         for (bytes, unfinished) in [
             (&b"x\xe3\x81"[..], 2),
             (b"x\xe3\x81\x82", 0),
@@ -735,7 +741,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_stay_that_are_few_short_blank_or_apart() {
+    fn few_short_blank_or_separate_lines_stay() {
         for text in [
             "two of them\ntwo of them\n",
             "ok\nok\nok\n",
@@ -757,7 +763,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_identical_when_they_are_shown_alike() {
+    fn lines_are_identical_if_their_shown_text_is_equal() {
         let text = "\x1b[31msame line\x1b[0m\nsame line\n\x1b[32msame line\x1b[0m\n";
         let shown = lay_out(&[read(1, text)], &layout(1000, false));
         assert_eq!(shown.text, "same line  (×3)");
@@ -767,7 +773,7 @@ mod tests {
     }
 
     #[test]
-    fn of_identical_lines_that_are_left_out_each_is_counted() {
+    fn each_omitted_identical_line_is_counted() {
         let wide = |letter: &str| format!("{}\n", letter.repeat(60)).repeat(10);
         let text: String = ["a", "b", "c", "d", "e"].map(wide).concat();
         let shown = lay_out(&[read(1, &text)], &layout(216, true));
@@ -786,7 +792,7 @@ mod tests {
         }
 
         #[test]
-        fn each_line_is_shown_counted_or_left_out(
+        fn each_line_is_shown_counted_or_omitted(
             lines in proptest::collection::vec("(a|bb|same line|)", 1..80), cap in 10usize..400
         ) {
             let shown = lay_out(&[read(1, &lines.join("\n"))], &layout(cap, false));

@@ -1,14 +1,13 @@
-//! Secrets that were typed into a task, taken out of what it prints.
+//! Removes secrets that were typed into a task from the task's output.
 //!
-//! A task's output passes through a [`Mask`] before it is stored or shown. Every occurrence
-//! of a secret becomes `[secret NAME]`, even if it comes in pieces: the end of a chunk that
-//! may be the beginning of a secret is held back until more comes, until the output ends,
-//! or, if it is too short to reveal anything, until the output has been silent.
-//! Overlapping occurrences are one; of those that begin at the same byte the longest gives
-//! the name.
+//! A task's output passes through a [`Mask`] before it is stored or shown. Every occurrence of a
+//! secret becomes `[secret NAME]`, even if it arrives in pieces: the end of a chunk that may begin
+//! a secret is held back until more output arrives, until the output ends, or, if it is too short
+//! to reveal anything, until the output has been silent. Overlapping occurrences are masked as one.
+//! Of occurrences that begin at the same byte, the longest gives the name.
 //!
-//! Limits: finds a secret verbatim and as JSON and the shells quote it. Other forms
-//! (another encoding, a line break in its middle) are not found. Pure.
+//! Limits: finds a secret verbatim and as quoted by JSON and the shells, but not in other forms
+//! (another encoding, a line break in its middle). Pure.
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
@@ -17,25 +16,26 @@ use std::ops::Range;
 use memchr::memmem::Finder;
 use zeroize::Zeroizing;
 
-/// A shorter secret would mask ordinary text, and is easily guessed.
+/// The shortest secret. A shorter one would mask ordinary text, and is easily guessed.
 pub const MIN_SECRET_BYTES: usize = 4;
-/// A terminal's line holds 4,095 bytes, including Enter; longer ones are cut silently.
+/// The longest secret. A terminal's line has at most 4,095 bytes including Enter; the kernel cuts
+/// longer lines silently.
 pub const MAX_SECRET_BYTES: usize = 4_094;
 
-/// After silence the beginning of a secret is shown if it is at most this long and at most
-/// a quarter of it: a prompt that ends like this is not withheld, and a secret that comes
-/// in two halves is not revealed.
-const MOST_SHOWN: usize = 3;
-/// See [`MOST_SHOWN`].
-const MOST_SHOWN_PART: usize = 4;
+/// After silence, the beginning of a secret is shown if it has at most this many bytes and is at
+/// most a quarter of the secret. So a prompt with this ending is not withheld, and a secret that
+/// arrives in two halves is not revealed.
+const MAX_SHOWN: usize = 3;
+/// See [`MAX_SHOWN`].
+const MAX_SHOWN_DIVISOR: usize = 4;
 
-/// What bash's `printf %q` puts a backslash before.
+/// The bytes that bash's `printf %q` escapes with a backslash.
 const QUOTED_BY_BASH: &[u8] = b" !\"$&'()*,;<>?[\\]^`{|}";
-/// What zsh's `${(q)…}` puts one before.
+/// The bytes that zsh's `${(q)…}` escapes with a backslash.
 const QUOTED_BY_ZSH: &[u8] = b" \"#$&'()*;<>?[\\]^`{|}";
 
-/// A secret's bytes, overwritten when dropped. They can be typed and masked but not shown:
-/// there is no `Debug` and no `Display`.
+/// A secret's bytes, overwritten when dropped. They can be typed and masked but not printed, since
+/// the type implements neither `Debug` nor `Display`.
 #[derive(Clone)]
 pub struct Secret(Zeroizing<Vec<u8>>);
 
@@ -49,18 +49,20 @@ pub enum Unusable {
     #[error("it is shorter than {MIN_SECRET_BYTES} bytes, too short to be masked in output")]
     Short,
     /// More than [`MAX_SECRET_BYTES`].
-    #[error("it is longer than the {MAX_SECRET_BYTES} bytes that a terminal takes in a line")]
+    #[error("it is longer than {MAX_SECRET_BYTES} bytes, the limit of a terminal's line")]
     Long,
     /// Control characters are keys to a terminal: Enter, Ctrl-C, end of file.
-    #[error("it holds a line end or another control character, which a terminal takes for a key")]
+    #[error(
+        "it contains a line end or another control character, which a terminal treats as a key"
+    )]
     Control,
 }
 
 impl Secret {
-    /// Takes bytes that can be typed at a prompt.
+    /// Creates a secret from bytes that can be typed at a prompt.
     ///
     /// # Errors
-    /// Why they cannot.
+    /// If they cannot be typed or masked.
     pub fn new(bytes: Zeroizing<Vec<u8>>) -> Result<Secret, Unusable> {
         match bytes.len() {
             0 => Err(Unusable::Empty),
@@ -76,7 +78,7 @@ impl Secret {
         &self.0
     }
 
-    /// The ways in which programs print it: verbatim, in JSON, and quoted for a shell.
+    /// The forms in which programs print it: verbatim, in JSON, and quoted for a shell.
     fn forms(&self) -> Vec<Zeroizing<Vec<u8>>> {
         vec![
             self.0.clone(),
@@ -87,11 +89,11 @@ impl Secret {
         ]
     }
 
-    /// With `escape` before each special byte. A single quote ends the quoting and begins it
-    /// again.
+    /// The secret with `escape` before each special byte. A single quote ends the quoting and
+    /// begins it again.
     fn escaped(&self, special: &[u8], escape: &[u8]) -> Zeroizing<Vec<u8>> {
-        let longest = self.0.len() * (escape.len() + 2);
-        let mut escaped = Zeroizing::new(Vec::with_capacity(longest));
+        let capacity = self.0.len() * (escape.len() + 2);
+        let mut escaped = Zeroizing::new(Vec::with_capacity(capacity));
         for byte in self.0.iter() {
             if special.contains(byte) {
                 escaped.extend_from_slice(escape);
@@ -112,8 +114,7 @@ struct Needle {
 }
 
 impl Needle {
-    /// Where the longest end of the bytes begins that is a beginning of this needle, but not
-    /// all of it.
+    /// The start of the longest suffix of the bytes that is a proper prefix of this needle.
     fn beginning_at_end_of(&self, bytes: &[u8]) -> Option<usize> {
         let from = bytes.len().saturating_sub(self.form.len() - 1);
         (from..bytes.len()).find(|at| {
@@ -134,16 +135,16 @@ struct Occurrence {
 #[derive(Default)]
 pub struct Mask {
     needles: Vec<Needle>,
-    /// The end of the output so far, which may be the beginning of a secret.
+    /// The end of the output so far, which may begin a secret.
     held: Zeroizing<Vec<u8>>,
-    /// How many bytes of it are already masked or shown.
+    /// How many held bytes are already masked or shown.
     settled: usize,
-    /// How many bytes of it are replaced by a label that was already shown.
+    /// How many held bytes belong to a label that was already shown.
     labelled: usize,
 }
 
 impl Mask {
-    /// Masks this secret from now on.
+    /// Adds a secret to mask from now on.
     pub fn cover(&mut self, name: &str, secret: &Secret) {
         let label = format!("[secret {name}]");
         for form in secret.forms() {
@@ -168,7 +169,7 @@ impl Mask {
             return Cow::Owned(self.advance(chunk, &found, cut));
         }
         let mut bytes = std::mem::take(&mut self.held);
-        // Not in place: growing would leave a copy in memory.
+        // Allocate a new buffer: growing the old one could leave a copy of it in memory.
         let mut whole = Zeroizing::new(Vec::with_capacity(bytes.len() + chunk.len()));
         whole.append(&mut bytes);
         whole.extend_from_slice(chunk);
@@ -181,13 +182,15 @@ impl Mask {
     pub fn waits_for_silence(&self) -> bool {
         self.settled < self.held.len()
             && self.needles.iter().all(|needle| {
-                let most = MOST_SHOWN.min(needle.form.len() / MOST_SHOWN_PART);
-                needle.beginning_at_end_of(&self.held).is_none_or(|at| self.held.len() - at <= most)
+                let limit = MAX_SHOWN.min(needle.form.len() / MAX_SHOWN_DIVISOR);
+                needle
+                    .beginning_at_end_of(&self.held)
+                    .is_none_or(|at| self.held.len() - at <= limit)
             })
     }
 
-    /// After silence: the output that was held back and reveals nothing of a secret. If the
-    /// rest of a secret follows after all, that is masked.
+    /// After silence: the held output, if it reveals nothing of a secret. If the rest of a secret
+    /// follows later, it is masked.
     pub fn release(&mut self) -> Vec<u8> {
         if !self.waits_for_silence() {
             return Vec::new();
@@ -197,21 +200,21 @@ impl Mask {
         shown
     }
 
-    /// After the end of the output: all that is left of it.
+    /// After the end of the output: the held rest.
     pub fn finish(&mut self) -> Vec<u8> {
         let held = std::mem::take(&mut self.held);
         let found = self.occurrences(&held);
         self.advance(&held, &found, held.len())
     }
 
-    /// Where the end of the bytes begins that may be the beginning of a secret.
+    /// The start of the suffix of the bytes that may begin a secret.
     fn beginning_at_end_of(&self, bytes: &[u8]) -> usize {
         let beginnings = self.needles.iter();
         let first = beginnings.filter_map(|needle| needle.beginning_at_end_of(bytes));
         first.min().unwrap_or(bytes.len())
     }
 
-    /// All occurrences by their beginnings, the longest first.
+    /// All occurrences in order of their starts, the longest first.
     fn occurrences(&self, bytes: &[u8]) -> Vec<Occurrence> {
         let mut found = Vec::new();
         for (of, needle) in self.needles.iter().enumerate() {
@@ -233,7 +236,7 @@ impl Mask {
         let mut shown = Vec::with_capacity(bytes.len());
         let mut settled = self.settled;
         let mut labelled = self.labelled;
-        // An occurrence from the cut on may be part of a longer one.
+        // An occurrence after the cut may be part of a longer one.
         for Occurrence { range, of } in found.iter().take_while(|found| found.range.start < cut) {
             if range.start >= labelled {
                 let label = self.needles.get(*of).map_or("", |needle| &needle.label);
@@ -281,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_typed_or_masked_is_refused() {
+    fn secrets_that_cannot_be_typed_or_masked_are_refused() {
         let unusable = |bytes: &[u8]| Secret::new(Zeroizing::new(bytes.to_vec())).err();
         assert_eq!(unusable(b""), Some(Unusable::Empty));
         assert_eq!(unusable(b"abc"), Some(Unusable::Short));
@@ -356,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn silence_shows_what_tells_nothing_and_the_rest_is_masked_all_the_same() {
+    fn silence_shows_harmless_beginnings_and_the_rest_is_masked() {
         let mut mask = mask(&[("DB", "hunter2hunter2")]);
         assert_eq!(&*mask.feed(b"go h"), b"go ");
         assert!(mask.waits_for_silence());
@@ -373,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_short_secret_silence_shows_a_quarter() {
+    fn silence_shows_a_quarter_of_a_short_secret() {
         let mut mask = mask(&[("PIN", "8264")]);
         assert_eq!(&*mask.feed(b"8"), b"");
         assert_eq!(mask.release(), b"8");
@@ -388,7 +391,7 @@ mod tests {
         assert!(matches!(mask.feed(b"nothing here\n"), Cow::Borrowed(_)));
     }
 
-    /// What is masked, by the definition: all bytes of all occurrences.
+    /// The masked text by definition: all bytes of all occurrences are masked.
     fn by_definition(secrets: &[(&str, &str)], text: &str) -> String {
         let mut occurrences: Vec<(usize, usize, &str)> = Vec::new();
         for (name, secret) in secrets {

@@ -1,4 +1,4 @@
-//! Progress bars that print a line for each step.
+//! Recognises progress bars that print a line for each step.
 //!
 //! Lines belong to one run if they differ only in numbers and bar characters and their
 //! percentage or counter does not fall. Tables (`df -h`) and lists whose text differs are
@@ -12,7 +12,7 @@ use regex::Regex;
 static MEASURE: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r"(?:^|[^\d.])(\d+(?:\.\d+)?)\s?%|\b(\d+)\s?/\s?(\d+)\b").ok());
 
-/// Characters that bars are drawn with, which do not count for a line's shape.
+/// Characters of bars, which do not count for a line's shape.
 const BAR: &[char] = &[
     '=', '>', '-', '#', '.', ' ', '|', '/', '\\', '█', '▉', '▊', '▋', '▌', '▍', '▎', '▏', '░', '▒',
     '▓', '━', '╸', '╺', '─', '■', '□', '●', '○', '⣿',
@@ -50,8 +50,8 @@ impl Share {
 }
 
 impl Run {
-    /// Takes in the next line; true if it replaces the one before it.
-    pub fn takes(&mut self, line: &str) -> bool {
+    /// Adds the next line; returns whether it replaces the previous one.
+    pub fn add(&mut self, line: &str) -> bool {
         let step = step(line);
         let continues = match (&self.last, &step) {
             (Some(last), Some(next)) => last.shape == next.shape && last.share.leads_to(next.share),
@@ -105,7 +105,7 @@ mod tests {
 
     fn kept(lines: &[&str]) -> usize {
         let mut run = Run::default();
-        lines.iter().filter(|line| !run.takes(line)).count()
+        lines.iter().filter(|line| !run.add(line)).count()
     }
 
     #[test]
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn what_differs_in_words_or_falls_is_no_progress() {
+    fn different_words_or_falling_numbers_are_no_progress() {
         assert_eq!(
             kept(&["/dev/sda1 40G 10G 26% /", "tmpfs 40G 10G 27% /run", "udev 1G 0G 28% /dev"]),
             3

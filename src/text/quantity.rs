@@ -1,4 +1,4 @@
-//! Quantities for people to read. Pure.
+//! Formats quantities for people. Pure.
 
 use std::time::Duration;
 
@@ -22,8 +22,8 @@ pub fn size(bytes: u64) -> String {
 pub fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
             text.push(',');
         }
         text.push(digit);

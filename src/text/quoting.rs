@@ -1,10 +1,11 @@
-//! Where words and quotes of a command line end.
+//! Finds the ends of words and quotes of a command line.
 //!
-//! Roughly as a shell reads it, which is good enough for text that resembles a command
-//! line: quotes that never close reach to the end. Only ASCII ends a word or a quote, so
-//! every position returned is on a character boundary.
+//! Approximates a shell, which suffices for text that resembles a command line: unclosed quotes
+//! extend to the end. Only ASCII ends a word or a quote, so every returned position is on a
+//! character boundary.
 //!
-//! Limits: no expansions, no here-documents, no comments; not the lexer of commands. Pure.
+//! Limits: no expansions, no here-documents, no comments; [`crate::shell::lexer`] is the lexer of
+//! commands. Pure.
 
 /// The end of the shell word at `start`.
 pub(crate) fn word_end(bytes: &[u8], start: usize, enclosing: Option<u8>) -> usize {
@@ -36,7 +37,7 @@ pub(crate) fn word_end(bytes: &[u8], start: usize, enclosing: Option<u8>) -> usi
     bytes.len()
 }
 
-/// The quote that opens at `at`, including an escaped one inside of double quotes.
+/// The quote that opens at `at`, including an escaped one inside double quotes.
 pub(crate) fn opening_quote(
     bytes: &[u8],
     at: usize,
@@ -87,7 +88,7 @@ pub(crate) fn find_end(bytes: &[u8], start: usize, ends: impl Fn(u8) -> bool) ->
         .map_or(bytes.len(), |length| start + length)
 }
 
-/// Follows the shell's quotes through a text, from its beginning.
+/// Follows a shell's quotes through a text, from its beginning.
 pub(crate) struct Quotes<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -136,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn words_end_at_blanks_and_operators_outside_of_quotes() {
+    fn words_end_at_blanks_and_operators_outside_quotes() {
         for (text, expected) in [
             ("abc def", "abc"),
             ("a\"b c\"d;e", "a\"b c\"d"),
@@ -153,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn words_within_quotes_end_where_these_end() {
+    fn words_within_quotes_end_with_the_quotes() {
         assert_eq!(word("abc\" def", Some(b'"')), "abc");
         assert_eq!(word("'a b' c\"", Some(b'"')), "'a b'");
         assert_eq!(word("\\\"a b\\\" c\"", Some(b'"')), "\\\"a b\\\"");

@@ -1,13 +1,13 @@
-//! Removes secrets from text that is stored: commands in the database, logs, agent text.
+//! Removes secrets from text before it is stored: commands in the database, logs, text of agents.
 //!
-//! A secret is recognised by its own shape (`ghp_…`, a JWT, a private key block), by what
-//! precedes it (`--password`, `API_KEY=`, `Authorization:`), or because the caller knows
-//! its value. Only the value is replaced, so that the text remains readable. In doubt the
-//! value is replaced: a lost word costs less than a leaked secret.
+//! A secret is recognised by its own shape (`ghp_…`, a JWT, a private key block), by what precedes
+//! it (`--password`, `API_KEY=`, `Authorization:`), or because the caller knows its value. Only the
+//! value is replaced, so that the text stays readable. A doubtful value is replaced: a lost word
+//! costs less than a leaked secret.
 //!
-//! Limits: the text is read roughly as a shell, JSON or YAML would read it, not parsed; a
-//! secret without a shape, a name or a known value is not found. Pure, and linear in the
-//! text's length: no rule backtracks, and the number of passes is fixed. Pure.
+//! Limits: approximates the syntax of shells, JSON and YAML without parsing; does not find a secret
+//! without a shape, a name or a known value. Linear in the text's length: no rule backtracks, and
+//! the number of passes is fixed. Pure.
 
 mod rules;
 
@@ -30,7 +30,8 @@ pub const PLACEHOLDER: &str = "[redacted]";
 /// Known values shorter than this are too likely to be ordinary words.
 const MIN_LITERAL_CHARS: usize = 8;
 
-/// A replacement may reveal another secret; ordinary text is stable after one pass.
+/// How often to repeat the rules: a replacement may reveal another secret. Ordinary text is stable
+/// after one pass.
 const MAX_PASSES: usize = 4;
 
 /// The greatest length of a value that is a number with a few words.
@@ -55,8 +56,8 @@ impl Rule {
         may_match.then(|| self.regex())
     }
 
-    /// The rules are constants that the tests compile, so this cannot fail. Word boundaries
-    /// are ASCII ones: others cost the regex engine its fast path.
+    /// Cannot fail, since the rules are constants that the tests compile. Word boundaries are
+    /// ASCII: Unicode boundaries would prevent the regex engine's fast path.
     fn regex(&self) -> &Regex {
         self.compiled.get_or_init(|| {
             Regex::new(&self.source.replace(r"\b", r"(?-u:\b)"))
@@ -133,8 +134,8 @@ impl Redactor {
     }
 
     /// The text without its secrets; borrowed if there are none. Redacting it again changes
-    /// nothing. A text that is not stable after four passes consists of nested secrets and
-    /// is replaced as a whole.
+    /// nothing. A text that is not stable after four passes consists of nested secrets and is
+    /// replaced entirely.
     pub fn redact<'a>(&self, text: &'a str) -> Cow<'a, str> {
         let Some(mut redacted) = self.pass(text) else {
             return Cow::Borrowed(text);
@@ -163,8 +164,8 @@ impl Redactor {
     }
 }
 
-/// Whether a variable of this name is taken to hold a secret, by the rule that
-/// [`Redactor::redact`] applies to assignments.
+/// Whether a variable with this name counts as a secret, by the rule that [`Redactor::redact`]
+/// applies to assignments.
 pub fn is_secret_name(name: &str) -> bool {
     static WHOLE: LazyLock<Rule> =
         LazyLock::new(|| Rule::new(SECRET_NAME_WORDS, format!("(?i)^{SECRET_NAME}$")));
@@ -182,10 +183,10 @@ fn shaped(text: &str, folded: &str) -> Vec<Range<usize>> {
     secrets
 }
 
-/// Values that are secret because of what precedes them.
+/// The ranges of values that are secret because of the text before them.
 fn named(text: &str, folded: &str) -> Vec<Range<usize>> {
     let mut starts: Vec<(usize, Extent)> = Vec::new();
-    // The starts of values whose names count things.
+    // The starts of values whose names are counts, such as `max_tokens`.
     let mut counting: BTreeSet<usize> = BTreeSet::new();
     let counts = |found: &str| {
         static NAME: LazyLock<Rule> = LazyLock::new(|| Rule::new(SECRET_NAME_WORDS, COUNTING_NAME));
@@ -212,7 +213,7 @@ fn named(text: &str, folded: &str) -> Vec<Range<usize>> {
     }
     let assignments = RULES.assignment.within(folded).into_iter();
     for found in assignments.flat_map(|rule| rule.find_iter(text)) {
-        // Long options have their own rule: `--key=2` and `--token-file=x` remain.
+        // Long options have their own rule: `--key=2` and `--token-file=x` stay.
         if !found.as_str().starts_with("--") {
             starts.push((found.end(), extent_of_assignment(&text[..found.start()])));
             if counts(found.as_str()) {
@@ -241,8 +242,8 @@ fn named(text: &str, folded: &str) -> Vec<Range<usize>> {
     let mut secrets = Vec::new();
     for (at, extent) in starts {
         let enclosing = quotes.enclosing(at);
-        // One that begins inside a value of the same kind is part of it. Reading it again
-        // would take quadratic time for nested ones.
+        // A value that begins inside a value of the same kind is part of it. Reading nested values
+        // again would take quadratic time.
         if read_to.get(&extent).is_some_and(|&end| at < end) {
             continue;
         }
@@ -287,7 +288,7 @@ fn extent_of_assignment(before: &str) -> Extent {
     if is_command_line { Extent::Word } else { Extent::Enclosed(quote) }
 }
 
-/// The range of the value at `start`, without the quotes around it; empty if there is none.
+/// The range of the value at `start`, without quotes around it; empty if there is none.
 fn value(text: &str, start: usize, extent: Extent, enclosing: Option<u8>) -> Range<usize> {
     let bytes = text.as_bytes();
     let range = match extent {
@@ -372,7 +373,7 @@ mod tests {
         Redactor::default().redact(text).into_owned()
     }
 
-    /// The secret stands between `«` and `»`; the value alone must go.
+    /// The secret is between `«` and `»`; only the value must be replaced.
     fn assert_redacted(cases: &[&str]) {
         for case in cases {
             let mut text = String::new();
@@ -422,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn credentials_of_headers_and_urls_go_and_their_frame_stays() {
+    fn credentials_of_headers_and_urls_are_replaced_without_their_context() {
         assert_redacted(&[
             r#"curl -H "Authorization: Bearer «abc.def»" https://x"#,
             "curl -H 'Authorization: Basic «dXNlcjpwYXNz»' https://x",
@@ -445,7 +446,7 @@ mod tests {
     }
 
     #[test]
-    fn values_of_options_go() {
+    fn values_of_options_are_replaced() {
         assert_redacted(&[
             "app --password «hunter2» --verbose",
             "app --password=«hunter2» --verbose",
@@ -500,7 +501,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_fed_to_a_question_for_a_password_goes() {
+    fn input_for_a_password_prompt_is_replaced() {
         assert_redacted(&[
             "echo «hunter2» | docker login -u me --password-stdin registry.example",
             "echo -n '«two; words»' | sudo -S ls",
@@ -513,7 +514,7 @@ mod tests {
     }
 
     #[test]
-    fn values_of_secret_names_go() {
+    fn values_of_secret_names_are_replaced() {
         assert_redacted(&[
             "API_KEY=«abc» make",
             "PGPASSWORD=«hunter2» psql -h db",
@@ -636,7 +637,7 @@ mod tests {
     }
 
     #[test]
-    fn known_values_go_wherever_they_stand() {
+    fn known_values_are_replaced_everywhere() {
         let redactor = Redactor::new(["correct horse".to_owned(), "short".to_owned()]);
         assert_eq!(
             redactor.redact("echo 'correct horse' short;correct horse"),
@@ -657,7 +658,7 @@ mod tests {
         assert!(!is_secret_name("PATH"));
     }
 
-    /// Pieces that rules are made of, so that random texts reach them.
+    /// Pieces that the rules match, so that random texts reach them.
     fn pieces() -> impl Strategy<Value = String> {
         let piece = prop::sample::select(vec![
             "KEY=",
@@ -709,7 +710,7 @@ mod tests {
         prop::collection::vec(piece, 0..24).prop_map(|pieces| pieces.concat())
     }
 
-    /// Every rule, those of options too.
+    /// Every rule, including those of options.
     fn all_rules() -> impl Iterator<Item = &'static Rule> {
         let options = RULES.options.iter().map(|(program, ..)| program);
         let names = [&RULES.assignment, &RULES.line_entry, &RULES.inline_entry];

@@ -1,52 +1,50 @@
-//! What a person would see on a terminal: the screen that a program has drawn.
+//! Emulates a terminal, to show the screen that a program has drawn.
 //!
-//! Bytes of output go in as they come, cut anywhere. Rows of text, the cursor, the modes
-//! that matter for typing and the answers to the program's questions come out. Sequences
-//! that xterm has and the emulation (vt100) lacks are replaced by ones that it has.
-//! Limits: text without colours; nothing that has scrolled away; no custom tab stops, no
-//! insert mode, no margins at the sides. Pure.
+//! Takes bytes of output, cut anywhere. Returns rows of text, the cursor, the modes that matter for
+//! typing, and the replies to the program's queries. Replaces sequences of xterm that the emulation
+//! (vt100) lacks by equivalent ones. Limits: text without colours; no scrollback, custom tab stops,
+//! insert mode or side margins. Pure.
 
 use std::num::NonZeroU16;
 
 use super::lines::{UNFINISHED_BYTES, unfinished_character};
 use super::sequences::{SequenceEffect, SequenceScanner, answer};
 
-/// At most this many rows and columns. This bounds a screen's memory (32 bytes a cell, twice
-/// with the alternate screen) and the work that one sequence can ask for.
+/// The most rows and columns. This limits a screen's memory (32 bytes per cell, twice with the
+/// alternate screen) and the work that one sequence can cause.
 pub const MAX_SIDE: u16 = 500;
-/// U+FE0F, which makes some narrow characters wide after they were printed. It is left
-/// out, as xterm ignores it too: vt100 panics if the character then has to move to the
-/// next row.
+/// U+FE0F, which makes some narrow characters wide after they were printed. It is removed, since
+/// vt100 panics if the character then must move to the next row; xterm ignores it too.
 const EMOJI_PRESENTATION: &[u8] = "\u{fe0f}".as_bytes();
-/// Room for a wide character.
+/// The fewest columns: a wide character must fit.
 const MIN_COLS: u16 = 2;
-/// Replies beyond this, which no program reads, are dropped whole.
+/// The most bytes of unread replies; further replies are dropped.
 const MAX_REPLIES: usize = 4096;
-/// NUL, which a terminal ignores, and which ends a character that is cut.
+/// NUL, which a terminal ignores, and which ends an incomplete character.
 const NOTHING: &[u8] = b"\0";
-/// Cancels a sequence that has begun.
+/// Cancels an incomplete sequence.
 const CANCEL: &[u8] = b"\x18";
-/// Between tab stops.
+/// The distance between tab stops.
 const TAB_WIDTH: u16 = 8;
 
-/// A terminal's screen and the state that programs put it into.
+/// A terminal's screen and its modes.
 pub struct Screen {
     terminal: vt100::Parser,
     /// Reads the same bytes as the terminal's own parser, in step with it.
     parser: vte::Parser,
     scanner: SequenceScanner,
-    /// The beginning of a character whose rest has not come yet. The parsers get whole
-    /// characters only: they lose those next to one that is cut.
+    /// The beginning of an incomplete character. The parsers get only whole characters, since they
+    /// lose characters next to an incomplete one.
     unfinished: Vec<u8>,
     replies: String,
 }
 
-/// The modes that decide what the keys of a terminal send; programs switch them.
+/// The modes that programs set and that decide what a terminal's keys send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Modes {
     /// Arrow keys, Home and End send `ESC O` instead of `ESC [` (DECCKM).
     pub application_cursor: bool,
-    /// Pasted text comes between `ESC [ 200 ~` and `ESC [ 201 ~`.
+    /// Pasted text is enclosed in `ESC [ 200 ~` and `ESC [ 201 ~`.
     pub bracketed_paste: bool,
 }
 
@@ -61,7 +59,7 @@ pub struct View {
     pub cursor_row: u16,
     /// The cursor's column, counted from 1.
     pub cursor_col: u16,
-    /// Whether the cursor is shown.
+    /// Whether the cursor is visible.
     pub cursor_visible: bool,
     /// Whether this is the alternate screen, which full-screen programs use.
     pub alternate: bool,
@@ -79,7 +77,7 @@ impl Screen {
         }
     }
 
-    /// Takes in output of the program.
+    /// Processes output of the program.
     pub fn feed(&mut self, bytes: &[u8]) {
         let rest = self.finish_character(bytes);
         let cut = rest.len() - unfinished_character(rest);
@@ -88,12 +86,12 @@ impl Screen {
         self.unfinished.extend_from_slice(unfinished);
     }
 
-    /// Takes the answers to the questions that the program has asked since the last call.
+    /// Takes the replies to the program's queries since the last call.
     pub fn take_replies(&mut self) -> String {
         std::mem::take(&mut self.replies)
     }
 
-    /// The number of cells: the most work that a few bytes of output can ask for.
+    /// The number of cells: the most work that a few bytes of output can cause.
     pub fn cells(&self) -> usize {
         let (rows, cols) = self.terminal.screen().size();
         usize::from(rows.get()) * usize::from(cols.get())
@@ -104,8 +102,8 @@ impl Screen {
         self.terminal.set_size(side(rows, 1), side(cols, MIN_COLS));
     }
 
-    /// Draws the character that earlier bytes began, if it is whole now; returns the bytes
-    /// after it.
+    /// Draws the character that earlier bytes began, if it is now complete; returns the bytes after
+    /// it.
     fn finish_character<'a>(&mut self, bytes: &'a [u8]) -> &'a [u8] {
         if self.unfinished.is_empty() {
             return bytes;
@@ -139,7 +137,7 @@ impl Screen {
 
     fn draw_run(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
-            // Character by character where text is drawn differently, so that text and
+            // While text is drawn differently, process one character at a time, so that text and
             // sequences do not mix.
             let step = if self.scanner.draws_otherwise() {
                 bytes.get(..first_character(bytes)).unwrap_or(bytes)
@@ -168,7 +166,7 @@ impl Screen {
         }
     }
 
-    /// Draws the text that the scout has read.
+    /// Draws the text that the scanner has read.
     fn draw_text(&mut self) {
         let text = std::mem::take(&mut self.scanner.text);
         self.terminal.process(text.as_bytes());
@@ -179,9 +177,8 @@ impl Screen {
         }
     }
 
-    /// Draws `run`, but for the sequence at its end: in its place the last character is
-    /// repeated, at most as often as a row has columns. More would let a few bytes ask for
-    /// the work of a whole screen.
+    /// Draws `run`, replacing the sequence at its end: repeats the last character at most as often
+    /// as a row has columns. Otherwise a few bytes could cause the work of a whole screen.
     fn repeat(&mut self, run: &[u8], count: u16) {
         let (_, cols) = self.terminal.screen().size();
         let count = count.min(cols.get());
@@ -204,7 +201,7 @@ impl Screen {
                 let stop = col.div_ceil(TAB_WIDTH).saturating_sub(count);
                 self.place(None, stop * TAB_WIDTH + 1);
             }
-            // The first is carried out in place of its sequence, the second by what follows.
+            // `repeat` carries out the first; the second only ends a run.
             SequenceEffect::Repeat(_) | SequenceEffect::Switched => {}
             SequenceEffect::SoftReset => {
                 let (row, col) = self.terminal.screen().cursor_position();
@@ -222,7 +219,7 @@ impl Screen {
         }
     }
 
-    /// Moves the cursor to a column, and to a row if one is given; both count from 1.
+    /// Moves the cursor to a column, and to a row if given; both count from 1.
     fn place(&mut self, row: Option<u16>, col: u16) {
         let sequence = match row {
             Some(row) => format!("\x1b[{row};{col}H"),
@@ -240,16 +237,17 @@ impl Screen {
             rows: screen.rows(0, cols).map(|row| row.trim_end_matches(' ').to_owned()).collect(),
             cols,
             cursor_row: row + 1,
-            // After the last column the next character wraps; the cursor stays in it.
+            // After printing in the last column, the cursor stays in it until the next character
+            // wraps.
             cursor_col: (col + 1).min(cols),
             cursor_visible: !screen.hide_cursor(),
             alternate: screen.alternate_screen(),
         }
     }
 
-    /// What draws this screen on a terminal of the same size, whatever is on it: text, colours,
-    /// cursor and the modes of keys. Later output continues from there. Lacks what is not on the
-    /// screen: scroll margins, the saved cursor, and behind the alternate screen the usual one.
+    /// The bytes that draw this screen on a terminal of the same size, whatever it shows: text,
+    /// colours, cursor and the modes of keys. Later output can follow. Omits invisible state:
+    /// scroll margins, the saved cursor, and the normal screen behind the alternate one.
     pub fn drawing(&self) -> Vec<u8> {
         let screen = self.terminal.screen();
         let switch = if screen.alternate_screen() { "\x1b[?1049h" } else { "\x1b[?1047l" };
@@ -282,7 +280,7 @@ impl Screen {
         by_keys || self.terminal.screen().alternate_screen()
     }
 
-    /// The modes that are set now.
+    /// The current modes.
     pub fn modes(&self) -> Modes {
         let screen = self.terminal.screen();
         Modes {
@@ -292,8 +290,8 @@ impl Screen {
     }
 }
 
-/// The length of the first character in bytes, as far as it is there. Bytes that cannot
-/// belong to it are left out: they may end a sequence.
+/// The length in bytes of the first character, which may be incomplete. Excludes bytes that cannot
+/// belong to it, since they may end a sequence.
 fn first_character(bytes: &[u8]) -> usize {
     let more = match bytes.first() {
         Some(0xc2..=0xdf) => 1,
@@ -305,8 +303,8 @@ fn first_character(bytes: &[u8]) -> usize {
     1 + continuation.take_while(|byte| matches!(byte, 0x80..=0xbf)).count()
 }
 
-fn side(length: u16, least: u16) -> NonZeroU16 {
-    NonZeroU16::new(length.clamp(least, MAX_SIDE)).unwrap_or(NonZeroU16::MIN)
+fn side(length: u16, min: u16) -> NonZeroU16 {
+    NonZeroU16::new(length.clamp(min, MAX_SIDE)).unwrap_or(NonZeroU16::MIN)
 }
 
 #[cfg(test)]
@@ -314,7 +312,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_character_takes_no_sequence_along() {
+    fn invalid_bytes_do_not_break_sequences() {
         let bytes = b"\x1b[?7l\x1ba\x80bc";
         let mut whole = Screen::new(1, 80);
         whole.feed(bytes);
@@ -325,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn a_character_that_two_reads_share_takes_nothing_with_it() {
+    fn a_character_split_between_two_reads_breaks_nothing() {
         let text = "éaé日b日😀c😀e\u{301}x";
         let bytes = text.as_bytes();
         for cut in 0..=bytes.len() {
@@ -337,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn modes_follow_what_the_program_asks_for() {
+    fn modes_follow_the_programs_sequences() {
         let mut screen = Screen::new(24, 80);
         assert_eq!(screen.modes(), Modes::default());
         screen.feed(b"\x1b[?1h\x1b=\x1b[?20");
@@ -349,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn text_stands_where_the_cursor_was_put() {
+    fn text_appears_at_the_cursor() {
         let mut screen = Screen::new(3, 10);
         screen.feed(b"\x1b[2;4Hhere\x1b[31m  ");
         let view = screen.view();
@@ -374,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn what_programs_ask_is_answered() {
+    fn queries_are_answered() {
         let table: &[(&str, &str)] = &[
             ("\x1b[5n", "\x1b[0n"),
             ("\x1b[7;12H\x1b[6n", "\x1b[7;12R"),
@@ -389,16 +387,16 @@ mod tests {
             ("\x1b]10;?\x1b\\", "\x1b]10;rgb:e5e5/e5e5/e5e5\x1b\\"),
             ("\x1b]11;?;?\x07", "\x1b]11;rgb:0000/0000/0000\x07\x1b]12;rgb:e5e5/e5e5/e5e5\x07"),
             ("\x1b[18t", "\x1b[8;24;80t"),
-            // What a program has set as title would come back as if typed.
+            // A title that a program has set would come back as typed text.
             ("\x1b]2;rm -rf ~\x07\x1b[21t", ""),
             ("\x1bP+qrm -rf\x1b\\", ""),
-            // What is not known is not answered: programs ask for the attributes after it.
+            // Unknown queries are not answered: programs query the attributes after them.
             ("\x1b[?u\x1b[c", "\x1b[?62;22c"),
             ("\x1b[>q\x1b[=c\x1b[c", "\x1b[?62;22c"),
             ("\x1b[?2026$p\x1b[?6n\x1b[c", "\x1b[?62;22c"),
             ("\x1b]4;1;?\x07\x1b[14t\x1b[c", "\x1b[?62;22c"),
             ("\x1bP+q544e\x1b\\\x1bP$qm\x1b\\\x1b[c", "\x1b[?62;22c"),
-            // Settings and answers are no questions.
+            // Settings and replies are not queries.
             ("\x1b]11;#ff0000\x07\x1b]4;1;red\x07\x1b]4;300;?\x07", ""),
             ("\x1b[?62;22c\x1b[>0;10;1c\x1b[1;1R\x1b[0n", ""),
         ];
@@ -414,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn replies_that_nobody_takes_are_bounded_and_whole() {
+    fn unread_replies_are_bounded_and_whole() {
         let mut screen = Screen::new(24, 80);
         for _ in 0..1000 {
             screen.feed("\x1b[c".repeat(100).as_bytes());
@@ -435,7 +433,7 @@ mod tests {
             ("ab\x1bDc\x1bEd", &["ab", "  c", "d"], (3, 2)),
             ("ab\x1b[s\x1b[3;9Hfar\x1b[uc", &["abc", "", "        far"], (1, 4)),
             ("x\x1b[4b", &["xxxxx", "", ""], (1, 6)),
-            // Until the line's end, each on the last column.
+            // Up to the end of the line, each on the last column.
             ("\x1b[?7labcdefghijklmnopqrst", &["abcdefghijklmnot", "", ""], (1, 16)),
             ("\x1b[?7l\x1b[?7habcdefghijklmnopq", &["abcdefghijklmnop", "q", ""], (2, 2)),
             ("a\x1b[1m\x1b(0lqk\x1b[2;2Hx\x1b(Bqx", &["a┌─┐", " │qx", ""], (2, 5)),
@@ -479,7 +477,7 @@ mod tests {
         let view = drawn(4, 8, "日本語x\r\n👍🏽e\u{301}é\u{200d}!\r\n1234567日");
         assert_eq!(view.rows[0], "日本語x");
         assert!(view.rows[1].ends_with('!'), "{:?}", view.rows);
-        // No half of a wide character stands in the last column.
+        // The last column contains no half of a wide character.
         assert_eq!(view.rows[2..], ["1234567", "日"]);
         assert_eq!(cursor(&view), (4, 3));
         let overwritten = drawn(1, 8, "日本語\x1b[2Gx");
@@ -487,7 +485,7 @@ mod tests {
     }
 
     #[test]
-    fn emoji_presentation_does_not_grow_together_from_what_stands_around_it() {
+    fn emoji_presentation_does_not_form_from_surrounding_bytes() {
         let mut screen = Screen::new(1, 8);
         screen.feed("☺".as_bytes());
         let [first, rest @ ..] = EMOJI_PRESENTATION else {
@@ -513,12 +511,12 @@ mod tests {
         }
         screen.feed(b"\x1b[Hstill drawn");
         assert_eq!(screen.view().rows[0], "still drawn");
-        // The parsers' own buffer is theirs to bound; this says that it does.
+        // The parsers must bound their own buffers; this test checks that.
         let title = format!("\x1b]11;{}\x07", "?;".repeat(2_000));
         assert_eq!(replies_to(&mut screen, &title).matches("rgb:").count(), 2);
     }
 
-    /// A piece of what a hostile program may write.
+    /// A piece of output of a hostile program.
     fn hostile() -> impl proptest::strategy::Strategy<Value = Vec<u8>> {
         use proptest::prelude::*;
         let number = prop_oneof![0u16..12, Just(u16::MAX), Just(499), Just(500), Just(501)];

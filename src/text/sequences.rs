@@ -1,20 +1,19 @@
-//! The terminal sequences that the screen's emulation (vt100) does not carry out:
-//! questions to the terminal, with their answers, and features that xterm has besides.
+//! Terminal sequences that the screen's emulation (vt100) lacks: queries to the terminal, with
+//! their replies, and features of xterm.
 //!
 //! A [`SequenceScanner`] reads the bytes ahead of the emulation and stops after each such sequence.
-//! What it holds is bounded, whatever a program writes.
+//! Its memory is bounded, whatever a program writes.
 //!
-//! A program that asks waits for the answer, some of them forever. Answered are the
-//! questions that programs wait on; the rest is left unanswered, as by a terminal that
-//! lacks the feature. Programs expect that: they ask for the device attributes right
-//! after such a question, and take that answer alone as a "no". No answer repeats text
-//! that a program has set: it would arrive as if it had been typed. Pure.
+//! Some programs wait forever for the reply to a query. Queries that programs wait for are
+//! answered; others are not, as by a terminal without the feature. Programs expect that: they query
+//! the device attributes directly after such a query, and read that reply alone as a "no". No reply
+//! repeats text that a program has set, since it would arrive as typed text. Pure.
 
 use vte::{Params, Perform};
 
 use super::line_drawing::CharacterSets;
 
-/// The standard foreground, which is the cursor's colour too, as X11 writes colours.
+/// The default foreground and cursor colour, in X11's notation.
 const FOREGROUND: &str = "rgb:e5e5/e5e5/e5e5";
 const BACKGROUND: &str = "rgb:0000/0000/0000";
 /// The OSC numbers of the foreground, the background and the cursor.
@@ -22,28 +21,28 @@ const FOREGROUND_NUMBER: u8 = 10;
 const BACKGROUND_NUMBER: u8 = 11;
 const CURSOR_COLOUR_NUMBER: u8 = 12;
 
-/// What a sequence asks for.
+/// The effect of a sequence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SequenceEffect {
     Query(Query),
-    /// CBT: back by tab stops.
+    /// CBT: moves back by tab stops.
     BackTab(u16),
-    /// REP. The emulation would carry it out, no matter how long that takes.
+    /// REP. The emulation would carry it out without a limit.
     Repeat(u16),
     /// DECSTR: the modes of a fresh terminal.
     SoftReset,
     /// Private mode 1047, set or reset.
     Alternate(bool),
-    /// From here on text may be drawn differently.
+    /// The following text may be drawn differently.
     Switched,
-    /// A sequence that the emulation knows and that does the same.
+    /// An equivalent sequence that the emulation supports.
     Same(&'static str),
 }
 
 /// Reads what a program writes to its terminal.
 #[derive(Debug, Default)]
 pub(crate) struct SequenceScanner {
-    /// What the last sequence asks for, in order.
+    /// The effects of the last sequence, in order.
     pub found: Vec<SequenceEffect>,
     /// The text of the last step, while text is drawn differently.
     pub text: String,
@@ -53,14 +52,14 @@ pub(crate) struct SequenceScanner {
 }
 
 impl SequenceScanner {
-    /// Undoes all that sequences have switched.
+    /// Resets everything that sequences have switched.
     pub fn reset(&mut self) {
         self.character_sets = CharacterSets::default();
         self.no_wrap = false;
     }
 
-    /// Whether text is drawn differently from how the emulation would draw it. Only escape
-    /// sequences change this, never a character of text.
+    /// Whether text must be drawn differently than the emulation would. Only escape sequences
+    /// change this, never a character of text.
     pub fn draws_otherwise(&self) -> bool {
         self.no_wrap || self.character_sets.any_is_drawing()
     }
@@ -115,8 +114,8 @@ impl Perform for SequenceScanner {
             return;
         }
         let first = parameter(params, 0, 0);
-        // Some answers of terminals differ from questions by their numbers alone. One that
-        // comes back as an echo must not be answered again.
+        // Some replies of terminals differ from queries only by their numbers. An echoed reply must
+        // not be answered again.
         let bare = params.len() <= 1 && first == 0;
         self.found.push(match (intermediates, action) {
             ([], 'n') if first == 5 => SequenceEffect::Query(Query::Status),
@@ -141,7 +140,7 @@ impl Perform for SequenceScanner {
             [b"12", values @ ..] => (CURSOR_COLOUR_NUMBER, values),
             _ => return,
         };
-        // Each further value is for the next number.
+        // Each further value belongs to the next number.
         for (number, value) in (first..=CURSOR_COLOUR_NUMBER).zip(values) {
             if *value == b"?" {
                 self.found.push(SequenceEffect::Query(Query::Colour { number, bell }));
@@ -150,7 +149,7 @@ impl Perform for SequenceScanner {
     }
 }
 
-/// A question that a program asks its terminal.
+/// A query of a program to its terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Query {
     /// DSR 5.
@@ -161,13 +160,13 @@ pub(crate) enum Query {
     PrimaryAttributes,
     /// DA2: its version.
     SecondaryAttributes,
-    /// OSC 10, 11, 12. A question that ends with BEL gets an answer that does.
+    /// OSC 10, 11, 12. The reply to a query that ends with BEL also ends with BEL.
     Colour { number: u8, bell: bool },
     /// XTWINOPS 18.
     Size,
 }
 
-/// What the program is to read.
+/// The reply to a query.
 pub(crate) fn answer(query: Query, screen: &vt100::Screen) -> String {
     let (rows, cols) = screen.size();
     match query {
@@ -189,11 +188,11 @@ pub(crate) fn answer(query: Query, screen: &vt100::Screen) -> String {
     }
 }
 
-/// A parameter; one that is missing or 0 has the default.
-pub(crate) fn parameter(params: &Params, place: usize, default: u16) -> u16 {
+/// A parameter, or the default if it is missing or 0.
+pub(crate) fn parameter(params: &Params, index: usize, default: u16) -> u16 {
     params
         .iter()
-        .nth(place)
+        .nth(index)
         .and_then(|group| group.first().copied())
         .filter(|value| *value > 0)
         .unwrap_or(default)

@@ -1,7 +1,6 @@
-//! Colours and other attributes of characters (SGR), read and written.
+//! Parses and writes colours and other attributes of characters (SGR).
 //!
-//! The codes are those of ECMA-48 and xterm. Limits: fonts, frames and ideogram marks are
-//! not kept. Pure.
+//! The codes are those of ECMA-48 and xterm. Limits: drops fonts, frames and ideogram marks. Pure.
 
 use std::fmt::Write;
 
@@ -11,7 +10,7 @@ use vte::Params;
 const FLAGS: [u16; 9] = [1, 2, 3, 5, 6, 7, 8, 9, OVERLINE];
 const OVERLINE: u16 = 53;
 
-/// How a character is shown.
+/// The attributes of a character.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Style {
     /// Bit N is set for `FLAGS[N]`.
@@ -42,7 +41,7 @@ impl Style {
         underline_colour: None,
     };
 
-    /// Applies the parameters of one sequence, of which unknown ones are ignored.
+    /// Applies the parameters of one sequence, ignoring unknown ones.
     pub fn apply(&mut self, params: &Params) {
         let mut groups = params.iter();
         while let Some(group) = groups.next() {
@@ -128,7 +127,7 @@ impl Style {
         let _ = write!(text, "\x1b[{}m", codes.join(";"));
     }
 
-    /// Whether something is on that is off in `next`.
+    /// Whether `self` has an attribute that `next` lacks.
     fn must_be_reset_for(self, next: Style) -> bool {
         self.flags & !next.flags != 0
             || (self.underline != 0 && next.underline == 0)
@@ -194,19 +193,19 @@ impl StyledText {
     }
 
     pub fn push(&mut self, text: &str, style: Style) {
-        // A cell has one character as a rule. Copying it as a slice would take most of the
-        // time, with some C libraries.
+        // Most cells have one character. With some C libraries, copying them as slices would take
+        // most of the time.
         for character in text.chars() {
             self.push_character(character, style);
         }
     }
 
     pub fn push_character(&mut self, character: char, style: Style) {
-        self.turn(style);
+        self.switch_style(style);
         self.text.push(character);
     }
 
-    fn turn(&mut self, style: Style) {
+    fn switch_style(&mut self, style: Style) {
         if style != self.style {
             self.style.write_change(style, &mut self.text);
             self.style = style;
@@ -218,9 +217,9 @@ impl StyledText {
         self.style = Style::default();
     }
 
-    /// The text, with no style left on.
+    /// The text, ending in the default style.
     pub fn finish(mut self) -> String {
-        self.turn(Style::default());
+        self.switch_style(Style::default());
         self.text
     }
 }

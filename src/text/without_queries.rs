@@ -1,8 +1,8 @@
-//! Output of a program on its way to a second terminal, which must not answer the program: the
-//! task's emulated terminal answers. Left out are questions, and requests for other codes of keys.
+//! Prepares a program's output for a second terminal, which must not answer the program, since the
+//! task's emulated terminal does. Removes queries, and requests for other codes of keys.
 //!
-//! Sequences and characters are passed on whole, so that something else may be written between two
-//! pieces of output. Limits: a sequence of more than 4096 bytes is passed on in parts. Pure.
+//! Passes on only whole sequences and characters, so that callers may write other text between two
+//! pieces of output. Limits: passes on a sequence of more than 4096 bytes in parts. Pure.
 
 use super::lines::unfinished_character;
 
@@ -11,18 +11,18 @@ const ENQUIRY: u8 = 0x05;
 const BELL: u8 = 0x07;
 /// CAN and SUB end a sequence without effect.
 const CANCELS: [u8; 2] = [0x18, 0x1a];
-/// At most this much of a sequence is held back.
+/// How much of a sequence to hold back, in bytes.
 const MAX_HELD: usize = 4096;
 
-/// Removes questions from output.
+/// Removes queries from output.
 #[derive(Debug, Default)]
 pub struct WithoutQueries {
-    /// The beginning of a sequence or of a character.
+    /// The beginning of an incomplete sequence or character.
     held: Vec<u8>,
 }
 
 impl WithoutQueries {
-    /// Takes output; returns what is to be written.
+    /// Takes output; returns the bytes to write.
     pub fn pass(&mut self, output: &[u8]) -> Vec<u8> {
         let mut bytes = std::mem::take(&mut self.held);
         bytes.extend_from_slice(output);
@@ -65,8 +65,8 @@ impl WithoutQueries {
     }
 }
 
-/// The length of the sequence at the beginning, and whether it is a question; `None` while its end
-/// is missing.
+/// The length of the sequence at the beginning, and whether it is a query; `None` while it is
+/// incomplete.
 fn sequence(bytes: &[u8]) -> Option<(usize, bool)> {
     match *bytes.get(1)? {
         b'[' => control_sequence(bytes),
@@ -75,7 +75,7 @@ fn sequence(bytes: &[u8]) -> Option<(usize, bool)> {
             let last = bytes.iter().skip(2).position(|byte| !matches!(byte, 0x20..=0x2f))?;
             Some((last + 3, false))
         }
-        // What ended by another sequence was none.
+        // Another sequence interrupts the incomplete one.
         ESCAPE => Some((1, false)),
         second => Some((2, second == b'Z')),
     }
@@ -91,7 +91,7 @@ fn control_sequence(bytes: &[u8]) -> Option<(usize, bool)> {
     }
 }
 
-/// Whether a terminal answers this, or sends other codes for keys after it.
+/// Whether a terminal answers this sequence, or sends other codes for keys after it.
 fn is_query(parameters: &[u8], last: u8) -> bool {
     let first = parameters.first().copied().unwrap_or_default();
     let intermediate = parameters.last().copied().filter(|byte| matches!(byte, 0x20..=0x2f));
@@ -105,7 +105,7 @@ fn is_query(parameters: &[u8], last: u8) -> bool {
         // Encodings of keys.
         (b'u', None) => matches!(first, b'?' | b'>' | b'<' | b'='),
         (b'm', None) => matches!(first, b'?' | b'>'),
-        // Reports and changes of the window, but for its title.
+        // Reports and changes of the window, except its title.
         (b't', None) => !(parameters.starts_with(b"22") || parameters.starts_with(b"23")),
         _ => false,
     }
@@ -115,17 +115,17 @@ fn string_sequence(bytes: &[u8], kind: u8) -> Option<(usize, bool)> {
     let ends = |byte: &u8| *byte == ESCAPE || *byte == BELL || CANCELS.contains(byte);
     let length = bytes.iter().skip(2).position(ends)?;
     let text = bytes.get(2..length + 2)?;
-    let asks = match kind {
+    let is_query = match kind {
         b']' => text.split(|byte| *byte == b';').any(|part| part == b"?"),
         b'P' => text.starts_with(b"$q") || text.starts_with(b"+q"),
         _ => false,
     };
     match *bytes.get(length + 2)? {
         ESCAPE => match *bytes.get(length + 3)? {
-            b'\\' => Some((length + 4, asks)),
+            b'\\' => Some((length + 4, is_query)),
             _ => Some((length + 2, false)),
         },
-        _ => Some((length + 3, asks)),
+        _ => Some((length + 3, is_query)),
     }
 }
 
@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn questions_are_left_out_and_all_else_passes_wherever_it_is_cut() {
+    fn queries_are_removed_and_other_output_passes_wherever_it_is_cut() {
         for (output, passed) in [
             ("plain \x1b[31mred\x1b[m é", "plain \x1b[31mred\x1b[m é"),
             ("a\x1b[6nb\x1b[c\x1b[>c\x1b[?1;2c\x1b[5nc", "abc"),
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_never_ends_is_not_held_for_ever() {
+    fn a_sequence_without_an_end_is_not_held_forever() {
         let mut filter = WithoutQueries::default();
         let endless = [b"\x1bP".to_vec(), vec![b'x'; 3 * MAX_HELD]].concat();
         let passed: usize = endless.chunks(100).map(|piece| filter.pass(piece).len()).sum();

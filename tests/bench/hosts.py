@@ -40,6 +40,8 @@ PidFile none
 UsePAM no
 StrictModes no
 PasswordAuthentication no
+# As from another shell: bash reads no ~/.bashrc then, which would be measured on the side of ssh.
+SetEnv SHLVL=1
 """)
     with open(f"{folder}/host.pub", encoding="ascii") as key:
         write(f"{folder}/known", f"[127.0.0.1]:{port} {key.read()}")

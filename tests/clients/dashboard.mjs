@@ -33,7 +33,7 @@ async function startServer(environment = {}) {
       send({ id, method, params });
     });
   const call = async (name, given) => (await ask('tools/call', { name, arguments: given })).content.map(({ text }) => text).join('\n');
-  const zsh = async (command, more = {}) => /task=([0-9a-f]{8})/.exec(await call('zsh', { command, yield_after: 0.1, ...more }))?.[1];
+  const zsh = async (command, more = {}) => /task=((?:\w+:)?[0-9a-f]{8})/.exec(await call('zsh', { command, yield_after: 0.1, ...more }))?.[1];
   await ask('initialize', { protocolVersion: '2025-06-18', capabilities: {}, clientInfo: { name: 'dashboard-checks', version: '1' } });
   send({ method: 'notifications/initialized' });
   const file = /\S+\/monitor\.url/.exec(await call('zsh_health', {}))?.[0];
@@ -377,6 +377,28 @@ async function looks() {
   check('a reload needs no token again', await browser.until(says, '#connection', 'Live'));
 }
 
+// A task on a host, which is a process with a state directory of its own here.
+async function onHost(server) {
+  const id = await server.zsh('echo far away; read "?Name? " name; echo hello $name; sleep 306', { host: 'build1', pty: true, yield_after: 5 });
+  check('a task on a host appears', await browser.until(shows, card(id)), id);
+  check('it tells its host', await browser.until(says, `${card(id)} .card-meta`, 'on build1'), await browser.run(textOf, card(id)));
+  check('it waits among what needs attention', await browser.until(says, `.group-attention ${card(id)}`, 'Name?'));
+  await browser.click(`${card(id)} .card-title`);
+  check('the details show its output', await browser.until(says, '.output', 'far away'));
+  check('and its host', await browser.run(says, '.facts', 'build1'));
+  await browser.until(shows, '#details .input input');
+  await browser.click('#details .input input');
+  await browser.type('Ada');
+  await browser.press(KEYS.Enter);
+  check('what is typed arrives there', await browser.until(says, '.output', 'hello Ada'), await browser.run(textOf, '#details'));
+  await browser.click('.buttons .danger');
+  await browser.until(() => document.querySelector('#confirm').open);
+  await browser.click('#confirm-yes');
+  check('it is killed there', await browser.until(says, `.group-ended ${card(id)}`, 'Killed'), await browser.run(textOf, '#toast'));
+  check('no process of it is left', await eventually(() => running('sleep', '306').length === 0));
+  await browser.press(KEYS.Escape);
+}
+
 // A server that hangs, and goes on again.
 async function hung() {
   const pid = Number(/pid (\d+)/.exec(await browser.run(textOf, '#server'))[1]);
@@ -397,7 +419,11 @@ async function lost(server) {
 let browser;
 try {
   const settings = path.join(scratch, 'served.yaml');
-  fs.writeFileSync(settings, 'http: 127.0.0.1:0\n');
+  const far = path.join(scratch, 'far');
+  fs.mkdirSync(far);
+  const carrier = `[env, HOME=${far}, ZSH_TOOL_STATE_DIR=${path.join(far, 'state')}]`;
+  const host = `{command: ${carrier}, install: never, binary_directory: ${path.dirname(path.resolve(binary))}}`;
+  fs.writeFileSync(settings, `http: 127.0.0.1:0\nhosts: {build1: ${host}}\n`);
   const server = await startServer({ ZSH_TOOL_CONFIG: settings });
   const other = await startServer();
   browser = await startBrowser();
@@ -411,6 +437,7 @@ try {
   await detachedTask(tasks.detached);
   await flood(server);
   await leftovers(server);
+  await onHost(server);
   await run();
   await history(server);
   await looks();

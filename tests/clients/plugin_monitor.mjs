@@ -45,6 +45,8 @@ const child = spawn('script', ['-qfec', `stty rows 40 cols 140; exec claude --al
 let drawn = '';
 child.stdout.on('data', (more) => (drawn += more));
 const ended = new Promise((end) => child.on('close', end));
+// It may end before the last key below.
+child.stdin.on('error', () => {});
 const seen = () => drawn.replace(/\x1b(\[[0-9;?<>=]*[a-zA-Z]|\][^\x07]*\x07)/g, ' ');
 const sees = (what) => eventually(() => seen().includes(what));
 const monitors = () =>

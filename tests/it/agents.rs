@@ -231,7 +231,7 @@ fn said(executor: &Executor, path: &str) -> (Vec<Activity>, Answer) {
         records.iter().flat_map(|record| executor.classify(record)).collect();
     let mut answer = executor.answer();
     for activity in &activities {
-        answer.see(activity);
+        answer.add(activity);
     }
     (activities, answer)
 }
@@ -428,7 +428,7 @@ fn a_finished_conversation_is_success() {
 fn acts_without_an_answer_are_partial_work() {
     for (name, session, parts) in [
         ("claude", Some(SESSION), ["- Read: ", "- Bash: false"]),
-        ("codex", Some(CODEX_SESSION), ["what was done:", "- exec_command: ls"]),
+        ("codex", Some(CODEX_SESSION), ["actions:", "- exec_command: ls"]),
         ("gemini", Some(SESSION), ["- read_file: a.txt", "- write_file: b.txt"]),
         ("cline", None, ["- read_files: ", "- run_commands: ls"]),
         ("aider", None, ["- wrote new.txt", "- Commit: 1a2b3c4 feat: Add new.txt"]),

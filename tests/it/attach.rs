@@ -545,7 +545,7 @@ fn without_a_terminal_a_task_or_a_known_key_it_says_what_to_do() {
     window.await_text("code=1");
     send_signal("CONT", client.server_pid());
     window.zsh_tool("attach");
-    let shown = window.await_text("no task waits for input, name the one");
+    let shown = window.await_text("no task waits for input: name the task");
     assert!(shown.contains(&task), "{shown}");
     client.kill_task(&task);
 }

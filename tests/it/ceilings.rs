@@ -383,11 +383,39 @@ fn a_command_that_is_known_to_end_soon_is_waited_for() {
     let failed = timed(&client, "1.5", "0", None);
     assert_eq!(failed.status(), "running", "after a failure: {}", failed.text);
     client.poll_to_end(&failed.task_id());
-    // It returns when the time is up, and at once when the command waits for input.
+    // It returns when the time is up.
     let long = timed(&client, "600", "0", None);
     assert_eq!(long.status(), "running", "{}", long.text);
     assert!(long.elapsed >= Duration::from_secs(1), "{:?}", long.elapsed);
     client.kill_all_of(&long.task_id());
+}
+
+#[test]
+fn the_learned_wait_ends_when_the_command_waits_or_is_stopped() {
+    const USUAL: Duration = Duration::from_secs(4);
+    let env = Env::new();
+    let client = env.client();
+    let command = format!(
+        "case $HOW in (read) read x;; (stop) sh -c 'kill -STOP $$';; esac; sleep {}",
+        USUAL.as_secs()
+    );
+    let arguments =
+        |how: &str| json!({"command": command, "stdin_open": true, "env": {"HOW": how}});
+    let mut waited_for = arguments("sleep");
+    waited_for["yield_after"] = json!(40);
+    let known: Vec<_> = (0..3).map(|_| client.call_async("zsh", waited_for.clone())).collect();
+    for call in known {
+        assert_eq!(call.tool_result().status(), "completed");
+    }
+    for (how, said) in [("read", "⌨ WAITING FOR INPUT"), ("stop", "⏸ STOPPED")] {
+        assert_eq!(client.call("zsh", arguments("sleep")).status(), "completed", "it is known");
+        let result = client.call("zsh", arguments(how));
+        assert!(result.text.contains(said), "{}", result.text);
+        assert!(result.elapsed < USUAL, "{how}: {:?}", result.elapsed);
+        client.kill_all_of(&result.task_id());
+        // The one that was killed has not succeeded.
+        assert_eq!(client.call("zsh", waited_for.clone()).status(), "completed");
+    }
 }
 
 #[test]

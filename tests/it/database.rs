@@ -154,8 +154,8 @@ fn doctor_moves_a_corrupt_database_aside_as_a_server_would() {
 fn a_directory_in_its_place_costs_no_command() {
     let env = Env::new();
     fs::create_dir(database(&env)).expect("a directory");
-    assert_unusable(&env.client(), "it is no regular file");
-    assert_warned(&ran(&env, &["doctor"]), "it is no regular file");
+    assert_unusable(&env.client(), "it is not a regular file");
+    assert_warned(&ran(&env, &["doctor"]), "it is not a regular file");
     let exec = ran(&env, &["exec", "echo works"]);
     assert_eq!((exec.code, exec.text().as_str()), (0, "works\n"));
     for arguments in [
@@ -168,7 +168,7 @@ fn a_directory_in_its_place_costs_no_command() {
         let finished = ran(&env, arguments);
         assert_eq!((finished.code, finished.text().as_str()), (1, ""), "{arguments:?}");
         assert!(
-            finished.stderr.contains("alan.db: it is no regular file")
+            finished.stderr.contains("alan.db: it is not a regular file")
                 || finished.stderr.contains("alan.db: it is"),
             "{arguments:?}: {}",
             finished.stderr
@@ -229,7 +229,8 @@ fn doctor_makes_no_database_and_takes_none_over() {
     command.env("ALAN_DB_PATH", &own).env("CLAUDE_PLUGIN_ROOT", &root);
     let finished = run(command);
     let found = doctor(&finished);
-    let wanted = format!("ok       database: {}, made when the first command runs", own.display());
+    let wanted =
+        format!("ok       database: {}, created when the first command runs", own.display());
     assert_eq!(found, [wanted]);
     // Rows taken over into the check's scratch would be lost.
     assert!(root.join("data/alan.db").exists() && !own.exists());

@@ -209,6 +209,7 @@ fn direnv_adds_its_variables_where_it_is_allowed() {
     let blocked = show(&project);
     assert!(blocked.output().starts_with("unset "), "{}", blocked.text);
     assert!(blocked.text.contains("`direnv export json`"), "{}", blocked.text);
+    assert!(blocked.text.contains("is not allowed (`direnv allow`)"), "{}", blocked.text);
     assert!(!show(&project).text.contains("direnv"));
     allow();
     assert_eq!(show(&project).output(), "first project");
@@ -231,7 +232,7 @@ fn direnv_adds_its_variables_where_it_is_allowed() {
 #[test]
 fn mise_is_asked_for_the_commands_directory() {
     let env = Env::new();
-    env.configure("environment_tools: [mise]\n");
+    env.configure("environment_tools: [direnv, mise]\n");
     let bin = env.path("bin");
     fs::create_dir_all(&bin).expect("a directory");
     // Prints what mise prints.
@@ -240,9 +241,12 @@ fn mise_is_asked_for_the_commands_directory() {
         "#!/bin/sh\n[ \"$*\" = 'env --json' ] || exit 9\n\
          case $PWD in */good) echo '{\"OF_MISE\": \"20\", \"CLIENT_ONLY\": null}' ;; */odd) echo '[1' ;; esac\n",
     );
+    // A PATH on which direnv is missing.
+    let which = Command::new("sh").args(["-c", "command -v zsh"]).output().expect("sh");
+    let zsh = String::from_utf8(which.stdout).expect("a path");
+    std::os::unix::fs::symlink(zsh.trim(), bin.join("zsh")).expect("a link");
     let mut serve = env.serve();
-    let path = std::env::var("PATH").expect("PATH");
-    serve.env("PATH", format!("{}:{path}", bin.display())).env("CLIENT_ONLY", "1");
+    serve.env("PATH", &bin).env("CLIENT_ONLY", "1");
     let client = Client::start(serve, env.path("stderr"));
     client.initialize();
     let show = |name: &str| {
@@ -254,7 +258,10 @@ fn mise_is_asked_for_the_commands_directory() {
             json!({"command": command, "cwd": directory.to_string_lossy(), "yield_after": 30}),
         )
     };
-    assert_eq!(show("good").output(), "20 unset");
+    let good = show("good");
+    assert_eq!(good.output(), "20 unset");
+    assert!(good.text.contains("environment_tools: direnv is not there."), "{}", good.text);
+    assert!(!show("none").text.contains("direnv"), "said once, for all directories");
     assert_eq!(show("none").output(), "unset 1");
     let odd = show("odd");
     assert_eq!(odd.output(), "unset 1");

@@ -198,7 +198,7 @@ fn leftovers_are_ended_and_named() {
     assert_eq!(finished.text(), "done\n");
     let told = finished.stderr.lines().last().unwrap_or_default();
     assert!(
-        told.starts_with("1 process was still running and had to be ended: ")
+        told.starts_with("1 process was still running and had to be killed: ")
             && told.ends_with(" sleep"),
         "{}",
         finished.stderr

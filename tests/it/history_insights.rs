@@ -273,7 +273,7 @@ fn import_runs(env: &Env, template: &str, runs: u32, took: Duration) {
     let imported = run_with_input(zsh_tool(env, &["alan", "import"]), lines.into_bytes());
     assert_eq!(
         imported.text(),
-        format!("{runs} rows added, 0 known already\n"),
+        format!("{runs} rows added, 0 already known\n"),
         "{}",
         imported.stderr
     );

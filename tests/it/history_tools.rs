@@ -347,7 +347,7 @@ fn commands_and_kinds_are_forgotten() {
     assert_eq!(query(&client, "false")["runs"], json!(1));
     let nothing = ran(&env, &["alan", "forget", "--", "true *"]);
     assert_eq!((nothing.code, nothing.text().as_str()), (1, ""));
-    assert!(nothing.stderr.contains("nothing is known of true *"), "{nothing:?}");
+    assert!(nothing.stderr.contains("true * is not in the history"), "{nothing:?}");
 }
 
 /// One row of each table, with every column filled in.
@@ -359,7 +359,7 @@ fn an_export_and_its_import_lose_nothing() {
     let first = env.path("one/alan.db");
     let second = env.path("two/alan.db");
     let done = imported(&env, &first, EXPORT);
-    assert_eq!((done.code, done.text()), (0, "7 rows added, 0 known already\n".to_owned()));
+    assert_eq!((done.code, done.text()), (0, "7 rows added, 0 already known\n".to_owned()));
     let exported = |database: &Path| {
         let mut command = zsh_tool(&env, &["alan", "export"]);
         command.env("ALAN_DB_PATH", database);
@@ -379,7 +379,7 @@ fn an_export_and_its_import_lose_nothing() {
     assert_eq!(imported(&env, &second, &all).code, 0);
     assert_eq!(exported(&second), all);
     let again = imported(&env, &second, &all).text();
-    assert_eq!(again, "0 rows added, 10 known already\n");
+    assert_eq!(again, "0 rows added, 10 already known\n");
     let file = env.path("export.ndjson");
     fs::write(&file, &all).expect("a file");
     let third = env.path("three.db");
@@ -395,8 +395,8 @@ fn a_faulty_line_of_an_import_is_named_and_those_before_it_stay() {
     let database = env.path("alan.db");
     let row = EXPORT.lines().next().expect("a row");
     for (fault, cause) in [
-        ("{\"table\":\"nonsense\"}", "no row of an export"),
-        ("\u{fffd}{", "no row of an export"),
+        ("{\"table\":\"nonsense\"}", "not a row of an export"),
+        ("\u{fffd}{", "not a row of an export"),
         (&"x".repeat(2 << 20), "longer than"),
     ] {
         let done = imported(&env, &database, &format!("{row}\n\n{fault}\n{row}\n"));

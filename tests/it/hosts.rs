@@ -21,7 +21,7 @@ use crate::support::tmux::Window;
 const EXIT: Duration = Duration::from_secs(20);
 
 /// A host that is reached by a real sshd, with the program installed.
-fn by_ssh(linger: u32) -> (Env, SshHost) {
+pub fn by_ssh(linger: u32) -> (Env, SshHost) {
     let env = Env::new();
     let host = SshHost::start(&env);
     install(&env, "far");
@@ -30,19 +30,27 @@ fn by_ssh(linger: u32) -> (Env, SshHost) {
     (env, host)
 }
 
-fn on_host(client: &Client, command: &str, mut arguments: Value) -> ToolResult {
+pub fn on_host(client: &Client, command: &str, mut arguments: Value) -> ToolResult {
     arguments["command"] = json!(command);
     arguments["host"] = json!("build1");
     client.call("zsh", arguments)
 }
 
-fn carrier(client: &Client) -> Found {
+pub fn carrier(client: &Client) -> Found {
     let is_carrier = |process: &Found| process.arguments.starts_with("ssh ");
     descendants_of(client.pid()).into_iter().find(is_carrier).expect("a carrier")
 }
 
+/// By then the host knows that earlier answers have reached the client: the first call's answer is
+/// written after that was reported, and the second one is sent after the report.
+pub fn await_delivery(client: &Client) {
+    for _ in 0..2 {
+        client.call("zsh_tasks", json!({"host": "build1"}));
+    }
+}
+
 /// Ends the connection as a crash does.
-fn cut(client: &Client) {
+pub fn cut(client: &Client) {
     send_signal("KILL", carrier(client).pid);
 }
 
@@ -119,6 +127,7 @@ fn a_lost_connection_leaves_the_task_and_the_next_call_continues_it() {
     assert!(made.expect("mkfifo").success());
     let command = format!("echo one; read -r < {}; echo two; exit 3", pipe.display());
     let task = on_host(&client, &command, json!({"until": "one", "yield_after": 25})).task_id();
+    await_delivery(&client);
     let poll =
         client.call_async("zsh_poll", json!({"task_id": task, "wait_for": "end", "listen": 25}));
     client.ping();
@@ -142,6 +151,7 @@ fn a_frozen_connection_is_given_up_and_the_next_call_continues_the_task() {
     let sleep = UniqueSleep::new();
     let arguments = json!({"until": "one", "yield_after": 25});
     let task = on_host(&client, &format!("echo one; {sleep}"), arguments).task_id();
+    await_delivery(&client);
     let poll =
         client.call_async("zsh_poll", json!({"task_id": task, "wait_for": "end", "listen": 50}));
     client.ping();
@@ -189,6 +199,8 @@ fn a_start_whose_answer_is_lost_is_not_repeated_and_is_found_by_its_id() {
     assert_eq!(fs::read_to_string(&count).expect("a file"), "run\n");
     let unknown = client.poll("build1:00000000", json!({}));
     assert!(unknown.text.contains("unknown on build1"), "{}", unknown.text);
+    let printed = on_host(&client, "echo task_id=00000000", json!({"yield_after": 25}));
+    assert_eq!(printed.output(), "task_id=00000000", "what is printed stays as it is");
     client.kill_task(task.expect("an id"));
 }
 
@@ -265,7 +277,8 @@ fn what_cannot_be_reached_says_why_and_holds_up_nothing_else() {
     env.configure(&format!(
         "hosts:\n  closes: {{command: [\"true\"]}}\n  missing: {{command: [no-such-carrier]}}\n  \
          says: {{command: [sh, -c, \"echo Permission denied >&2; exit 255\"]}}\n  \
-         silent: {{command: [sh, -c, \"exec sleep 1000\"]}}\n  banner: {{command: [{banner}]}}\n  \
+         silent: {{command: [sh, -c, \"exec sleep 1000\"]}}\n  \
+         chatty: {{command: [sh, -c, \"yes; true\"]}}\n  banner: {{command: [{banner}]}}\n  \
          uninstalled: {{command: [env, HOME=/proc/none, PATH=/usr/bin:/bin], install: never}}\n  \
          full: {{command: [{far}], binary_directory: /proc/none}}\n  build1: {{command: [{ssh}]}}\n"
     ));
@@ -277,6 +290,7 @@ fn what_cannot_be_reached_says_why_and_holds_up_nothing_else() {
     let client = env.client();
     let silent = client.call_async("zsh", json!({"command": "true", "host": "silent"}));
     let second = client.call_async("zsh", json!({"command": "true", "host": "silent"}));
+    let chatty = client.call_async("zsh", json!({"command": "true", "host": "chatty"}));
     let run = |host: &str| {
         client.call("zsh", json!({"command": "echo ran", "host": host, "yield_after": 25}))
     };
@@ -299,10 +313,10 @@ fn what_cannot_be_reached_says_why_and_holds_up_nothing_else() {
     assert_eq!(run("banner").output(), "ran");
     assert_eq!(client.run("echo here").output(), "here");
     let begun = Instant::now();
-    for call in [silent, second] {
+    for call in [silent, second, chatty] {
         let failed = call.tool_result();
         assert!(
-            failed.text.contains("host silent cannot be reached: it has not answered for 10 s"),
+            failed.text.contains("cannot be reached: it has not answered for 10 s"),
             "{}",
             failed.text
         );
@@ -456,7 +470,7 @@ fn doctor_connects_to_a_host_and_reports_what_is_there() {
     assert!(report.contains("ok       host: build1: connected, Linux "), "{report}");
     assert!(report.contains("shell /"), "{report}");
     let listed = ran(&env, &["doctor"]).text();
-    assert!(listed.contains("host: build1, by ssh, not connected to"), "{listed}");
+    assert!(listed.contains("host: build1, via ssh, not connected"), "{listed}");
     wait_until("the far side is gone", || far_sides(&env).is_empty().then_some(()));
 }
 

@@ -161,8 +161,8 @@ fn what_would_fail_again_is_asked_once() {
         (json!({"status": 404, "body": "no such model"}), "answered 404: no such model"),
         (json!({"status": 429, "message": "slow down"}), "answered 429: slow down"),
         (json!({"status": 307, "location": "http://127.0.0.1:1/"}), "correct openai.base_url"),
-        (json!({"body": "<html>"}), "it is no completion"),
-        (json!({"text": ""}), "it holds no text"),
+        (json!({"body": "<html>"}), "it is not a completion"),
+        (json!({"text": ""}), "it contains no text"),
     ] {
         let endpoint = Endpoint::start(&env, &json!([step]));
         assert_heuristic(&judged(endpoint.base_url()), cause);

@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::alan_faults::{commands_go_on_while_locked, kill_again_and_again};
 use crate::attach::silent_attachment_stays;
 use crate::faults::a_late_reader_finds_every_answer;
+use crate::hosts_faults::{kill_at_any_moment, sleep_and_wake};
 use crate::shapes::corpus::{LONG, healthy_shapes_are_left_alone, stuck_shapes_are_named};
 use crate::shapes::reproductions::compilations_are_left_alone;
 use crate::zsh_suite::runs_as_in_bare_zsh;
@@ -35,6 +36,24 @@ fn a_database_that_nobody_may_read_for_a_minute_delays_no_command() {
 #[ignore = "takes long: make test-long"]
 fn a_person_who_types_nothing_for_longer_than_an_idle_connection_lives_stays_attached() {
     silent_attachment_stays(MINUTE + MINUTE / 6);
+}
+
+#[test]
+#[ignore = "takes long: make test-long"]
+fn a_laptop_that_sleeps_for_forty_seconds_continues_its_tasks_on_a_host() {
+    sleep_and_wake(MINUTE * 2 / 3, false);
+}
+
+#[test]
+#[ignore = "takes long: make test-long"]
+fn a_laptop_that_sleeps_for_forty_seconds_with_its_server_keeps_its_connection() {
+    sleep_and_wake(MINUTE * 2 / 3, true);
+}
+
+#[test]
+#[ignore = "takes long: make test-long"]
+fn a_host_whose_processes_are_killed_a_hundred_times_runs_nothing_twice() {
+    kill_at_any_moment(100);
 }
 
 #[test]

@@ -29,6 +29,7 @@ mod history_insights;
 mod history_shared;
 mod history_tools;
 mod hosts;
+mod hosts_faults;
 mod hosts_roots;
 mod http;
 mod http_times;

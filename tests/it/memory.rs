@@ -78,13 +78,19 @@ fn the_kernel_ends_commands_rather_than_the_server() {
     let before: i32 = own(&client.server_pid().to_string()).trim().parse().expect("a number");
     for pty in [false, true] {
         let pipe = env.named_pipe(&unique_word());
-        let command =
-            format!("sh -c 'read x < {}; cat /proc/self/oom_score_adj'; true", pipe.display());
-        let started = client.call("zsh", json!({"command": command, "pty": pty, "yield_after": 0}));
+        // The line is read by the thread that has started the shell, once it has marked it.
+        let command = format!(
+            "echo started; sh -c 'read x < {}; cat /proc/self/oom_score_adj'; true",
+            pipe.display()
+        );
+        let started = client.call(
+            "zsh",
+            json!({"command": command, "pty": pty, "until": "started", "yield_after": 40}),
+        );
         fs::write(pipe, "\n").expect("a reader");
         let result = client.poll(&started.task_id(), json!({"wait_for": "end", "listen": 40}));
         let raised: i32 =
-            result.output().trim_start_matches("1: ").trim().parse().expect("a number");
+            result.output().trim_start_matches("2: ").trim().parse().expect("a number");
         assert_eq!(raised, (before + 300).min(1000), "{}", result.text);
     }
     let after: i32 = own(&client.server_pid().to_string()).trim().parse().expect("a number");

@@ -9,9 +9,10 @@ use serde_json::{Value, json};
 
 use crate::support::client::{Client, PATIENCE, send_signal};
 use crate::support::env::{Env, unique_word};
-use crate::support::processes::{UniqueSleep, assert_none_left, wait_until};
+use crate::support::processes::{UniqueSleep, assert_none_left, descendants_of, wait_until};
 use crate::support::program::{Program, run, zsh_tool};
 use crate::support::runs;
+use crate::support::ssh_host::{far_environment, install};
 use crate::support::state_files::server_files;
 use crate::support::watcher::Watcher;
 
@@ -113,7 +114,7 @@ fn list_schema() -> Value {
         "live": {"type": "boolean"},
     }));
     let session = object(json!({
-        "id": {"type": "string", "pattern": "^[0-9a-f]{8}(-[0-9a-f-]{27})?$"},
+        "id": {"type": "string", "pattern": "^(build1:)?[0-9a-f]{8}(-[0-9a-f-]{27})?$"},
         "kind": {"enum": ["task", "run"]},
         "title": string, "description": maybe_string, "directory": string,
         "pid": maybe_integer, "pty": {"type": "boolean"},
@@ -137,6 +138,7 @@ fn list_schema() -> Value {
         }))]},
         "remainingMs": maybe_integer,
         "server": object(server.clone()),
+        "host": maybe_string,
         "detached": {"anyOf": [{"type": "null"}, object(json!({
             "client": string, "project": string, "until": {"type": ["number", "null"]},
         }))]},
@@ -282,6 +284,61 @@ fn a_task_of_another_server_is_shown_typed_into_and_killed() {
     let next = client.run("echo next");
     assert!(next.text.contains(&task), "the end is reported: {}", next.text);
     end_of(monitor);
+}
+
+#[test]
+fn a_task_of_a_connected_host_is_shown_followed_typed_into_and_killed() {
+    let env = Env::new();
+    install(&env, "far");
+    let far = far_environment(&env, "far").join(", ");
+    let hosts = format!("hosts: {{build1: {{command: [{far}]}}, other: {{command: [\"false\"]}}}}");
+    let (client, watcher) = server_with_monitor(&env, &hosts);
+    let mut list = watcher.events("/api/events", None);
+    assert_eq!(list.next_named("sessions").data["sessions"], json!([]));
+    let there = |command: &str, more: Value| {
+        let mut arguments = more;
+        arguments["host"] = json!("build1");
+        arguments["command"] = json!(command);
+        client.call("zsh", arguments).task_id()
+    };
+    let command = "seq 20000; print -n 'Name? '; read name; echo hello $name; exit 3";
+    let task = there(command, json!({"pty": true, "until": "Name", "yield_after": 25}));
+    let shown = await_waiting(&watcher, &task);
+    assert_eq!((&shown["host"], &shown["detached"]), (&json!("build1"), &Value::Null));
+    assert_eq!((&shown["server"]["own"], &shown["canKill"]), (&json!(false), &json!(true)));
+    assert_eq!(progress(&watcher, &task)["sessionId"], json!(task));
+    // The stream of the list shows it as well.
+    while list.next_named("sessions").data["sessions"][0]["id"] != json!(task) {}
+
+    let path = format!("/api/sessions/{task}/events");
+    let mut events = watcher.events(&path, Some("0"));
+    assert_eq!(events.next_named("session").data["id"], json!(task));
+    let typed = watcher.post(&input_of(&task), &json!({"text": "Ada"}));
+    assert_eq!((typed.status, &typed.body), (200, &json!({"taskId": task})), "{typed:?}");
+    let (text, last) = events.output_to_end();
+    let numbers: String = (1..=20000).map(|number| format!("{number}\n")).collect();
+    assert_eq!(text.replace("\r\n", "\n"), format!("{numbers}Name? Ada\nhello Ada\n"));
+    assert_eq!(watcher.get_after(&path, &format!("{last}.end")).status, 204);
+    assert_eq!(status(&watcher, &task)["error"], "exit code 3");
+    assert_eq!(watcher.post(&input_of(&task), &json!({"text": "x"})).status, 409);
+
+    let sleep = UniqueSleep::new();
+    let task = there(&format!("{sleep} & wait"), json!({"yield_after": 0}));
+    sleep.wait_for(1);
+    session(&watcher, &task);
+    let killed = watcher.post(&format!("/api/tasks/{task}/kill"), &json!({}));
+    assert_eq!((killed.status, &killed.body["taskId"]), (200, &json!(task)), "{killed:?}");
+    sleep.assert_gone();
+    assert_eq!(watcher.get("/api/autonomous/progress/build1:00000000").status, 404);
+    assert_eq!(watcher.get("/api/autonomous/progress/other:00000000").status, 503);
+    assert_eq!(watcher.get("/api/autonomous/progress/none:00000000").status, 404);
+    // A lost connection: what is listed there disappears, and nothing waits for it.
+    let mut events = watcher.events(&path, None);
+    let carriers = descendants_of(client.pid()).into_iter();
+    let mut carriers = carriers.filter(|process| process.arguments.contains("far --server"));
+    send_signal("KILL", carriers.next().expect("a carrier").pid);
+    while events.next().is_some() {}
+    wait_until("nothing of it is listed", || sessions(&watcher).is_empty().then_some(()));
 }
 
 #[test]

@@ -264,7 +264,7 @@ fn stop_tells_the_runner_and_waits_for_it() {
     assert_eq!(open(&directory).position().state(), RunState::Failed);
     let again = oneshot(&env, &["stop", &id]);
     assert_eq!(again.code, 1);
-    assert!(again.stderr.contains("FAILED already"), "{}", again.stderr);
+    assert!(again.stderr.contains("already FAILED"), "{}", again.stderr);
 }
 
 #[test]

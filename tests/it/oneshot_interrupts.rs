@@ -2,9 +2,11 @@
 
 use std::fs;
 use std::io::{BufWriter, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -59,6 +61,61 @@ fn a_signal_pauses_the_run_at_once_and_the_last_line_resumes_it() {
         // An iteration that was interrupted does not count.
         assert_eq!(runs.file()["iteration_count"], 1);
     }
+}
+
+#[test]
+fn the_same_command_with_an_id_starts_resumes_and_reports_one_run() {
+    const ID: &str = "11111111-2222-4333-8444-555555555555";
+    let runs = Runs::working(waiting_worker());
+    // What a process that was killed while it created the run has left.
+    let left = runs.env.path("state/sessions").join(format!("{ID}.new"));
+    fs::create_dir_all(&left).unwrap();
+    fs::write(left.join("oneshot-log.json"), "{\"seq\":1}\n").unwrap();
+    for folder in [left.as_path(), left.parent().unwrap()] {
+        fs::set_permissions(folder, fs::Permissions::from_mode(0o700)).unwrap();
+    }
+    let command = ["--id", ID, "make it"];
+    let runner = runs.start(&command);
+    wait_for_flag(&runs, "begun");
+    assert_eq!(runs.id(), ID);
+    let second = runs.ran(&command);
+    assert_eq!(second.code, 1, "{}", second.stderr);
+    assert!(second.stderr.contains("this run is active"), "{}", second.stderr);
+    runner.signal("TERM");
+    assert_eq!(runner.finish().code, 143);
+    let other = runs.ran(&["--id", ID, "make something else"]);
+    assert_eq!(other.code, 2, "{}", other.stderr);
+    assert!(other.stderr.contains("has another prompt"), "{}", other.stderr);
+    // To its end, and then once more without a start of an agent.
+    for _ in 0..2 {
+        let ended = runs.ran(&command);
+        assert_eq!((ended.code, ended.text()), (0, "the work\n".to_owned()), "{}", ended.stderr);
+        assert!(ended.stderr.contains("COMPLETED"), "{}", ended.stderr);
+        assert!(runs.env.path("notes/worker-2.json").exists());
+        assert!(!runs.env.path("notes/worker-3.json").exists());
+    }
+    let wrong = runs.ran(&["--id", "nightly", "make it"]);
+    assert_eq!(wrong.code, 2, "{}", wrong.stderr);
+}
+
+#[test]
+fn of_commands_with_the_same_id_at_once_one_runs() {
+    const ID: &str = "11111111-2222-4333-8444-555555555555";
+    let runs = Runs::working(json!([[{"touch": "begun"}, {"wait": "go"}, {"result": "the work"}]]));
+    let runners: Vec<_> = (0..6).map(|_| runs.start(&["--id", ID, "make it"])).collect();
+    wait_for_flag(&runs, "begun");
+    let (ended, ends) = mpsc::channel();
+    for runner in runners {
+        let ended = ended.clone();
+        thread::spawn(move || ended.send(runner.finish().code));
+    }
+    // The one that runs waits for the flag.
+    let mut codes: Vec<i32> = (0..5).map(|_| ends.recv().unwrap()).collect();
+    runs.raise("go");
+    codes.push(ends.recv().unwrap());
+    codes.sort_unstable();
+    assert_eq!(codes, [0, 1, 1, 1, 1, 1]);
+    assert!(!runs.env.path("notes/worker-2.json").exists());
 }
 
 #[test]
@@ -341,7 +398,7 @@ fn a_resume_whose_auditor_is_not_there_is_refused_and_changes_nothing() {
     let id = runs.id();
     let ended = runs.ran(&["--resume", &id, "--auditor", "checker"]);
     assert_eq!(ended.code, 1, "{}", ended.stderr);
-    for words in ["/nonexistent/checker is not there", "--auditor"] {
+    for words in ["/nonexistent/checker was not found", "--auditor"] {
         assert!(ended.stderr.contains(words), "{}", ended.stderr);
     }
     assert_eq!(runs.file()["history"], before["history"]);

@@ -301,7 +301,7 @@ fn an_auditor_that_is_not_there_fails_the_run_before_its_worker_starts() {
     let runs = Runs::working(json!([says("work")]));
     let said = refusal_of_auditor(&runs, "/nonexistent/checker");
     for words in [
-        "the auditor's program /nonexistent/checker is not there",
+        "the auditor's program /nonexistent/checker was not found",
         "executors.checker.argv",
         "--auditor",
     ] {

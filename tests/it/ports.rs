@@ -111,9 +111,9 @@ fn what_holds_the_port_instead_is_named() {
     let port = free_port();
     let holds = serve("127.0.0.1", port);
     let (holder, _) = until_port(&other, &holds, json!(port), json!({}));
-    for server in [&client, &other] {
+    for (server, of) in [(&client, " of another server"), (&other, "")] {
         let (task, text) = until_port(server, "sleep 600", json!(port), json!({}));
-        let whose = format!("task {holder} (python3 -c ");
+        let whose = format!("task {holder}{of} (python3 -c ");
         assert!(text.contains(&format!("⚠ port {port} is in use by ")), "{text}");
         assert!(text.contains(&whose), "{text}");
         server.kill_task(&task);
@@ -126,7 +126,8 @@ fn what_holds_the_port_instead_is_named() {
         let failed = client.run(&command);
         assert_eq!(failed.status(), "failed", "{}", failed.text);
         assert!(failed.text.contains(&format!("⚠ port {port} is in use by ")), "{}", failed.text);
-        assert!(failed.text.contains(&format!("task {holder} (")), "{}", failed.text);
+        let whose = format!("task {holder} of another server (");
+        assert!(failed.text.contains(&whose), "{}", failed.text);
     }
     other.kill_task(&holder);
     let free = client.run(&format!("echo 'Address already in use: port {port}'; exit 1"));
@@ -172,6 +173,33 @@ fn leftovers_and_tasks_name_their_ports() {
     let listed = client.call("zsh_tasks", json!({}));
     assert!(listed.text.contains(&format!("2 still running, {listening}")), "{}", listed.text);
     client.kill_all_of(&task);
+    // What is over listens on nothing, whatever other processes do.
+    let _other = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let listed = client.call("zsh_tasks", json!({"all": true}));
+    assert!(listed.text.contains(&task), "{}", listed.text);
+    assert!(!listed.text.contains("listening on"), "{}", listed.text);
+}
+
+#[test]
+fn what_has_not_come_yet_is_waited_for_by_the_call_that_is_named() {
+    let env = Env::new();
+    let client = env.client();
+    env.named_pipe("go");
+    let port = free_port();
+    let command = format!("read < go; exec {}", serve("127.0.0.1", port));
+    let (task, text) = until_port(&client, &command, json!(port), json!({"yield_after": 0}));
+    assert!(text.contains(&format!("port {port} is not served yet")), "{text}");
+    assert!(text.contains(&format!("next: zsh_poll until_port={port} listen=")), "{text}");
+    std::fs::write(env.work().join("go"), "\n").expect("a reader");
+    let polled = client.poll(&task, json!({"until_port": port, "listen": 40}));
+    assert!(polled.text.contains(&served(port)), "{}", polled.text);
+    assert!(!polled.text.contains("next: "), "a server that is ready: {}", polled.text);
+    let arguments = json!({"command": "read < go; echo", "until": "is ready", "yield_after": 0});
+    let other = client.call("zsh", arguments);
+    assert!(other.text.contains("until matched no line yet"), "{}", other.text);
+    assert!(other.text.contains("next: zsh_poll until=\"is ready\" listen="), "{}", other.text);
+    client.kill_task(&other.task_id());
+    client.kill_task(&task);
 }
 
 #[test]
@@ -188,6 +216,9 @@ fn what_names_no_port_is_refused() {
         );
     }
     assert!(!env.work().join("made").exists());
+    let refused = client.call("zsh", json!({"command": "touch made", "until_port": 3.5}));
+    let expected = "until_port must be a string or a whole number, not 3.5";
+    assert!(refused.text.contains(expected), "{}", refused.text);
     let ended = client.call("zsh", json!({"command": "true", "until_port": 1, "yield_after": 40}));
     assert_eq!(ended.status(), "completed", "{}", ended.text);
 }

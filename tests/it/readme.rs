@@ -125,5 +125,5 @@ fn help_on_a_command_is_its_own_and_an_unknown_topic_is_refused_with_the_known_o
 #[test]
 fn the_readme_is_a_page_and_not_a_book() {
     let words = README.split_whitespace().count();
-    assert!(words < 2_000, "{words} words");
+    assert!(words < 1_700, "{words} words");
 }

@@ -170,7 +170,7 @@ fn what_leaves_its_session_is_found_where_orphans_cannot_be_adopted() {
     command.args(["exec", &detached]);
     let ended = run(command);
     assert_eq!(ended.code, 0, "{}", ended.stderr);
-    let told = "1 process was still running and had to be ended: ";
+    let told = "1 process was still running and had to be killed: ";
     assert!(ended.stderr.contains(told), "{}", ended.stderr);
     sleep.assert_gone();
 }

@@ -60,7 +60,13 @@ fn directory_and_exported_variables_hold_for_the_next_command() {
         run(&client, "a", "echo ${VERSION-unset} ${${(M)PATH:#*venv*}:-other}"),
         "unset other"
     );
+    // Nor is PATH needed for what the shell reports.
+    run(&client, "a", "export PATH=/not/there VERSION=20");
+    run(&client, "a", "export VERSION=22");
+    assert_eq!(run(&client, "a", "echo $PATH $VERSION"), "/not/there 22");
     assert_eq!(run(&client, "b", "echo ${VERSION-none} ${PWD:t}"), "none work");
+    run(&client, "", "export VERSION=1");
+    assert_eq!(run(&client, "", "echo ${VERSION-none}"), "none", "an empty name is none");
     assert_eq!(client.run("echo ${VERSION-none} ${PWD:t}").output(), "none work");
 }
 

@@ -264,7 +264,7 @@ fn bare(env: &Env, text: &str) -> Ran {
 
 fn by_the_tool(env: &Env, text: &str) -> Ran {
     let ran = run(surround(env, zsh_tool(env, &["exec", "--timeout", LONGEST, "--", text])));
-    // `1 process was still running and had to be ended: …`
+    // `1 process was still running and had to be killed: …`
     let left = ran.stderr.lines().find_map(|line| {
         let (count, rest) = line.split_once(' ')?;
         rest.starts_with("process").then_some(count)

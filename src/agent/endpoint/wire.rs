@@ -1,12 +1,12 @@
-//! Requests and answers as they are on the wire. Pure.
+//! The wire format of requests and answers. Pure.
 //!
-//! Limits: reads only the text of answers, in the shapes that endpoints are known to use.
+//! Limits: reads only the text of answers, in the formats of known endpoints.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::Bounds;
-use crate::agent::json::shortened;
+use crate::text::lines::cut;
 
 /// How much of an error's message is kept, in characters.
 const MAX_MESSAGE: usize = 300;
@@ -16,7 +16,7 @@ const MAX_MESSAGE: usize = 300;
 pub enum Piece {
     /// Part of the answer.
     Text(String),
-    /// Part of what the model thinks before it answers; a sign of life.
+    /// Part of the model's reasoning before the answer; a sign of life.
     Thought(String),
 }
 
@@ -24,11 +24,11 @@ pub enum Piece {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Event {
     pub pieces: Vec<Piece>,
-    /// Whether the model says that these are the last.
+    /// Whether the model marks these pieces as the last.
     pub ends: bool,
 }
 
-/// The body of a request: for a bounded answer that arrives whole, else for a stream.
+/// The body of a request. With `bounds` the answer is sent whole, otherwise as a stream.
 pub(super) fn request(model: &str, prompt: &str, bounds: Option<&Bounds>) -> String {
     let messages = json!([{"role": "user", "content": prompt}]);
     let body = match bounds {
@@ -87,7 +87,8 @@ impl Content {
     }
 }
 
-/// The first choice of an answer, or what is wrong with it; `wrong` says so of other text.
+/// The first choice of an answer. The error describes what is wrong; `wrong` begins it if the text
+/// cannot be parsed.
 fn first_choice(text: &str, wrong: &str) -> Result<Option<Choice>, String> {
     let answer: Answer = serde_json::from_str(text).map_err(|error| format!("{wrong}: {error}"))?;
     match answer.error {
@@ -96,26 +97,27 @@ fn first_choice(text: &str, wrong: &str) -> Result<Option<Choice>, String> {
     }
 }
 
-/// The text of a whole answer, or what is wrong with it.
+/// The text of a whole answer. The error describes what is wrong with it.
 pub(super) fn answer(text: &str) -> Result<String, String> {
-    let message = first_choice(text, "it is no completion")?.and_then(|choice| choice.message);
+    let message = first_choice(text, "it is not a completion")?.and_then(|choice| choice.message);
     let text = message.and_then(|message| message.content);
     text.map(Content::into_text)
         .filter(|text| !text.trim().is_empty())
-        .ok_or_else(|| "it holds no text".to_owned())
+        .ok_or_else(|| "it contains no text".to_owned())
 }
 
-/// What a line of an event stream says, or what is wrong with it; `None`: the stream is over.
+/// Parses a line of an event stream; `None` if the stream has ended. The error describes what is
+/// wrong with the line.
 pub(super) fn event(line: &[u8]) -> Result<Option<Event>, String> {
     let line = String::from_utf8_lossy(line);
-    // Comments, event names and empty lines say nothing.
+    // Comments, event names and empty lines carry no data.
     let data = line.strip_prefix("data:").unwrap_or_default().trim();
     if data == "[DONE]" {
         return Ok(None);
     }
     let choice = match data {
         "" => None,
-        data => first_choice(data, "a line of it is no JSON")?,
+        data => first_choice(data, "one of its lines is not JSON")?,
     };
     let Some(choice) = choice else {
         return Ok(Some(Event::default()));
@@ -131,7 +133,7 @@ pub(super) fn event(line: &[u8]) -> Result<Option<Event>, String> {
     Ok(Some(Event { pieces, ends: choice.finish_reason.is_some() }))
 }
 
-/// What an error's body says, on one line.
+/// The message in an error's body, on one line.
 pub(super) fn error_message(body: &[u8]) -> String {
     let text = String::from_utf8_lossy(body);
     let message = match serde_json::from_str::<Value>(&text) {
@@ -139,7 +141,7 @@ pub(super) fn error_message(body: &[u8]) -> String {
         Err(_) => text.into_owned(),
     };
     match message.trim() {
-        "" => "no reason".to_owned(),
+        "" => "no reason given".to_owned(),
         message => one_line(message),
     }
 }
@@ -155,7 +157,7 @@ fn message_of(error: &Value) -> String {
 
 fn one_line(text: &str) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
-    shortened(&words.join(" "), MAX_MESSAGE)
+    cut(&words.join(" "), MAX_MESSAGE).into_owned()
 }
 
 #[cfg(test)]
@@ -235,7 +237,7 @@ mod tests {
             (r#"{"detail":"no such model"}"#, "no such model"),
             (r#"{"message":"no such model"}"#, "no such model"),
             ("no such\nmodel\n", "no such model"),
-            ("", "no reason"),
+            ("", "no reason given"),
             (r#"{"error":{"code":7}}"#, r#"{"code":7}"#),
         ] {
             assert_eq!(error_message(body.as_bytes()), wanted, "{body}");
@@ -246,7 +248,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_that_an_endpoint_answers_panics(bytes in any::<Vec<u8>>()) {
+        fn no_answer_panics(bytes in any::<Vec<u8>>()) {
             let _ = event(&bytes);
             let _ = event(&[b"data: ".as_slice(), &bytes].concat());
             let _ = answer(&String::from_utf8_lossy(&bytes));

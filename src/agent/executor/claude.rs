@@ -1,4 +1,4 @@
-//! The records of Claude Code's `stream-json`. Pure.
+//! Reads the records of Claude Code's `stream-json`. Pure.
 
 use serde_json::Value;
 
@@ -10,7 +10,7 @@ pub(super) fn classify(event: &Value) -> Vec<Activity> {
     let message = event.get("message").unwrap_or(&Value::Null);
     match json::text_at(event, "type") {
         Some("system") if json::text_at(event, "subtype") == Some("init") => session(event),
-        // Its own message about an endpoint's error, which the result repeats.
+        // Claude Code's message about an error of the endpoint, which the result repeats.
         Some("assistant") if event.get("error").is_some_and(|error| !error.is_null()) => {
             vec![Activity::Other]
         }
@@ -39,11 +39,11 @@ fn of_subagent(event: &Value, activities: Vec<Activity>) -> Vec<Activity> {
     if json::text_at(event, "parent_tool_use_id").is_none() {
         return activities;
     }
-    let heard = activities.into_iter().map(|activity| match activity {
+    let private = activities.into_iter().map(|activity| match activity {
         Activity::Text(text) => Activity::Reflection(text),
         other => other,
     });
-    heard.collect()
+    private.collect()
 }
 
 /// The file that a tool has written.

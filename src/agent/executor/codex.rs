@@ -1,4 +1,4 @@
-//! The records of `codex exec --json`. Pure.
+//! Reads the records of `codex exec --json`. Pure.
 
 use serde_json::Value;
 
@@ -18,7 +18,7 @@ pub(super) fn classify(event: &Value) -> Vec<Activity> {
         Some("item.completed") => completed(item),
         Some("turn.completed") => vec![Activity::Final(Final { text: String::new(), error: None })],
         Some("turn.failed") => vec![Activity::Final(failed(event))],
-        // Codex retries after an `error` on its own.
+        // Codex itself retries after an `error`.
         _ => Vec::new(),
     };
     if activities.is_empty() {

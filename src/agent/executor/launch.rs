@@ -1,6 +1,6 @@
-//! What an executor needs to know about a run, and the launch that it makes of it. Pure.
+//! How to launch an executor for a run. Pure.
 //!
-//! Limits: starts nothing.
+//! Limits: starts no process.
 
 use std::borrow::Cow;
 
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 pub use crate::config::PromptBy;
 
-/// What an agent is started for.
+/// The role of an agent in a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
@@ -28,24 +28,21 @@ impl Role {
     }
 }
 
-/// The longest prompt that is passed as an argument: Linux limits an argument to 131,071
-/// bytes (`MAX_ARG_STRLEN`), and quotes take some of them.
+/// The longest prompt passed as an argument: Linux limits an argument to 131,071 bytes
+/// (`MAX_ARG_STRLEN`), and quoting takes some of them.
 pub const MAX_ARGUMENT_PROMPT: usize = 100 << 10;
 
 /// One start of an agent.
 #[derive(Debug, Clone, Copy)]
 pub struct Ids<'a> {
-    /// The run.
     pub oneshot: &'a str,
-    /// What for.
     pub role: Role,
     /// The run's iteration, from 1.
     pub iteration: u32,
-    /// The id for the agent's own session, if the program takes one: a UUID.
+    /// A UUID for the agent's own session, for programs that take one.
     pub agent_session: &'a str,
-    /// The model, where one is asked for.
+    /// The model, if the run chooses one.
     pub model: Option<&'a str>,
-    /// The prompt.
     pub prompt: &'a str,
 }
 
@@ -57,14 +54,14 @@ pub(super) const ID_VARIABLE: &str = "ONESHOT_ID";
 pub struct Launch {
     /// The program and its arguments.
     pub argv: Vec<String>,
-    /// The contents of its stdin; without them, stdin is empty.
+    /// The contents of stdin; `None` for an empty stdin.
     pub stdin: Option<String>,
-    /// Variables beyond the environment that tasks get.
+    /// Variables in addition to the environment of tasks.
     pub environment: Vec<(String, String)>,
 }
 
 impl Launch {
-    /// The id of the run that it works for.
+    /// The id of the run.
     pub fn run(&self) -> Option<&str> {
         let mut variables = self.environment.iter();
         let (_, run) = variables.find(|(name, _)| name == ID_VARIABLE)?;
@@ -72,8 +69,8 @@ impl Launch {
     }
 }
 
-/// The command line that puts a program in the shell's place, so that the program's wait
-/// status is the task's.
+/// A command line that replaces the shell with the program, so that the program's wait status is
+/// the task's.
 pub(crate) fn exec_line(argv: &[String]) -> String {
     let quoted = argv.iter().map(|word| {
         let word = word.replace('\0', "");
@@ -82,7 +79,7 @@ pub(crate) fn exec_line(argv: &[String]) -> String {
     format!("exec{}", quoted.collect::<String>())
 }
 
-/// A prompt without NUL, which no argument can hold and no program expects.
+/// A prompt without NUL, which an argument cannot contain and no program expects.
 pub(super) fn clean(prompt: &str) -> Cow<'_, str> {
     if prompt.contains('\0') {
         return Cow::Owned(prompt.replace('\0', ""));
@@ -90,14 +87,14 @@ pub(super) fn clean(prompt: &str) -> Cow<'_, str> {
     Cow::Borrowed(prompt)
 }
 
-/// Cuts the middle out of a text longer than `most` bytes and notes how much is missing. The
-/// result is longer than `most` only if the note alone is.
-pub(crate) fn cut_middle(text: &str, most: usize) -> String {
-    if text.len() <= most {
+/// Cuts the middle out of a text longer than `limit` bytes, with a note of how much is missing. The
+/// result is longer than `limit` only if the note itself is.
+pub(crate) fn cut_middle(text: &str, limit: usize) -> String {
+    if text.len() <= limit {
         return text.to_owned();
     }
-    let note = |left_out: usize| format!("\n[… {left_out} bytes are left out here …]\n");
-    let room = most.saturating_sub(note(text.len()).len());
+    let note = |omitted: usize| format!("\n[… {omitted} bytes omitted …]\n");
+    let room = limit.saturating_sub(note(text.len()).len());
     let head = text.floor_char_boundary(room.div_ceil(2));
     let tail = text.ceil_char_boundary(text.len() - room / 2);
     let begin = text.get(..head).unwrap_or_default();
@@ -105,10 +102,10 @@ pub(crate) fn cut_middle(text: &str, most: usize) -> String {
     [begin, &note(tail - head), end].concat()
 }
 
-/// Replaced by the prompt in a word of `argv`; without it the prompt is the last word.
+/// The prompt replaces this text in a word of `argv`. Without it, the prompt becomes the last word.
 const PLACEHOLDER: &str = "{prompt}";
 
-/// The arguments of a program of the user's (`executors.NAME.argv` of the configuration).
+/// The arguments of a user-defined program (`executors.NAME.argv` in the configuration).
 pub(super) fn user_arguments(words: &[String], prompt_by: PromptBy, prompt: &str) -> Vec<String> {
     if prompt_by == PromptBy::Stdin {
         return words.to_vec();
@@ -135,19 +132,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_middle_is_cut_on_character_boundaries_and_told() {
+    fn the_middle_is_cut_on_character_boundaries_with_a_note() {
         let text = format!("begin{}end", "é漢".repeat(2_000));
-        for most in [60, 61, 62, 63, 1_000, 5_001] {
-            let cut = cut_middle(&text, most);
-            assert!(cut.len() <= most, "{most}: {}", cut.len());
+        for limit in [60, 61, 62, 63, 1_000, 5_001] {
+            let cut = cut_middle(&text, limit);
+            assert!(cut.len() <= limit, "{limit}: {}", cut.len());
             assert!(cut.starts_with("begin") && cut.ends_with("end"), "{cut}");
             let note = cut.lines().find(|line| line.starts_with("[… "));
-            let left_out = note.and_then(|line| line.split(' ').nth(1));
-            let left_out: usize = left_out.and_then(|words| words.parse().ok()).unwrap();
-            let note = format!("\n[… {left_out} bytes are left out here …]\n");
-            assert_eq!(cut.len() - note.len() + left_out, text.len());
+            let omitted = note.and_then(|line| line.split(' ').nth(1));
+            let omitted: usize = omitted.and_then(|words| words.parse().ok()).unwrap();
+            let note = format!("\n[… {omitted} bytes omitted …]\n");
+            assert_eq!(cut.len() - note.len() + omitted, text.len());
         }
         assert_eq!(cut_middle(&text, text.len()), text);
-        assert!(cut_middle(&text, 0).contains("left out"));
+        assert!(cut_middle(&text, 0).contains("omitted"));
     }
 }

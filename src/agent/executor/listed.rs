@@ -1,4 +1,4 @@
-//! The programs of `data/executors.yaml`: how they are started and what their records mean.
+//! The entries of `data/executors.yaml`: how to start these programs and how to read their records.
 //!
 //! Limits: a rule sees one record at a time. Pure.
 
@@ -16,7 +16,6 @@ use crate::agent::storage::Storage;
 
 const LIST: &str = include_str!("../../../data/executors.yaml");
 
-/// One entry.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Listing {
@@ -39,7 +38,7 @@ pub(super) struct Listing {
     pub storage: Option<Storage>,
 }
 
-/// What reads a program's records.
+/// Which code reads a program's records.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Records {
@@ -50,7 +49,7 @@ enum Records {
     OpenAi,
 }
 
-/// What a record means. Places are dotted paths into it.
+/// Maps a record to an activity. The fields other than `when` are dotted paths into the record.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct Rule {
@@ -62,10 +61,10 @@ struct Rule {
     call: Option<String>,
     argument: Option<String>,
     result: Option<String>,
-    /// The place of the terminal event's text; empty if it has none.
+    /// The path of the terminal event's text; empty if the event has none.
     #[serde(rename = "final")]
     end: Option<String>,
-    /// The place of an error's message.
+    /// The path of an error's message.
     error: Option<String>,
 }
 
@@ -74,7 +73,7 @@ pub(super) fn entries() -> Result<Vec<Listing>, String> {
 }
 
 impl Listing {
-    /// A program of the user's own: all of its stdout is its final answer.
+    /// A user-defined program, whose whole stdout is its final answer.
     pub(super) fn of_user(name: &str, program: &str, prompt_by: PromptBy) -> Listing {
         Listing {
             name: name.to_owned(),
@@ -92,11 +91,11 @@ impl Listing {
     }
 
     pub(super) fn texts(&self) -> Texts {
-        // Lines of plain text are passed on with their newlines.
+        // Lines of plain text keep their newlines.
         if self.is_plain() { Texts::Pieces } else { self.texts }
     }
 
-    /// Whether no record of its stdout means anything.
+    /// Whether its stdout is plain text instead of records.
     pub(super) fn is_plain(&self) -> bool {
         self.records == Records::Rules && self.events.is_empty()
     }
@@ -125,7 +124,7 @@ impl Listing {
     }
 }
 
-/// A word with one placeholder filled in, once.
+/// Replaces the first placeholder in a word.
 fn filled(word: &str, ids: &Ids<'_>, prompt: &str) -> String {
     let placeholders = [
         ("{prompt}", prompt),
@@ -143,38 +142,37 @@ fn filled(word: &str, ids: &Ids<'_>, prompt: &str) -> String {
 impl Rule {
     fn fits(&self, event: &Value) -> bool {
         let mut conditions = self.when.iter();
-        conditions.all(|(place, value)| json::text_at(event, place) == Some(value))
+        conditions.all(|(path, value)| json::text_at(event, path) == Some(value))
     }
 
     fn activity(&self, event: &Value) -> Option<Activity> {
-        let said = |place: &Option<String>| Some(json::text_of(json::at(event, place.as_ref()?)?));
+        let text_in = |path: &Option<String>| Some(json::text_of(json::at(event, path.as_ref()?)?));
+        let error = text_in(&self.error).filter(|error| !error.is_empty());
         if self.end.is_some() {
-            let text = said(&self.end).unwrap_or_default();
-            let problem = said(&self.error).filter(|problem| !problem.is_empty());
-            return Some(Activity::Final(ending(text, problem)));
+            let text = text_in(&self.end).unwrap_or_default();
+            return Some(Activity::Final(final_event(text, error)));
         }
         if self.result.is_some() {
-            let error = said(&self.error).filter(|error| !error.is_empty());
             let failed = error.is_some();
-            let text = said(&self.result).filter(|text| !text.is_empty()).or(error);
+            let text = text_in(&self.result).filter(|text| !text.is_empty()).or(error);
             let text = text.unwrap_or_default();
             return Some(Activity::ToolResult { text, failed });
         }
-        if let Some(name) = said(&self.call) {
-            let place = self.argument.as_deref().unwrap_or_default();
-            let argument = json::at(event, place).unwrap_or(&Value::Null);
+        if let Some(name) = text_in(&self.call) {
+            let path = self.argument.as_deref().unwrap_or_default();
+            let argument = json::at(event, path).unwrap_or(&Value::Null);
             return Some(json::call(&name, argument));
         }
-        said(&self.session)
+        text_in(&self.session)
             .map(|id| Activity::Session { id })
-            .or_else(|| said(&self.text).map(Activity::Text))
-            .or_else(|| said(&self.reflection).map(Activity::Reflection))
-            .or_else(|| said(&self.plan).map(Activity::Plan))
+            .or_else(|| text_in(&self.text).map(Activity::Text))
+            .or_else(|| text_in(&self.reflection).map(Activity::Reflection))
+            .or_else(|| text_in(&self.plan).map(Activity::Plan))
     }
 }
 
-/// Without a text, the error's message is the text.
-fn ending(text: String, problem: Option<String>) -> Final {
+/// Without a text, the error's message becomes the text.
+fn final_event(text: String, problem: Option<String>) -> Final {
     let error = problem.as_deref().map(|problem| {
         let class = class_of(problem).or_else(|| class_of(&text));
         class.unwrap_or(AgentError::ToolError)
@@ -186,7 +184,7 @@ fn ending(text: String, problem: Option<String>) -> Final {
     Final { text, error }
 }
 
-/// The records of `zsh-tool agent-openai`.
+/// Reads a record of `zsh-tool agent-openai`.
 fn openai(event: &Value) -> Vec<Activity> {
     let text = json::text_at(event, "text").unwrap_or_default().to_owned();
     vec![match json::text_at(event, "type") {

@@ -1,5 +1,5 @@
-//! The judge behind an agent program's command line, run as a task like any other: its
-//! process tree ends with it, its time is limited, and leftover processes are found.
+//! A judge that runs an agent program as an ordinary task: its process tree ends with it, its time
+//! is limited, and leftover processes are found.
 //!
 //! Limits: the program's stderr is dropped. If it takes its prompt as an argument, the
 //! prompt is visible in lists of processes.
@@ -24,42 +24,42 @@ use crate::task::supervisor::Supervisor;
 use crate::text::lines::LinePosition;
 use crate::text::redact::Redactor;
 
-/// How long the program may take: agents start slowly, and then ask a model.
+/// The program's time limit: agents start slowly and then query a model.
 const TIME: Duration = Duration::from_secs(120);
-/// How much of its output is read; a reply takes only a few lines.
+/// How much of its output to read; a reply has only a few lines.
 const MAX_OUTPUT: u64 = 1 << 20;
-/// What a shell reports for a program that is not there.
+/// The exit code of a shell that did not find the program.
 const EXIT_NOT_FOUND: i32 = 127;
 
-/// A class of failure in words.
-fn word(error: AgentError) -> &'static str {
+/// Describes a class of failure.
+fn describe(error: AgentError) -> &'static str {
     match error {
         AgentError::ConnectionRefused => "a refused connection",
         AgentError::AuthFailed => "a failed login",
         AgentError::ApiError => "an error of its endpoint",
-        AgentError::ToolError => "an error of its own",
+        AgentError::ToolError => "an internal error",
     }
 }
 
-/// Asks an executor for a judgement instead of work.
+/// Asks an executor for a judgement.
 pub struct CommandJudge {
     executor: Arc<Executor>,
     name: String,
     supervisor: Arc<Supervisor>,
     redactor: Arc<Redactor>,
     time: Duration,
-    under_way: Mutex<UnderWay>,
+    pending: Mutex<PendingQuestions>,
 }
 
-/// Questions without an answer yet.
+/// Questions that have no answer yet.
 #[derive(Default)]
-struct UnderWay {
+struct PendingQuestions {
     closed: bool,
     cancels: Vec<Weak<Cancel>>,
 }
 
 impl CommandJudge {
-    /// Asks this executor.
+    /// A judge that asks this executor.
     pub fn new(executor: Arc<Executor>, supervisor: Arc<Supervisor>) -> CommandJudge {
         CommandJudge {
             name: format!("command:{}", executor.name()),
@@ -67,11 +67,11 @@ impl CommandJudge {
             redactor: Arc::clone(&supervisor.settings.redactor),
             supervisor,
             time: TIME,
-            under_way: Mutex::default(),
+            pending: Mutex::default(),
         }
     }
 
-    /// The same with another limit of time.
+    /// Sets another time limit.
     #[must_use]
     pub fn with_time(self, time: Duration) -> CommandJudge {
         CommandJudge { time, ..self }
@@ -79,19 +79,19 @@ impl CommandJudge {
 
     /// Begins a question; `None` once the judge is closed.
     fn begin(&self) -> Option<Arc<Cancel>> {
-        let mut under_way = self.under_way.lock();
-        if under_way.closed {
+        let mut pending = self.pending.lock();
+        if pending.closed {
             return None;
         }
         let cancel = Arc::new(Cancel::default());
-        under_way.cancels.retain(|cancel| cancel.strong_count() > 0);
-        under_way.cancels.push(Arc::downgrade(&cancel));
+        pending.cancels.retain(|cancel| cancel.strong_count() > 0);
+        pending.cancels.push(Arc::downgrade(&cancel));
         Some(cancel)
     }
 
     fn request(&self, prompt: &str, session: &str) -> Request {
         let launch = self.executor.launch(&Ids {
-            // Marks the environment as that of a check, not of a run.
+            // Marks the environment as that of a check instead of a run.
             oneshot: "status-check",
             role: Role::Auditor,
             iteration: 1,
@@ -118,9 +118,9 @@ impl CommandJudge {
         }
     }
 
-    /// Waits for the end of a task and kills what is left of it.
+    /// Waits for the end of a task and kills its remaining processes.
     fn wait(&self, task: &TaskHandle, cancel: &Cancel) -> Result<(), JudgeError> {
-        // The task's own deadline comes first.
+        // The task's own deadline is earlier.
         let limit = Instant::now() + self.time * 2;
         let ended = |state: &LiveState| match state.ended {
             Some(_) => StateView::Found(()),
@@ -146,11 +146,11 @@ impl CommandJudge {
         records.extend(framer.finish());
         let mut answer = executor.answer();
         for activity in records.iter().flat_map(|record| executor.classify(record)) {
-            answer.see(&activity);
+            answer.add(&activity);
         }
         match (answer.error(), answer.text()) {
-            (Some(error), text) => Err(format!("the agent ended with {}: {text}", word(error))),
-            (None, "") => Err("the agent said nothing".to_owned()),
+            (Some(error), text) => Err(format!("the agent ended with {}: {text}", describe(error))),
+            (None, "") => Err("the agent gave no answer".to_owned()),
             (None, text) => Ok(text.to_owned()),
         }
     }
@@ -167,7 +167,7 @@ impl CommandJudge {
         if code == EXIT_NOT_FOUND {
             let hint = self.executor.install_hint();
             return Err(JudgeError::Unreachable(format!(
-                "the program is not there (exit code 127); {hint}"
+                "the program was not found (exit code 127); {hint}"
             )));
         }
         let pieces = task
@@ -196,8 +196,8 @@ impl Judge for CommandJudge {
             .supervisor
             .start(self.request(&prompt, &evidence.session), None)
             .map_err(|error| JudgeError::Unreachable(error.to_string()))?;
-        // No other call reports its end.
-        let _attendance = ActiveCall::of_start(&task.live);
+        // No other call reports the task's end.
+        let _active_call = ActiveCall::of_start(&task.live);
         let waited = self.wait(&task, &cancel);
         task.live.state().mark_end_shown();
         waited?;
@@ -206,9 +206,9 @@ impl Judge for CommandJudge {
 
     fn close(&self) {
         let cancels = {
-            let mut under_way = self.under_way.lock();
-            under_way.closed = true;
-            std::mem::take(&mut under_way.cancels)
+            let mut pending = self.pending.lock();
+            pending.closed = true;
+            std::mem::take(&mut pending.cancels)
         };
         for cancel in cancels.iter().filter_map(Weak::upgrade) {
             cancel.cancel();
@@ -216,7 +216,7 @@ impl Judge for CommandJudge {
     }
 }
 
-/// Without its stderr, which is no part of the answer.
+/// Drops stderr, which is not part of the answer.
 fn command_text(argv: &[String]) -> String {
     format!("{} 2>/dev/null", exec_line(argv))
 }
@@ -226,7 +226,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_word_reaches_the_program_as_it_is() {
+    fn every_word_reaches_the_program_unchanged() {
         let argv = ["claude", "-p", "it's =x ~ $HOME\n`id`", ""].map(str::to_owned);
         assert_eq!(
             command_text(&argv),

@@ -1,4 +1,4 @@
-//! The judge behind an OpenAI-compatible endpoint.
+//! A judge that asks an OpenAI-compatible endpoint.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,11 +9,10 @@ use crate::agent::endpoint::{Bounds, Endpoint, EndpointError};
 use crate::task::live::Cancel;
 use crate::text::redact::Redactor;
 
-/// A letter and a brief reason, deterministic. A local model may first have to finish its
-/// work for the run itself.
+/// Bounds for a letter and a brief reason, deterministic. The time allows a local model to finish
+/// its work for the run first.
 const BOUNDS: Bounds = Bounds { max_tokens: 100, temperature: 0.0, time: Duration::from_secs(120) };
 
-/// Asks a model.
 pub struct OpenaiJudge {
     endpoint: Endpoint,
     redactor: Arc<Redactor>,
@@ -21,7 +20,7 @@ pub struct OpenaiJudge {
 }
 
 impl OpenaiJudge {
-    /// Asks this endpoint.
+    /// A judge that asks this endpoint.
     pub fn new(endpoint: Endpoint, redactor: Arc<Redactor>) -> OpenaiJudge {
         OpenaiJudge { endpoint, redactor, cancel: Cancel::default() }
     }

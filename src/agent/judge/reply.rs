@@ -1,50 +1,50 @@
-//! What a model's reply says: a letter at its beginning, and a reason.
+//! Reads a model's reply: a letter at its beginning, and a reason.
 //!
-//! Models wrap the letter up (`**B**`, `(C)`, `> d.`), and they write prose instead. Prose
-//! that happens to begin with a letter must not be taken for an answer: `A build is
-//! running`, `D-Bus is down`, `C:\Users`, `B or C`. A letter has consequences, so any doubt
-//! is [`Finding::Unknown`].
+//! Models decorate the letter (`**B**`, `(C)`, `> d.`) or write prose instead. Prose that happens
+//! to begin with a letter must not count as an answer: `A build is running`, `D-Bus is down`,
+//! `C:\Users`, `B or C`. A letter has consequences, so a doubtful reply is [`Finding::Unknown`].
 //!
-//! Limits: English; the letter is only looked for at the beginning (not `Answer: B`). Pure.
+//! Limits: English; the letter must be at the beginning (not `Answer: B`). Pure.
 
 use super::{Finding, Judgement};
-use crate::agent::json::shortened;
+use crate::text::lines::cut;
 
 /// How much of the reason is kept, in characters.
 const MAX_REASON: usize = 400;
 
-/// What may stand around the letter: emphasis, quotes, brackets, headings, list marks.
+/// Characters that may surround the letter: emphasis, quotes, brackets, headings, list marks.
 const MARKUP: &[char] = &[
     '*', '_', '`', '#', '>', '~', '-', '•', '"', '\'', '“', '”', '‘', '’', '«', '»', '(', '[', '{',
 ];
 
-/// What may close what was opened around the letter.
+/// Characters that may close the emphasis or quotes around the letter.
 const CLOSING: [char; 7] = ['*', '_', '`', '~', '"', '”', '\''];
 
-/// Words that never follow an article, so that an `A` before them is an answer. The option's
-/// own text begins with the first.
+/// Words that never follow an article, so that an `A` before them is an answer. The first is the
+/// first word of option A.
 const AFTER_NO_ARTICLE: &[&str] = &[
     "making", "the", "this", "that", "these", "it", "its", "it's", "there", "because", "since",
     "as",
 ];
 
-/// Words that join a letter with another one: the answer is neither.
+/// Words that join the letter with another one; the reply then chooses neither.
 const JOINING: &[&str] = &["or", "and", "nor", "vs", "versus"];
 
-/// Words that take back the letter before them (`B is not …`).
-const DENYING: &[&str] = &["not", "wrong", "incorrect", "false", "unlikely", "neither"];
+/// Words that negate the letter before them (`B is not …`).
+const NEGATING: &[&str] = &["not", "wrong", "incorrect", "false", "unlikely", "neither"];
 
-/// Reads a reply. Anything else than an answer is unknown, with the reply's beginning as the
+/// Parses a reply. Anything other than an answer is unknown, with the reply's beginning as the
 /// reason.
 pub(crate) fn parse(reply: &str) -> Judgement {
     let reply = without_thoughts(reply).trim();
-    match answer(reply) {
-        Some((finding, rest)) => Judgement { finding, reason: shortened(reason(rest), MAX_REASON) },
-        None => Judgement { finding: Finding::Unknown, reason: shortened(reply, MAX_REASON) },
-    }
+    let (finding, reason) = match answer(reply) {
+        Some((finding, rest)) => (finding, reason(rest)),
+        None => (Finding::Unknown, reply),
+    };
+    Judgement { finding, reason: cut(reason, MAX_REASON).into_owned() }
 }
 
-/// The reply without the thoughts that some models put before it.
+/// The reply without the thinking that some models put before it.
 fn without_thoughts(reply: &str) -> &str {
     match reply.trim_start().strip_prefix("<think>") {
         Some(thoughts) => thoughts.split_once("</think>").map_or(reply, |(_, after)| after),
@@ -64,7 +64,7 @@ fn answer(reply: &str) -> Option<(Finding, &str)> {
         .then_some((finding, rest))
 }
 
-/// Whether the letter is a word of its own, not the beginning of a word or a name.
+/// Whether the letter is a separate word instead of the beginning of a word or a name.
 fn ends_the_letter(rest: &str, opened: &str) -> bool {
     let mut characters = rest.chars();
     let Some(next) = characters.next() else {
@@ -78,13 +78,13 @@ fn ends_the_letter(rest: &str, opened: &str) -> bool {
         ':' => !matches!(after, Some('\\' | '/')),
         // `a.out`, `D-Bus`, `d'accord`.
         '.' | '-' | '\'' | '"' => !is_glued,
-        // `A_VARIABLE`; but the end of what was opened in front of the letter.
+        // `A_VARIABLE` is a name, but `_A_` closes the emphasis before the letter.
         '*' | '_' | '`' | '~' => opened.contains(next) || !is_glued,
         _ => next.is_whitespace(),
     }
 }
 
-/// Whether another letter is offered beside it: `A/B/C/D`, `B or C`, `A, B`.
+/// Whether the reply offers another letter too: `A/B/C/D`, `B or C`, `A, B`.
 fn is_one_of_several(rest: &str) -> bool {
     let line = rest.lines().next().unwrap_or_default();
     let after_marks = line.trim_start_matches(|c: char| !c.is_alphanumeric());
@@ -114,7 +114,8 @@ fn is_prose(letter: char, rest: &str) -> bool {
     if after.len() == without_quotes.len() {
         return false;
     }
-    // `A & B`, `C + 1`, `C # comment`, `A / B`: neither a word nor what ends a letter.
+    // `A & B`, `C + 1`, `C # comment`, `A / B`: the character neither begins a word nor ends a
+    // letter.
     if after.starts_with(['&', '+', '#', '/', '\\', '%', '<', '?', '^', '@', '$']) {
         return true;
     }
@@ -128,16 +129,16 @@ fn is_prose(letter: char, rest: &str) -> bool {
     let is_article = letter.eq_ignore_ascii_case(&'a')
         && !is_wrapped
         && !AFTER_NO_ARTICLE.contains(&first.as_str());
-    is_article || is_denied(&first, &second)
+    is_article || is_negated(&first, &second)
 }
 
 /// `B is not …`, `B isn't …`.
-fn is_denied(first: &str, second: &str) -> bool {
+fn is_negated(first: &str, second: &str) -> bool {
     let is_verb = ["is", "was", "seems", "can", "could", "would", "does"].contains(&first);
     first.ends_with("n't")
         || first.ends_with("n’t")
         || first == "cannot"
-        || (is_verb && DENYING.contains(&second))
+        || (is_verb && NEGATING.contains(&second))
 }
 
 fn words(text: &str) -> impl Iterator<Item = &str> {
@@ -156,7 +157,7 @@ fn is_followed_by_word(text: &str) -> bool {
     characters.next() == Some(' ') && characters.next().is_some_and(char::is_alphanumeric)
 }
 
-/// What follows the letter, without what separates it.
+/// The text after the letter, without the separator.
 fn reason(rest: &str) -> &str {
     let is_separator = |c: char| {
         c.is_whitespace()
@@ -176,7 +177,7 @@ mod tests {
     #[test]
     fn replies_read_as_a_person_would_read_them() {
         for (reply, wanted) in [
-            // The letter, plain or wrapped up.
+            // The letter, plain or decorated.
             ("A", Progress),
             ("b", Loop),
             ("  C  \n", Blocked),
@@ -250,7 +251,7 @@ mod tests {
             ("Écran", Unknown),
             ("Á", Unknown),
             ("А", Unknown), // Cyrillic.
-            // More than one, or taken back.
+            // More than one letter, or a negated one.
             ("A/B/C/D", Unknown),
             ("A / B", Unknown),
             ("A|B", Unknown),
@@ -281,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn the_reason_is_what_follows_the_letter() {
+    fn the_reason_follows_the_letter() {
         for (reply, reason) in [
             ("B) repeats `ls`", "repeats `ls`"),
             ("**B** - the same (again)", "the same (again)"),
@@ -303,14 +304,14 @@ mod tests {
         }
 
         #[test]
-        fn no_reply_made_of_what_matters_panics(
+        fn no_reply_made_of_significant_parts_panics(
             reply in "[A-Da-d*_`'\"()\\[\\]:.,;/ \n<>é—-]{0,12}"
         ) {
             parse(&reply);
         }
 
         #[test]
-        fn a_reply_that_begins_with_a_longer_word_is_no_answer(
+        fn a_reply_that_begins_with_a_longer_word_is_unknown(
             word in "[A-Za-z]{2,10}", rest in "[ :,.].{0,20}"
         ) {
             let reply = format!("{word}{rest}");

@@ -1,7 +1,6 @@
-//! The files of an agent's storage, found by patterns and read within limits.
+//! Finds the files of an agent's storage by patterns and reads them within limits.
 //!
-//! Links are followed only within the storage; pipes and devices are not opened. Limits:
-//! knows no format.
+//! Follows links only within the storage, and opens no pipes or devices.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -11,15 +10,15 @@ use std::time::SystemTime;
 
 use crate::process::files::open_regular;
 
-/// How much of a file is read: of a longer one the end, from the first whole line on.
+/// How much of a file to read: the end of a longer file, from its first complete line on.
 pub(super) const MAX_READ: u64 = 64 << 20;
 
-/// How many names below a root are examined.
+/// How many names below a root to examine.
 const MAX_NAMES: usize = 50_000;
 
-/// How much of an id some programs put into a file's name, and how far into the file the
-/// whole id is looked for.
+/// How many characters of an id some programs put into a file's name …
 const SHORT_ID: usize = 8;
+/// … and how many bytes of the file are searched for the whole id.
 const HEAD: usize = 4_096;
 
 /// Where to look for an agent's conversation.
@@ -27,18 +26,18 @@ const HEAD: usize = 4_096;
 pub struct Reference<'a> {
     /// The user's home directory.
     pub home: &'a Path,
-    /// The directory that the agent was started in.
+    /// The directory in which the agent was started.
     pub directory: &'a Path,
-    /// The agent's own session: the one that it was given or has named.
+    /// The agent's own session, assigned at its start or named by the agent.
     pub agent_session: Option<&'a str>,
-    /// When it was started.
+    /// When the agent was started.
     pub since: SystemTime,
-    /// The environment that it was started with.
+    /// The agent's environment at its start.
     pub environment: &'a [(OsString, OsString)],
 }
 
 impl Reference<'_> {
-    /// Whether it was started in that directory, by any path to it.
+    /// Whether the agent was started in that directory, whatever path names it.
     pub(super) fn is_directory(&self, known: &Path) -> bool {
         known == self.directory
             || match (known.canonicalize(), self.directory.canonicalize()) {
@@ -47,9 +46,9 @@ impl Reference<'_> {
             }
     }
 
-    /// The places that a root means: `$VARIABLE/…`, `~/…`, or `.` for the directory and the
-    /// repository that contains it; none if the variable is not set.
-    fn places(&self, root: &str) -> Vec<PathBuf> {
+    /// The directories of a root: `$VARIABLE/…`, `~/…`, or `.` for the directory and the repository
+    /// that contains it. Empty if the variable is not set.
+    fn directories(&self, root: &str) -> Vec<PathBuf> {
         if let Some(rest) = root.strip_prefix('$') {
             let (name, rest) = rest.split_once('/').unwrap_or((rest, ""));
             let value = self.variable(name).map(|value| self.directory.join(value));
@@ -64,12 +63,13 @@ impl Reference<'_> {
         }
         let mut above = self.directory.ancestors();
         let repository = above.find(|path| path.join(".git").exists());
-        let mut places = vec![self.directory.to_path_buf()];
-        places.extend(repository.filter(|path| *path != self.directory).map(Path::to_path_buf));
-        places
+        let mut directories = vec![self.directory.to_path_buf()];
+        directories
+            .extend(repository.filter(|path| *path != self.directory).map(Path::to_path_buf));
+        directories
     }
 
-    /// The value of a variable, unless it is empty; the last one of its name counts.
+    /// The last value of a variable, unless it is empty.
     fn variable(&self, name: &str) -> Option<&OsStr> {
         let mut entries = self.environment.iter().rev();
         let (_, value) = entries.find(|(known, _)| known == name)?;
@@ -101,7 +101,7 @@ impl FoundFile {
         head.contains(id).then_some(text)
     }
 
-    /// Its text, or the end of it.
+    /// Its text, or the end of its text.
     pub(super) fn text(&self) -> io::Result<String> {
         let mut file = open_regular(&self.path)?;
         let length = file.metadata()?.len();
@@ -119,19 +119,19 @@ impl FoundFile {
     }
 }
 
-/// The files that the patterns name below the first root that is set; a root that is a
-/// file is the one.
+/// The files that match the patterns below the first root that is set. If the root is a file, only
+/// that file.
 pub(super) fn find(
     roots: &[String],
     patterns: &[String],
     reference: &Reference<'_>,
 ) -> Vec<FoundFile> {
-    let places = roots.iter().map(|root| reference.places(root));
-    let places = places.into_iter().find(|places| !places.is_empty());
+    let directories = roots.iter().map(|root| reference.directories(root));
+    let directories = directories.into_iter().find(|directories| !directories.is_empty());
     let mut names_left = MAX_NAMES;
     let mut found = Vec::new();
-    for place in places.unwrap_or_default() {
-        let Ok(root) = place.canonicalize() else {
+    for path in directories.unwrap_or_default() {
+        let Ok(root) = path.canonicalize() else {
             continue;
         };
         if root.is_file() {
@@ -139,23 +139,23 @@ pub(super) fn find(
             continue;
         }
         for pattern in patterns {
-            let paths = expanded(&root, pattern, &mut names_left);
+            let paths = expand(&root, pattern, &mut names_left);
             found.extend(paths.into_iter().filter_map(|path| within(&root, &path)));
         }
     }
     found
 }
 
-fn expanded(root: &Path, pattern: &str, names_left: &mut usize) -> Vec<PathBuf> {
+fn expand(root: &Path, pattern: &str, names_left: &mut usize) -> Vec<PathBuf> {
     let mut paths = vec![root.to_path_buf()];
     for part in pattern.split('/') {
-        paths = paths.into_iter().flat_map(|path| named(path, part, names_left)).collect();
+        paths = paths.into_iter().flat_map(|path| matching(path, part, names_left)).collect();
     }
     paths
 }
 
-/// What a directory holds by this name or pattern.
-fn named(directory: PathBuf, pattern: &str, names_left: &mut usize) -> Vec<PathBuf> {
+/// The entries of a directory that match a name or pattern.
+fn matching(directory: PathBuf, pattern: &str, names_left: &mut usize) -> Vec<PathBuf> {
     if !pattern.contains('*') {
         return vec![directory.join(pattern)];
     }
@@ -176,7 +176,7 @@ fn named(directory: PathBuf, pattern: &str, names_left: &mut usize) -> Vec<PathB
     paths
 }
 
-/// Whether a name fits a pattern, in which `*` is any text.
+/// Whether a name matches a pattern, in which `*` is any text.
 fn matches(name: &str, pattern: &str) -> bool {
     let Some((start, rest)) = pattern.split_once('*') else {
         return name == pattern;
@@ -197,7 +197,7 @@ fn matches(name: &str, pattern: &str) -> bool {
     true
 }
 
-/// A regular file that lies in the storage, also behind links.
+/// A regular file within the storage, after resolving links.
 fn within(root: &Path, path: &Path) -> Option<FoundFile> {
     let path = path.canonicalize().ok()?;
     let found = fs::metadata(&path).ok()?;

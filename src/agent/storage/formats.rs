@@ -1,7 +1,7 @@
-//! Conversations as agents keep them, read as activities.
+//! Reads the conversations that agents store, as activities.
 //!
-//! Pure but for [`directory`], which may read a small file next to a conversation. Limits:
-//! torn and unknown records are left out.
+//! Pure except for [`directory`], which may read a small file next to a conversation. Limits:
+//! incomplete and unknown records are skipped.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,43 +12,43 @@ use serde_json::Value;
 use crate::agent::activity::{Activity, Final};
 use crate::agent::json;
 
-/// How many lines of a conversation are searched for its directory.
+/// How many lines of a conversation to search for its directory.
 const FIRST_LINES: usize = 50;
 
-/// The largest file that may say which directory a conversation belongs to.
+/// The largest file that names the directory of a conversation.
 const MAX_SIDE_FILE: u64 = 1 << 20;
 
-/// How a conversation is written.
+/// The format of a conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Format {
-    /// Claude Code: a record a line, around messages of Anthropic's shape.
+    /// Claude Code: one record per line, with messages in Anthropic's format.
     Claude,
-    /// Codex: a record a line, around items of OpenAI's Responses.
+    /// Codex: one record per line, with items of OpenAI's Responses API.
     Codex,
-    /// One list of messages of Anthropic's shape, or of what Cline has shown.
+    /// One list of messages in Anthropic's format, or of Cline's display entries.
     Messages,
-    /// Gemini's: one document, or records that change it, a line each.
+    /// Gemini: one document, or changes to it, one record per line.
     Chat,
     /// Aider's history, in Markdown.
     Markdown,
 }
 
-/// What was said and done, as far as the records are whole.
+/// The activities of a conversation, without incomplete records.
 pub(super) fn activities(format: Format, text: &str) -> Vec<Activity> {
     match format {
         Format::Claude => records(text).flat_map(|record| claude(&record)).collect(),
         Format::Codex => records(text).flat_map(|record| codex(&record)).collect(),
         Format::Messages => {
             let messages = elements(text);
-            messages.iter().flat_map(shown_or_said).collect()
+            messages.iter().flat_map(message_or_display).collect()
         }
         Format::Chat => chat(text).iter().flat_map(gemini).collect(),
         Format::Markdown => markdown(text),
     }
 }
 
-/// The directory that a conversation belongs to, if it or a file next to it says so.
+/// The directory of a conversation, if the conversation or a file next to it names one.
 pub(super) fn directory(format: Format, path: &Path, text: &str) -> Option<PathBuf> {
     match format {
         Format::Claude | Format::Codex => {
@@ -79,14 +79,14 @@ fn side_file(path: &Path) -> Option<String> {
     is_small.then(|| fs::read_to_string(path).ok()).flatten()
 }
 
-/// The lines that are whole records.
+/// The lines that are complete records.
 fn records(text: &str) -> impl Iterator<Item = Value> + '_ {
     text.lines().filter_map(|line| serde_json::from_str(line).ok())
 }
 
 fn claude(record: &Value) -> Vec<Activity> {
     let is = |key: &str| record.get(key).and_then(Value::as_bool) == Some(true);
-    // Of subagents, and its own words for an error of its endpoint.
+    // Records of subagents, and Claude Code's message about an error of its endpoint.
     if is("isSidechain") || is("isApiErrorMessage") {
         return Vec::new();
     }
@@ -94,14 +94,14 @@ fn claude(record: &Value) -> Vec<Activity> {
         return Vec::new();
     };
     // A text before a tool call is not an answer, even if the call was never written.
-    let goes_on = matches!(
+    let continues = matches!(
         json::text_at(message, "stop_reason"),
         Some("tool_use" | "pause_turn" | "max_tokens")
     );
     let activities = json::message(message).into_iter();
     activities
         .map(|activity| match activity {
-            Activity::Text(text) if goes_on => Activity::Reflection(text),
+            Activity::Text(text) if continues => Activity::Reflection(text),
             other => other,
         })
         .collect()
@@ -144,8 +144,8 @@ fn codex_message(payload: &Value) -> Option<Activity> {
     })
 }
 
-/// The messages of a document that is one list of them or has one; of a torn document
-/// those before the tear.
+/// The messages of a document that is or contains a list of messages. Of an incomplete document,
+/// the complete messages at its beginning.
 fn elements(text: &str) -> Vec<Value> {
     match serde_json::from_str::<Value>(text) {
         Ok(Value::Array(messages)) => messages,
@@ -154,11 +154,11 @@ fn elements(text: &str) -> Vec<Value> {
             _ => Vec::new(),
         },
         Ok(_) => Vec::new(),
-        Err(_) => whole_elements(text),
+        Err(_) => complete_elements(text),
     }
 }
 
-fn whole_elements(text: &str) -> Vec<Value> {
+fn complete_elements(text: &str) -> Vec<Value> {
     let list = match text.trim_start().strip_prefix('[') {
         Some(list) => Some(list),
         None => text
@@ -179,8 +179,8 @@ fn whole_elements(text: &str) -> Vec<Value> {
     }
 }
 
-/// A message, or what Cline before version 3 has shown.
-fn shown_or_said(entry: &Value) -> Vec<Activity> {
+/// The activities of a message, or of a display entry of Cline before version 3.
+fn message_or_display(entry: &Value) -> Vec<Activity> {
     let text = || json::text_at(entry, "text").unwrap_or_default().to_owned();
     let is_partial = entry.get("partial").and_then(Value::as_bool) == Some(true);
     let shown = json::text_at(entry, "say").or_else(|| json::text_at(entry, "ask"));
@@ -196,7 +196,7 @@ fn shown_or_said(entry: &Value) -> Vec<Activity> {
     }
 }
 
-/// The messages as the records leave them: one of a known id is a newer state of it.
+/// The messages after applying all records: a record with a known id replaces the message.
 fn chat(text: &str) -> Vec<Value> {
     if serde_json::from_str::<Value>(text.lines().next().unwrap_or_default()).is_err() {
         return elements(text);
@@ -207,7 +207,7 @@ fn chat(text: &str) -> Vec<Value> {
         if let Some(all) = set.or_else(|| record.get("messages")).and_then(Value::as_array) {
             messages.clone_from(all);
         } else if let Some(id) = json::text_at(&record, "id") {
-            // Those that still change are among the last.
+            // Search from the end, where messages still change.
             let same =
                 messages.iter_mut().rev().find(|known| json::text_at(known, "id") == Some(id));
             match same {
@@ -240,17 +240,17 @@ fn gemini(message: &Value) -> Vec<Activity> {
     activities
 }
 
-/// The last chat of a history. Aider writes what it did to files after the answer that asked
-/// for it, and the number of tokens after a whole answer.
+/// The last chat of a history. Aider writes its file changes after the answer that requested them,
+/// and the number of tokens after a complete answer.
 fn markdown(text: &str) -> Vec<Activity> {
     let begin = text.rfind("# aider chat started at").unwrap_or(0);
     let mut acts = Vec::new();
     let mut answer = String::new();
     let mut is_whole = false;
     for line in text.get(begin..).unwrap_or_default().lines().skip(1) {
-        if let Some(told) = line.strip_prefix("> ") {
-            is_whole |= told.starts_with("Tokens: ");
-            acts.extend(aider_act(told.trim_end()));
+        if let Some(note) = line.strip_prefix("> ") {
+            is_whole |= note.starts_with("Tokens: ");
+            acts.extend(aider_act(note.trim_end()));
         } else if line.starts_with("#### ") {
             answer.clear();
             is_whole = false;
@@ -266,12 +266,12 @@ fn markdown(text: &str) -> Vec<Activity> {
     acts
 }
 
-fn aider_act(told: &str) -> Option<Activity> {
-    if let Some(path) = told.strip_prefix("Applied edit to ") {
+fn aider_act(note: &str) -> Option<Activity> {
+    if let Some(path) = note.strip_prefix("Applied edit to ") {
         let path = path.to_owned();
         return Some(Activity::FileWritten { path });
     }
-    let (name, argument) = told.split_once(' ')?;
+    let (name, argument) = note.split_once(' ')?;
     let is_act = matches!(name, "Commit" | "Running");
     is_act.then(|| Activity::ToolCall { name: name.to_owned(), argument: argument.to_owned() })
 }

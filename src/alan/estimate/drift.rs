@@ -1,16 +1,16 @@
 //! Detects that a command's duration has changed, so that its old runs mislead.
 //!
-//! The newest 8 runs are compared with the runs older than the newest 20. Each of the 8
-//! exceeds the older ones' upper quartile with a probability of a quarter at most, and falls
-//! below the lower one likewise. When 5 or more of the 8 lie beyond the same quartile, the
-//! durations have changed, and only the newest 20 runs count. That is a binomial test of each
-//! side: 2 · P(B ≥ 5) = 5.5 % with B binomial of 8 and ¼. As the quartiles are those of a
-//! sample, 6 % of unchanged histories of 200 runs fail it, and 10 % of 32 runs (`simulation`).
-//! That costs little, since 20 runs alone have the next one below their upper figure as often
-//! as 200 have; a stricter test would miss more changes of less than twice the time.
+//! The newest 8 runs are compared with the runs older than the newest 20. Each of the 8 exceeds the
+//! older ones' upper quartile with a probability of a quarter at most, and falls below the lower
+//! one likewise. If 5 or more of the 8 lie beyond the same quartile, the durations have changed,
+//! and only the newest 20 runs count. This is a binomial test of each side: 2 · P(B ≥ 5) = 5.5 %
+//! with B binomial of 8 and ¼. As the quartiles are those of a sample, 6 % of unchanged histories
+//! of 200 runs fail it, and 10 % of 32 runs (`simulation`). That costs little, since the upper
+//! figure of 20 runs covers the next run as often as that of 200 runs; a stricter test would miss
+//! more changes of less than twice the time.
 //!
-//! A run that was cut off exceeds the quartile when it had got that far by then; otherwise
-//! it lies on no side.
+//! A run that was cut off exceeds the quartile if it ran longer than that; otherwise it counts on
+//! neither side.
 //!
 //! Limits, simulated with log-normal durations of deviation σ: a change by 0.9 σ is found in
 //! half of the cases: the upper figure covers 81 to 86 % of the runs after 25 of them (of a
@@ -21,14 +21,14 @@ use super::{FEWEST_SAMPLES, Sample, completed};
 
 /// How many of the newest runs are tested.
 const TESTED: usize = 8;
-/// This many of them beyond one quartile are more than chance.
+/// If this many of them lie beyond one quartile, it is more than chance.
 const TOO_MANY: usize = 5;
 /// How many of the newest runs count after a change.
 const RUNS_AFTER_CHANGE: usize = 20;
-/// The fewest older completed runs with meaningful quartiles.
-const FEWEST_OLDER: usize = 12;
+/// The fewest older completed runs that give meaningful quartiles.
+const MIN_OLDER: usize = 12;
 
-/// The runs that count, of runs from the newest to the oldest.
+/// The runs that count. `samples` are newest first.
 pub(super) fn relevant(samples: &[Sample]) -> &[Sample] {
     match samples.split_at_checked(RUNS_AFTER_CHANGE) {
         Some((newest, older)) if has_changed(newest, older) => newest,
@@ -37,7 +37,7 @@ pub(super) fn relevant(samples: &[Sample]) -> &[Sample] {
 }
 
 fn has_changed(newest: &[Sample], older: &[Sample]) -> bool {
-    // Too few new runs alone would make no estimate, where all runs together do.
+    // Too few new runs would give no estimate, while all runs together do.
     let is_enough = completed(newest) >= FEWEST_SAMPLES;
     let Some((lower, upper)) = quartiles(older).filter(|_| is_enough) else {
         return false;
@@ -53,12 +53,12 @@ fn has_changed(newest: &[Sample], older: &[Sample]) -> bool {
 fn quartiles(samples: &[Sample]) -> Option<(f64, f64)> {
     let completed = samples.iter().filter(|sample| sample.completed);
     let mut sorted: Vec<f64> = completed.map(|sample| sample.seconds).collect();
-    if sorted.len() < FEWEST_OLDER {
+    if sorted.len() < MIN_OLDER {
         return None;
     }
     sorted.sort_by(f64::total_cmp);
-    let place = ((sorted.len() + 1) / 4).checked_sub(1)?;
-    Some((*sorted.get(place)?, *sorted.iter().nth_back(place)?))
+    let index = ((sorted.len() + 1) / 4).checked_sub(1)?;
+    Some((*sorted.get(index)?, *sorted.iter().nth_back(index)?))
 }
 
 #[cfg(test)]

@@ -6,19 +6,18 @@
 //! `n − 1` degrees of freedom (Hahn and Meeker, *Statistical Intervals*, 1991, §4.7); its
 //! 90 % quantile is the one-sided 90 % prediction bound.
 //!
-//! A run that was cut off counts as what it would have taken on average, given that it took
-//! longer than it did: the mean and the deviation are those of the greatest likelihood, found
-//! by expectation and maximisation. A run that was cut off at once therefore changes nothing.
-//! Pure.
+//! A run that was cut off counts with its expected duration, given that it would have taken longer
+//! than it did: expectation maximisation finds the most likely mean and deviation. A run that was
+//! cut off at once therefore changes nothing. Pure.
 
 use std::f64::consts::{FRAC_2_PI, TAU};
 
 use super::Sample;
 
 /// The resolution of durations in the database, in seconds.
-const SHORTEST_S: f64 = 0.001;
+const MIN_SECONDS: f64 = 0.001;
 /// The most steps of expectation and maximisation …
-const MOST_STEPS: usize = 40;
+const MAX_STEPS: usize = 40;
 /// … which end once mean and deviation move by less than this share of the deviation.
 const SETTLED: f64 = 1e-4;
 /// Beyond this many standard deviations the tail of the normal distribution is computed by its
@@ -44,9 +43,9 @@ pub(super) struct Prediction {
 }
 
 impl Prediction {
-    /// The prediction from these runs; `None` with fewer than two completed ones.
+    /// Predicts from these runs; `None` with fewer than two completed runs.
     pub fn new(samples: &[Sample]) -> Option<Prediction> {
-        let log = |sample: &Sample| sample.seconds.max(SHORTEST_S).ln();
+        let log = |sample: &Sample| sample.seconds.max(MIN_SECONDS).ln();
         let (completed, cut): (Vec<&Sample>, Vec<&Sample>) =
             samples.iter().partition(|sample| sample.completed);
         let completed: Vec<f64> = completed.into_iter().map(log).collect();
@@ -57,7 +56,8 @@ impl Prediction {
         }
         let (centre, deviation) = fit(&completed, &cut);
         let n = completed.len() as f64;
-        // The likeliest deviation is too small by this factor, as the mean is its own.
+        // The maximum-likelihood deviation is too small by this factor, since the mean is estimated
+        // from the same runs.
         let unbiased = deviation * (n / f64::from(freedom)).sqrt();
         Some(Prediction { centre, scale: unbiased * (1.0 + 1.0 / n).sqrt(), freedom })
     }
@@ -74,7 +74,7 @@ impl Prediction {
     /// of few runs, would overestimate the median of the remaining time: in simulations 60 to
     /// 80 % of runs stayed below it, against 48 to 53 % here.
     pub fn exceeded_after(&self, elapsed: f64, part: f64) -> f64 {
-        let beyond = elapsed.max(SHORTEST_S).ln() - self.centre;
+        let beyond = elapsed.max(MIN_SECONDS).ln() - self.centre;
         if self.scale <= 0.0 {
             return elapsed.max(self.centre.exp());
         }
@@ -98,8 +98,8 @@ impl Prediction {
     }
 }
 
-/// The maximum-likelihood mean and deviation of a normal distribution with these completed
-/// values, and others of which only lower limits are known (`cut`).
+/// The maximum-likelihood mean and deviation of a normal distribution with these completed values,
+/// and others with known lower limits only (`cut`).
 fn fit(completed: &[f64], cut: &[f64]) -> (f64, f64) {
     let n = completed.len() as f64;
     let mut mean = completed.iter().sum::<f64>() / n;
@@ -108,9 +108,9 @@ fn fit(completed: &[f64], cut: &[f64]) -> (f64, f64) {
     if cut.is_empty() {
         return (mean, deviation);
     }
-    // Equal values leave no likelihood to those beyond them.
+    // With a deviation of 0, values beyond the mean would have no likelihood.
     deviation = deviation.max(SETTLED);
-    for _ in 0..MOST_STEPS {
+    for _ in 0..MAX_STEPS {
         let expected: Vec<(f64, f64)> =
             cut.iter().map(|limit| beyond(mean, deviation, *limit)).collect();
         let all = n + cut.len() as f64;
@@ -158,7 +158,7 @@ fn hazard(at: f64) -> f64 {
     if at < -FAR {
         return density(at) / (1.0 - normal_survival(-at));
     }
-    // The same, 26.2.11.
+    // Formula 26.2.11 of the same book.
     let (mut term, mut sum, mut odd) = (at, at, 1.0);
     while term.abs() > f64::EPSILON * sum.abs() {
         odd += 2.0;
@@ -176,7 +176,7 @@ fn student(value: f64, freedom: u32) -> f64 {
     let is_odd = freedom % 2 == 1;
     let mut term = if is_odd { cosine } else { 1.0 };
     let mut sum = if freedom == 1 { 0.0 } else { term };
-    // Factors 2/3, 4/5, … of odd ones and 1/2, 3/4, … of even ones.
+    // Factors 2/3, 4/5, … for odd degrees of freedom and 1/2, 3/4, … for even ones.
     let mut below = if is_odd { 3 } else { 2 };
     while below + 1 < freedom {
         term *= cosine * cosine * f64::from(below - 1) / f64::from(below);
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bound_is_that_of_the_formula() {
+    fn the_bound_follows_the_formula() {
         let samples = completed(&[8.0, 10.0, 12.5, 9.0]);
         let logs: Vec<f64> = samples.iter().map(|sample| sample.seconds.ln()).collect();
         let mean = logs.iter().sum::<f64>() / 4.0;
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_is_that_of_the_normal_distribution() {
+    fn remaining_time_follows_the_normal_distribution() {
         // ln 10 ± 1: half of what exceeds 10 s exceeds e^0.674490 times as much, and of
         // what exceeds e² times 10 s half exceeds 2.278 deviations (tail 0.011375).
         let prediction = Prediction { centre: 10f64.ln(), scale: 1.0, freedom: 2 };
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_runs_are_expected_again() {
+    fn equal_runs_predict_an_equal_run() {
         let found = Prediction::new(&completed(&[3.0, 3.0, 3.0])).expect("runs");
         assert!((found.exceeded_by(0.1) - 3.0).abs() < 1e-9);
         assert!((found.exceeded_after(1.0, 0.5) - 3.0).abs() < 1e-9);

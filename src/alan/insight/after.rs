@@ -9,20 +9,20 @@ use crate::shell::outcome::{Outcome, benign, of_exit};
 const SIGPIPE_EXIT: i32 = 141;
 /// The fewest equal failures in a row that are reported.
 const SAME_FAILURES: u32 = 2;
-/// How similar a suggested name must be, of 1.
-const LIKENESS: f64 = 0.8;
+/// The lowest similarity of a suggested name; 1 is equal.
+const MIN_SIMILARITY: f64 = 0.8;
 /// The text before or after the name of a command that was not found.
 const NOT_FOUND: &str = "command not found";
 
-/// What is known when a command has ended.
+/// The facts about a command's end.
 #[derive(Debug, Clone, Default)]
 pub struct EndFacts {
-    /// None while it is not known.
+    /// `None` while it is unknown.
     pub outcome: Option<Outcome>,
     pub exit_code: i32,
-    /// The program that determined it.
+    /// The program that determined the exit code.
     pub program: Option<String>,
-    /// Whether timeout(1) limits it.
+    /// Whether timeout(1) limits that program.
     pub time_limited: bool,
     /// Whether it ran over SSH.
     pub ssh: bool,
@@ -41,17 +41,17 @@ pub struct EndFacts {
     pub place: RunPlace,
 }
 
-/// What is known of memory that ran out, in bytes.
+/// Details of an out-of-memory kill, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct OutOfMemory {
-    /// The most that the command's processes were seen to occupy.
+    /// The highest memory use seen in the command's processes.
     pub highest: Option<u64>,
     /// The limit that was reached.
     pub limit: Option<u64>,
 }
 
-/// The insights about an end, given the history from before the run and, for a command that was
-/// not found, the known one that is [`nearest`] to it.
+/// The insights about an end. `history` is from before the run; `nearest` is the known name
+/// [`nearest`] to a command that was not found.
 pub fn insights(facts: &EndFacts, nearest: Option<&str>, history: &History) -> Vec<Insight> {
     let mut insights = Vec::new();
     if !facts.outcome.is_some_and(Outcome::is_complete) {
@@ -92,20 +92,21 @@ fn universal(facts: &EndFacts, nearest: Option<&str>) -> Option<UniversalExit> {
     })
 }
 
-/// The segments that failed before the last one, if the exit code is that of the last: under
-/// `pipefail` it is not hidden. A code that is an answer (`grep x f | wc -l`) is no failure.
+/// The failed segments before the last one, if the pipeline's exit code is that of the last
+/// segment: under `pipefail` no failure is hidden. A code that is an answer (`grep x f | wc -l`) is
+/// not a failure.
 fn masked(facts: &EndFacts) -> Vec<Insight> {
     let others = match facts.pipestatus.split_last() {
         Some((last, others)) if *last == facts.exit_code => others,
         _ => &[],
     };
-    let program = |place: usize| facts.segment_programs.get(place)?.as_deref();
+    let program = |index: usize| facts.segment_programs.get(index)?.as_deref();
     others
         .iter()
         .enumerate()
         .filter(|(_, code)| **code != SIGPIPE_EXIT)
-        .filter(|(place, code)| of_exit(**code, program(*place)) == Outcome::Failure)
-        .map(|(place, code)| Insight::MaskedSegment { segment: place + 1, code: *code })
+        .filter(|(index, code)| of_exit(**code, program(*index)) == Outcome::Failure)
+        .map(|(index, code)| Insight::MaskedSegment { segment: index + 1, code: *code })
         .collect()
 }
 
@@ -120,7 +121,7 @@ fn same_failure(facts: &EndFacts, history: &History) -> Option<Insight> {
     })
 }
 
-/// The differences, as far as both places are known.
+/// The differences between two places. Unknown values do not differ.
 fn changes(then: &RunPlace, now: &RunPlace) -> Vec<TreeChange> {
     let differing = |then: &Option<String>, now: &Option<String>| {
         let both = then.clone().zip(now.clone());
@@ -172,24 +173,24 @@ pub fn programs_of(template: &str) -> Vec<&str> {
         .collect()
 }
 
-/// The candidate nearest to a mistyped name, if any is near. A transposition counts as one slip;
-/// the first of several equally near ones wins.
+/// The candidate nearest to a mistyped name, if any is near enough. A transposition counts as one
+/// slip. The first of equally near candidates wins.
 pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let mut best: Option<(f64, &str)> = None;
     for candidate in candidates {
         if candidate == name || candidate.is_empty() {
             continue;
         }
-        let likeness = likeness(name, candidate);
-        if likeness >= LIKENESS && best.is_none_or(|(most, _)| likeness > most) {
-            best = Some((likeness, candidate));
+        let similarity = similarity(name, candidate);
+        if similarity >= MIN_SIMILARITY && best.is_none_or(|(highest, _)| similarity > highest) {
+            best = Some((similarity, candidate));
         }
     }
     best.map(|(_, candidate)| candidate)
 }
 
 /// One slip is allowed in any name of three letters or more; longer names allow more.
-fn likeness(name: &str, candidate: &str) -> f64 {
+fn similarity(name: &str, candidate: &str) -> f64 {
     let slips = strsim::damerau_levenshtein(name, candidate);
     let length = name.chars().count().max(candidate.chars().count());
     match slips {
@@ -222,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn silence_is_told_of_a_success_only() {
+    fn only_a_silent_success_is_reported() {
         let mut facts = ended(0, "true");
         facts.silent = true;
         assert_eq!(texts(&facts), ["No output produced."]);
@@ -279,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_ended_from_outside_has_no_phrase_for_its_code() {
+    fn a_code_caused_from_outside_has_no_phrase() {
         for outcome in [Outcome::Killed, Outcome::Timeout, Outcome::Interrupted] {
             let facts = EndFacts { outcome: Some(outcome), ..ended(143, "make") };
             assert_eq!(texts(&facts), [""; 0]);
@@ -287,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn masked_segments_are_told_but_not_broken_pipes() {
+    fn masked_segments_are_reported_but_not_broken_pipes() {
         let facts = EndFacts { pipestatus: vec![2, 141, 0, 1, 3], ..ended(3, "x") };
         assert_eq!(
             texts(&facts),
@@ -301,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_failure_is_told_at_its_second_time_with_what_changed() {
+    fn the_second_equal_failure_is_reported_with_the_changes() {
         let print = crate::alan::fingerprint::of_failure("error: no", 2, &Redactor::default());
         let print = print.expect("a fingerprint");
         let before = run(Outcome::Failure, 1.0, Some(&print.hash));
@@ -311,7 +312,7 @@ mod tests {
             place: RunPlace { cwd: Some("/b".to_owned()), git_head: None },
             ..ended(2, "make")
         };
-        let said = |runs| {
+        let insights_for = |runs| {
             let history = History {
                 runs,
                 last_success: Some(RunPlace { cwd: Some("/a".to_owned()), git_head: None }),
@@ -320,9 +321,9 @@ mod tests {
             let insights = insights(&facts, None, &history);
             insights.iter().map(ToString::to_string).collect::<Vec<_>>()
         };
-        assert_eq!(said(vec![success.clone()]), [""; 0]);
+        assert_eq!(insights_for(vec![success.clone()]), [""; 0]);
         assert_eq!(
-            said(vec![before.clone(), before, success]),
+            insights_for(vec![before.clone(), before, success]),
             ["Same failure 3 times: error: no. Since the last success: directory /a → /b."]
         );
     }

@@ -5,7 +5,7 @@ use crate::alan::history::{History, HostHistory, RemoteHistory};
 use crate::shell::lint::Lint;
 use crate::shell::outcome::Outcome;
 
-/// The fewest equal results in a row that are reported.
+/// The shortest streak that is reported.
 const STREAK: u64 = 3;
 /// The share of timeouts above which they are reported.
 const TIMEOUT_RATE: f64 = 0.5;
@@ -16,7 +16,7 @@ const RELIABLE_RUNS: usize = 5;
 /// The median in seconds above which a duration is reported.
 const LONG_SECONDS: f64 = 10.0;
 /// The fewest connections or remote runs from which a host or remote command is judged.
-const FEWEST_TRIES: u64 = 3;
+const MIN_TRIES: u64 = 3;
 /// The percentage of failed connections from which they are reported.
 const HOST_FAILURE_PERCENT: u64 = 30;
 /// The fewest hosts on which a remote command must succeed to be reliable.
@@ -91,7 +91,7 @@ fn duration(history: &History) -> Option<Insight> {
 
 fn host(history: &HostHistory) -> Option<Insight> {
     let HostHistory { host, tries, failed } = history.clone();
-    if tries < FEWEST_TRIES {
+    if tries < MIN_TRIES {
         None
     } else if failed * 100 >= tries * HOST_FAILURE_PERCENT {
         Some(Insight::HostFails { host, failed, tries })
@@ -104,7 +104,7 @@ fn host(history: &HostHistory) -> Option<Insight> {
 
 fn remote(history: &RemoteHistory) -> Option<Insight> {
     let RemoteHistory { template, runs, failed, hosts } = history.clone();
-    if runs < FEWEST_TRIES {
+    if runs < MIN_TRIES {
         None
     } else if failed * 2 > runs {
         Some(Insight::RemoteFails { template, failed, runs })
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn retries_are_told_by_their_luck() {
+    fn retries_are_reported_by_their_outcomes() {
         use Outcome::{Failure, Interrupted, Killed, Success};
         for (retries, text) in [
             (vec![Failure, Failure], "Retry #3. Previous 2 all failed. Different approach?"),
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn others_of_the_kind_are_told_where_it_is_no_retry() {
+    fn runs_of_the_kind_are_reported_without_retries() {
         let history = History {
             template: "git push origin *".to_owned(),
             similar: vec![Outcome::Success, Outcome::Failure],
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn streaks_are_told_from_three_on() {
+    fn streaks_are_reported_from_three_on() {
         for (current_streak, wanted) in [
             (2, None),
             (3, Some("Streak: 3 successes in a row. Solid.")),
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn durations_are_told_above_ten_seconds() {
+    fn durations_are_reported_above_ten_seconds() {
         for (seconds, wanted) in [(10.0, None), (47.2, Some("Usually takes ~47s."))] {
             let samples = [Sample { seconds, completed: true }; 3];
             let mut history = known(vec![(Outcome::Failure, 1.0)]);
@@ -258,8 +258,8 @@ mod tests {
             ),
             (Lint::EditorWithoutTerminal { program: "vim".to_owned() }, "pty: true"),
         ] {
-            let said = insights(&History::default(), &[pitfall]);
-            let text = said.last().map(ToString::to_string).unwrap_or_default();
+            let shown = insights(&History::default(), &[pitfall]);
+            let text = shown.last().map(ToString::to_string).unwrap_or_default();
             assert!(text.contains(instead), "{text}");
         }
     }

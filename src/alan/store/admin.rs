@@ -1,5 +1,5 @@
-//! Counting, pruning, forgetting, exporting and importing: on a user's command and every six
-//! hours, never within a tool call. Long work is split into short transactions.
+//! Counts, prunes, forgets, exports and imports rows: on a user's command, and prunes every six
+//! hours, but never within a tool call. Long work is split into short transactions.
 
 use std::time::{Duration, SystemTime};
 
@@ -14,17 +14,17 @@ use crate::alan::rows::{JournalRow, seconds_of, timestamp, unix_seconds};
 const LIGHTEST: f64 = 0.01;
 /// … except the newest of each kind or host.
 const KEPT_OF_A_KIND: usize = 20;
-/// Beyond this many rows the lightest are removed in any case.
-const MOST_ROWS: usize = 100_000;
+/// Beyond this many rows, the oldest are removed whatever their weight.
+const MAX_ROWS: usize = 100_000;
 /// How long a session's runs are kept.
 const RECENT_SECONDS: f64 = 24.0 * 3600.0;
 /// Rows in one transaction.
 const CHUNK: usize = 500;
 
-/// What the database holds.
+/// The number of rows of each sort.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Counts {
-    /// Runs and segments of runs.
+    /// Runs and segments of pipelines.
     pub observations: u64,
     /// Different commands with a streak.
     pub commands: u64,
@@ -40,17 +40,15 @@ pub struct Counts {
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Removed {
-    /// Runs and segments of runs.
+    /// Runs and segments of pipelines.
     pub observations: usize,
     pub others: usize,
 }
 
-/// What an import did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Imported {
-    /// Rows that are new.
     pub added: usize,
-    /// Rows that exist already, or in a newer version.
+    /// Rows that the database already had, or had in a newer version.
     pub known: usize,
 }
 
@@ -66,7 +64,7 @@ impl Store {
     /// Counts the rows of the database.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// If it cannot be read.
     pub fn counts(&self) -> Result<Counts, StoreError> {
         self.with_connection(|database| counts(&database.connection))
     }
@@ -74,7 +72,7 @@ impl Store {
     /// Removes rows that weigh next to nothing.
     ///
     /// # Errors
-    /// When the database cannot be written.
+    /// If the database cannot be written.
     pub fn prune(&self, now: SystemTime) -> Result<Removed, StoreError> {
         self.with_connection(|database| prune(&mut database.connection, now, None))
     }
@@ -82,15 +80,15 @@ impl Store {
     /// Forgets a command or a kind of command.
     ///
     /// # Errors
-    /// When the database cannot be written; nothing is forgotten then.
+    /// If the database cannot be written; nothing is then forgotten.
     pub fn forget(&self, what: Forget<'_>) -> Result<Removed, StoreError> {
         self.with_connection(|database| forget(&mut database.connection, what))
     }
 
-    /// Passes every row to a function, which may stop with an error of its own.
+    /// Passes every row to `each`. The inner result is the error of `each`, which ends the export.
     ///
     /// # Errors
-    /// When the database cannot be read.
+    /// If the database cannot be read.
     pub fn export<E>(
         &self,
         each: &mut dyn FnMut(JournalRow) -> Result<(), E>,
@@ -124,12 +122,12 @@ pub fn counts(connection: &Connection) -> rusqlite::Result<Counts> {
         let sql = format!("SELECT count(*) FROM {table}");
         connection.query_row(&sql, [], |row| row.get::<_, i64>(0).map(i64::unsigned_abs))
     };
-    let mut most = connection.prepare(
+    let mut frequent = connection.prepare(
         "SELECT command_template, runs, successes, kills FROM template_totals
          ORDER BY runs DESC, command_template LIMIT 10",
     )?;
-    let most = most.query_map([], |row| {
-        let number = |place| row.get::<_, i64>(place).map(i64::unsigned_abs);
+    let frequent = frequent.query_map([], |row| {
+        let number = |column| row.get::<_, i64>(column).map(i64::unsigned_abs);
         Ok((row.get(0)?, number(1)?, number(2)?, number(3)?))
     })?;
     Ok(Counts {
@@ -139,7 +137,7 @@ pub fn counts(connection: &Connection) -> rusqlite::Result<Counts> {
         ssh_observations: count("ssh_observations")?,
         cached_options: count("manopt_cache")?,
         circuits: count("circuits")?,
-        most_frequent: most.collect::<rusqlite::Result<_>>()?,
+        most_frequent: frequent.collect::<rusqlite::Result<_>>()?,
     })
 }
 
@@ -147,11 +145,11 @@ pub fn counts(connection: &Connection) -> rusqlite::Result<Counts> {
 /// durations of rare long jobs survive; then the oldest rows beyond 100,000.
 ///
 /// # Errors
-/// If SQLite fails; rows removed by then stay removed.
+/// If SQLite fails; rows that were already removed stay removed.
 pub fn prune(
     connection: &mut Connection,
     now: SystemTime,
-    most_rows: Option<usize>,
+    max_rows: Option<usize>,
 ) -> rusqlite::Result<Removed> {
     let hours = HALF_LIFE_HOURS * LIGHTEST.recip().log2();
     let age = Duration::from_secs_f64(hours * 3600.0);
@@ -160,7 +158,7 @@ pub fn prune(
     let kind = "coalesce(command_template, command_hash)";
     let victims = light_rows(connection, "observations", kind, &light)?;
     let mut observations = delete(connection, "observations", &victims)?;
-    let surplus = surplus_rows(connection, most_rows.unwrap_or(MOST_ROWS))?;
+    let surplus = surplus_rows(connection, max_rows.unwrap_or(MAX_ROWS))?;
     observations += delete(connection, "observations", &surplus)?;
     let victims = light_rows(connection, "ssh_observations", "host", &light)?;
     let mut others = delete(connection, "ssh_observations", &victims)?;
@@ -181,7 +179,7 @@ pub fn since_pruned(connection: &Connection, now: f64) -> rusqlite::Result<f64> 
     let last: Option<Option<String>> =
         connection.query_row(sql, [], |row| row.get(0)).optional()?;
     let at = last.flatten().and_then(|value| seconds_of(&value));
-    // A clock that was set back since then does not stop pruning.
+    // A clock that was set back since then must not stop pruning.
     Ok(at.filter(|at| *at <= now).map_or(f64::INFINITY, |at| now - at))
 }
 
@@ -202,12 +200,12 @@ fn light_rows(
     rows.collect()
 }
 
-fn surplus_rows(connection: &Connection, most: usize) -> rusqlite::Result<Vec<i64>> {
-    // The oldest are the lightest.
+fn surplus_rows(connection: &Connection, max_rows: usize) -> rusqlite::Result<Vec<i64>> {
+    // A row's weight falls with its age, so the oldest are the lightest.
     let mut found = connection.prepare(
         "SELECT rowid FROM observations ORDER BY created_at DESC, rowid DESC LIMIT -1 OFFSET ?1",
     )?;
-    let rows = found.query_map([most as i64], |row| row.get(0))?;
+    let rows = found.query_map([max_rows as i64], |row| row.get(0))?;
     rows.collect()
 }
 
@@ -227,7 +225,7 @@ fn delete(connection: &mut Connection, table: &str, rows: &[i64]) -> rusqlite::R
 /// Forgets a command or a kind of command, in one transaction.
 ///
 /// # Errors
-/// When SQLite fails; nothing is forgotten then.
+/// If SQLite fails; nothing is then forgotten.
 pub fn forget(connection: &mut Connection, what: Forget<'_>) -> rusqlite::Result<Removed> {
     let (column, value) = match what {
         Forget::Command(hash) => ("command_hash", hash),
@@ -313,7 +311,7 @@ fn import_one(
         transaction.prepare_cached(sql)?.exists(values)
     };
     let is_known = match entry {
-        // Their ids are unique: inserting ignores what is there.
+        // Their ids are unique: the insertion ignores existing rows.
         JournalRow::Observations(_) | JournalRow::SshObservations(_) => false,
         JournalRow::RecentCommands(row) => exists(
             "SELECT 1 FROM recent_commands INDEXED BY idx_session_hash
@@ -379,9 +377,9 @@ mod tests {
         entries
     }
 
-    /// What is asked of the database before, during and after a run of this command.
-    fn look(database: &Connection, hash: &str, template: &str, host: &str, now: f64) {
-        let look = ReadView::new(Some(database), "me", Vec::new()).expect("a look");
+    /// Runs the queries of a run of this command: before, during and after it.
+    fn query(database: &Connection, hash: &str, template: &str, host: &str, now: f64) {
+        let view = ReadView::new(Some(database), "me", Vec::new()).expect("a view");
         let remote = RemoteCommand { preview: template.to_owned(), template: template.to_owned() };
         let pattern = Pattern {
             hash: hash.to_owned(),
@@ -389,7 +387,7 @@ mod tests {
             ssh: Some(Ssh { host: host.to_owned(), remote: Some(remote) }),
             ..Pattern::default()
         };
-        let history = look.history(&pattern, "s", now).expect("a history");
+        let history = view.history(&pattern, "s", now).expect("a history");
         let rates = history.rates();
         for rate in [rates.success, rates.timeout] {
             assert!((0.0..=1.0).contains(&rate), "{rate} of {history:?}");
@@ -400,9 +398,9 @@ mod tests {
                 let _ = (estimate.remaining(elapsed), estimate.completion_probability(elapsed));
             }
         }
-        look.usual_success(hash).expect("a time");
-        look.kills(template, "s").expect("kills");
-        look.options(template).expect("options");
+        view.usual_success(hash).expect("a time");
+        view.kills(template, "s").expect("kills");
+        view.options(template).expect("options");
         let mut circuit = circuits::circuit(database, hash).expect("a circuit");
         let rules = Rules::default();
         assert!(circuit.retry_in(now, &rules).is_finite());
@@ -413,7 +411,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(128))]
 
         #[test]
-        fn whatever_an_export_holds_is_refused_or_can_be_looked_at(
+        fn any_export_is_refused_or_can_be_queried(
             lines in prop::collection::vec(arbitrary::damaged(EXPORT), 0..12),
             now in prop::sample::select(vec![0, 1_000_000_000, 4_000_000_000]),
         ) {
@@ -430,19 +428,19 @@ mod tests {
                 match entry {
                     JournalRow::Observations(row) => {
                         let template = row.command_template.as_deref().unwrap_or_default();
-                        look(&first, &row.command_hash, template, "far.example", seconds);
+                        query(&first, &row.command_hash, template, "far.example", seconds);
                     }
                     JournalRow::SshObservations(row) => {
                         let template = row.remote_command_template.as_deref();
                         let template = template.unwrap_or_default();
-                        look(&first, "", template, &row.host, seconds);
+                        query(&first, "", template, &row.host, seconds);
                     }
                     JournalRow::RecentCommands(RecentCommand { command_hash, .. })
                     | JournalRow::Streaks(Streak { command_hash, .. }) => {
-                        look(&first, command_hash, "", "", seconds);
+                        query(&first, command_hash, "", "", seconds);
                     }
-                    JournalRow::Circuits(row) => look(&first, &row.command_hash, "", "", seconds),
-                    JournalRow::ManoptCache(row) => look(&first, "", &row.base_command, "", seconds),
+                    JournalRow::Circuits(row) => query(&first, &row.command_hash, "", "", seconds),
+                    JournalRow::ManoptCache(row) => query(&first, "", &row.base_command, "", seconds),
                 }
             }
             prop_assert!(plots(&first, 10, 10).is_ok());

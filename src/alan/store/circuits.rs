@@ -1,7 +1,7 @@
 //! The circuits of NEVERHANG: decides whether commands may run, and records how they ended.
 //!
-//! A pattern without a circuit costs one look-up and no lock. What cannot be written to the
-//! database is kept in this server's memory.
+//! A command without a circuit costs one look-up and no lock. A circuit that cannot be written to
+//! the database is kept in this server's memory.
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
@@ -13,15 +13,14 @@ use crate::alan::pattern::Pattern;
 use crate::alan::rows::{CircuitRow, unix_seconds};
 use crate::neverhang::{Circuit, CircuitState, Decision, Lease, Rules, RunEnd, TimedOut};
 
-/// A circuit at this moment.
+/// The state of a command's circuit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CircuitStatus {
     pub hash: String,
     /// The redacted command, or its beginning.
     pub preview: String,
     pub circuit: Circuit,
-    /// Seconds until a run is allowed, where [`Store::circuits`] gives the status; 0 if one is
-    /// allowed now.
+    /// Seconds until a run is allowed; 0 if one is allowed now. Only [`Store::circuits`] sets it.
     pub retry_in: f64,
 }
 
@@ -39,22 +38,23 @@ impl CircuitStatus {
 /// The result of closing circuits.
 #[derive(Debug)]
 pub struct Reset {
-    /// The circuits before the reset. Some may have been closed already, with timeouts only.
+    /// The circuits before the reset. Some may already have been closed and only had timeouts.
     pub closed: Vec<CircuitStatus>,
     /// Why the circuits in the database are unchanged.
     pub failure: Option<StoreError>,
 }
 
-/// How long a call waits for the locks of others to get the lease of a half-open circuit. On a
-/// busy machine with a slow disk a short transaction of another server can take a second.
+/// How long a call waits for other processes' locks to get the lease of a half-open circuit. On a
+/// busy machine with a slow disk, a short transaction of another server can take a second.
 const LEASE_PATIENCE: Duration = Duration::from_secs(2);
-/// How long a report waits, which delays the end of a command that timed out or held a lease.
-/// Other servers do not see what is kept in memory instead.
+/// How long a report waits for other processes' locks, which delays the end of a command that timed
+/// out or held a lease. After that the circuit is kept in memory, where other servers do not see
+/// it.
 const REPORT_PATIENCE: Duration = Duration::from_secs(2);
 
 impl Store {
-    /// Decides whether a command with this time limit may run. The one run that a half-open
-    /// circuit allows gets its lease. Allows everything if the database cannot be used.
+    /// Decides whether a command with this time limit may run. A half-open circuit leases its one
+    /// trial run to the first caller. Allows every run if the database cannot be used.
     pub fn circuit_check_and_lease(
         &self,
         pattern: &Pattern,
@@ -66,14 +66,14 @@ impl Store {
         let number = self.leases.fetch_add(1, Ordering::Relaxed);
         let owner = format!("{}-{number}", self.shared.instance);
         let check = |circuit: &mut Circuit| circuit.check(now, deadline, &owner, self.rules());
-        if let Some(named) = self.circuits.lock().get_mut(hash) {
-            return check(&mut named.circuit);
+        if let Some(status) = self.circuits.lock().get_mut(hash) {
+            return check(&mut status.circuit);
         }
-        let Some(mut seen) = self.read(|connection| circuit(connection, hash)) else {
+        let Some(mut current) = self.read(|connection| circuit(connection, hash)) else {
             return Decision::Allow;
         };
-        // Only a lease has to be written.
-        match check(&mut seen) {
+        // Only a lease changes the circuit.
+        match check(&mut current) {
             Decision::Probe(_) => {
                 self.change_circuit(pattern, LEASE_PATIENCE, check).unwrap_or(Decision::Allow)
             }
@@ -81,8 +81,8 @@ impl Store {
         }
     }
 
-    /// Reports how a run ended, with the lease that its check returned. `usual` of a timeout is
-    /// ignored: the median of the command's successes is looked up here.
+    /// Reports how a run ended, with the lease that its check returned. Ignores `usual` of a
+    /// timeout and looks up the median of the command's successes instead.
     pub fn circuit_report(
         &self,
         pattern: &Pattern,
@@ -103,7 +103,7 @@ impl Store {
         };
         let report = |circuit: &mut Circuit| circuit.report(now, end, lease, self.rules());
         // A circuit kept in memory is written with the next report.
-        let kept = self.circuits.lock().get(&pattern.hash).map(|named| named.circuit.clone());
+        let kept = self.circuits.lock().get(&pattern.hash).map(|status| status.circuit.clone());
         let changed = self.change_circuit(pattern, REPORT_PATIENCE, |circuit| {
             if let Some(kept) = &kept {
                 circuit.clone_from(kept);
@@ -118,14 +118,14 @@ impl Store {
         let on_disk = self.read(|connection| circuit(connection, &pattern.hash));
         let on_disk = on_disk.unwrap_or_default();
         let mut circuits = self.circuits.lock();
-        let named = circuits.entry(pattern.hash.clone()).or_insert_with(|| CircuitStatus {
+        let status = circuits.entry(pattern.hash.clone()).or_insert_with(|| CircuitStatus {
             hash: pattern.hash.clone(),
             preview: pattern.preview.clone(),
             circuit: on_disk,
             retry_in: 0.0,
         });
-        report(&mut named.circuit);
-        circuits.retain(|_, named| !named.circuit.is_blank());
+        report(&mut status.circuit);
+        circuits.retain(|_, status| !status.circuit.is_blank());
     }
 
     /// All circuits that are not blank at this time, open and half-open ones first.
@@ -133,29 +133,29 @@ impl Store {
         let now = unix_seconds(now);
         let mut found = self.read(all).unwrap_or_default();
         let memory = self.circuits.lock();
-        found.retain(|named| !memory.contains_key(&named.hash));
+        found.retain(|status| !memory.contains_key(&status.hash));
         found.extend(memory.values().cloned());
         drop(memory);
-        for named in &mut found {
-            named.circuit.forget_old(now, self.rules());
-            named.retry_in = named.circuit.retry_in(now, self.rules());
+        for status in &mut found {
+            status.circuit.forget_old(now, self.rules());
+            status.retry_in = status.circuit.retry_in(now, self.rules());
         }
-        found.retain(|named| !named.circuit.is_blank());
-        found.sort_by_key(|named| named.circuit.state == CircuitState::Closed);
+        found.retain(|status| !status.circuit.is_blank());
+        found.sort_by_key(|status| status.circuit.state == CircuitState::Closed);
         found
     }
 
-    /// When circuits open and recover.
+    /// When circuits open and close.
     pub fn rules(&self) -> &Rules {
         &self.shared.settings.rules
     }
 
     /// Closes the circuit of a pattern, or every circuit, and forgets the timeouts.
     pub fn circuit_reset(&self, hash: Option<&str>) -> Reset {
-        let is_meant = |known: &String| hash.is_none_or(|hash| hash == known);
+        let is_selected = |known: &String| hash.is_none_or(|hash| hash == known);
         let mut closed: Vec<CircuitStatus> = {
             let mut in_memory = self.circuits.lock();
-            in_memory.extract_if(|known, _| is_meant(known)).map(|(_, named)| named).collect()
+            in_memory.extract_if(|known, _| is_selected(known)).map(|(_, status)| status).collect()
         };
         match self.with_connection(|database| reset(&mut database.connection, hash)) {
             Ok(mut rows) => {
@@ -182,7 +182,7 @@ impl Store {
             database.connection.busy_timeout(patience)?;
             change(&mut database.connection, &pattern.hash, &pattern.preview, decide)
         });
-        changed.inspect_err(|error| self.note(error)).ok()
+        changed.inspect_err(|error| self.report_failure(error)).ok()
     }
 }
 
@@ -223,7 +223,7 @@ pub fn circuit(connection: &Connection, hash: &str) -> rusqlite::Result<Circuit>
 /// Changes the circuit of a pattern in one transaction and returns the closure's result.
 ///
 /// # Errors
-/// When SQLite fails; nothing is changed then.
+/// If SQLite fails; nothing is then changed.
 pub fn change<T>(
     connection: &mut Connection,
     hash: &str,
@@ -308,18 +308,18 @@ pub fn all(connection: &Connection) -> rusqlite::Result<Vec<CircuitStatus>> {
 /// circuits as they were.
 ///
 /// # Errors
-/// When SQLite fails; nothing is closed then.
+/// If SQLite fails; nothing is then closed.
 pub fn reset(
     connection: &mut Connection,
     hash: Option<&str>,
 ) -> rusqlite::Result<Vec<CircuitStatus>> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let mut closed = all(&transaction)?;
-    closed.retain(|named| hash.is_none_or(|hash| hash == named.hash));
-    for named in &closed {
+    closed.retain(|status| hash.is_none_or(|hash| hash == status.hash));
+    for status in &closed {
         transaction
             .prepare_cached("DELETE FROM circuits WHERE command_hash = ?1")?
-            .execute([&named.hash])?;
+            .execute([&status.hash])?;
     }
     transaction.commit()?;
     Ok(closed)
@@ -334,7 +334,7 @@ mod tests {
     use crate::alan::store::connection::open_present;
 
     #[test]
-    fn nobody_changes_a_circuit_while_another_decides_about_it() {
+    fn no_connection_changes_a_circuit_while_another_decides_about_it() {
         let scratch = tempfile::tempdir().expect("a directory");
         let path = scratch.path().join("alan.db");
         let open = || open_present(&path, Duration::ZERO, &derivation(1)).expect("a database");

@@ -1,5 +1,5 @@
-//! A connection to the database file. The file is private, never opened through a symbolic
-//! link, and identified by its inode, so that a moved file is noticed.
+//! A connection to the database file. The file is private and never opened through a symbolic link.
+//! Its inode identifies it, so that a moved file is noticed.
 
 use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -16,14 +16,14 @@ use crate::process::files::{self, FileLock, PrivateDirError};
 
 /// The page cache of each connection, in KiB, in addition to the system's own.
 const CACHE_KIB: i64 = 1024;
-/// Prepared statements cached by a connection: more than there are.
+/// Prepared statements that a connection caches: more than the store uses.
 const STATEMENTS: usize = 64;
 
 /// Why the database cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum DatabaseError {
     /// The path names something other than a file.
-    #[error("it is no regular file")]
+    #[error("it is not a regular file")]
     NoFile,
     /// Its directory cannot be created.
     #[error(transparent)]
@@ -88,7 +88,8 @@ impl Database {
     /// waits for locks for at most `patience`.
     ///
     /// # Errors
-    /// If that fails; nothing that existed has then changed except the file's mode.
+    /// If it cannot be opened or created. Nothing that existed has then changed, except the file's
+    /// mode.
     pub fn open(path: &Path, patience: Duration) -> Result<Database, DatabaseError> {
         let path = &real_path(path)?;
         match files::create_private(path) {
@@ -123,7 +124,7 @@ impl Database {
     /// Frees the page cache.
     pub fn release_memory(&self) {
         if let Err(error) = self.connection.release_memory() {
-            tracing::debug!(%error, "the database's cache stays as it is");
+            tracing::debug!(%error, "cannot free the database's page cache");
         }
     }
 
@@ -133,10 +134,10 @@ impl Database {
     }
 }
 
-/// How long a connection waits for locks, which readers hardly ever meet in WAL mode.
+/// How long a connection waits for locks, which rarely block readers in WAL mode.
 const READ_PATIENCE: Duration = Duration::from_secs(1);
 /// Idle connections that are kept.
-const MOST_IDLE: usize = 2;
+const MAX_IDLE: usize = 2;
 
 /// The idle connections.
 #[derive(Debug)]
@@ -151,7 +152,7 @@ impl Pool {
         Pool { path, idle: Mutex::new(Vec::new()) }
     }
 
-    /// Lends a connection to a function. No lock is held meanwhile.
+    /// Lends a connection to a function. No lock is held while the function runs.
     ///
     /// # Errors
     /// As [`Database::open_existing`] or as the function.
@@ -166,7 +167,7 @@ impl Pool {
         };
         let given = work(&mut database)?;
         let mut idle = self.idle.lock();
-        if idle.len() < MOST_IDLE {
+        if idle.len() < MAX_IDLE {
             idle.push(database);
         }
         Ok(given)
@@ -183,9 +184,9 @@ impl Pool {
 pub struct Losses {
     /// Where a corrupt file was moved.
     pub moved_aside: Option<PathBuf>,
-    /// How many unreadable rows were left out.
+    /// How many rows could not be read.
     pub unreadable_rows: usize,
-    /// The file that still contains these rows, if any.
+    /// The file that still contains the unreadable rows, if any.
     pub kept: Option<PathBuf>,
 }
 
@@ -238,7 +239,7 @@ fn open_and_migrate(
     Ok((database, unreadable_rows))
 }
 
-/// Takes the lock under which files are moved; its file is next to the database.
+/// Takes the lock for moving files; the lock file is next to the database.
 ///
 /// # Errors
 /// [`DatabaseError::BeingRepaired`] if another server holds it.
@@ -284,7 +285,7 @@ fn is_sound(path: &Path) -> bool {
     });
     match checked {
         Ok(sound) => sound,
-        // Move only what is certainly broken.
+        // Move the file only if it is certainly broken.
         Err(error) => !error.is_corrupt(),
     }
 }
@@ -342,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cause_says_what_the_system_says_where_sqlite_is_vague() {
+    fn the_cause_names_the_systems_error_where_sqlite_is_vague() {
         let missing = Path::new("/nowhere/alan.db");
         let refused = Connection::open_with_flags(missing, OpenFlags::SQLITE_OPEN_READ_WRITE);
         let cause = DatabaseError::from(refused.expect_err("no such file")).cause(missing);
@@ -350,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn the_mode_of_an_older_file_is_mended() {
+    fn the_mode_of_an_older_file_becomes_private() {
         let scratch = tempfile::tempdir().expect("a directory");
         let path = scratch.path().join("alan.db");
         std::fs::write(&path, "").expect("a file");
@@ -376,7 +377,8 @@ mod tests {
     fn a_corrupt_file_is_moved_aside_once() {
         let scratch = tempfile::tempdir().expect("a directory");
         let path = scratch.path().join("alan.db");
-        std::fs::write(&path, "this is no database, and long enough to be read as one").expect("x");
+        std::fs::write(&path, "this is not a database, and long enough to be read as one")
+            .expect("x");
         let (_, losses) = open_present(&path, PATIENCE, &derivation(1)).expect("a database");
         let aside = losses.moved_aside.expect("moved");
         assert!(aside.to_string_lossy().contains("alan.db.corrupt-"));
@@ -397,7 +399,8 @@ mod tests {
     fn a_corrupt_file_is_left_while_another_server_repairs_it() {
         let scratch = tempfile::tempdir().expect("a directory");
         let path = scratch.path().join("alan.db");
-        std::fs::write(&path, "this is no database, and long enough to be read as one").expect("x");
+        std::fs::write(&path, "this is not a database, and long enough to be read as one")
+            .expect("x");
         let _held = lock(&path).expect("the lock");
         let refused = open_present(&path, PATIENCE, &derivation(1)).map(|_| ());
         assert!(matches!(refused, Err(DatabaseError::BeingRepaired)), "{refused:?}");

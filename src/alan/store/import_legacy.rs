@@ -13,7 +13,7 @@ use crate::alan::rows::JournalRow;
 use crate::alan::schema::{self, Derivation};
 use crate::process::files::Temporary;
 
-/// Copies all pages in one step, since the source is locked meanwhile anyway.
+/// Copies all pages in one step: the source is locked for the whole import anyway.
 const ALL_PAGES: std::ffi::c_int = -1;
 /// Rows held in memory at a time.
 const CHUNK: usize = 1000;
@@ -33,7 +33,7 @@ pub enum LegacyImport {
     },
 }
 
-/// Imports an old database, under the lock of the new one.
+/// Imports an old database while holding the lock of the new one.
 ///
 /// # Errors
 /// If it cannot be read, or the new one cannot be written. The old one then keeps its name.
@@ -79,7 +79,8 @@ fn copy_and_rename(
     Backup::new(&old, &mut copy.connection)?.step(ALL_PAGES)?;
     let unreadable_rows = schema::migrate(&mut copy.connection, derivation)?;
     let rows = add_rows(&copy.connection, &mut own.connection)?;
-    // It is still locked, so that no process writes to it between copying and renaming.
+    // The old database is still locked, so that no process writes to it between copying and
+    // renaming.
     std::fs::rename(old_path, new_name(old_path))?;
     for suffix in ["-wal", "-shm"] {
         let _ = std::fs::remove_file(connection::beside(old_path, suffix));
@@ -140,14 +141,14 @@ mod tests {
     }
 
     #[test]
-    fn rows_of_an_old_database_come_over_once_and_it_gets_another_name() {
+    fn rows_of_an_old_database_are_imported_once_and_it_is_renamed() {
         let scratch = tempfile::tempdir().expect("a directory");
         let old = scratch.path().join("old.db");
         let connection = Connection::open(&old).expect("a database");
         original(&connection, false);
         drop(connection);
         let (path, mut database) = own(scratch.path());
-        let done = import(&path, &mut database, &old, &derivation(1)).expect("taken over");
+        let done = import(&path, &mut database, &old, &derivation(1)).expect("imported");
         assert_eq!(done, all(6, 0));
         assert_eq!(count(&database, "SELECT count(*) FROM observations"), 4);
         assert_eq!(
@@ -158,7 +159,7 @@ mod tests {
             2
         );
         assert!(!old.exists() && connection::beside(&old, ".imported").exists());
-        let again = import(&path, &mut database, &old, &derivation(1)).expect("looked at");
+        let again = import(&path, &mut database, &old, &derivation(1)).expect("examined");
         assert_eq!(again, LegacyImport::Missing);
         let left: Vec<_> = std::fs::read_dir(scratch.path())
             .expect("a directory")
@@ -173,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn unreadable_rows_keep_no_sound_one_of_an_old_database_out() {
+    fn unreadable_rows_of_an_old_database_exclude_no_sound_row() {
         let scratch = tempfile::tempdir().expect("a directory");
         let old = scratch.path().join("old.db");
         let connection = Connection::open(&old).expect("a database");
@@ -190,7 +191,7 @@ mod tests {
             .expect("rows");
         drop(connection);
         let (path, mut database) = own(scratch.path());
-        let done = import(&path, &mut database, &old, &derivation(1)).expect("taken over");
+        let done = import(&path, &mut database, &old, &derivation(1)).expect("imported");
         assert_eq!(done, all(6, 6));
         assert_eq!(count(&database, "SELECT count(*) FROM observations"), 4);
         let kept = Connection::open(new_name(&old)).expect("the old file");
@@ -208,12 +209,12 @@ mod tests {
             original(&user, true);
             user.execute_batch("BEGIN IMMEDIATE").expect("in use");
             let (path, mut database) = own(scratch.path());
-            let left = import(&path, &mut database, &old, &derivation(1)).expect("looked at");
+            let left = import(&path, &mut database, &old, &derivation(1)).expect("examined");
             assert_eq!(left, LegacyImport::InUse, "{mode}");
             assert!(old.exists());
             user.execute_batch("COMMIT").expect("done");
             drop(user);
-            let done = import(&path, &mut database, &old, &derivation(1)).expect("taken over");
+            let done = import(&path, &mut database, &old, &derivation(1)).expect("imported");
             assert_eq!(done, all(6, 0), "{mode}");
         }
     }

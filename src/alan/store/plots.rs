@@ -1,9 +1,9 @@
 //! Data for plots: the kinds of commands used most recently, and the durations and outcomes
 //! of their last runs.
 //!
-//! Reads at most [`ROWS_CONSIDERED`] rows by time and [`RUNS_CONSIDERED`] rows of each kind by
-//! its index, whatever the size of the database. Limits: it does not see runs that are still
-//! queued, nor the segments of a pipeline.
+//! Reads at most [`ROWS_CONSIDERED`] rows by time and [`RUNS_CONSIDERED`] rows of each kind, both
+//! by an index, whatever the size of the database. Limits: queued runs and segments of pipelines
+//! are not included.
 
 use std::collections::HashMap;
 
@@ -15,19 +15,19 @@ use crate::alan::estimate::{Estimate, RUNS_CONSIDERED, Sample};
 use crate::alan::rows::seconds_of;
 use crate::shell::outcome::Outcome;
 
-/// How many of the newest rows decide which kinds are used most.
+/// How many of the newest rows to count when choosing the kinds.
 const ROWS_CONSIDERED: usize = 1000;
 
 /// The last runs of a kind of command.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plot {
-    /// The kind; made from redacted commands.
+    /// The kind of command.
     pub template: String,
     /// Newest first.
     pub runs: Vec<PlottedRun>,
-    /// Seconds after which half of such runs are done; `None` if too few are known.
+    /// Seconds within which half of the runs finish; `None` if there are too few runs.
     pub median: Option<f64>,
-    /// Seconds after which nine in ten are done.
+    /// Seconds within which nine in ten runs finish.
     pub p90: Option<f64>,
 }
 
@@ -35,9 +35,7 @@ pub struct Plot {
 pub struct PlottedRun {
     /// When it ended, in seconds since 1970.
     pub at: f64,
-    /// How long it took, in milliseconds.
     pub duration_ms: i64,
-    /// What became of it.
     pub outcome: Outcome,
 }
 
@@ -59,8 +57,9 @@ pub(super) fn plots(
     templates.into_iter().map(|template| plot(connection, template, runs)).collect()
 }
 
-/// The kinds of the newest rows, the most frequent first; of equal ones the one used last.
-fn most_used(connection: &Connection, most: usize) -> rusqlite::Result<Vec<String>> {
+/// The kinds of the newest rows, the most frequent first; among equally frequent kinds, the most
+/// recently used first.
+fn most_used(connection: &Connection, limit: usize) -> rusqlite::Result<Vec<String>> {
     let mut newest = connection.prepare_cached(
         "SELECT command_template, duration_ms FROM observations
          ORDER BY created_at DESC LIMIT ?1",
@@ -69,18 +68,18 @@ fn most_used(connection: &Connection, most: usize) -> rusqlite::Result<Vec<Strin
         Ok((row.get::<_, Option<String>>(0)?, row.get::<_, Option<i64>>(1)?))
     })?;
     let mut counts: HashMap<String, (usize, usize)> = HashMap::new();
-    for (place, row) in rows.enumerate() {
+    for (index, row) in rows.enumerate() {
         if let (Some(template), Some(1..)) = row? {
-            counts.entry(template).or_insert((0, place)).0 += 1;
+            counts.entry(template).or_insert((0, index)).0 += 1;
         }
     }
     let mut found: Vec<(String, (usize, usize))> = counts.into_iter().collect();
     found.sort_by_key(|(_, (count, last))| (std::cmp::Reverse(*count), *last));
-    found.truncate(most);
+    found.truncate(limit);
     Ok(found.into_iter().map(|(template, _)| template).collect())
 }
 
-fn plot(connection: &Connection, template: String, most: usize) -> rusqlite::Result<Plot> {
+fn plot(connection: &Connection, template: String, max_runs: usize) -> rusqlite::Result<Plot> {
     let mut newest = connection.prepare_cached(
         "SELECT duration_ms, outcome_type, timed_out, exit_code, created_at
          FROM observations INDEXED BY idx_template_runs
@@ -98,7 +97,7 @@ fn plot(connection: &Connection, template: String, most: usize) -> rusqlite::Res
     let samples: Vec<Sample> =
         runs.iter().filter_map(|run| Sample::of_run(Some(run.duration_ms), run.outcome)).collect();
     let estimate = Estimate::new(&template, &[], &samples);
-    runs.truncate(most);
+    runs.truncate(max_runs);
     Ok(Plot {
         template,
         runs,
@@ -134,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn no_plan_reads_more_rows_than_it_gives() {
+    fn no_query_reads_more_rows_than_it_returns() {
         let mut database = Connection::open_in_memory().unwrap();
         schema::migrate(&mut database, &derivation(1)).unwrap();
         let program = include_str!("plots.rs");

@@ -1,8 +1,8 @@
 //! Records that are not yet written, and the state of the writer.
 //!
-//! Entries leave the queue once they are on disk, so that a reader always finds a record either
-//! in the database or here. Limits: 10,000 entries; beyond, the oldest that only serves
-//! estimates is dropped and counted.
+//! Entries leave the queue once they are on disk, so that a reader always finds a record either in
+//! the database or in the queue. Limits: 10,000 entries; beyond that, the oldest entry that only
+//! serves estimates is dropped and counted.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use crate::base::sync::Monitor;
 use crate::shell::outcome::Outcome;
 
 /// The most entries kept while the database cannot be written.
-pub const MOST_QUEUED: usize = 10_000;
+pub const MAX_QUEUED: usize = 10_000;
 
 /// Logs the losses of a database and keeps the warnings for the next answer.
 pub fn note_losses(queue: &Monitor<Queue>, path: &Path, losses: Losses) {
@@ -30,7 +30,7 @@ pub fn note_losses(queue: &Monitor<Queue>, path: &Path, losses: Losses) {
     queue.moved_aside = losses.moved_aside.or(queue.moved_aside.take());
 }
 
-/// One thing to be written.
+/// A record to write.
 #[derive(Debug, Clone)]
 pub enum Job {
     Run(Box<RunRows>),
@@ -39,7 +39,7 @@ pub enum Job {
 }
 
 impl Job {
-    /// Successes serve little but estimates; advice is made of failures, timeouts and kills.
+    /// Successes serve little but estimates; advice needs failures, timeouts and kills.
     fn serves_estimates_only(&self) -> bool {
         matches!(self, Job::Run(rows) if rows.outcome() == Outcome::Success)
     }
@@ -48,7 +48,7 @@ impl Job {
 /// A job with its number.
 #[derive(Debug, Clone)]
 pub struct Queued {
-    /// From 1, rising.
+    /// Counts up from 1.
     pub sequence: u64,
     pub job: Arc<Job>,
 }
@@ -56,31 +56,31 @@ pub struct Queued {
 /// The state of the writer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Phase {
-    /// The database has not been used yet.
+    /// No caller has used the database yet.
     #[default]
     Idle,
-    /// It is being opened.
+    /// The writer is opening the database.
     Opening {
         since: Instant,
     },
     Ready,
-    /// It cannot be written; the queue stays in memory and is retried.
+    /// The database cannot be written; the queue stays in memory, and the writer retries.
     Failing {
         cause: String,
-        /// Whether it is open and may still be read.
+        /// Whether the database is open and may still be read.
         readable: bool,
     },
     /// The writer has ended.
     Closed,
 }
 
-/// The queue, and what the writer and its callers tell each other.
+/// The queue, and the state that the writer and its callers share.
 #[derive(Debug, Default)]
 pub struct Queue {
     pub entries: VecDeque<Queued>,
     /// The number of the newest job.
     pub last: u64,
-    /// When the newest job came.
+    /// When the newest job was queued.
     pub last_pushed: Option<Instant>,
     /// How many entries were dropped.
     pub dropped: u64,
@@ -99,7 +99,7 @@ pub struct Queue {
     pub failure_reported: bool,
     /// Where a corrupt file was moved to.
     pub moved_aside: Option<PathBuf>,
-    /// Losses that have not been reported yet.
+    /// Warnings about losses that no result has reported yet.
     pub losses: Vec<Insight>,
 }
 
@@ -109,10 +109,10 @@ impl Queue {
         self.last += 1;
         self.last_pushed = Some(Instant::now());
         self.entries.push_back(Queued { sequence: self.last, job: Arc::new(job) });
-        if self.entries.len() > MOST_QUEUED {
+        if self.entries.len() > MAX_QUEUED {
             let mut entries = self.entries.iter();
-            let place = entries.position(|queued| queued.job.serves_estimates_only());
-            self.entries.remove(place.unwrap_or(0));
+            let index = entries.position(|queued| queued.job.serves_estimates_only());
+            self.entries.remove(index.unwrap_or(0));
             self.dropped += 1;
         }
         self.last
@@ -123,9 +123,9 @@ impl Queue {
         self.entries.front().is_none_or(|first| first.sequence > sequence)
     }
 
-    /// Copies of at most this many of the oldest entries.
-    pub fn oldest(&self, most: usize) -> Vec<Queued> {
-        self.entries.iter().take(most).cloned().collect()
+    /// Copies at most `limit` of the oldest entries.
+    pub fn oldest(&self, limit: usize) -> Vec<Queued> {
+        self.entries.iter().take(limit).cloned().collect()
     }
 
     /// Removes the entries that are on disk now.
@@ -150,22 +150,22 @@ mod tests {
     }
 
     #[test]
-    fn beyond_the_limit_the_oldest_success_goes_and_is_counted() {
+    fn beyond_the_limit_the_oldest_success_is_dropped_and_counted() {
         let mut queue = Queue::default();
         queue.push(job(1));
-        for _ in 1..MOST_QUEUED {
+        for _ in 1..MAX_QUEUED {
             queue.push(job(0));
         }
         queue.push(job(0));
-        assert_eq!((queue.entries.len(), queue.dropped), (MOST_QUEUED, 1));
+        assert_eq!((queue.entries.len(), queue.dropped), (MAX_QUEUED, 1));
         let kept: Vec<u64> = queue.oldest(2).iter().map(|entry| entry.sequence).collect();
         assert_eq!(kept, [1, 3], "the failure stays");
     }
 
     #[test]
-    fn without_a_success_the_oldest_goes() {
+    fn without_a_success_the_oldest_entry_is_dropped() {
         let mut queue = Queue::default();
-        for _ in 0..=MOST_QUEUED {
+        for _ in 0..=MAX_QUEUED {
             queue.push(job(1));
         }
         assert_eq!(queue.oldest(1).first().map(|entry| entry.sequence), Some(2));

@@ -1,4 +1,4 @@
-//! One consistent view of the database and of what this server has still queued.
+//! One consistent view of the database and this server's queue.
 //!
 //! The queue is copied first, then the database is read in one transaction. The writer stores
 //! the number of the last entry it has written, so that no entry counts twice. Every query is
@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use super::queue::{Job, Queued};
 use super::tables;
-use crate::alan::estimate::{Estimate, RUNS_CONSIDERED, Sample, is_enough, says_something};
+use crate::alan::estimate::{Estimate, RUNS_CONSIDERED, Sample, can_estimate, suffices_alone};
 use crate::alan::history::{
     History, HostHistory, PastRun, RETRY_WINDOW_MINUTES, RemoteHistory, RunPlace, failures_in_a_row,
 };
@@ -31,36 +31,36 @@ const SESSION_RUNS: usize = 1000;
 /// How many kinds of commands are searched for known programs.
 const PROGRAMS: usize = 2000;
 
-/// Kills of a kind of command. `zsh_alan_query` shows it; the fields' comments are in its
-/// schema.
+/// Kills of a kind of command. `zsh_alan_query` shows them; its schema contains the fields'
+/// comments.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct KillCounts {
-    /// Its kills.
+    /// Kills.
     pub kills: u64,
-    /// Its runs.
+    /// Runs.
     pub runs: u64,
-    /// Its kills in this session.
+    /// Kills in this session.
     pub session_kills: u64,
 }
 
 /// A view that lasts as long as the read transaction.
 pub struct ReadView<'a> {
     pub(super) connection: Option<&'a Connection>,
-    /// What the database does not contain yet, oldest first.
+    /// Jobs that are not in the database yet, oldest first.
     queued: Vec<Queued>,
 }
 
 /// How to find the runs of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Key {
-    /// The very same command.
+    /// The exact command.
     Command,
     /// Its kind including a word that may be a subcommand.
     Subcommand,
     Template,
 }
 
-/// All of them, the narrowest first.
+/// All keys, the narrowest first.
 #[cfg(test)]
 const KEYS: [Key; 3] = [Key::Command, Key::Subcommand, Key::Template];
 
@@ -91,8 +91,8 @@ impl Key {
 }
 
 impl<'a> ReadView<'a> {
-    /// A view of this database, if it can be read, and of a copy of the queue made before its
-    /// transaction began.
+    /// A view of this database, if it can be read, and of a copy of the queue that was made before
+    /// the transaction began.
     pub fn new(
         connection: Option<&'a Connection>,
         instance: &str,
@@ -247,16 +247,16 @@ impl<'a> ReadView<'a> {
         Ok(programs.into_iter().collect())
     }
 
-    /// Estimates how long a command takes from its own runs, or from those of its kind if it
-    /// has too few. The kind with a possible subcommand is preferred if it has enough runs.
+    /// Estimates how long a command takes from its runs, or from the runs of its kind if there are
+    /// too few. Prefers the kind with a possible subcommand if that has enough runs.
     pub fn estimate(&self, pattern: &Pattern) -> rusqlite::Result<Option<Estimate>> {
         let exact = self.samples(Key::Command, &pattern.hash)?;
-        if is_enough(&exact) {
+        if suffices_alone(&exact) {
             return Ok(Estimate::new(&pattern.template, &exact, &[]));
         }
         if let Some(kind) = &pattern.subcommand_template {
             let alike = self.samples(Key::Subcommand, kind)?;
-            if says_something(&alike) {
+            if can_estimate(&alike) {
                 return Ok(Estimate::new(kind, &exact, &alike));
             }
         }
@@ -351,9 +351,9 @@ impl<'a> ReadView<'a> {
         session: &str,
         value: &str,
         since: f64,
-        most: usize,
+        limit: usize,
     ) -> rusqlite::Result<Vec<Outcome>> {
-        self.recent_up_to(|_| false, key, session, value, since, most)
+        self.recent_up_to(|_| false, key, session, value, since, limit)
     }
 
     /// The same up to the first one that is the last one needed; more of them may follow.
@@ -364,7 +364,7 @@ impl<'a> ReadView<'a> {
         session: &str,
         value: &str,
         since: f64,
-        most: usize,
+        limit: usize,
     ) -> rusqlite::Result<Vec<Outcome>> {
         let by_hash = key == "command_hash";
         let queued = self.queued_runs().rev().map(|rows| &rows.recent);
@@ -378,7 +378,7 @@ impl<'a> ReadView<'a> {
                 }
             })
             .map(RecentCommand::outcome)
-            .take(most)
+            .take(limit)
             .collect();
         let index = if by_hash { "idx_session_hash" } else { "idx_session_template" };
         let sql = format!(
@@ -387,7 +387,7 @@ impl<'a> ReadView<'a> {
              WHERE session_id = ?1 AND {key} = ?2 AND timestamp > ?3
              ORDER BY timestamp DESC LIMIT ?4"
         );
-        let left = most.saturating_sub(outcomes.len()) as i64;
+        let left = limit.saturating_sub(outcomes.len()) as i64;
         if outcomes.iter().any(&is_last) {
             return Ok(outcomes);
         }
@@ -522,7 +522,7 @@ mod tests {
                 .collect();
             checked += 1;
             for step in &steps {
-                // The one list that is cut to a fixed length and read in any order.
+                // The only list that is cut to a fixed length in any order.
                 let bounded = sql.contains("successes > 0");
                 assert!(step.starts_with("SEARCH") || bounded, "{step} in {sql}");
                 let many = sql.contains("LIMIT") && !bounded;
@@ -564,7 +564,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_and_still_queued_counts_once() {
+    fn a_record_both_written_and_queued_counts_once() {
         let mut database = Connection::open_in_memory().expect("memory");
         schema::migrate(&mut database, &derivation(1)).expect("schema");
         let queued: Vec<Queued> = (1..=3)
@@ -589,7 +589,7 @@ mod tests {
     }
 
     #[test]
-    fn a_look_without_a_database_sees_nothing_and_does_not_fail() {
+    fn a_view_without_a_database_is_empty_and_does_not_fail() {
         let view = ReadView::new(None, "me", Vec::new()).expect("a view");
         let pattern = Pattern {
             ssh: Some(Ssh { host: "h".to_owned(), remote: Some(RemoteCommand::default()) }),

@@ -1,4 +1,4 @@
-//! Rows into the database and out of it.
+//! Reads and inserts rows.
 
 use rusqlite::{
     Connection, OptionalExtension, Row, ToSql, Transaction, TransactionBehavior, params,
@@ -12,15 +12,15 @@ use crate::alan::run::RunRows;
 pub trait Table: Sized {
     const NAME: &'static str;
 
-    /// Reads a row of `SELECT *`. A NULL is the field's default: the original zsh-tool left
-    /// flags and counters out.
+    /// Reads a row of `SELECT *`. NULL becomes the field's default: the original zsh-tool omitted
+    /// flags and counters.
     fn read(row: &Row<'_>) -> rusqlite::Result<Self>;
 
     /// Inserts the row; returns whether the table changed.
     fn insert(&self, connection: &Connection) -> rusqlite::Result<bool>;
 }
 
-/// Implements [`Table`]: how a row is inserted, the table, the columns.
+/// Implements [`Table`], given the type, the insert statement, the table and its columns.
 macro_rules! table {
     ($row:ident: $insert:literal $table:literal $($column:ident)*) => {
         impl Table for $row {
@@ -61,10 +61,11 @@ table!(SshObservation: "INSERT OR IGNORE" "ssh_observations"
 table!(CachedOptions: "INSERT OR REPLACE" "manopt_cache"
     base_command options_text created_at);
 
-/// Writes a batch of this server's queue in one transaction, and up to which entry.
+/// Writes a batch of this server's queue in one transaction, together with the number of its last
+/// entry.
 ///
 /// # Errors
-/// When SQLite fails; nothing of the batch is written then.
+/// If SQLite fails; no part of the batch is then written.
 pub fn write_batch(
     connection: &mut Connection,
     instance: &str,
@@ -103,7 +104,7 @@ fn insert_run(transaction: &Transaction<'_>, rows: &RunRows) -> rusqlite::Result
     Ok(())
 }
 
-/// The streak of a command; an empty one where there is none.
+/// The streak of a command; an empty one if there is none.
 pub fn streak(connection: &Connection, hash: &str) -> rusqlite::Result<Streak> {
     let found = connection
         .prepare_cached("SELECT * FROM streaks WHERE command_hash = ?1")?

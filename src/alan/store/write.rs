@@ -1,9 +1,9 @@
 //! The thread that writes this server's records and maintains the file: opens it, moves a
 //! corrupt one aside, imports older ones, prunes every six hours.
 //!
-//! What fails is retried. Until it works, records stay in the queue, where readers find them.
-//! Limits: when the server exits, the writer waits for others' locks for half a second; what is
-//! not written by then is lost.
+//! Failed writes are retried; until they succeed, records stay in the queue, where readers find
+//! them. Limits: when the server exits, the writer waits half a second for other processes' locks;
+//! records that are not written by then are lost.
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -15,24 +15,24 @@ use super::{StoreSettings, admin};
 use crate::alan::rows::unix_seconds;
 use crate::base::sync::Monitor;
 
-/// Entries in one transaction: few enough that other servers wait little.
+/// The most entries in one transaction: few enough that other servers do not wait long.
 const BATCH: usize = 256;
-/// How long a record waits for others to be written with it, which costs little more than one;
-/// and the answer about its command leaves meanwhile.
+/// How long a record waits for other records to be written with it, which costs little more than
+/// writing one. The answer about its command leaves in that time.
 const GATHER: Duration = Duration::from_millis(20);
-/// How long to wait for others' locks before the database counts as failing …
+/// How long to wait for other processes' locks before the database counts as failing …
 const BUSY_PATIENCE: Duration = Duration::from_secs(5);
-/// … in slices, to notice in between that the server exits.
+/// … in slices, so that the writer notices that the server exits.
 const BUSY_SLICE: Duration = Duration::from_millis(250);
 /// The pause between attempts to open a failing database.
 const RETRY_AFTER: Duration = Duration::from_secs(2);
-/// How long the exiting server waits for others' locks, plus one slice. Killing tasks takes
-/// part of the time it has to exit.
+/// How long the exiting server waits for other processes' locks, plus one slice. It also needs part
+/// of its time to kill tasks.
 const CLOSE_PATIENCE: Duration = Duration::from_millis(500);
-/// The size at which the write-ahead log is checkpointed, when the writer is idle. SQLite's
-/// default is to do so within a commit, for which readers then wait.
+/// The size at which an idle writer checkpoints the write-ahead log. By default SQLite checkpoints
+/// within a commit, for which readers then wait.
 const LOG_BYTES: u64 = 4 << 20;
-/// How often to prune; the first server that is due does it.
+/// How often one of the servers prunes.
 const PRUNE_EVERY: Duration = Duration::from_secs(6 * 3600);
 
 /// Writes until the queue is closed and empty.
@@ -50,7 +50,7 @@ pub fn run(settings: &StoreSettings, instance: &str, queue: &Monitor<Queue>) {
     while writer.turn_and_wait() {}
     let mut state = queue.lock();
     if !state.entries.is_empty() {
-        tracing::warn!(lost = state.entries.len(), "observations were not written");
+        tracing::warn!(lost = state.entries.len(), "records were not written to the database");
     }
     state.phase = Phase::Closed;
     queue.notify_all();
@@ -112,8 +112,8 @@ impl Writer<'_> {
         self.prune()
     }
 
-    /// Readers need not wait for the first batch, for which others may hold the lock. A failing
-    /// database stays failing until something has been written.
+    /// Lets readers use the database before the first batch is written, since other processes may
+    /// hold the lock for that. A failing database stays failing until a batch has been written.
     fn note_open(&self) {
         let mut state = self.queue.lock();
         if matches!(state.phase, Phase::Opening { .. }) {
@@ -139,9 +139,9 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Checkpoints the log up to what no reader needs; the last connection to close does the
-    /// rest. This takes the disk longer than many records: what could not be moved into the
-    /// file is retried once the log has grown by as much again.
+    /// Checkpoints the part of the log that no reader needs; the last connection to close does the
+    /// rest. A checkpoint takes longer than writing many records, so the rest is retried only once
+    /// the log has grown by as much again.
     fn shorten_log(&mut self) -> Result<(), DatabaseError> {
         let log = connection::beside(&self.settings.path, "-wal");
         let length = std::fs::metadata(log).map_or(0, |found| found.len());
@@ -158,7 +158,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Imports older databases, once per start. One that is in use or cannot be read stays.
+    /// Imports older databases, once per start. A database that is in use or cannot be read stays.
     fn import_old(&mut self) {
         if std::mem::replace(&mut self.imported_old, true) {
             return;
@@ -173,7 +173,7 @@ impl Writer<'_> {
                 Ok(LegacyImport::Missing) => {}
                 Ok(LegacyImport::InUse) => tracing::warn!(%old_path, "an old database is in use"),
                 Ok(LegacyImport::Done { rows, unreadable_rows }) => {
-                    tracing::info!(%old_path, added = rows.added, "took over an old database");
+                    tracing::info!(%old_path, added = rows.added, "imported an old database");
                     let losses = Losses {
                         unreadable_rows,
                         kept: Some(import_legacy::new_name(old)),
@@ -181,7 +181,7 @@ impl Writer<'_> {
                     };
                     note_losses(self.queue, old, losses);
                 }
-                Err(error) => tracing::warn!(%old_path, %error, "cannot take over"),
+                Err(error) => tracing::warn!(%old_path, %error, "cannot import an old database"),
             }
         }
     }

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::Finding;
 use crate::alan::store::Status;
-use crate::commands::setup;
+use crate::commands::{output, setup};
 use crate::config::{
     Config, EnvironmentChoice, HostEntry, ResolveContext, SecretSource, SpoolMode,
 };
@@ -18,7 +18,7 @@ use crate::history::manopt;
 use crate::history::recorder::Recorder;
 use crate::mcp::render::{insight, result};
 use crate::monitor::session::now;
-use crate::peer::hosts::{HostContext, Hosts, Purpose};
+use crate::peer::hosts::Purpose;
 use crate::peer::{ANSWER_LIMIT, Peer, PeerCall, PeerError, RelayedClient};
 use crate::process::probe::VisibilityLimit;
 use crate::process::{files, orphans, processes, pty, tree, wait};
@@ -42,7 +42,7 @@ pub(crate) fn shell(config: &Config) -> Finding {
     };
     let version = match shell.kind {
         ShellKind::Zsh | ShellKind::Bash => version_of(&shell.path),
-        // A POSIX shell has no option for it.
+        // POSIX defines no such option.
         ShellKind::Sh => None,
     };
     let mut found = shell.path.display().to_string();
@@ -55,7 +55,7 @@ pub(crate) fn shell(config: &Config) -> Finding {
     }
 }
 
-/// What a login shell's PATH has that this environment's lacks.
+/// The directories in a login shell's PATH that this environment's PATH lacks.
 pub(crate) fn login_path(config: &Config) -> Vec<Finding> {
     const WHAT: &str = "PATH";
     let supervisor = setup::supervisor(config);
@@ -70,18 +70,20 @@ pub(crate) fn login_path(config: &Config) -> Vec<Finding> {
             EnvironmentChoice::Login => Finding::warning(WHAT, problem, FIX_START_FILES),
         }];
     }
-    let places = |variables| {
+    let directories = |variables| {
         let path = environment::search_path(variables);
-        std::env::split_paths(path).map(|place| place.display().to_string()).collect::<Vec<_>>()
+        let directories = std::env::split_paths(path);
+        directories.map(|directory| directory.display().to_string()).collect::<Vec<_>>()
     };
-    let known = places(&settings.inherited);
-    let more = places(&start.variables).into_iter().filter(|place| !known.contains(place));
-    let more = more.collect::<Vec<_>>().join(", ");
-    let found = match (more.is_empty(), config.environment) {
+    let known = directories(&settings.inherited);
+    let mut added = directories(&start.variables);
+    added.retain(|directory| !known.contains(directory));
+    let added = added.join(", ");
+    let found = match (added.is_empty(), config.environment) {
         (true, _) => "a login shell adds nothing to it".to_owned(),
-        (false, EnvironmentChoice::Login) => format!("a login shell adds {more} for commands"),
+        (false, EnvironmentChoice::Login) => format!("a login shell adds {added} for commands"),
         (false, EnvironmentChoice::Inherit) => {
-            format!("a login shell adds {more}; `environment: login` gives it to commands")
+            format!("a login shell adds {added}; `environment: login` gives it to commands")
         }
     };
     vec![Finding::ok(WHAT, found)]
@@ -95,7 +97,7 @@ const INSTALL_ZSH: &str = "install zsh (Debian: run `apt-get install zsh`)";
 fn version_of(shell: &Path) -> Option<String> {
     let output = Command::new(shell)
         .arg("--version")
-        // It needs none, and this process's environment may contain secrets.
+        // The environment may contain secrets, and `--version` needs none of it.
         .env_clear()
         .stdin(Stdio::null())
         .stderr(Stdio::null())
@@ -112,7 +114,7 @@ const MOUNT_FOR_NAMESPACE: &str =
 pub(crate) fn kernel() -> Vec<Finding> {
     let visibility_limit = processes::visibility_limit();
     if visibility_limit == Some(VisibilityLimit::Portable) {
-        return vec![blocked_calls(), groups_alone()];
+        return vec![blocked_calls(), only_groups()];
     }
     let own = i32::try_from(std::process::id()).unwrap_or_default();
     let sees_itself = tree::look_up(own).is_some();
@@ -120,8 +122,8 @@ pub(crate) fn kernel() -> Vec<Finding> {
         (true, _) => Finding::ok("/proc", "readable"),
         (false, Some(VisibilityLimit::AnotherNamespace)) => Finding::error(
             "/proc",
-            "shows the processes of another PID namespace: a command's cannot be found, and those \
-             that leave its process group are not ended",
+            "shows the processes of another PID namespace: a command's processes cannot be found, \
+             and those that leave its process group are not ended",
             MOUNT_FOR_NAMESPACE,
         ),
         (false, _) => Finding::error(
@@ -135,7 +137,7 @@ pub(crate) fn kernel() -> Vec<Finding> {
         Some(_) => Finding::ok("/proc/…/children", "readable"),
         None => Finding::warning(
             "/proc/…/children",
-            "missing: every end of a command costs a scan of all processes",
+            "missing: each end of a command costs a scan of all processes",
             "use a kernel with CONFIG_PROC_CHILDREN",
         ),
     });
@@ -143,7 +145,7 @@ pub(crate) fn kernel() -> Vec<Finding> {
         Ok(()) => Finding::ok("pidfd", "works"),
         Err(error) => Finding::warning(
             "pidfd",
-            format!("does not work ({error}): ends of processes are seen later"),
+            format!("does not work ({error}): the ends of processes are noticed later"),
             "use Linux 5.3 or newer, and a sandbox that allows pidfd_open",
         ),
     };
@@ -162,7 +164,7 @@ pub(crate) fn kernel() -> Vec<Finding> {
     findings.chain([pidfd, subreaper]).collect()
 }
 
-/// Whether the system call that a command waits in can be read.
+/// Whether the system calls in which commands wait can be read.
 fn blocked_calls() -> Finding {
     const WHAT: &str = "/proc/…/syscall";
     let Some(visibility_limit) = processes::visibility_limit() else {
@@ -187,11 +189,11 @@ fn blocked_calls() -> Finding {
 const LINUX_IS_COMPLETE: &str = "use Linux, and a build without the feature `portable`";
 
 /// What is missing where only process groups are known.
-fn groups_alone() -> Finding {
+fn only_groups() -> Finding {
     Finding::warning(
         "processes",
-        "known by their process groups alone: what leaves its command's group (setsid, job \
-         control) is neither reported nor ended",
+        "only process groups are known: processes that leave their command's group (setsid, job \
+         control) are neither reported nor ended",
         LINUX_IS_COMPLETE,
     )
 }
@@ -266,14 +268,14 @@ fn room(path: &Path, config: &Config) -> Finding {
     }
 }
 
-/// The detached tasks that run, each in its shim.
+/// The running detached tasks, each in its shim.
 pub(crate) fn shims(config: &Config) -> Vec<Finding> {
     let shims = config.state_dir.iter().flat_map(|state| journal::shims(state));
     let living = shims.filter(|shim| journal::server_lives(shim));
-    living.flat_map(|shim| held_by(&shim)).collect()
+    living.flat_map(|shim| tasks_of(&shim)).collect()
 }
 
-fn held_by(shim: &Path) -> Vec<Finding> {
+fn tasks_of(shim: &Path) -> Vec<Finding> {
     let pid = journal::server_pid(shim).map_or_else(|| "unknown".to_owned(), |pid| pid.to_string());
     let finding = |entry: Entry| {
         let age = Duration::try_from_secs_f64(now() - entry.started).unwrap_or_default();
@@ -289,7 +291,7 @@ fn held_by(shim: &Path) -> Vec<Finding> {
     journal::read_server(shim).into_iter().map(finding).collect()
 }
 
-/// Sockets whose servers were killed together with their guards, which would have removed them.
+/// Sockets of servers that were killed together with their guards, which would have removed them.
 pub(crate) fn stale_sockets(config: &Config) -> Vec<Finding> {
     let servers = config.state_dir.iter().flat_map(|state| journal::servers(state));
     let ended = servers.filter(|server| !journal::server_lives(server));
@@ -308,7 +310,7 @@ const INSTALL_PAGES: &str = "install the manual pages; small images of Debian le
      remove `path-exclude` from /etc/dpkg/dpkg.cfg.d, then run `apt-get install --reinstall man-db` \
      and the same for the programs that you use";
 
-/// Whether manual pages can be looked up: `man` must show its own.
+/// Whether manual pages can be looked up, which is tried with the page of `man`.
 pub(crate) fn manual(config: &Config) -> Finding {
     const WHAT: &str = "man";
     let search_path = std::env::var_os("PATH").unwrap_or_default();
@@ -337,17 +339,17 @@ const DATABASE: &str = "database";
 /// The fix for any cause.
 const CHOOSE_DATABASE: &str = "fix that, or set ALAN_DB_PATH to a file of yours";
 
-/// Opens the database, if it exists, as a server would, which also repairs it.
+/// Opens the database, if it exists, as a server does, which also repairs it.
 pub(crate) fn database(config: &Config) -> Vec<Finding> {
     let recorder = setup::recorder(config, &setup::redactor(config));
     if recorder.store().path().as_os_str().is_empty() {
-        let found = "none, for want of a state directory: the command history is lost with the \
-                     server";
+        let found = "none, since there is no state directory: the command history is lost when \
+                     the server ends";
         return vec![Finding::warning(DATABASE, found, CHOOSE_DATABASE)];
     }
-    if can_be_made(recorder.store().path()) {
+    if can_be_created(recorder.store().path()) {
         let path = recorder.store().path().display();
-        let found = format!("{path}, made when the first command runs");
+        let found = format!("{path}, created when the first command runs");
         return vec![Finding::ok(DATABASE, found)];
     }
     let mut findings = vec![contents(&recorder)];
@@ -356,13 +358,12 @@ pub(crate) fn database(config: &Config) -> Vec<Finding> {
     findings
 }
 
-/// Whether it is missing and could be created; the check leaves nothing behind.
-fn can_be_made(path: &Path) -> bool {
+/// Whether the file is missing and could be created. Creates nothing.
+fn can_be_created(path: &Path) -> bool {
     let is_missing = path.symlink_metadata().is_err();
-    let mut above = path.ancestors().skip(1);
-    let existing = above.find(|above| above.exists());
-    let is_open = |above: &Path| above.is_dir() && files::check_writable(above).is_ok();
-    is_missing && existing.is_some_and(is_open)
+    let existing = path.ancestors().skip(1).find(|parent| parent.exists());
+    let is_writable = |parent: &Path| parent.is_dir() && files::check_writable(parent).is_ok();
+    is_missing && existing.is_some_and(is_writable)
 }
 
 fn contents(recorder: &Recorder) -> Finding {
@@ -381,7 +382,7 @@ fn contents(recorder: &Recorder) -> Finding {
 
 /// A warning only, since commands still run.
 fn unusable(found: &str) -> Finding {
-    let found = format!("{found}: the command history is lost with the server");
+    let found = format!("{found}: the command history is lost when the server ends");
     Finding::warning(DATABASE, found, CHOOSE_DATABASE)
 }
 
@@ -400,14 +401,14 @@ const INSTALL_PLUGIN: &str = "run `make install` in the sources of this version"
 /// Compares the installed plugin with this program.
 pub(crate) fn plugin() -> Finding {
     let Some(folder) = plugin_folder() else {
-        return Finding::ok(PLUGIN, "not looked for: HOME is not set");
+        return Finding::ok(PLUGIN, "not checked: HOME is not set");
     };
     let manifest = folder.join(".claude-plugin/plugin.json");
     let text = match std::fs::read(&manifest) {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             let found =
-                format!("not installed at {} (Claude Code alone needs it)", folder.display());
+                format!("not installed at {} (only Claude Code needs it)", folder.display());
             return Finding::ok(PLUGIN, found);
         }
         Err(error) => {
@@ -459,26 +460,26 @@ fn is_executable(path: &Path) -> bool {
         .is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
 }
 
-/// Whether the listed secrets exist; shows none and runs none of their programs.
+/// Whether the listed secrets exist. Shows no secret and runs no program that prints one.
 pub(crate) fn secrets(config: &Config) -> Vec<Finding> {
     let environment = setup::environment(config);
-    let around = ResolveContext {
+    let context = ResolveContext {
         env: &|name| std::env::var_os(name),
         environment: &environment,
         daemons: config.daemons.clone().into(),
     };
     let listed = config.secrets.iter();
-    listed.map(|(name, source)| secret(name, source, &around)).collect()
+    listed.map(|(name, source)| secret(name, source, &context)).collect()
 }
 
-/// Whether the carriers of the listed hosts are there; connects to none.
+/// Whether the carriers of the listed hosts are installed. Connects to no host.
 pub(crate) fn hosts(config: &Config) -> Vec<Finding> {
     const WHAT: &str = "host";
     let search_path = std::env::var_os("PATH").unwrap_or_default();
     let check = |host: &HostEntry| {
         let program = host.carrier.first().map_or("", String::as_str);
         match files::find_program(program, &search_path) {
-            Ok(_) => Finding::ok(WHAT, format!("{}, by {program}, not connected to", host.name)),
+            Ok(_) => Finding::ok(WHAT, format!("{}, via {program}, not connected", host.name)),
             Err(_) => Finding::warning(
                 WHAT,
                 format!("{}: {program} is not found", host.name),
@@ -489,15 +490,10 @@ pub(crate) fn hosts(config: &Config) -> Vec<Finding> {
     config.hosts.iter().map(check).collect()
 }
 
-/// Connects to a host, and reports what its own checks find.
+/// Connects to a host, and reports the problems that its own server finds.
 pub(crate) fn host(config: &Config, name: &str) -> Vec<Finding> {
     const WHAT: &str = "host";
-    let context = HostContext {
-        purpose: Purpose::Server(files::random_id()),
-        environment: setup::environment(config),
-        daemons: config.daemons.clone().into(),
-    };
-    let hosts = Hosts::new(config.hosts.clone(), &context);
+    let hosts = setup::hosts(config, Purpose::Server(files::random_id()));
     let host = match hosts.find(name) {
         Ok(host) => host,
         Err(error) => return vec![Finding::error(WHAT, error.to_string(), "use one of them")],
@@ -551,10 +547,10 @@ pub(crate) fn host(config: &Config, name: &str) -> Vec<Finding> {
     findings
 }
 
-fn secret(name: &str, source: &SecretSource, around: &ResolveContext) -> Finding {
+fn secret(name: &str, source: &SecretSource, context: &ResolveContext) -> Finding {
     const WHAT: &str = "secret";
     let found = format!("{name}, {source}");
-    match (source.check(around), source) {
+    match (source.check(context), source) {
         (Err(cause), _) => {
             let fix = format!("fix it, or remove {name} from secrets in config.yaml");
             Finding::warning(WHAT, format!("{found}: {cause}"), fix)
@@ -562,18 +558,13 @@ fn secret(name: &str, source: &SecretSource, around: &ResolveContext) -> Finding
         (Ok(()), SecretSource::File(path)) if source.is_open_to_all() => Finding::warning(
             WHAT,
             format!("{found}: every user of this machine can read it"),
-            format!("run `chmod o-r {}`", quoted(path)),
+            format!("run `chmod o-r {}`", output::shell_word(&path.to_string_lossy())),
         ),
         (Ok(()), SecretSource::Command(_)) => {
-            Finding::ok(WHAT, format!("{found}, which is there and was not run"))
+            Finding::ok(WHAT, format!("{found}, which exists and was not run"))
         }
         (Ok(()), SecretSource::Env(_) | SecretSource::File(_)) => {
-            Finding::ok(WHAT, format!("{found}, is there"))
+            Finding::ok(WHAT, format!("{found}, exists"))
         }
     }
-}
-
-fn quoted(path: &Path) -> String {
-    let path = path.to_string_lossy();
-    shlex::try_quote(&path).map_or_else(|_| path.to_string(), |quoted| quoted.into_owned())
 }

@@ -1,5 +1,4 @@
-//! Starts this program as a server and does what a client does first: a handshake and one
-//! command.
+//! Starts this program as a server, and makes a handshake and one call like a client.
 
 use std::io::{self, BufRead, BufReader, ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -22,8 +21,8 @@ const WHAT: &str = "self-check";
 const EXPECTED: &str = "zsh-tool-self-check";
 /// The protocol version of the handshake.
 const PROTOCOL_VERSION: &str = "2025-06-18";
-/// Lines that may wait to be read; the server sends a few.
-const MOST_LINES: usize = 64;
+/// How many lines can wait to be read; the server sends a few.
+const QUEUED_LINES: usize = 64;
 
 /// Characters of an unexpected answer that are shown.
 const SHOWN_CHARS: usize = 300;
@@ -65,8 +64,7 @@ pub(crate) fn run(config: &Config) -> Finding {
     }
 }
 
-/// A state directory for the check alone, so that it is not visible elsewhere; removed when
-/// dropped.
+/// A state directory only for the check, which no other process sees; removed when dropped.
 struct Scratch {
     path: PathBuf,
 }
@@ -104,7 +102,7 @@ fn converse(scratch: Option<&Scratch>) -> Result<(), Failure> {
     }}))?;
     let answer = server.answer(2, "a command")?;
     let text = text_of(&answer).unwrap_or_default();
-    // The echoed command contains it too, but only the output is a line of its own.
+    // The echoed command line contains it too, but only in the output is it a whole line.
     let printed = text.lines().any(|line| line == EXPECTED);
     if !printed || answer.pointer("/result/isError") == Some(&json!(true)) {
         return Err(unexpected("a command", &answer));
@@ -129,7 +127,7 @@ struct Server {
     process: std::process::Child,
     watched: Child,
     stdin: Option<ChildStdin>,
-    /// What it answers, line by line, until it closes its output.
+    /// The lines that it answers, until it closes its output.
     lines: Receiver<Vec<u8>>,
     deadline: Instant,
 }
@@ -147,18 +145,18 @@ impl Server {
                 .env("ALAN_DB_PATH", scratch.path.join("alan.db"));
         }
         let mut process = command.spawn().map_err(Failure::Start)?;
-        // If it cannot be watched, the check fails.
+
         let pid =
             i32::try_from(process.id()).map_err(|error| Failure::Start(io::Error::other(error)))?;
         let watched = Child::adopt(pid).map_err(Failure::Start)?;
         let stdout = process.stdout.take().ok_or(ErrorKind::BrokenPipe);
         let stdout = BufReader::new(stdout.map_err(|kind| Failure::Start(kind.into()))?);
-        let (tell, lines) = bounded(MOST_LINES);
+        let (sender, lines) = bounded(QUEUED_LINES);
         std::thread::Builder::new()
             .name("self-check".to_owned())
             .spawn(move || {
                 for line in stdout.split(b'\n').map_while(Result::ok) {
-                    if tell.send(line).is_err() {
+                    if sender.send(line).is_err() {
                         return;
                     }
                 }
@@ -171,7 +169,7 @@ impl Server {
     fn send(&mut self, message: &Value) -> Result<(), Failure> {
         let stdin = self.stdin.as_mut().ok_or(ErrorKind::BrokenPipe);
         let stdin = stdin.map_err(|kind| Failure::Send(kind.into()))?;
-        // A few hundred bytes: a pipe takes them without waiting.
+        // A pipe takes a few hundred bytes without blocking.
         stdin.write_all(format!("{message}\n").as_bytes()).map_err(Failure::Send)
     }
 
@@ -212,7 +210,7 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         if self.watched.peek_exit().is_none() {
-            // This kills the guard; the server below it then ends by itself.
+            // Kills the guard; the server then ends by itself.
             let _ = self.process.kill();
         }
         let _ = self.process.wait();

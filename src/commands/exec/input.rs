@@ -1,5 +1,4 @@
-//! Passes this process's stdin to a command. Input that the command does not read remains
-//! unread, except for a queue of 1 MiB.
+//! Passes this process's stdin to a command. At most 1 MiB is read ahead of the command.
 
 use std::fs::File;
 use std::io::{self, IsTerminal};
@@ -19,10 +18,10 @@ use crate::task::supervisor::Supervisor;
 /// Bytes read at once.
 const CHUNK: usize = 64 * 1024;
 
-/// What stdin is.
+/// The kind of this process's stdin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum InputOrigin {
-    /// A pipe, a file or a socket: passed through.
+    /// A pipe, a file or a socket, which is passed through.
     Stream,
     /// A terminal whose keys are passed to a command with a terminal.
     Terminal,
@@ -31,9 +30,8 @@ pub(crate) enum InputOrigin {
 }
 
 impl InputOrigin {
-    /// What this process's stdin is for a command. Without a terminal, `/dev/null` remains
-    /// `/dev/null`, since programs distinguish it from a pipe; a command with a terminal must
-    /// be sent the end of the input.
+    /// Classifies this process's stdin. A command without a terminal keeps `/dev/null`, since
+    /// programs distinguish it from a pipe; a command with a terminal needs the end of the input.
     pub(crate) fn of_stdin(with_terminal: bool) -> InputOrigin {
         let stdin = io::stdin();
         if stdin.is_terminal() {
@@ -52,8 +50,8 @@ impl InputOrigin {
     }
 }
 
-/// Passes stdin on, on a thread of its own, until either side ends. The thread may remain
-/// blocked in its read until the process exits.
+/// Passes stdin on, on its own thread, until either side ends. The thread may stay blocked in its
+/// read until the process exits.
 pub(crate) fn start(supervisor: Arc<Supervisor>, task: Arc<TaskHandle>) {
     let started = io::stdin().as_fd().try_clone_to_owned().and_then(|stdin| {
         let forward =
@@ -86,7 +84,7 @@ impl Forward {
                 // Another process that shares the descriptor has made it non-blocking.
                 Transfer::WouldBlock => self.wait_for_stdin(),
                 Transfer::Closed => {
-                    // Fails if the command has ended, in which case nothing is left to do.
+                    // Fails only if the command has ended.
                     let _ = self
                         .supervisor
                         .send(&self.task, Sending { end: true, ..Sending::default() });
@@ -105,29 +103,29 @@ impl Forward {
     /// Queues a chunk as soon as there is room.
     ///
     /// # Errors
-    /// When the command takes no more input.
+    /// When the command accepts no more input.
     fn send(&self, chunk: &[u8]) -> Result<(), InputError> {
-        let mut most_before = MAX_QUEUED_INPUT - chunk.len();
+        let mut limit = MAX_QUEUED_INPUT - chunk.len();
         loop {
-            self.wait_until_queued(most_before);
+            self.wait_until_queued(limit);
             let sending = Sending { bytes: chunk.to_vec(), end: false };
             match self.supervisor.send(&self.task, sending) {
-                // Many small chunks fill the worker's channel before the queue: wait until
-                // all of them have been taken.
-                Err(InputError::Full { .. }) => most_before = 0,
+                // Many small chunks fill the worker's channel before the queue: wait until the
+                // worker has received all of them.
+                Err(InputError::Full { .. }) => limit = 0,
                 sent => return sent,
             }
         }
     }
 
-    /// Waits until no more than `most` bytes wait for the command, or it has ended.
-    fn wait_until_queued(&self, most: usize) {
+    /// Waits until at most `limit` bytes are queued for the command, or it has ended.
+    fn wait_until_queued(&self, limit: usize) {
         self.task.live.wait_for(
             None,
             &Cancel::default(),
             |state| {
                 let over = state.ended.is_some() || state.input_closed;
-                if over || state.queued_input <= most {
+                if over || state.queued_input <= limit {
                     StateView::Found(())
                 } else {
                     StateView::WaitUntil(None)

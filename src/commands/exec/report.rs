@@ -37,7 +37,7 @@ pub(crate) fn status(task: &TaskHandle, leftovers: &[ProcessName], config: &Conf
     if !leftovers.is_empty() {
         let noun = if leftovers.len() == 1 { "process was" } else { "processes were" };
         say(format_args!(
-            "{} {noun} still running and had to be ended: {}",
+            "{} {noun} still running and had to be killed: {}",
             leftovers.len(),
             result::name_leftovers(leftovers, &BTreeMap::new())
         ));
@@ -101,8 +101,8 @@ fn status_line(task: &LiveTask, palette: Palette) -> Option<String> {
     Some(parts.join("  "))
 }
 
-/// Which shell was used instead of zsh, and which output is missing. Streamed output
-/// reports its gaps itself.
+/// Names the shell that was used instead of zsh, and missing output. Streamed output reports its
+/// gaps itself.
 fn warnings(task: &LiveTask, losses: &Losses) -> Vec<String> {
     let mut warnings: Vec<String> = task.facts.start_notes.clone();
     if is_cut(task) {

@@ -1,5 +1,5 @@
-//! Copies a command's raw output from the spool to stdout. A slow reader makes the command
-//! wait, as a pipe would.
+//! Copies a command's raw output from the spool to stdout. A slow reader slows the command down, as
+//! with a pipe.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -14,51 +14,50 @@ use crate::task::follower::{Follower, TaskEvent, Topics};
 use crate::task::live::Cancel;
 use crate::task::registry::TaskHandle;
 
-/// A copy sends two messages: the shell's end and its own.
-const MOST_MESSAGES: usize = 2;
+/// Copying sends two messages: at the shell's end and at its own.
+const MAX_MESSAGES: usize = 2;
 
-/// How far the copying is.
+/// The progress of copying.
 #[derive(Debug)]
 pub(crate) enum Copied {
     /// The shell has ended and its output is copied; leftover processes may print more.
     UpToExit,
-    /// No more output will come, or no more can be written.
+    /// The copying is over.
     All(Result<(), OutputError>),
 }
 
-/// Bytes written at once: small, so that a slow reader is seen to read.
+/// Bytes written at once: few, so that a slow reader counts as reading.
 const PIECE: usize = 16 * 1024;
 
-/// Copies on a thread of its own until the task and its leftover processes have ended, or
-/// until it is cancelled; output that has arrived by then is copied in any case. Without
-/// `to_stdout` the output remains in the spool, and only the end is waited for. Returns how far
-/// the copying is, and the number of bytes written so far.
+/// Starts a thread that copies until the task and its leftover processes have ended, or until
+/// cancelled; output that has arrived by then is always copied. Without `to_stdout` it only waits
+/// for the end. Returns a channel of its progress, and the number of bytes written.
 ///
 /// # Errors
-/// When there is no thread or descriptor for it.
+/// When no thread or descriptor is left.
 pub(crate) fn start(
     task: Arc<TaskHandle>,
     to_stdout: bool,
     cancel: Arc<Cancel>,
 ) -> io::Result<(Receiver<Copied>, Arc<AtomicU64>)> {
     let output = to_stdout.then(Output::stdout).transpose()?;
-    let (tell, told) = bounded(MOST_MESSAGES);
+    let (progress, copies) = bounded(MAX_MESSAGES);
     let written = Arc::new(AtomicU64::new(0));
     let count = Arc::clone(&written);
     std::thread::Builder::new().name("output".to_owned()).spawn(move || {
         let topics = Topics { output: output.is_some(), ..Topics::default() };
         let mut follower = Follower::new(task, topics);
-        let copied = copy(&mut follower, output, &cancel, &tell, &count);
+        let copied = copy(&mut follower, output, &cancel, &progress, &count);
         drop(follower);
-        let _ = tell.send(Copied::All(copied));
+        let _ = progress.send(Copied::All(copied));
     })?;
-    Ok((told, written))
+    Ok((copies, written))
 }
 
-/// Calls `gone` once nothing reads stdout any more.
+/// Calls `gone` once the reader of stdout is gone.
 ///
 /// # Errors
-/// There is no thread or descriptor for it.
+/// When no thread or descriptor is left.
 pub(crate) fn watch_reader(gone: impl FnOnce() + Send + 'static) -> io::Result<()> {
     let stdout = io::stdout().as_fd().try_clone_to_owned()?;
     std::thread::Builder::new().name("reader".to_owned()).spawn(move || {
@@ -74,7 +73,7 @@ fn copy(
     follower: &mut Follower,
     mut output: Option<Output>,
     cancel: &Cancel,
-    tell: &Sender<Copied>,
+    progress: &Sender<Copied>,
     written: &AtomicU64,
 ) -> Result<(), OutputError> {
     loop {
@@ -91,7 +90,7 @@ fn copy(
                 "{bytes} bytes of the output are gone: over the spool's quota (spool_task_quota, spool_quota)"
             )),
             TaskEvent::Exit => {
-                let _ = tell.send(Copied::UpToExit);
+                let _ = progress.send(Copied::UpToExit);
             }
             TaskEvent::Over | TaskEvent::Cancelled => return Ok(()),
             TaskEvent::Errors(_) | TaskEvent::Probed | TaskEvent::Quiet => {}

@@ -10,7 +10,10 @@ use super::mistyped::END_OF_OPTIONS;
 use super::words;
 use crate::commands::output;
 use crate::oneshot::engine::Engine;
-use crate::oneshot::state::{Reason, RunState, Stage};
+use crate::oneshot::recovery;
+use crate::oneshot::run_files::RunFile;
+use crate::oneshot::sessions::RunView;
+use crate::oneshot::state::{Position, Reason, RunState, Stage};
 
 /// The result of a run.
 pub(super) struct End {
@@ -33,21 +36,32 @@ impl End {
     pub(super) fn of(engine: &Engine) -> End {
         let run = engine.run();
         let position = run.position();
-        // The result of a paused run is not shown, and searching for it takes time.
+        // A paused run shows no result, and searching for it takes time.
         let is_paused = matches!(position.stage, Stage::Interrupted { .. });
+        let result = (!is_paused).then(|| engine.result()).flatten();
+        End::new(run.file(), position, run.directory(), result)
+    }
+
+    /// That of a run which has ended before.
+    pub(super) fn of_ended(run: &RunView, position: &Position) -> End {
+        let result = recovery::result(&run.directory, position.iteration).ok().flatten();
+        End::new(&run.file, position, &run.directory, result)
+    }
+
+    fn new(file: &RunFile, position: &Position, directory: &Path, result: Option<String>) -> End {
         End {
-            id: run.id().to_owned(),
-            result: (!is_paused).then(|| engine.result()).flatten(),
+            id: file.oneshot_id.clone(),
             stage: position.stage.clone(),
             iteration: position.iteration,
             maximum: position.maximum.get(),
-            directory: run.directory().to_path_buf(),
-            feedback: run.file().feedback.clone(),
+            directory: directory.to_path_buf(),
+            result,
+            feedback: file.feedback.clone(),
         }
     }
 
     /// Prints the worker's result to stdout and the rest to stderr.
-    pub(super) fn tell(self, as_json: bool) -> ExitCode {
+    pub(super) fn report(self, as_json: bool) -> ExitCode {
         let code = self.stage.exit_code().unwrap_or(1);
         let printed = match (as_json, &self.stage, &self.result) {
             (true, ..) => output::print(&format!("{}\n", self.json(code))),
@@ -73,7 +87,7 @@ impl End {
             stage => {
                 output::say(self.summary(stage));
                 if stage.state() == RunState::Failed {
-                    output::say(self.way_out(stage));
+                    output::say(self.next_step(stage));
                 }
             }
         }
@@ -89,8 +103,8 @@ impl End {
         }
     }
 
-    /// What to do about a run that failed.
-    fn way_out(&self, stage: &Stage) -> String {
+    /// What to do about a failed run.
+    fn next_step(&self, stage: &Stage) -> String {
         match stage.reason() {
             Some(Reason::MaxIterations) => {
                 format!("more iterations: {} --max-iterations N", resume_command(&self.id))
@@ -123,19 +137,14 @@ pub(super) fn resume_command(id: &str) -> String {
 
 /// The command that starts a run with this prompt, even if it looks like an option.
 pub(super) fn prompt_command(prompt: &str) -> String {
-    command(&[END_OF_OPTIONS, &quoted(prompt)])
+    command(&[END_OF_OPTIONS, &output::shell_word(prompt)])
 }
 
-/// This command with these arguments, under the name that it was started with.
+/// This command with these arguments, under the name by which it was started.
 fn command(arguments: &[&str]) -> String {
     let arguments = arguments.join(" ");
     let program = std::env::args().next().unwrap_or_else(|| "zsh-tool".to_owned());
     let is_link = Path::new(&program).file_name().is_some_and(|name| name == "oneshot");
     let subcommand = if is_link { "" } else { " oneshot" };
-    format!("{}{subcommand} {arguments}", quoted(&program))
-}
-
-/// A word quoted for a shell.
-fn quoted(word: &str) -> String {
-    shlex::try_quote(word).map_or_else(|_| word.to_owned(), |quoted| quoted.into_owned())
+    format!("{}{subcommand} {arguments}", output::shell_word(&program))
 }

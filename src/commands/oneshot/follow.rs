@@ -20,9 +20,9 @@ use crate::process::watch_file::DirectoryWatch;
 /// Characters of a line that are shown.
 const LINE_CHARS: usize = 300;
 
-/// How often the run is checked if its runner's end cannot be watched (it runs in another
-/// container, or is just ending) or its directory cannot.
-const UNSEEN_PATIENCE: Duration = Duration::from_secs(1);
+/// How often the run is checked if its directory or its runner's end cannot be watched, because the
+/// runner is in another container or is just ending.
+const BLIND_RECHECK: Duration = Duration::from_secs(1);
 
 /// The exit code for a run that has no runner but has not ended.
 const EXIT_NOT_OVER: u8 = 1;
@@ -72,7 +72,7 @@ impl<'a> Following<'a> {
             if let Some(watch) = &self.watch {
                 watch.drain();
             }
-            // Checked before the log is read, so that the last of it is not missed.
+            // Checked before the log is read, so that no line is missed.
             let seen = sessions::view(self.directory).map_err(unreadable)?;
             self.print_new()?;
             if !seen.live {
@@ -80,10 +80,9 @@ impl<'a> Following<'a> {
                 return Ok(position.stage.exit_code().unwrap_or(EXIT_NOT_OVER));
             }
             let runner = seen.runner.and_then(|runner| Handle::open(runner).ok());
-            let end_is_told = runner.as_ref().and_then(Handle::ended).is_some();
-            let all_is_told = end_is_told && self.watch.is_some();
-            let patience = (!all_is_told).then_some(UNSEEN_PATIENCE);
-            sessions::wait_for_change(self.watch.as_ref(), runner.as_ref(), patience);
+            let end_is_watched = runner.as_ref().and_then(Handle::ended).is_some();
+            let recheck = (!end_is_watched || self.watch.is_none()).then_some(BLIND_RECHECK);
+            sessions::wait_for_change(self.watch.as_ref(), runner.as_ref(), recheck);
         }
     }
 
@@ -105,7 +104,7 @@ impl<'a> Following<'a> {
     fn describe(&mut self, line: &LogLine) -> Vec<String> {
         let contents = match line.kind {
             LineKind::Heartbeat => self.describe_heartbeat(line).into_iter().collect(),
-            _ => runs::said(line, self.executors.as_ref()),
+            _ => runs::describe(line, self.executors.as_ref()),
         };
         let at = words::between(self.begin, line.ts).as_secs_f64();
         let role = line.origin.role.map_or("", |role| role.name());

@@ -1,8 +1,7 @@
-//! Detects prompts that are probably mistyped subcommands: `oneshot lsit` would start an
-//! agent.
+//! Detects prompts that are probably mistyped subcommands: `oneshot lsit` would start an agent.
 //!
-//! Only prompts that look like a complete subcommand are held back: one word, or one word and
-//! a run's id. That includes `lint`; after `--` it is a prompt.
+//! Only prompts that look like a complete subcommand are refused: one word, or one word and a run's
+//! id. That includes `lint`; after `--` it is a prompt.
 
 use clap::{Command, Subcommand};
 
@@ -12,9 +11,9 @@ use crate::cli::OneshotCommand;
 pub(super) const END_OF_OPTIONS: &str = "--";
 /// The longest word that counts as short.
 const SHORT_CHARS: usize = 4;
-/// The typos allowed in a short and in a longer word. More would match real prompts (`test`
-/// is two typos away from `list`).
-const SLIPS: (usize, usize) = (1, 2);
+/// The typos allowed in a short word and in a longer one. More would match real prompts (`test` is
+/// two typos away from `list`).
+const MAX_TYPOS: (usize, usize) = (1, 2);
 
 /// The subcommand that a prompt probably means.
 pub(super) fn meant(prompt: &[String]) -> Option<String> {
@@ -27,9 +26,9 @@ pub(super) fn meant(prompt: &[String]) -> Option<String> {
     let known = OneshotCommand::augment_subcommands(Command::new("oneshot"));
     let near = known.get_subcommands().filter_map(|command| {
         let name = command.get_name();
-        let most = if name.len() <= SHORT_CHARS { SLIPS.0 } else { SLIPS.1 };
-        let slips = strsim::damerau_levenshtein(&word, name);
-        (slips <= most).then(|| (slips, name.to_owned()))
+        let limit = if name.len() <= SHORT_CHARS { MAX_TYPOS.0 } else { MAX_TYPOS.1 };
+        let typos = strsim::damerau_levenshtein(&word, name);
+        (typos <= limit).then(|| (typos, name.to_owned()))
     });
     near.min().map(|(_, name)| name)
 }
@@ -50,7 +49,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slip_in_a_subcommand_is_seen() {
+    fn a_typo_in_a_subcommand_is_detected() {
         for (prompt, command) in [
             ("lsit", "list"),
             ("lst", "list"),

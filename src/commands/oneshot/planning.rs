@@ -1,5 +1,4 @@
-//! A run's options: those it was started with, those that a resume overrides, and the plan
-//! that follows from them.
+//! A run's options, the overrides of a resume, and the plan that follows from both.
 
 use std::io::{self, IsTerminal};
 use std::time::{Duration, Instant};
@@ -11,14 +10,14 @@ use crate::oneshot::policy::{self, Measure, WatchRules};
 use crate::oneshot::run_files::RunOptions;
 use crate::progress::tracker;
 
-/// The older switch: `0` asks for plain time limits.
+/// The switch of older versions: `0` selects plain time limits.
 const STATUS_SWITCH: &str = "AUTONOMOUS_STATUS_BASED_TIMEOUT";
-/// The longest time between two checks, so that silence is measured well enough.
-const LONGEST_LOOK: Duration = Duration::from_secs(1);
-/// The shortest one: each check scans the machine's processes.
-const SHORTEST_LOOK: Duration = Duration::from_millis(100);
-/// How many checks fit into the silence that ends an agent.
-const LOOKS_IN_SILENCE: u32 = 4;
+/// The longest time between two checks, which limits the error of measured silence.
+const MAX_INTERVAL: Duration = Duration::from_secs(1);
+/// The shortest time between two checks, since each scans the machine's processes.
+const MIN_INTERVAL: Duration = Duration::from_millis(100);
+/// The minimum number of checks within the silence that ends an agent.
+const CHECKS_IN_SILENCE: u32 = 4;
 
 /// The options of a new run.
 pub(super) fn options(settings: &RunSettings) -> RunOptions {
@@ -32,7 +31,7 @@ pub(super) fn options(settings: &RunSettings) -> RunOptions {
     }
 }
 
-/// The options of a run with what a resume overrides.
+/// The options of a run with the overrides of a resume.
 pub(super) fn overlay(arguments: &OneshotRunArguments, mut options: RunOptions) -> RunOptions {
     let flags = flags(arguments);
     if let Some(inactivity) = flags.inactivity {
@@ -78,7 +77,7 @@ pub(super) fn plan(options: &RunOptions, config: &Config, settings: &RunSettings
             heartbeat_interval: options
                 .heartbeat
                 .and_then(time)
-                .map_or(config.heartbeat_interval, |time| time.max(SHORTEST_LOOK)),
+                .map_or(config.heartbeat_interval, |time| time.max(MIN_INTERVAL)),
             stuck_threshold: threshold,
         },
     }
@@ -95,17 +94,17 @@ fn on_stuck_of(choice: StuckChoice) -> policy::OnStuck {
     }
 }
 
-/// How often an agent's processes are checked.
-pub(super) fn looks(plan: &Plan) -> tracker::TrackerSettings {
-    let often = plan.rules.inactivity / LOOKS_IN_SILENCE;
-    let interval = often.min(LONGEST_LOOK).max(SHORTEST_LOOK);
+/// How an agent's processes are checked.
+pub(super) fn probe_settings(plan: &Plan) -> tracker::TrackerSettings {
+    let interval = plan.rules.inactivity / CHECKS_IN_SILENCE;
+    let interval = interval.clamp(MIN_INTERVAL, MAX_INTERVAL);
     tracker::TrackerSettings {
         heartbeat_interval: interval.min(plan.tracker.heartbeat_interval),
         ..plan.tracker
     }
 }
 
-/// The settings of a run that the command line gives.
+/// The settings of a run from the command line.
 pub(super) fn flags(arguments: &OneshotRunArguments) -> RunFlags {
     RunFlags {
         executor: arguments.executor.clone(),

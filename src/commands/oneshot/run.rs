@@ -10,9 +10,10 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use signal_hook::consts::SIGUSR1;
+use uuid::Uuid;
 
 use super::end::{End, prompt_command, resume_command};
-use super::planning::{flags, looks, options, overlay, plan};
+use super::planning::{flags, options, overlay, plan, probe_settings};
 use super::screen::Screen;
 use super::{find, mistyped};
 use crate::agent::checks::Checks;
@@ -30,8 +31,9 @@ use crate::oneshot::engine::Engine;
 use crate::oneshot::run::OpenRun;
 use crate::oneshot::run_files::{MAX_PROMPT_BYTES, RunFile};
 use crate::oneshot::runtime::{Runtime, check_agents};
-use crate::oneshot::sessions;
-use crate::oneshot::state::Event;
+use crate::oneshot::sessions::{self, FindError, RunView};
+use crate::oneshot::state::{self, Event};
+use crate::peer::hosts::Hosts;
 use crate::process::{descriptors, memory};
 
 /// Runs the command.
@@ -47,13 +49,22 @@ pub(super) fn run(
     for warning in &warnings {
         output::say(format_args!("warning: {warning}"));
     }
-    let wanted = match &arguments.resume {
-        Some(id) => RunTarget::Again(find(config, id)?.directory),
-        None => RunTarget::New(prompt(&arguments.prompt)?),
+    let target = match &arguments.resume {
+        Some(id) => RunTarget::Resumed(find(config, id)?.directory),
+        None => {
+            let prompt = prompt(&arguments.prompt)?;
+            match arguments.id.map(|id| earlier(config, id, &prompt)).transpose()?.flatten() {
+                Some(run) => match over(&run, arguments) {
+                    Some(end) => return Ok(end.report(arguments.json)),
+                    None => RunTarget::Resumed(run.directory),
+                },
+                None => RunTarget::New(prompt),
+            }
+        }
     };
     let executors = setup::executors(config).map_err(failed)?;
     let names = [settings.executor.as_str(), settings.auditor()];
-    if matches!(wanted, RunTarget::New(_))
+    if matches!(target, RunTarget::New(_))
         && let Some(error) = names.iter().find_map(|name| executors.find(name).err())
     {
         return Err(misused(error));
@@ -67,31 +78,55 @@ pub(super) fn run(
         executors.find(name).map_err(|error| misused(format_args!("--judge: {error}")))?;
     }
     setup::adopt_orphans();
-    // From here on there is a run to pause, and a command to report that resumes it.
+    // From here on, a signal pauses the run, and the command to resume it is printed.
     let controls =
-        listen(config).map_err(|error| failed(format_args!("cannot take signals: {error}")))?;
-    let begun = begin(arguments, config, &settings, wanted, &executors)?;
+        listen(config).map_err(|error| failed(format_args!("cannot handle signals: {error}")))?;
+    let begun = begin(arguments, config, &settings, target, &executors)?;
     conclude(arguments, config, &settings, begun, controls, executors, &judge)
 }
 
-/// Reports an error; the exit code of a run that cannot continue.
+/// Reports an error; returns the exit code of a run that cannot continue.
 fn failed(error: impl Display) -> ExitCode {
     output::complain(error);
     ExitCode::FAILURE
 }
 
-/// Reports a usage error; its exit code.
+/// Reports a usage error; returns its exit code.
 fn misused(error: impl Display) -> ExitCode {
     output::complain(error);
     ExitCode::from(EXIT_USAGE)
 }
 
-/// Which run is wanted.
+/// The run to start or resume.
 enum RunTarget {
-    /// A new one with this prompt.
+    /// A new run with this prompt.
     New(String),
-    /// The one in this directory, resumed.
-    Again(PathBuf),
+    /// The existing run in this directory.
+    Resumed(PathBuf),
+}
+
+/// The run that was started under this id before, if there is one.
+fn earlier(config: &Config, id: Uuid, prompt: &str) -> Result<Option<RunView>, ExitCode> {
+    let id = id.to_string();
+    let run = match sessions::find(setup::state_directory(config)?, &id) {
+        Ok(run) => run,
+        Err(FindError::Unknown(_)) => return Ok(None),
+        Err(error) => return Err(failed(error)),
+    };
+    if setup::redactor(config).redact(prompt) != run.file.prompt {
+        return Err(misused(format_args!(
+            "the run {id} has another prompt: give a new run another id, or resume it with {}",
+            resume_command(&id)
+        )));
+    }
+    Ok(Some(run))
+}
+
+/// How a run has ended that nothing can be done about with these arguments.
+fn over(run: &RunView, arguments: &OneshotRunArguments) -> Option<End> {
+    let position = run.file.position().ok().filter(|_| !run.live)?;
+    let is_over = state::resume(&position, arguments.max_iterations).is_err();
+    is_over.then(|| End::of_ended(run, &position))
 }
 
 fn prompt(words: &[String]) -> Result<String, ExitCode> {
@@ -112,40 +147,40 @@ fn prompt(words: &[String]) -> Result<String, ExitCode> {
         }
         text
     };
-    // Agents get a prompt without its NULs.
+    // NULs are removed from prompts for agents.
     let is_blank = |letter: char| letter.is_whitespace() || letter.is_control();
     if prompt.chars().all(is_blank) {
-        return Err(misused("the prompt is empty: say what the agent is to do"));
+        return Err(misused("the prompt is empty: say what the agent should do"));
     }
     if prompt.len() as u64 > MAX_PROMPT_BYTES {
         return Err(misused(format_args!(
-            "the prompt is larger than {} MiB: write it to a file and name that",
+            "the prompt is larger than {} MiB: write it to a file and name the file",
             MAX_PROMPT_BYTES >> 20
         )));
     }
     Ok(prompt)
 }
 
-/// Whether the command line marks what it ends with as the prompt.
+/// Whether the command line marks the prompt with `--`.
 fn is_surely_a_prompt() -> bool {
     std::env::args_os().any(|word| word == mistyped::END_OF_OPTIONS)
 }
 
-/// Takes signals from now on: the first that asks for the end pauses the run, the second ends
-/// everything at once, and SIGUSR1 (`zsh-tool oneshot stop`) ends it for good. Returns the
+/// Handles signals from now on: the first that asks for the end pauses the run, the second ends
+/// everything at once, and SIGUSR1 (`zsh-tool oneshot stop`) ends the run for good. Returns the
 /// requests to the run.
 fn listen(config: &Config) -> io::Result<Controls> {
     let controls = Controls::new();
     let (controller, daemons) = (controls.controller.clone(), config.daemons.clone());
-    signals::take(None, &[SIGUSR1], move |request| match request {
-        StopRequest::Else(_) => controller.ask(Control::Stop(Event::Cancel)),
+    signals::handle(None, &[SIGUSR1], move |request| match request {
+        StopRequest::Other(_) => controller.ask(Control::Stop(Event::Cancel)),
         StopRequest::End(number) => controller.ask(Control::Stop(Event::Interrupt(number))),
         StopRequest::EndAtOnce(number) => signals::exit_at_once(&daemons, number),
     })?;
     Ok(controls)
 }
 
-/// A run that this process holds, its prompt as it was given, and its first event, if any.
+/// A run that this process owns, its unredacted prompt if it is new, and its first event, if any.
 type Begun = (OpenRun, Option<String>, Option<Event>);
 
 /// Creates the run, or resumes it.
@@ -153,17 +188,19 @@ fn begin(
     arguments: &OneshotRunArguments,
     config: &Config,
     settings: &RunSettings,
-    wanted: RunTarget,
+    target: RunTarget,
     executors: &Executors,
 ) -> Result<Begun, ExitCode> {
     let redactor = setup::redactor(config);
-    match wanted {
+    match target {
         RunTarget::New(prompt) => {
             let directory = std::env::current_dir().map_err(|error| {
                 failed(format_args!("the working directory cannot be used: {error}"))
             })?;
             let now = SystemClock.now();
+            let created = RunFile::created(settings.max_iterations, now);
             let file = RunFile {
+                oneshot_id: arguments.id.map_or(created.oneshot_id, |id| id.to_string()),
                 prompt: prompt.clone(),
                 directory,
                 executor: settings.executor.clone(),
@@ -171,7 +208,7 @@ fn begin(
                 model: settings.model.clone(),
                 auditor_model: settings.auditor_model.clone(),
                 options: options(settings),
-                ..RunFile::created(settings.max_iterations, now)
+                ..created
             };
             let state = setup::state_directory(config)?;
             if let Some(keep) = settings.keep() {
@@ -180,12 +217,12 @@ fn begin(
             let run = OpenRun::create(state, file, redactor, now).map_err(failed)?;
             Ok((run, Some(prompt), None))
         }
-        RunTarget::Again(directory) => {
+        RunTarget::Resumed(directory) => {
             let mut run = OpenRun::open(&directory, redactor).map_err(failed)?;
             let first = run.resume(arguments.max_iterations).map_err(failed)?;
             run.check_log().map_err(failed)?;
-            // Checked before anything of the run is changed: all it may need is to be resumed
-            // with another agent.
+            // Checked before the run is changed, so that it can still be resumed with another
+            // agent.
             let worker = arguments.executor.as_ref().unwrap_or(&run.file().executor);
             let auditor = arguments.auditor.as_ref().unwrap_or(&run.file().auditor);
             let environment = setup::environment(config);
@@ -232,12 +269,13 @@ fn conclude(
     judge: &JudgeChoice,
 ) -> Result<ExitCode, ExitCode> {
     let plan = plan(&run.file().options, config, settings);
-    let supervisor = setup::supervisor_of_agents(config, looks(&plan));
+    let supervisor = setup::supervisor_of_agents(config, probe_settings(&plan));
     let recorder = setup::recorder(config, &supervisor.settings.redactor);
     let judge = setup::judge(judge, config, &supervisor);
     let checks = Arc::new(Checks::new(judge, config.enable_concurrent_checks));
     setup::start_housekeeping(&supervisor, memory::give_back_free);
     let directory = supervisor.directory_made();
+    let hosts = Arc::new(Hosts::of_server(config.hosts.clone(), &supervisor));
     let tools = Tools::new(
         Arc::clone(&supervisor),
         Arc::clone(&recorder),
@@ -245,22 +283,23 @@ fn conclude(
         Vec::new(),
         None,
         Shims::Unavailable,
+        hosts,
     );
-    let message_limit = usize::try_from(config.max_request).unwrap_or(usize::MAX);
+    let message_limit = setup::message_limit(config);
     if let Err(error) = ControlSocket::start(Arc::new(tools), message_limit, directory) {
         tracing::warn!("no control socket: {error}");
     }
     let mut monitor = None;
     if let Some(address) = arguments.http.or(config.http) {
-        match monitor::start_beside(&supervisor, address, config, &recorder) {
+        match monitor::start_beside(&supervisor, address, config, &recorder, None) {
             Ok(started) => {
-                let place = started.announcement();
-                output::say(format_args!("zsh-tool: dashboard at {place}"));
+                let address = started.announcement();
+                output::say(format_args!("zsh-tool: dashboard at {address}"));
                 monitor = Some(started);
             }
             Err(error) => {
                 output::complain(error);
-                // With an address from the settings, another server may have that port.
+                // A port from the settings may be in use by another server, which is no error.
                 if arguments.http.is_some() {
                     output::say(resume_command(run.id()));
                     return Err(ExitCode::FAILURE);
@@ -281,8 +320,8 @@ fn conclude(
     let id = run.id().to_owned();
     let mut engine = Engine::new(&runtime, plan, run, task, &controls, &mut screen);
     let driven = engine.go(first);
-    // The run belongs to this process until its agents have ended: a process that resumes
-    // it then finds none.
+    // This process owns the run until its agents have ended, so that a process that resumes the run
+    // finds none.
     supervisor.shut_down();
     let end = driven.map(|()| End::of(&engine));
     drop(engine);
@@ -292,7 +331,7 @@ fn conclude(
     recorder.close();
     supervisor.remove_server_dir();
     match end {
-        Ok(end) => Ok(end.tell(arguments.json)),
+        Ok(end) => Ok(end.report(arguments.json)),
         Err(error) => {
             output::complain(error);
             output::say(resume_command(&id));

@@ -18,17 +18,17 @@ use super::words;
 /// How often the status line is redrawn.
 const REDRAW: Duration = Duration::from_secs(1);
 /// Characters of an agent's activity that are shown.
-const MAX_ACT: usize = 60;
+const ACTIVITY_CHARS: usize = 60;
 /// Moves to the start of the line and clears it.
 const CLEAR: &str = "\r\x1b[K";
-/// Cuts lines at the terminal's width instead of wrapping them: only the last row of a
-/// wrapped line could be cleared.
+/// Cuts lines at the terminal's width instead of wrapping them, since only the last row of a wrapped
+/// line could be cleared.
 const NO_WRAP: &str = "\x1b[?7l";
 /// Undoes [`NO_WRAP`].
 const WRAP: &str = "\x1b[?7h";
 const QUESTION: &str = "⚠ the agent appears stuck. Continue waiting? [Y/n, n cancels the run] ";
 /// Characters of an agent's stderr line that are shown.
-const MAX_COMPLAINT: usize = 200;
+const STDERR_CHARS: usize = 200;
 
 /// Lines of an auditor's feedback that are shown, and characters of each.
 const FEEDBACK_LINES: usize = 3;
@@ -41,19 +41,19 @@ pub(super) struct Screen {
     live: bool,
     /// Whether a thread reads answers.
     listens: bool,
-    /// The question has not been answered. It replaces the status line and is not redrawn,
-    /// which would wipe out what is being typed.
+    /// Whether the question is unanswered. It replaces the status line and is not redrawn, which
+    /// would erase typed text.
     asking: Arc<AtomicBool>,
     /// The judge's last finding about this agent.
     judged: Option<Option<char>>,
     /// The last line that this agent wrote to stderr.
-    complaint: String,
+    last_error: String,
     started: Instant,
     next: Instant,
     drawn: bool,
     phase: String,
     status: String,
-    act: String,
+    activity: String,
 }
 
 impl Screen {
@@ -65,13 +65,13 @@ impl Screen {
             listens: false,
             asking: Arc::default(),
             judged: None,
-            complaint: String::new(),
+            last_error: String::new(),
             started: now,
             next: now,
             drawn: false,
             phase: String::new(),
             status: String::new(),
-            act: String::new(),
+            activity: String::new(),
         };
         output::say(format_args!("zsh-tool: run {id}"));
         screen
@@ -112,7 +112,7 @@ impl Screen {
 
     fn status_line(&self) -> String {
         let elapsed = seconds(self.started.elapsed());
-        let mut parts = vec![self.phase.as_str(), &elapsed, &self.status, &self.act];
+        let mut parts = vec![self.phase.as_str(), &elapsed, &self.status, &self.activity];
         parts.retain(|part| !part.is_empty());
         parts.join(" · ")
     }
@@ -129,24 +129,24 @@ impl Screen {
         }
         let controller = self.controller.clone();
         let asking = Arc::clone(&self.asking);
-        // The thread remains blocked in its read until the process exits.
+        // The thread stays blocked in its read until the process exits.
         let started = std::thread::Builder::new().name("answers".to_owned()).spawn(move || {
             for line in io::stdin().lock().lines().map_while(Result::ok) {
                 asking.store(false, Ordering::Relaxed);
                 let word = line.trim().to_ascii_lowercase();
-                let goes_on = !matches!(word.as_str(), "n" | "no");
-                controller.ask(Control::GoOn(goes_on));
+                let keeps_waiting = !matches!(word.as_str(), "n" | "no");
+                controller.ask(Control::GoOn(keeps_waiting));
             }
-            // No more answers will come, which means to wait.
+            // stdin has ended, which means to keep waiting.
             asking.store(false, Ordering::Relaxed);
         });
         if let Err(error) = started {
-            tracing::warn!("no answer can be read: {error}");
+            tracing::warn!("cannot read answers: {error}");
         }
     }
 
-    fn act(&mut self, activity: &Activity) {
-        let act = match activity {
+    fn show_activity(&mut self, activity: &Activity) {
+        let text = match activity {
             Activity::ToolCall { name, argument } => format!("{name}: {argument}"),
             Activity::FileWritten { path } => format!("wrote {path}"),
             Activity::Text(text) | Activity::Plan(text) | Activity::Reflection(text) => {
@@ -154,11 +154,11 @@ impl Screen {
             }
             _ => return,
         };
-        self.act = words::line(&act, MAX_ACT);
+        self.activity = words::line(&text, ACTIVITY_CHARS);
     }
 
-    /// Shows why there is another iteration.
-    fn tell_feedback(&mut self, feedback: &str) {
+    /// Shows why another iteration follows.
+    fn show_feedback(&mut self, feedback: &str) {
         let mut lines = feedback.lines().filter(|line| !line.trim().is_empty());
         for line in lines.by_ref().take(FEEDBACK_LINES) {
             let line = words::line(line, FEEDBACK_CHARS);
@@ -170,11 +170,11 @@ impl Screen {
         }
     }
 
-    /// Shows the agent's last line on stderr, which mostly says why it failed.
-    fn tell_complaint(&mut self) {
-        let complaint = std::mem::take(&mut self.complaint);
-        if !complaint.is_empty() {
-            self.say(&format!("        stderr: {complaint}"));
+    /// Shows the agent's last line on stderr, which usually says why it failed.
+    fn show_last_error(&mut self) {
+        let last = std::mem::take(&mut self.last_error);
+        if !last.is_empty() {
+            self.say(&format!("        stderr: {last}"));
         }
     }
 }
@@ -190,34 +190,34 @@ impl Reporter for Screen {
                 };
                 self.phase = format!("{phase} {iteration}/{maximum}");
                 self.status.clear();
-                self.act.clear();
+                self.activity.clear();
                 self.judged = None;
                 let elapsed = seconds(self.started.elapsed());
-                let reason = reason.map(|reason| words::line(&reason.to_string(), MAX_ACT));
+                let reason = reason.map(|reason| words::line(&reason.to_string(), ACTIVITY_CHARS));
                 let reason = reason.map_or_else(String::new, |reason| format!(" ({reason})"));
                 let line =
                     format!("{elapsed:>6}  {}/{maximum}  {}{reason}", iteration, state.name());
                 self.say(&line);
                 match state {
-                    RunState::RecoveryPending | RunState::Failed => self.tell_complaint(),
-                    _ => self.complaint.clear(),
+                    RunState::RecoveryPending | RunState::Failed => self.show_last_error(),
+                    _ => self.last_error.clear(),
                 }
             }
-            RunNews::Activity(activity) => self.act(activity),
+            RunNews::Activity(activity) => self.show_activity(activity),
             RunNews::Status(status) => {
                 self.status = (*status).to_owned();
                 if !self.asking.load(Ordering::Relaxed) {
                     self.draw();
                 }
             }
-            // A repeated finding is no news.
+            // A repeated finding is not shown.
             RunNews::Judged { finding, .. } if self.judged == Some(*finding) => {}
             RunNews::Judged { finding, reason } => {
                 self.judged = Some(*finding);
                 let finding = finding.map_or_else(|| "?".to_owned(), String::from);
                 self.say(&format!("        judged {finding}: {}", words::line(reason, 200)));
             }
-            RunNews::Feedback(feedback) => self.tell_feedback(feedback),
+            RunNews::Feedback(feedback) => self.show_feedback(feedback),
             RunNews::Ask => self.ask(),
             RunNews::AskNoMore => {
                 self.asking.store(false, Ordering::Relaxed);
@@ -226,8 +226,8 @@ impl Reporter for Screen {
             RunNews::Note(text) => self.say(&format!("⚠ {}", words::clean(text))),
             RunNews::Complaint { role, line } => {
                 if !line.trim().is_empty() {
-                    self.complaint = words::line(line, MAX_COMPLAINT);
-                    tracing::debug!("{}: {}", role.name(), self.complaint);
+                    self.last_error = words::line(line, STDERR_CHARS);
+                    tracing::debug!("{}: {}", role.name(), self.last_error);
                 }
             }
         }

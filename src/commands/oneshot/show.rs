@@ -1,5 +1,4 @@
-//! `zsh-tool oneshot list` and `zsh-tool oneshot show`: what runs there are, and what one of
-//! them is.
+//! `zsh-tool oneshot list` and `zsh-tool oneshot show`: lists runs, and describes one.
 
 use std::fmt::Write;
 use std::process::ExitCode;
@@ -131,7 +130,7 @@ fn section(text: &mut String, title: &str, content: &str) {
 /// Characters of a prompt that are shown.
 const PROMPT_CHARS: usize = 60;
 
-/// Characters of an id that are shown; more are needed only if two ids share them.
+/// Characters of an id that are shown, which nearly always identify it.
 const ID_CHARS: usize = 8;
 
 /// Lists all runs, aligned for people or as JSON for scripts.

@@ -9,7 +9,7 @@ use crate::text::ansi::{self, Colours};
 use crate::text::lines;
 use crate::text::quantity::seconds;
 
-/// The state of a run, and whether a runner keeps it: `WORKER_EXECUTING (runner died)`.
+/// The state of a run, and whether it has a runner: `WORKER_EXECUTING (runner died, resumable)`.
 pub(super) fn state(run: &RunView) -> String {
     let state = run.file.state;
     let word = match (run.live, state) {
@@ -34,13 +34,13 @@ fn reason(run: &RunView) -> String {
 /// Characters of a reason that are shown after a state.
 const MAX_REASON: usize = 60;
 
-/// The first line of a text, without control sequences.
-pub(super) fn line(text: &str, most: usize) -> String {
+/// The first line of a text, without control sequences, cut to `limit` characters.
+pub(super) fn line(text: &str, limit: usize) -> String {
     let mut lines = text.lines().filter(|line| !line.trim().is_empty());
     let first = lines.next().unwrap_or_default();
     let more = lines.next().is_some();
     let shown = clean(first);
-    let cut = lines::clip(shown.trim(), most);
+    let cut = lines::clip(shown.trim(), limit);
     if more && !cut.ends_with('…') {
         return format!("{cut} …");
     }

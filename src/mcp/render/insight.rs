@@ -17,7 +17,7 @@ use crate::text::quantity::{grouped, size};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Insight {
     pub level: Level,
-    /// Whether it comes from the command history; otherwise it is about the task itself.
+    /// Whether it comes from the command history and not from the task itself.
     pub from_history: bool,
     pub message: String,
 }
@@ -38,8 +38,8 @@ impl From<remembered::Insight> for Insight {
     }
 }
 
-/// What programs print that need a terminal and have none: names of the terminal device and
-/// the message of `isatty` refusals; plain words such as "password" prove nothing.
+/// Text that programs print when they need a terminal and have none: the device's name and messages
+/// of `isatty` refusals. Plain words such as "password" prove nothing.
 const NO_TERMINAL: [&str; 6] = [
     "/dev/tty",
     "a terminal is required",
@@ -80,7 +80,7 @@ fn server_end(end: &ServerEnd) -> String {
     }
 }
 
-/// The insights about the task itself. `tail` is the end of what is shown.
+/// The insights about the task itself. `tail` is the end of the shown text.
 pub(crate) fn of_task(
     facts: &Facts,
     end: Option<&End>,
@@ -107,7 +107,7 @@ pub(crate) fn of_task(
     let failed = end.is_some_and(|end| end.exit.code() != 0);
     if failed
         && facts.input != Input::Terminal
-        && NO_TERMINAL.iter().any(|sign| tail.contains(sign))
+        && NO_TERMINAL.iter().any(|text| tail.contains(text))
     {
         insights.push(Insight::warning(
             "a program wanted a terminal and there is none: run it again with pty: true and answer with zsh_send.",
@@ -116,7 +116,7 @@ pub(crate) fn of_task(
     insights
 }
 
-/// What it means that some of a task's processes cannot be observed.
+/// Says what zsh-tool cannot see of a task's processes.
 pub(crate) fn of_evidence(evidence: Evidence) -> Option<Insight> {
     match evidence {
         Evidence::Whole => None,
@@ -131,7 +131,7 @@ pub(crate) fn of_evidence(evidence: Evidence) -> Option<Insight> {
     }
 }
 
-/// What a limit of the machine means.
+/// Says what zsh-tool cannot see on this machine.
 pub(crate) fn visibility_limit(limit: VisibilityLimit) -> &'static str {
     match limit {
         VisibilityLimit::NoProc => {

@@ -1,4 +1,4 @@
-//! The progress of a running task: the `◷` line, its twin for programs, and advice.
+//! The progress of a running task: the `◷` line, the same as JSON, and advice.
 
 use std::time::Duration;
 
@@ -16,14 +16,18 @@ use crate::task::describe;
 use crate::task::live::Input;
 use crate::text::quantity::{seconds, size};
 
-/// The maximum length of the line.
+/// The maximum length of the `◷` line.
 const LINE_CHARS: usize = 160;
 
 /// `◷ silent 18s · 5 empty polls · typical 47s, 90% within 180s; 4 of 12 runs had finished by this
 /// time · ~25s left · progressing: read or wrote 5.5 MB · next: zsh_poll wait_for=end listen=25`
 ///
-/// `next` is how many seconds to wait next, unless advice below names a call.
-pub(crate) fn line(view: &View, estimate: Option<&Estimate>, next: Option<f64>) -> Option<String> {
+/// `next` is the suggested call; `None` if the advice names one.
+pub(crate) fn line(
+    view: &View,
+    estimate: Option<&Estimate>,
+    next: Option<String>,
+) -> Option<String> {
     let mut parts = Vec::new();
     if view.attached {
         parts.push("person attached".to_owned());
@@ -41,8 +45,7 @@ pub(crate) fn line(view: &View, estimate: Option<&Estimate>, next: Option<f64>) 
         parts.push(format!("{waits} of input wait to be read"));
     }
     let progress = view.progress.as_ref().and_then(ProgressStatus::summary);
-    let next =
-        next.map(|seconds| format!("next: zsh_poll wait_for=end listen={:.0}", seconds.ceil()));
+    let next = next.map(|call| format!("next: {call}"));
     let separator = " · ";
     let room = LINE_CHARS - next.as_ref().map_or(0, |next| separator.len() + next.len());
     let join = |detail| {
@@ -53,7 +56,7 @@ pub(crate) fn line(view: &View, estimate: Option<&Estimate>, next: Option<f64>) 
         all.join(separator)
     };
     let mut known = join(Detail::Runs);
-    // What the task does matters more than how many runs the estimate is made from.
+    // The task's activity matters more than the number of runs behind the estimate.
     if "◷ ".chars().count() + known.chars().count() > room {
         known = join(Detail::Durations);
     }
@@ -68,8 +71,8 @@ pub(crate) fn line(view: &View, estimate: Option<&Estimate>, next: Option<f64>) 
     }
 }
 
-/// How many seconds to wait next, for a running task that is not stopped, not waiting for input
-/// and not waiting by design.
+/// How many seconds the next poll should wait. `None` for a task that has ended, is stopped, waits
+/// for input, or waits by design.
 pub(crate) fn next_wait(
     view: &View,
     estimate: Option<&Estimate>,
@@ -92,32 +95,32 @@ enum Detail {
 fn estimated(estimate: &Estimate, elapsed: Duration, detail: Detail) -> Vec<String> {
     let elapsed = elapsed.as_secs_f64();
     let (median, p90) = (quantile(estimate.median), quantile(estimate.p90));
-    let mut usual = format!("typical {median}, 90% within {p90}");
+    let mut durations = format!("typical {median}, 90% within {p90}");
     if detail == Detail::Runs {
         let runs = estimate.sample_size;
         let finished = estimate.completed_within(elapsed);
         // A percentage would read as this run's progress.
-        usual.push_str(&match finished >= runs {
+        durations.push_str(&match finished >= runs {
             true => format!("; longer than all {runs} finished runs"),
             false => format!("; {finished} of {runs} runs had finished by this time"),
         });
     }
-    let mut parts = vec![usual];
-    parts.extend(estimate.remaining(elapsed).map(|left| format!("~{} left", short(left))));
+    let mut parts = vec![durations];
+    parts.extend(estimate.remaining(elapsed).map(|left| format!("~{} left", short_duration(left))));
     parts
 }
 
 fn quantile(quantile: Quantile) -> String {
     let bound = if quantile.at_least { " or more" } else { "" };
-    format!("{}{bound}", short(quantile.seconds))
+    format!("{}{bound}", short_duration(quantile.seconds))
 }
 
-/// Seconds; of short times with tenths.
-fn short(time: f64) -> String {
+/// A duration, with tenths of a second below 10 s.
+fn short_duration(time: f64) -> String {
     if time < 10.0 { format!("{time:.1}s") } else { seconds(Duration::from_secs_f64(time)) }
 }
 
-/// The progress of a running task, for programs.
+/// The progress of a running task, as JSON.
 pub(crate) fn meta(
     view: &View,
     input: Input,
@@ -174,22 +177,27 @@ fn estimate_meta(estimate: &Estimate, elapsed: f64) -> Value {
     })
 }
 
-/// After how many seconds the next poll is worth its tokens. A call waits for at most `ceiling`.
+/// How many seconds the next poll should wait; `ceiling` is the longest wait of a call.
 pub(crate) fn next_poll(view: &View, estimate: Option<&Estimate>, ceiling: Duration) -> f64 {
-    let is_well = view.status().is_some_and(Status::extends_deadline);
-    next_poll_after(view.elapsed.as_secs_f64(), is_well, estimate, ceiling.as_secs_f64())
+    let is_healthy = view.status().is_some_and(Status::extends_deadline);
+    next_poll_after(view.elapsed.as_secs_f64(), is_healthy, estimate, ceiling.as_secs_f64())
 }
 
-/// Waiting for the end of a task costs nothing while all is well, since the wait ends when the
-/// task becomes stuck.
-fn next_poll_after(elapsed: f64, is_well: bool, estimate: Option<&Estimate>, ceiling: f64) -> f64 {
-    let blind = if is_well { ceiling } else { estimate::next_blind_poll(elapsed) };
+/// A healthy task can be waited for up to the ceiling, since the wait ends when the task becomes
+/// stuck.
+fn next_poll_after(
+    elapsed: f64,
+    is_healthy: bool,
+    estimate: Option<&Estimate>,
+    ceiling: f64,
+) -> f64 {
+    let blind = if is_healthy { ceiling } else { estimate::next_blind_poll(elapsed) };
     let wait = estimate.map_or(blind, |estimate| estimate.next_poll(elapsed, blind));
     wait.clamp(SHORTEST_POLL_S, ceiling)
 }
 
-/// When a command that has run before has probably ended: one with enough ended runs, the last of
-/// them successful.
+/// When a known command has probably ended. `None` without enough completed runs, or if the last
+/// run failed.
 pub(crate) fn known_end(history: &History) -> Option<Duration> {
     let ended = history.runs.iter().filter(|run| run.outcome.is_complete()).count();
     let succeeded = history.runs.first().is_some_and(|run| run.outcome == Outcome::Success);
@@ -197,9 +205,9 @@ pub(crate) fn known_end(history: &History) -> Option<Duration> {
     Duration::try_from_secs_f64(estimate.enough()).ok()
 }
 
-/// The advice about a running task, if there is any.
+/// The advice about a running task, if any.
 pub(crate) fn advice(view: &View, new_output: bool, estimate: Option<&Estimate>) -> Option<Advice> {
-    // The line that says what stopped it says what to do about it.
+    // The line about the stop names the remedy.
     if !view.running() || view.conditions.iter().any(Condition::holds_up) {
         return None;
     }
@@ -220,8 +228,8 @@ pub(crate) fn advice(view: &View, new_output: bool, estimate: Option<&Estimate>)
     })
 }
 
-/// How long such a command may run before it counts as more than slow: its p90 or its longest
-/// run, whichever is longer.
+/// How long such a command may run before it is overdue: its p90 or its longest run, whichever is
+/// longer.
 pub(crate) fn longest_expected(estimate: &Estimate) -> Option<Duration> {
     let seconds = estimate.p90.seconds.max(estimate.longest());
     Duration::try_from_secs_f64(seconds).ok()
@@ -280,13 +288,13 @@ mod tests {
             prompt: String::new(),
             reader: ProcessName { pid: 4711, name: "cargo".to_owned() },
         };
-        let told = progress_meta(&view(Some(waiting)), Input::Terminal);
-        assert_eq!((&told["status"], &told["waiting_for"]), (&json!("blocked"), &json!("input")));
+        let meta = progress_meta(&view(Some(waiting)), Input::Terminal);
+        assert_eq!((&meta["status"], &meta["waiting_for"]), (&json!("blocked"), &json!("input")));
         assert_eq!(progress_meta(&view(None), Input::Terminal)["status"], Value::Null);
     }
 
-    /// Turns of an agent that starts a command, gets control after 2 s, or when the command is
-    /// known to have ended, and then makes the call that each answer names.
+    /// The turns of an agent that starts a command, gets control after 2 s, and then makes the call
+    /// that each answer names.
     fn turns(job: f64, estimate: Option<&Estimate>, ceiling: f64) -> u32 {
         let (mut turns, mut elapsed) = (1, 2.0);
         while elapsed < job {
@@ -306,23 +314,23 @@ mod tests {
         };
         let (unknown, terminal, codex, headless) = (50.0, 110.0, 280.0, 600.0);
         for estimate in [None, runs_of(120.0, 3), runs_of(120.0, 20)] {
-            for (ceiling, most) in
+            for (ceiling, limit) in
                 [(unknown, 4), (terminal, 3), (130.0, 2), (codex, 2), (headless, 2)]
             {
                 let turns = turns(120.0, estimate.as_ref(), ceiling);
-                assert!(turns <= most, "{turns} turns under {ceiling} s of {estimate:?}");
+                assert!(turns <= limit, "{turns} turns under {ceiling} s of {estimate:?}");
             }
         }
         for estimate in [None, runs_of(600.0, 3), runs_of(600.0, 20)] {
-            for (ceiling, most) in [(unknown, 13), (terminal, 7), (codex, 4), (headless, 2)] {
+            for (ceiling, limit) in [(unknown, 13), (terminal, 7), (codex, 4), (headless, 2)] {
                 let turns = turns(600.0, estimate.as_ref(), ceiling);
-                assert!(turns <= most, "{turns} turns under {ceiling} s of {estimate:?}");
+                assert!(turns <= limit, "{turns} turns under {ceiling} s of {estimate:?}");
             }
         }
     }
 
     #[test]
-    fn a_task_without_signs_of_progress_is_looked_at_more_often() {
+    fn a_task_without_signs_of_progress_is_polled_more_often() {
         assert_eq!(next_poll_after(2.0, false, None, 280.0), 20.0);
         assert_eq!(next_poll_after(30.0, false, None, 280.0), 50.0);
         assert_eq!(next_poll_after(2.0, false, None, 5.0), 5.0);
@@ -342,13 +350,14 @@ mod tests {
             estimated(&estimate, Duration::from_secs(121), Detail::Runs).join(" · "),
             "typical 72s, 90% within 118s; longer than all 10 finished runs"
         );
-        assert_eq!(short(4.26), "4.3s");
+        assert_eq!(short_duration(4.26), "4.3s");
         let mut long = view(None);
         (long.silent_for, long.idle_polls) = (Duration::from_secs(4000), 1000);
         long.queued_input = 5_500_000;
-        let line = line(&long, Some(&estimate), Some(25.0)).expect("a line");
+        let line =
+            line(&long, Some(&estimate), Some("zsh_poll listen=25".to_owned())).expect("a line");
         assert!(line.contains("typical 72s, 90% within 118s · ~"), "{line}");
-        assert!(line.ends_with(" · next: zsh_poll wait_for=end listen=25"), "{line}");
+        assert!(line.ends_with(" · next: zsh_poll listen=25"), "{line}");
     }
 
     #[test]

@@ -1,7 +1,7 @@
-//! Results of calls about a task, as text and for programs.
+//! Results of calls about a task, as text for models and as JSON for programs.
 //!
-//! States, reasons and outcomes become words here and in the siblings of this file. The text
-//! holds what a model acts on; `_meta` repeats it for programs.
+//! The text holds everything that a model acts on; `_meta` repeats it as JSON. States, reasons and
+//! outcomes become words here and in the sibling files.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -31,15 +31,17 @@ use crate::text::lines::{Room, Shown, clip};
 use crate::text::quantity::{grouped, size};
 use crate::text::screen;
 
-/// The characters of the command line that a result repeats.
+/// How many characters of the command a result repeats.
 const COMMAND_CHARS: usize = 120;
 const RULE: &str = "───";
 /// How many leftovers are named; the others are counted.
 const LEFTOVERS_NAMED: usize = 8;
+/// The longest pattern that a call that is named repeats.
+const PATTERN_CHARS: usize = 40;
 /// How much of a prompt is shown.
 const PROMPT_CHARS: usize = 120;
 
-/// Whether status lines and insights have colours (SGR), one per line.
+/// Whether status lines and insights are coloured, with at most one SGR colour per line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Palette {
     Coloured,
@@ -54,8 +56,8 @@ impl Palette {
         }
     }
 
-    /// Whether colours of the command's output are kept: only those for terminals, and only if
-    /// colours are on.
+    /// Whether to keep the colours in the command's output: only if it was printed on a terminal
+    /// and colours are on.
     pub(crate) fn of_output(self, input: Input) -> Colours {
         match (self, input) {
             (Palette::Coloured, Input::Terminal) => Colours::Keep,
@@ -70,30 +72,34 @@ pub(crate) const YELLOW: &str = "33";
 const CYAN: &str = "36";
 pub(crate) const DIM: &str = "2";
 
-/// What a result shows of a task.
+/// The result of a call about a task.
 pub struct TaskResult {
     pub view: View,
     /// The output, laid out.
     pub shown: Shown,
-    /// How many bytes of it no result has shown before.
+    /// How many bytes of output no earlier result has shown.
     pub new_bytes: u64,
-    /// Whether the lines are numbered, and their range is shown.
+    /// Whether lines have numbers and the result names their range.
     pub numbered: bool,
     /// The line that `until` matched.
     pub matched: Option<Match>,
-    /// The port that the task now serves, by this process of it if that is shown.
+    /// The port that the task now serves, and the listening process if known.
     pub served: Option<(Port, Option<ProcessName>)>,
-    /// The ports at which processes listen that the command has left, by pid.
+    /// The port that the call waited for and that is not served yet.
+    pub awaited_port: Option<Port>,
+    /// The pattern that the call waited for and that no line has matched yet.
+    pub awaited_line: Option<String>,
+    /// The listening ports of leftover processes, by pid.
     pub listening: BTreeMap<i32, Vec<u16>>,
     /// The screen whose rows are shown instead of lines of output.
     pub screen: Option<ScreenContent>,
-    /// How a person can type the password that the task waits for.
+    /// The command by which a person can answer the password prompt.
     pub person_line: Option<String>,
     pub insights: Vec<Insight>,
 }
 
 impl TaskResult {
-    /// Shows nothing yet; the lines that are to be shown are numbered and not new.
+    /// A result without output; lines to be added are numbered and not new.
     pub fn of(view: View, insights: Vec<Insight>) -> TaskResult {
         TaskResult {
             view,
@@ -102,6 +108,8 @@ impl TaskResult {
             numbered: true,
             matched: None,
             served: None,
+            awaited_port: None,
+            awaited_line: None,
             listening: BTreeMap::new(),
             screen: None,
             person_line: None,
@@ -109,7 +117,7 @@ impl TaskResult {
         }
     }
 
-    /// As text. The calls that it names wait for at most `ceiling`.
+    /// The result as text. The calls that it names wait for at most `ceiling`.
     pub fn text(
         &self,
         facts: &Facts,
@@ -133,24 +141,25 @@ impl TaskResult {
         lines.extend(self.screen.as_ref().map(screen_line));
         lines.extend(leftover_line(facts, view, &self.listening));
         lines.extend(self.position_line(facts));
-        // Repeated here, since some clients cut the middle out of a result, with the markers in
-        // it.
+        // Repeated here, since some clients cut out the middle of a result with its markers.
         if !self.shown.omission.is_empty() {
             lines.push(format!("… {}", self.shown.omission));
         }
         let advice = progress::advice(view, self.new_bytes > 0, estimate);
-        if view.running() {
+        // What a server that is ready did before is not worth a line, nor is its end worth a wait.
+        if view.running() && self.served.is_none() {
             let next = progress::next_wait(view, estimate, ceiling).filter(|_| advice.is_none());
+            let next = next.map(|listen| self.wait_call(None, listen));
             lines.extend(progress::line(view, estimate, next));
         }
         lines.extend(view.waiting.as_ref().map(|waiting| waiting_line(waiting, facts.input)));
         lines.extend(self.person_line.clone());
         lines.extend(condition_lines(&view.conditions, &facts.id));
-        // Where a person is to answer, the line about that is the advice.
+        // If a person can answer, `person_line` replaces the advice.
         let by_person = self.person_line.is_some() && advice == Some(Advice::SendInput);
         if let Some(advice) = advice.filter(|_| !by_person) {
             let listen = progress::next_poll(view, estimate, ceiling);
-            lines.push(suggestion(&advice, &facts.id, listen));
+            lines.push(self.suggestion(&advice, &facts.id, listen));
         }
         lines.extend(insight_lines(&self.insights, palette));
         lines.join("\n")
@@ -166,6 +175,11 @@ impl TaskResult {
             let server =
                 server.as_ref().map(|server| format!(" by {} {}", server.pid, server.name));
             parts.push(format!("port {port} is served{}", server.unwrap_or_default()));
+        }
+        if self.view.running() {
+            parts.extend(self.awaited_port.map(|port| format!("port {port} is not served yet")));
+            let line = self.awaited_line.as_ref();
+            parts.extend(line.map(|_| "until matched no line yet".to_owned()));
         }
         let shows_position = self.numbered || self.view.running();
         if shows_position && self.shown.to_line > 0 {
@@ -187,6 +201,38 @@ impl TaskResult {
             });
         }
         (!parts.is_empty()).then(|| format!("↻ {}", parts.join("  |  ")))
+    }
+
+    /// The advice and the call that follows it; `listen` is how many seconds to wait.
+    fn suggestion(&self, advice: &Advice, id: &str, listen: f64) -> String {
+        let call = match advice {
+            Advice::SendInput => format!("zsh_send task_id={id}"),
+            Advice::Hung { .. } | Advice::Stuck { .. } => format!("zsh_kill task_id={id}"),
+            Advice::AwaitHolder { task } => wait_call(Some(task), "wait_for=end", listen),
+            Advice::OtherWork => return advice.to_string(),
+            Advice::NearingCompletion
+            | Advice::WorksSilently { .. }
+            | Advice::SpacePolls { .. } => self.wait_call(Some(id), listen),
+        };
+        format!("{advice} → {call}")
+    }
+
+    /// The call that waits on, for what this one waited for.
+    fn wait_call(&self, id: Option<&str>, listen: f64) -> String {
+        let port = self.awaited_port.map(|port| format!("until_port={port}"));
+        let line = self.awaited_line.as_ref().map(|pattern| {
+            let is_short = pattern.chars().count() <= PATTERN_CHARS;
+            match (is_short, pattern.contains(char::is_whitespace)) {
+                (true, false) => format!("until={pattern}"),
+                (true, true) => format!("until=\"{pattern}\""),
+                (false, _) => "until=…".to_owned(),
+            }
+        });
+        let awaited: Vec<String> = port.into_iter().chain(line).collect();
+        match awaited.is_empty() {
+            true => wait_call(id, "wait_for=end", listen),
+            false => wait_call(id, &awaited.join(" "), listen),
+        }
     }
 
     /// The result as JSON, `_meta["zsh-tool/result"]`.
@@ -258,21 +304,10 @@ fn leftover_line(
     Some(format!("{count} {noun} still running: {named} (zsh_kill task_id={id} ends {them})"))
 }
 
-/// The advice and the call that follows it; `listen` is how many seconds to wait.
-fn suggestion(advice: &Advice, id: &str, listen: f64) -> String {
-    let wait = format!("zsh_poll task_id={id} wait_for=end listen={:.0}", listen.ceil());
-    let call = match advice {
-        Advice::SendInput => format!("zsh_send task_id={id}"),
-        Advice::Hung { .. } | Advice::Stuck { .. } => format!("zsh_kill task_id={id}"),
-        Advice::AwaitHolder { task } => {
-            format!("zsh_poll task_id={task} wait_for=end listen={:.0}", listen.ceil())
-        }
-        Advice::OtherWork => return advice.to_string(),
-        Advice::NearingCompletion | Advice::WorksSilently { .. } | Advice::SpacePolls { .. } => {
-            wait
-        }
-    };
-    format!("{advice} → {call}")
+/// `zsh_poll task_id=3dc8c9ee wait_for=end listen=25`
+fn wait_call(id: Option<&str>, goal: &str, listen: f64) -> String {
+    let id = id.map(|id| format!(" task_id={id}")).unwrap_or_default();
+    format!("zsh_poll{id} {goal} listen={:.0}", listen.ceil())
 }
 
 /// The first line of a command, cut.
@@ -337,7 +372,7 @@ pub(crate) fn end_words(end: &End, palette: Palette) -> String {
     }
 }
 
-/// Says how a task ended whose output is no longer kept.
+/// Says how a task ended whose output has been removed.
 pub(crate) fn output_gone(entry: &Entry) -> String {
     let exit = entry.exit_code.map(|code| format!(", exit={code}"));
     format!(
@@ -349,8 +384,8 @@ pub(crate) fn output_gone(entry: &Entry) -> String {
     )
 }
 
-/// 255 is ssh's own failure and 128 + N a signal: yellow, since neither is the command's own
-/// result. All other failures are red.
+/// Yellow for 128 + N (a signal) and 255 (ssh failed), which are not the command's own result; red
+/// for all other failures.
 fn exit_colour(code: i32) -> &'static str {
     match code {
         129.. => YELLOW,
@@ -398,8 +433,8 @@ pub(crate) fn listening_on(ports: &[u16]) -> String {
     format!("listening on {}", ports.join(", "))
 }
 
-/// Warnings before information, each of the task's own on one line and of the history's on
-/// another; tables come last.
+/// Warnings before information. Messages about the task share one line, those of the history
+/// another; each table has its own.
 fn insight_lines(insights: &[Insight], palette: Palette) -> Vec<String> {
     let mut lines = Vec::new();
     for (level, sign, colour) in [(Level::Warning, "⚠", YELLOW), (Level::Info, "ℹ", DIM)] {
@@ -434,19 +469,19 @@ fn waiting_line(waiting: &Waiting, input: Input) -> String {
     format!("⌨ WAITING FOR {what}{prompt} ({proof})")
 }
 
-/// `A person can answer: zsh-tool attach 3dc8c9ee`, where a password is awaited on a terminal.
+/// `A person can answer: zsh-tool attach 3dc8c9ee`, for a password prompt on a terminal.
 pub(crate) fn person_line(view: &View, facts: &Facts, secrets_listed: bool) -> Option<String> {
     let wanted = view.waiting.as_ref()?.wanted;
     if wanted != WantedInput::Password || facts.input != Input::Terminal {
         return None;
     }
     // Secrets are not typed into detached tasks.
-    let who = if secrets_listed && facts.detached.is_none() {
+    let subject = if secrets_listed && facts.detached.is_none() {
         "If no listed secret fits, a person"
     } else {
         "A person"
     };
-    Some(format!("{who} can answer: zsh-tool attach {}", facts.id))
+    Some(format!("{subject} can answer: zsh-tool attach {}", facts.id))
 }
 
 /// `⏸ STOPPED (SIGTSTP): 4711 vim — zsh_kill task_id=… signal=CONT resumes it`
@@ -465,7 +500,7 @@ fn condition_lines(conditions: &[Condition], task: &str) -> Vec<String> {
                         by => format!(" ({})", describe::signal_name(by)),
                     };
                     let resumes = format!("zsh_kill task_id={task} signal=CONT");
-                    // Resumed in the background, it would try to use the terminal again.
+                    // If resumed in the background, it would try to use the terminal again.
                     let remedy = if may_want_terminal {
                         format!("fg in its shell if it is a job there, or {resumes}")
                     } else {
@@ -523,7 +558,7 @@ fn screen_meta(seen: &ScreenContent) -> Value {
     })
 }
 
-/// The rows up to the last that is not empty, as far as they fit.
+/// The rows up to the last non-empty one, as many as fit.
 pub(crate) fn screen_rows(view: &screen::View, mut room: Room, id: &str) -> Shown {
     let rows = drawn_rows(view);
     let fitting = rows.iter().take_while(|row| room.take_line(row));
@@ -591,7 +626,7 @@ pub(crate) fn notice_lines(
     lines
 }
 
-/// A duration in whole milliseconds, for programs.
+/// A duration in whole milliseconds.
 pub(crate) fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

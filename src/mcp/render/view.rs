@@ -14,8 +14,8 @@ use crate::task::terminal::Terminal;
 
 /// A task at one moment, as results report it.
 ///
-/// The end and the output that no result has shown are of the same moment: a result that
-/// names an end from here and shows the output up to here leaves out nothing that came before.
+/// The end and the new output are read together: a result that reports this end and shows this
+/// output omits nothing that was printed before the end.
 #[derive(Debug, Clone)]
 pub struct View {
     /// Output that no result had shown.
@@ -31,14 +31,14 @@ pub struct View {
     pub(crate) unshown: u64,
     pub(crate) queued_input: usize,
     pub(crate) input_closed: bool,
-    /// The process that waits for input, unless a person is attached, who answers it.
+    /// The process that waits for input; `None` while an attached person can answer it.
     pub(crate) waiting: Option<Waiting>,
     /// Whether a person is attached, and may type.
     pub(crate) attached: bool,
     pub(crate) conditions: Vec<Condition>,
     pub(crate) evidence: Evidence,
     pub(crate) progress: Option<ProgressStatus>,
-    /// How it was when it was asked to end.
+    /// The verdict when the task was killed or its deadline passed.
     pub(crate) at_stop: Option<Verdict>,
     /// Whether the next command starts where this one ended.
     pub(crate) keeps_directory: bool,
@@ -50,10 +50,10 @@ impl View {
         View::when(task, |state| state.delta())
     }
 
-    /// As [`View::of`], with the new output that `take` takes from the state at the same moment.
+    /// As [`View::of`], with the new output that `take` reads from the state at the same moment.
     pub fn when(task: &LiveTask, take: impl FnOnce(&mut LiveState) -> Delta) -> View {
         let now = Instant::now();
-        // The last line of a full screen is no prompt: it is a frame, a menu, a status.
+        // The last line of a full screen is part of a frame or a menu, not a prompt.
         let shows_prompt = !task.terminal().is_some_and(Terminal::is_full_screen);
         let mut state = task.state();
         let delta = take(&mut state);
@@ -91,9 +91,9 @@ impl View {
         self.ended.is_none()
     }
 
-    /// Whether it makes progress; `None` if it has ended or before the first probe.
+    /// Whether the task makes progress; `None` after its end and before the first probe.
     pub(crate) fn status(&self) -> Option<Status> {
-        // Input is probed before anything else.
+        // Waiting for input is known even before the first probe of progress.
         if self.waiting.is_some() {
             return Some(Status::Blocked(BlockedOn::Input));
         }
@@ -106,9 +106,9 @@ impl View {
 #[derive(Debug, Clone)]
 pub(crate) struct ProgressStatus {
     pub verdict: Verdict,
-    /// It reads or writes steadily.
+    /// The task reads or writes steadily.
     pub moves_bytes: bool,
-    /// The last change was recent, and not its output.
+    /// The last change was recent, and was not output.
     pub does_something_new: bool,
     /// Some evidence is not available.
     pub degraded: bool,
@@ -129,8 +129,8 @@ impl ProgressStatus {
         })
     }
 
-    /// `progressing: read or wrote 5.5 MB`, `idle: sleeping on a timer`; `None` if another line says what
-    /// it is blocked on.
+    /// `progressing: read or wrote 5.5 MB`, `idle: sleeping on a timer`; `None` if another line
+    /// reports it.
     pub fn summary(&self) -> Option<String> {
         match self.verdict.status {
             Status::Ended | Status::Blocked(BlockedOn::Input | BlockedOn::Stop) => None,
@@ -144,15 +144,14 @@ impl ProgressStatus {
         (self.verdict.status == Status::Stuck).then(reason).flatten()
     }
 
-    /// Whether it waits by design for what may come at any time; not for a timer, which ends by
-    /// itself.
+    /// Whether the task waits by design for an event that may never come, unlike a timer.
     pub fn waits_by_design(&self) -> bool {
         let kind = self.verdict.tree_state.as_ref().map(|(tree_state, _)| tree_state.kind());
         self.verdict.status == Status::Idle
             && matches!(kind, Some(TreeStateKind::Idle | TreeStateKind::Screen))
     }
 
-    /// The task that holds the lock that it waits for.
+    /// The task that holds the lock which this task waits for.
     pub fn lock_holder(&self) -> Option<&str> {
         match &self.verdict.tree_state {
             Some((TreeState::Lock { lock, .. }, _))

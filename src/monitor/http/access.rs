@@ -1,12 +1,10 @@
-//! Access control: the host a request is for, the page it comes from, the token it carries.
-//! Pure.
+//! Access control: checks a request's host, its origin, and its token. Pure.
 //!
-//! A page of any origin can make a browser send requests to this machine. It cannot read
-//! the answers of another origin, unless its own name is made to point here (DNS
-//! rebinding); then `Host` contains that name. So a request must name an address and port of
-//! this server, come from a page of this server or from no page, and carry the token, which
-//! only the printed link reveals. Limits: other users of this machine can reach the port,
-//! and only the token keeps them out.
+//! A page of any origin can make a browser send requests to this machine. It cannot read the answers
+//! unless its own domain is made to resolve to this machine (DNS rebinding); then `Host` contains
+//! that domain. So a request must name an address and port of this server, come from a page of this
+//! server or from no page, and carry the token, which only the printed link reveals. Limits: other
+//! users of this machine can reach the port; only the token keeps them out.
 
 use std::fmt;
 // Plain values; nothing here speaks to a network.
@@ -16,10 +14,10 @@ use super::request::{Head, Method};
 
 /// The default port of `http://`.
 const HTTP_PORT: u16 = 80;
-/// The shortest token: 128 bits as hex digits.
-const LEAST_TOKEN: usize = 32;
-/// The prefix of the cookie's name. The port follows, since browsers share cookies between
-/// all ports of a host.
+/// The minimum length of a token: 128 bits as hex digits.
+const MIN_TOKEN: usize = 32;
+/// The prefix of the cookie's name. The port follows, since browsers share cookies between all ports
+/// of a host.
 const COOKIE: &str = "zsh-tool-";
 
 /// The secret that a request must carry, new at each start.
@@ -27,10 +25,10 @@ const COOKIE: &str = "zsh-tool-";
 pub struct Token(String);
 
 impl Token {
-    /// `None` if there are too few digits or any is not a hex digit.
+    /// `None` if there are too few digits, or one is not a hex digit.
     pub fn new(digits: String) -> Option<Token> {
         let is_token =
-            digits.len() >= LEAST_TOKEN && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+            digits.len() >= MIN_TOKEN && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
         is_token.then_some(Token(digits))
     }
 
@@ -39,7 +37,7 @@ impl Token {
         &self.0
     }
 
-    /// Compares in constant time, so that the duration does not reveal where they differ.
+    /// Compares in constant time, so that the duration does not reveal the first difference.
     fn is(&self, given: &str) -> bool {
         let (own, given) = (self.0.as_bytes(), given.as_bytes());
         let differing = own
@@ -88,7 +86,7 @@ pub(crate) struct Access {
 }
 
 impl Access {
-    /// `address` is the one the server listens on, with its final port.
+    /// `address` is the address on which the server listens, with its final port.
     pub(crate) fn new(address: SocketAddr, token: Token) -> Access {
         Access { address, token }
     }
@@ -105,10 +103,10 @@ impl Access {
         format!("http://{address}/#token={}", self.token.reveal())
     }
 
-    /// Checks that the request is for this server, and not sent by another's page.
+    /// Checks that the request names this server, and was not sent by a page of another origin.
     ///
     /// # Errors
-    /// When it is not.
+    /// When the host or the origin is wrong.
     pub(crate) fn check_sender(&self, head: &Head) -> Result<(), AccessRefusal> {
         if !self.is_ours(&head.host) {
             return Err(AccessRefusal::Host);
@@ -122,11 +120,11 @@ impl Access {
         }
     }
 
-    /// Checks that the request carries the token, by `Authorization: Bearer` or the cookie. A
-    /// POST with the cookie alone must have an Origin, which browsers always send.
+    /// Checks that the request carries the token, in `Authorization: Bearer` or the cookie. A POST
+    /// with only the cookie must have an Origin, which browsers always send.
     ///
     /// # Errors
-    /// When it does not.
+    /// When the token is missing or wrong, or the cookie was sent by another origin's page.
     pub(crate) fn check_token(&self, head: &Head) -> Result<(), AccessRefusal> {
         let request = &head.request;
         if let Some(given) = request.header("authorization") {
@@ -137,7 +135,7 @@ impl Access {
             return Err(AccessRefusal::Token);
         }
         // Pages on other ports belong to the same *site*, so their requests carry the cookie.
-        // Browsers hide the answers from them, but not the cost from this server.
+        // Browsers hide the answers from such pages, but this server would still do the work.
         let elsewhere = request
             .header("sec-fetch-site")
             .is_some_and(|site| !matches!(site, "same-origin" | "none"));
@@ -148,10 +146,10 @@ impl Access {
         Ok(())
     }
 
-    /// Checks a token that is exchanged for the cookie.
+    /// Checks a token.
     ///
     /// # Errors
-    /// When it is wrong.
+    /// When the token is wrong.
     pub(crate) fn check_given(&self, token: &str) -> Result<(), AccessRefusal> {
         if !self.token.is(token) {
             return Err(AccessRefusal::Token);
@@ -184,7 +182,7 @@ impl Access {
         origin.strip_prefix("http://").is_some_and(|authority| self.is_ours(authority))
     }
 
-    /// Whether a host with its port means this server.
+    /// Whether a host with its port names this server.
     fn is_ours(&self, authority: &str) -> bool {
         let has_port = authority.contains(':') && !authority.ends_with(']');
         let with_port = match has_port {
@@ -193,7 +191,7 @@ impl Access {
         };
         let own = self.address.ip();
         let Ok(address) = with_port.parse::<SocketAddr>() else {
-            // No resolver is involved for this name.
+            // `localhost` is not looked up in the DNS.
             let name = format!("localhost:{}", self.address.port());
             let is_local = own.is_loopback() || own.is_unspecified();
             return is_local && with_port.eq_ignore_ascii_case(&name);
@@ -232,8 +230,8 @@ mod tests {
         request::parse(text.as_bytes()).unwrap().unwrap().0
     }
 
-    /// Whether a server at `address` takes a request for this host.
-    fn takes(address: &str, host: &str) -> bool {
+    /// Whether a server at `address` accepts a request for this host.
+    fn accepts(address: &str, host: &str) -> bool {
         let head = head("GET /", &[&format!("Host: {host}")]);
         access(address).check_sender(&head) == Ok(())
     }
@@ -242,7 +240,7 @@ mod tests {
     fn a_server_on_loopback_answers_to_loopback_names_with_its_port() {
         for own in ["127.0.0.1:8080", "[::1]:8080"] {
             for host in ["127.0.0.1:8080", "localhost:8080", "LOCALHOST:8080", "[::1]:8080"] {
-                assert!(takes(own, host), "{host} at {own}");
+                assert!(accepts(own, host), "{host} at {own}");
             }
             for host in [
                 "127.0.0.1",
@@ -268,21 +266,21 @@ mod tests {
                 "",
                 ":8080",
             ] {
-                assert!(!takes(own, host), "{host} at {own}");
+                assert!(!accepts(own, host), "{host} at {own}");
             }
         }
-        assert!(takes("127.0.0.1:80", "localhost"));
+        assert!(accepts("127.0.0.1:80", "localhost"));
     }
 
     #[test]
     fn a_server_elsewhere_answers_to_its_own_address() {
-        assert!(takes("192.168.1.2:8080", "192.168.1.2:8080"));
-        assert!(!takes("192.168.1.2:8080", "192.168.1.3:8080"));
-        assert!(!takes("192.168.1.2:8080", "localhost:8080"));
-        assert!(takes("0.0.0.0:8080", "192.168.1.2:8080"));
-        assert!(takes("[::]:8080", "[fe80::1]:8080"));
-        assert!(!takes("0.0.0.0:8080", "evil.example:8080"));
-        assert!(!takes("0.0.0.0:8080", "0.0.0.0:8080"));
+        assert!(accepts("192.168.1.2:8080", "192.168.1.2:8080"));
+        assert!(!accepts("192.168.1.2:8080", "192.168.1.3:8080"));
+        assert!(!accepts("192.168.1.2:8080", "localhost:8080"));
+        assert!(accepts("0.0.0.0:8080", "192.168.1.2:8080"));
+        assert!(accepts("[::]:8080", "[fe80::1]:8080"));
+        assert!(!accepts("0.0.0.0:8080", "evil.example:8080"));
+        assert!(!accepts("0.0.0.0:8080", "0.0.0.0:8080"));
     }
 
     #[test]
@@ -345,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cookie_alone_does_not_make_a_page_of_another_origin_ours() {
+    fn a_cookie_does_not_admit_a_page_of_another_origin() {
         let check = |line: &str, more: &str| {
             let cookie = format!("Cookie: zsh-tool-8080={DIGITS}");
             let headers = ["Host: 127.0.0.1:8080", &cookie, more];

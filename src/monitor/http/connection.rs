@@ -16,7 +16,7 @@ use super::sse::{self, Pace};
 use super::wire::{Wire, WireError};
 use crate::task::live::Cancel;
 
-/// The time limits of a connection, and the number of connections.
+/// The number of connections, and the time limits of each.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
     /// Connections at once; a quarter is reserved for clients that have shown the token.
@@ -57,7 +57,7 @@ pub(crate) struct Connection<'a> {
     pub cancel: &'a Cancel,
     /// Called once the client has shown the token.
     pub admitted: &'a dyn Fn(),
-    /// Called when a stream begins: from then on only the client's end is expected.
+    /// Called when a stream begins; any later input means that the client is gone.
     pub streams: &'a dyn Fn(),
     pub wire: Wire,
 }
@@ -82,7 +82,7 @@ impl Connection<'_> {
         self.send(response, without_body)
     }
 
-    /// Reads the head of the request; the inner error is the response to a faulty one.
+    /// Reads the head of the request; the inner error is the response to a late or faulty head.
     fn read_head(&mut self, deadline: Instant) -> Result<Result<Head, Response>, WireError> {
         loop {
             match request::parse(self.wire.unused()) {
@@ -119,7 +119,7 @@ impl Connection<'_> {
             }
         }
         head.request.body = self.wire.take(head.body_length);
-        // A handler that panics has not answered yet, and shared state is behind locks.
+        // A handler that panics has not sent anything, and shared state is behind locks.
         let answered = catch_unwind(AssertUnwindSafe(|| self.route(head)));
         Ok(answered.unwrap_or_else(|_| Response::error(500, "answering this request failed")))
     }

@@ -1,11 +1,11 @@
 //! The HTTP server: a listener, an accepting thread, and a thread for each connection.
 //!
-//! The accepting thread waits in one `poll(2)` for new connections, for the end of the
-//! server, and for clients that close an event stream, which a stream without events would
-//! not notice. A quarter of the slots is reserved for clients that have shown the token: of
-//! the others, the oldest makes room for the next. When all slots are taken, a connection is
-//! turned away without a thread. Limits: no TLS, which would not protect anything on
-//! loopback; the caller chooses the address.
+//! The accepting thread waits in one `poll(2)` for new connections, for the end of the server, and
+//! for clients that close an event stream, which a stream without events would not notice. A quarter
+//! of the slots is reserved for clients that have shown the token; among the others, the oldest
+//! connection makes room for a new one. When all slots are taken, a connection is turned away
+//! without a thread. Limits: no TLS, which would protect nothing on loopback; the caller chooses the
+//! address.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -25,20 +25,20 @@ use crate::process::descriptors::{Interest, Poller, Waker, drain_wakes};
 use crate::process::files;
 use crate::task::live::Cancel;
 
-/// A connection needs little stack; what it reads is on the heap.
+/// A connection needs little stack: its buffers are on the heap.
 const STACK: usize = 512 * 1024;
 /// The pause after an accept that failed because no descriptors are left …
 const ACCEPT_AGAIN: Duration = Duration::from_millis(200);
-/// … and the shortest time between two log messages about it.
+/// … and the minimum time between two log messages about it.
 const COMPLAIN_AGAIN: Duration = Duration::from_secs(60);
-/// How long a client that is turned away gets to read the answer …
+/// How long a client that is turned away may take to read the answer …
 const TURNED_AWAY: Duration = Duration::from_secs(1);
-/// … and for how many at once; further ones are cut off.
+/// … and how many such clients are kept at once; further ones are cut off.
 const MAX_TURNED_AWAY: usize = 32;
-/// How long a new connection waits for a free slot, and how long a client gets to show the
-/// token before its slot can be taken.
+/// How long a new connection waits for a free slot, and how long a client may take to show the token
+/// before it can lose its slot.
 const MAKING_ROOM: Duration = Duration::from_millis(250);
-/// How long connections get to end when the server stops; a slower answer is abandoned.
+/// How long connections may take to end when the server stops; a slower answer is abandoned.
 const STOP_LIMIT: Duration = Duration::from_millis(500);
 
 /// Why the server cannot start.
@@ -80,7 +80,7 @@ struct Open {
     since: Instant,
     /// The client has shown the token.
     admitted: AtomicBool,
-    /// It sends a stream: anything that arrives means that the client is gone.
+    /// The connection sends a stream, so any input means that the client is gone.
     watched: AtomicBool,
 }
 
@@ -92,7 +92,7 @@ impl Open {
 
     fn end(&self) {
         self.cancel.cancel();
-        // Interrupts the thread's read or write. The socket may be closed already.
+        // Interrupts the thread's read or write. Fails if the socket is already closed.
         let _ = self.stream.shutdown(Shutdown::Both);
     }
 }
@@ -110,7 +110,7 @@ impl Server {
         Server::start_within(Limits::default(), address, token, routes)
     }
 
-    /// The same with other limits.
+    /// As [`Server::start`], with other limits.
     ///
     /// # Errors
     /// As [`Server::start`].
@@ -188,10 +188,10 @@ struct Acceptor {
     complained: Option<Instant>,
 }
 
-/// What ended a wait.
+/// The outcome of a wait.
 struct Woken {
     accept: bool,
-    /// Connections whose stream has lost its client.
+    /// Streaming connections whose client is gone.
     gone: Vec<Arc<Open>>,
 }
 
@@ -205,14 +205,13 @@ impl Acceptor {
                 open.end();
             }
             self.drain_turned_away();
-            // Pause after a failure: the poll would return at once again.
+            // After a failure, pause: the poll would return at once again.
             accepts = !woken.accept || self.accept();
         }
         self.end();
     }
 
-    /// Waits for a connection (unless accepting has just failed), a wake-up, or a client's
-    /// end.
+    /// Waits for a connection (unless accepting has just failed), a wake-up, or a client's end.
     fn wait(&self, accepts: bool) -> Woken {
         let watched = self.watched();
         let mut poller = Poller::default();
@@ -236,7 +235,7 @@ impl Acceptor {
         let gone = watched
             .iter()
             .zip(streams)
-            .filter(|(_, place)| poller.ready(Some(*place)))
+            .filter(|(_, index)| poller.ready(Some(*index)))
             .map(|(open, _)| Arc::clone(open))
             .collect();
         Woken { accept: poller.ready(listener), gone }
@@ -296,7 +295,7 @@ impl Acceptor {
         let Some(number) = self.take_slot(&open) else {
             return false;
         };
-        // The slot's last thread has given it back and is about to end.
+        // The slot's previous thread has released it and is about to end.
         if let Some(before) = self.threads.get_mut(number).and_then(Option::take) {
             let _ = before.join();
         }
@@ -308,14 +307,14 @@ impl Acceptor {
         let thread = thread
             .inspect_err(|error| tracing::warn!("monitor: no thread for a connection: {error}"));
         let has_begun = thread.is_ok();
-        if let Some(place) = self.threads.get_mut(number) {
-            *place = thread.ok();
+        if let Some(slot) = self.threads.get_mut(number) {
+            *slot = thread.ok();
         }
         has_begun
     }
 
-    /// Takes a slot for a connection. When clients without the token hold all the slots that
-    /// they may, the oldest of them is ended, once it has had time to show the token.
+    /// Takes a slot for a connection. If clients without the token hold all slots that they may
+    /// have, ends the oldest of them once it has had time to show the token.
     fn take_slot(&self, open: &Arc<Open>) -> Option<usize> {
         let deadline = open.since + MAKING_ROOM;
         let mut slots = self.shared.slots.lock();
@@ -328,12 +327,12 @@ impl Acceptor {
                 *slots.get_mut(number)? = Some(Arc::clone(open));
                 return Some(number);
             }
-            let is_one_leaving = others().any(|open| open.cancel.is_cancelled());
+            let one_is_ending = others().any(|open| open.cancel.is_cancelled());
             let oldest = strangers().min_by_key(|open| open.since).map(Arc::clone);
             let now = Instant::now();
             let until = match oldest {
                 // A slot is about to become free.
-                _ if leave_room && is_one_leaving => deadline + MAKING_ROOM,
+                _ if leave_room && one_is_ending => deadline + MAKING_ROOM,
                 Some(oldest) if now >= oldest.since + MAKING_ROOM => {
                     drop(slots);
                     oldest.end();
@@ -350,26 +349,26 @@ impl Acceptor {
         }
     }
 
-    /// Answers without a thread that there is no room: the answer fits into the socket's
-    /// buffer.
+    /// Answers that there is no room, without a thread: the answer fits into the socket's buffer.
     fn turn_away(&mut self, stream: Arc<TcpStream>) {
-        let most = self.shared.site.limits.connections;
-        let response = Response::error(503, &format!("{most} connections are open, try later"));
+        let limit = self.shared.site.limits.connections;
+        let response = Response::error(503, &format!("{limit} connections are open, try later"));
         let (head, body) = response::written(&response, "");
         let text = format!("{head}{body}");
         let answered = stream
             .set_nonblocking(true)
             .and_then(|()| (&*stream).write_all(text.as_bytes()))
             .and_then(|()| stream.shutdown(Shutdown::Write));
-        // Closing now would reset the connection before the answer is read, since the request
-        // has not been read.
+        // Closing now, with the request unread, would reset the connection before the client has
+        // read the answer.
         if answered.is_ok() && self.turned_away.len() < MAX_TURNED_AWAY {
             let deadline = Instant::now() + TURNED_AWAY;
             self.turned_away.push((stream, deadline));
         }
     }
 
-    /// Reads from clients that were turned away, until they close or their time is over.
+    /// Reads from clients that were turned away, and drops those that have closed or run out of
+    /// time.
     fn drain_turned_away(&mut self) {
         let now = Instant::now();
         let mut chunk = [0; 4096];
@@ -411,7 +410,7 @@ impl Acceptor {
     }
 }
 
-/// A connection's slot, given back when its thread ends, even by a panic.
+/// A connection's slot, released when its thread ends, even by a panic.
 struct Slot {
     shared: Arc<Shared>,
     number: usize,
@@ -425,8 +424,7 @@ impl Slot {
             cancel: &open.cancel,
             admitted: &|| {
                 open.admitted.store(true, Ordering::Release);
-                // A connection that waits for a slot must not miss this between its check
-                // and its wait.
+                // Locked once, so that `take_slot` cannot miss this between its check and its wait.
                 drop(shared.slots.lock());
                 shared.slots.notify_all();
             },
@@ -442,8 +440,8 @@ impl Slot {
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        if let Some(place) = self.shared.slots.lock().get_mut(self.number) {
-            *place = None;
+        if let Some(slot) = self.shared.slots.lock().get_mut(self.number) {
+            *slot = None;
         }
         self.shared.slots.notify_all();
     }

@@ -1,10 +1,12 @@
-//! Parses the head of a request into a method, a path, a query and headers, or into a fault
-//! with the status that answers it. Pure.
+//! Parses the head of a request into a method, a path, a query and headers, or into a fault with its
+//! status. Pure.
 //!
-//! Limits: HTTP/1.0 and 1.1, one request per connection. The target must be a path, and a
-//! body needs a Content-Length (chunked bodies are refused with 411). All input is
-//! untrusted: nothing panics, and ambiguous input is refused (two lengths, two hosts, folded
-//! headers, invalid percent encoding).
+//! Limits: HTTP/1.0 and 1.1, one request per connection. The target must be a path, and a body needs
+//! a Content-Length (chunked bodies are refused with 411). All input is untrusted: nothing panics,
+//! and ambiguous input is refused (two lengths, two hosts, folded headers, invalid percent
+//! encoding).
+
+use serde::{Deserialize, Serialize};
 
 /// The maximum size of a request line and its headers, including the blank line, in bytes.
 pub(crate) const MAX_HEAD: usize = 16 * 1024;
@@ -12,11 +14,15 @@ pub(crate) const MAX_HEAD: usize = 16 * 1024;
 pub(crate) const MAX_BODY: usize = 64 * 1024;
 /// The maximum number of headers; browsers send about twenty.
 const MAX_HEADERS: usize = 100;
+/// The header that continues a stream of events.
+const LAST_EVENT_ID: &str = "Last-Event-ID";
+/// The names of a session's id in a query.
+const SESSION_KEYS: [&str; 2] = ["sessionId", "session_id"];
 /// The supported methods, as in the `Allow` header.
 pub(crate) const METHODS: &str = "GET, HEAD, POST";
 
-/// A request's method. HEAD is a GET whose answer has no body ([`Head::without_body`]).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// A request's method. HEAD becomes a GET whose answer has no body ([`Head::without_body`]).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Method {
     /// Reads.
     Get,
@@ -25,7 +31,7 @@ pub enum Method {
 }
 
 /// A whole request.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Request {
     pub method: Method,
     segments: Vec<String>,
@@ -36,6 +42,45 @@ pub struct Request {
 }
 
 impl Request {
+    /// A request for the resource with this path.
+    pub(crate) fn get(path: &[&str]) -> Request {
+        Request {
+            method: Method::Get,
+            segments: path.iter().map(|segment| (*segment).to_owned()).collect(),
+            query: Vec::new(),
+            headers: Vec::new(),
+            body: Vec::new(),
+        }
+    }
+
+    /// The host that it is about, if it is about one, and the request as that host takes it: with
+    /// the id there, and without the headers that are for this server. `known` tells such an id
+    /// apart.
+    pub(crate) fn for_host<H>(
+        &self,
+        known: impl Fn(&str) -> Option<(H, String)>,
+    ) -> Option<(H, Request)> {
+        let mut host = None;
+        let mut strip = |id: &mut String| {
+            if let Some((found, there)) = known(id) {
+                host = Some(found);
+                *id = there;
+            }
+        };
+        let mut request = self.clone();
+        request.headers.retain(|(name, _)| name.eq_ignore_ascii_case(LAST_EVENT_ID));
+        request.segments.iter_mut().for_each(&mut strip);
+        let ids = request.query.iter_mut();
+        ids.filter(|(name, _)| SESSION_KEYS.contains(&name.as_str())).for_each(|(_, id)| strip(id));
+        if let Ok(mut body) = serde_json::from_slice::<serde_json::Value>(&request.body)
+            && let Some(serde_json::Value::String(id)) = body.get_mut("sessionId")
+        {
+            strip(id);
+            request.body = body.to_string().into_bytes();
+        }
+        host.map(|host| (host, request))
+    }
+
     /// A request for this target (`/api/sessions?a=b`), without a body.
     fn of(method: Method, target: &str, headers: Vec<(String, String)>) -> Result<Request, Fault> {
         if !target.starts_with('/') {
@@ -59,8 +104,8 @@ impl Request {
         Ok(Request { method, segments, query, headers, body: Vec::new() })
     }
 
-    /// The segments of the path, each decoded on its own, so that one may contain a slash.
-    /// `/` has none; `/api/` has two, the second of which is empty.
+    /// The segments of the path, each decoded separately, so that a segment may contain a slash. `/`
+    /// has no segment; `/api/` has two, of which the second is empty.
     pub fn segments(&self) -> Vec<&str> {
         self.segments.iter().map(String::as_str).collect()
     }
@@ -196,7 +241,7 @@ fn body_length(request: &Request) -> Result<usize, Fault> {
     let Some(length) = length else {
         return Ok(0);
     };
-    // Digits alone: `parse` by itself would take a sign.
+    // `parse` would also accept a sign.
     if length.is_empty() || !length.bytes().all(|byte| byte.is_ascii_digit()) {
         return Err(Fault::Malformed("the Content-Length is not a number"));
     }
@@ -252,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_is_taken_apart() {
+    fn a_request_is_parsed() {
         let text = "POST /api/sessions/3dc8%2Fc9/events?wait_ms=5000&q=a+b%20c&flag HTTP/1.1\r\n\
                     Host: 127.0.0.1:8080\r\nLAST-event-id:  12 \r\nContent-Length: 5\r\n\r\n";
         let head = head(text).unwrap();
@@ -306,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_be_read_in_two_ways_is_refused() {
+    fn ambiguous_heads_are_refused() {
         for headers in [
             "Host: b\r\n",
             "Content-Length: 1\r\nContent-Length: 1\r\n",

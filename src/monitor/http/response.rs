@@ -21,11 +21,11 @@ const EVENT_STREAM: &str = "text/event-stream";
 
 /// Answers requests whose host, origin and token have been checked.
 pub trait Routes: Send + Sync + 'static {
-    /// Answers a request, on the connection's thread, where it may wait. A panic becomes a
-    /// 500. HEAD arrives as a GET.
+    /// Answers a request, on the connection's thread, where it may wait. A panic becomes a 500. HEAD
+    /// arrives as a GET.
     fn answer(&self, request: &Request) -> Response;
 
-    /// The server stops: calls that wait in [`Routes::answer`] are to return soon.
+    /// Called when the server stops: waiting calls of [`Routes::answer`] must return soon.
     fn close(&self) {}
 }
 
@@ -67,7 +67,7 @@ impl Response {
 
 /// Produces the events for one client.
 pub trait EventSource: Send {
-    /// The next event. Waits until `deadline` at most, and returns at once when `cancel` is
+    /// The next event. Waits until `deadline` at the latest, and returns at once when `cancel` is
     /// cancelled because the client is gone or the server stops.
     fn next(&mut self, deadline: Instant, cancel: &Cancel) -> StreamStep;
 }
@@ -95,8 +95,8 @@ pub struct Event {
 }
 
 impl Event {
-    /// The event in wire format. Each line of the data becomes a `data:` line; line ends in
-    /// the id would end it and are dropped.
+    /// The event in wire format. Each line of the data becomes a `data:` line; line ends in the id
+    /// are dropped, since they would end it.
     pub fn wire(&self) -> String {
         let mut text = String::with_capacity(self.data.len() + 64);
         if let Some(id) = &self.id {
@@ -116,14 +116,16 @@ impl Event {
     }
 }
 
-/// A response's head and body; an event stream's body follows later. `nonce` is that of the
-/// page's scripts and styles.
+/// A response's head and body; an event stream's body follows later. `nonce` belongs to the page's
+/// scripts and styles.
 pub(crate) fn written<'a>(response: &'a Response, nonce: &str) -> (String, &'a str) {
     let (status, content_type, body): (u16, Option<&str>, Option<&str>) = match response {
         Response::Json(status, text) => (*status, Some(JSON), Some(text)),
         Response::NoContent | Response::SetCookie(_) => (204, None, None),
         Response::Page(page) => (200, Some(HTML), Some(page)),
-        Response::NotAllowed(_) => (405, Some(JSON), Some(r#"{"error":"not by this method"}"#)),
+        Response::NotAllowed(_) => {
+            (405, Some(JSON), Some(r#"{"error":"this path does not support the method"}"#))
+        }
         Response::Events(_) => (200, Some(EVENT_STREAM), None),
     };
     let mut head = format!("HTTP/1.1 {status} {}\r\n", reason(status));
@@ -169,7 +171,7 @@ fn policy(response: &Response, nonce: &str) -> String {
     }
 }
 
-/// The reason phrase of RFC 9110; clients do not need it.
+/// The reason phrase of RFC 9110, which clients ignore.
 fn reason(status: u16) -> &'static str {
     match status {
         200 => "OK",

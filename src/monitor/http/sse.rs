@@ -1,8 +1,8 @@
 //! Sends server-sent events to one client until either side ends the stream.
 //!
-//! A comment is sent when there are no events, so that proxies keep the connection open. A
-//! client that does not read is dropped when a write times out; for one that is gone,
-//! [`super::listener`] watches the socket and cancels the stream.
+//! A comment is sent when there are no events, so that proxies keep the connection open. A client
+//! that does not read is dropped when a write times out. When a client is gone, [`super::listener`],
+//! which watches the socket, cancels the stream.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use super::response::{EventSource, StreamStep};
 use super::wire::{Wire, WireError};
 use crate::task::live::Cancel;
 
-/// How soon a browser reconnects: without a delay, all would do so at once when the server
+/// Makes browsers wait before they reconnect, so that not all of them do so at once when the server
 /// restarts.
 const OPENING: &str = "retry: 1000\n\n";
 /// Ignored by clients.

@@ -1,5 +1,4 @@
-//! A client's socket with deadlines that hold for a whole read or write, even if bytes keep
-//! trickling in.
+//! A client's socket, with deadlines for a whole read or write even if bytes trickle in.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -8,11 +7,11 @@ use std::time::{Duration, Instant};
 
 /// Bytes read at once.
 const CHUNK: usize = 8 * 1024;
-/// How long the remaining input is read before closing, since closing with unread input
-/// would reset the connection before the client has read the answer …
-const PARTING: Duration = Duration::from_secs(1);
-/// … and at most how many bytes.
-const PARTING_BYTES: usize = 1024 * 1024;
+/// How long remaining input is read before closing, since closing with unread input would reset the
+/// connection before the client has read the answer …
+const CLOSE_LIMIT: Duration = Duration::from_secs(1);
+/// … and how many bytes at most.
+const CLOSE_BYTES: usize = 1024 * 1024;
 
 /// Why a read or a write failed.
 #[derive(Debug, thiserror::Error)]
@@ -46,7 +45,7 @@ impl Wire {
         &self.unused
     }
 
-    /// Takes up to `length` bytes of that input.
+    /// Takes up to `length` bytes of the unused input.
     pub(crate) fn take(&mut self, length: usize) -> Vec<u8> {
         let rest = self.unused.split_off(length.min(self.unused.len()));
         std::mem::replace(&mut self.unused, rest)
@@ -79,16 +78,16 @@ impl Wire {
         Ok(())
     }
 
-    /// Closes so that the response arrives: shuts down the sending side, then reads what the
-    /// client still sends.
+    /// Closes so that the response arrives: shuts down the sending side, then reads the client's
+    /// remaining input.
     pub(crate) fn close_gracefully(self) {
         if self.stream.shutdown(Shutdown::Write).is_err() {
             return;
         }
-        let deadline = Instant::now() + PARTING;
+        let deadline = Instant::now() + CLOSE_LIMIT;
         let mut chunk = [0; CHUNK];
         let mut total = 0;
-        while total < PARTING_BYTES {
+        while total < CLOSE_BYTES {
             match self.read(&mut chunk, deadline) {
                 Ok(count) => total += count,
                 Err(_) => return,

@@ -2,8 +2,8 @@
 //! with its arguments.
 //!
 //! The sets of `poll` and `select` are read from the process's memory, those of `epoll` from
-//! `fdinfo`. Limits: 64-bit programs; a process of this user's that does not hide, or any,
-//! for root. A call that continues after a signal shows no arguments, and has no name here.
+//! `fdinfo`. Limits: 64-bit programs; processes of this user that do not hide or, for root, all
+//! processes. A call that continues after a signal shows no arguments, and is not recognised here.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -13,12 +13,13 @@ use procfs::FromRead;
 use procfs::process::Syscall;
 use rustix::fs::{AtFlags, FileType, Statx, StatxFlags};
 
+use crate::process::files;
 use crate::process::probe::ProcessInfo;
 use crate::process::processes;
 use crate::progress::wait::{Lock, Thread, WaitSource};
 
-/// A larger set of descriptors is not examined: it is a server's.
-const MOST_DESCRIPTORS: usize = 64;
+/// A larger set of descriptors is not examined: it belongs to a server.
+const MAX_DESCRIPTORS: usize = 64;
 /// The longest path that a call may name (PATH_MAX).
 const PATH_BYTES: usize = 4096;
 /// Memory is read in pieces that end where its pages do.
@@ -27,22 +28,21 @@ const PAGE: u64 = 4096;
 /// infinity` of coreutils asks for more.
 const FOREVER_S: u64 = 100_000_000;
 
-/// A thread, by its own directory `/proc/<pid>/task/<tid>`, which has descriptors and memory
-/// even when the main thread has ended.
+/// A thread, by its own directory `/proc/<pid>/task/<tid>`, which shows descriptors and memory even
+/// when the main thread has ended.
 pub(super) struct ThreadDirectory(pub PathBuf);
 
 /// The threads of a process; none when it has ended.
 pub(super) fn threads(process: &ProcessInfo) -> Vec<ThreadDirectory> {
     let pid = process.id.pid;
     let directory = processes::directory(pid).join("task");
-    // The directory of its only thread is known without a search for others.
+    // The directory of an only thread is known without a search.
     if process.threads == 1 {
         let only = directory.join(pid.to_string());
         let only = Some(only).filter(|only| only.exists());
         return only.map(ThreadDirectory).into_iter().collect();
     }
-    let threads = std::fs::read_dir(directory).into_iter().flatten().flatten();
-    threads.map(|entry| ThreadDirectory(entry.path())).collect()
+    files::entries(&directory).map(|entry| ThreadDirectory(entry.path())).collect()
 }
 
 impl ThreadDirectory {
@@ -51,12 +51,12 @@ impl ThreadDirectory {
         std::fs::read_to_string(self.0.join("syscall")).ok()
     }
 
-    /// What a descriptor is called.
+    /// The name of a descriptor.
     pub(crate) fn descriptor_name(&self, descriptor: i32) -> Option<PathBuf> {
         std::fs::read_link(self.0.join(format!("fd/{descriptor}"))).ok()
     }
 
-    /// What the kernel writes about a descriptor.
+    /// The kernel's `fdinfo` on a descriptor.
     pub(crate) fn descriptor_info(&self, descriptor: i32) -> Option<String> {
         std::fs::read_to_string(self.0.join(format!("fdinfo/{descriptor}"))).ok()
     }
@@ -92,28 +92,27 @@ impl ThreadDirectory {
     }
 }
 
-/// A file, whatever it is called.
+/// A file, independent of its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct FileIdentity {
     /// The major and the minor number of its file system.
     pub device: (u32, u32),
-    /// Its number there.
     pub inode: u64,
 }
 
-/// Which file the link to a descriptor leads to.
+/// The identity of the file behind a descriptor's link.
 pub(super) fn identity(path: &Path) -> Option<FileIdentity> {
     let found = status(path, StatxFlags::INO)?;
     Some(FileIdentity { device: (found.stx_dev_major, found.stx_dev_minor), inode: found.stx_ino })
 }
 
-/// What kind of file the link to a descriptor leads to.
+/// The type of the file behind a descriptor's link.
 pub(super) fn kind(path: &Path) -> Option<FileType> {
     let found = status(path, StatxFlags::TYPE)?;
     Some(FileType::from_raw_mode(u32::from(found.stx_mode)))
 }
 
-/// Does not ask the file system, which may hang.
+/// Does not query the file system, which may hang.
 fn status(path: &Path, wanted: StatxFlags) -> Option<Statx> {
     rustix::fs::statx(rustix::fs::CWD, path, AtFlags::STATX_DONT_SYNC, wanted).ok()
 }
@@ -131,13 +130,8 @@ pub(super) enum Call {
     FileLock(i32),
     /// The opening of a file, which blocks for a FIFO.
     Open(String),
-    /// A wait for the first of these descriptors.
-    Set {
-        /// The descriptors.
-        descriptors: Vec<Awaited>,
-        /// Whether there is a time limit.
-        timed: bool,
-    },
+    /// A wait for any of these descriptors.
+    Set { descriptors: Vec<Awaited>, timed: bool },
     /// A set that is too large, or could not be read.
     UnknownSet,
 }
@@ -145,9 +139,8 @@ pub(super) enum Call {
 /// A descriptor of a set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Awaited {
-    /// The descriptor.
     pub number: i32,
-    /// Whether input of it ends the wait; otherwise room for output alone does.
+    /// Whether input ends the wait; otherwise only room for output does.
     pub input: bool,
 }
 
@@ -190,7 +183,7 @@ mod older {
 }
 #[cfg(not(target_arch = "x86_64"))]
 mod older {
-    //! Calls that are not there: no call has a negative number.
+    //! Calls that do not exist here: no call has a negative number.
     pub(super) const POLL: i64 = -1;
     pub(super) const SELECT: i64 = -2;
     pub(super) const EPOLL_WAIT: i64 = -3;
@@ -200,7 +193,7 @@ mod older {
 }
 
 impl Call {
-    /// The call that this text names; `None`: the text names none.
+    /// The call that this text names, if any.
     pub(crate) fn read(text: &str, thread: &ThreadDirectory) -> Option<Call> {
         match Syscall::from_read(text.as_bytes()).ok()? {
             Syscall::Running => Some(Call::Plain(Thread::Running)),
@@ -217,7 +210,7 @@ impl Call {
 
 fn resolve(number: i64, arguments: [u64; 6], thread: &ThreadDirectory) -> Call {
     let [first, second, third, fourth, fifth, _] = arguments;
-    // Descriptors and time limits are ints, whatever the upper half of the register has.
+    // Descriptors and time limits are ints: the upper half of the register is ignored.
     let descriptor = first as i32;
     let of = |source| Call::Plain(Thread::In(source));
     let other = || of(WaitSource::Other(format!("system call {number}")));
@@ -246,7 +239,7 @@ fn resolve(number: i64, arguments: [u64; 6], thread: &ThreadDirectory) -> Call {
             }
         }
         FUTEX_WAITV if fourth != 0 => Call::SLEEP,
-        // A `vfork` by way of `clone`: nothing else is slow in it.
+        // `clone` blocks only as a `vfork`.
         libc::SYS_wait4 | libc::SYS_waitid | older::VFORK | libc::SYS_clone | libc::SYS_clone3 => {
             of(WaitSource::Child)
         }
@@ -293,7 +286,7 @@ fn waits_for_futex(operation: u64) -> bool {
 /// The descriptors of a `struct pollfd` array.
 fn polled(thread: &ThreadDirectory, address: u64, count: u64) -> Option<Vec<Awaited>> {
     const ENTRY: usize = 8;
-    let count = usize::try_from(count).ok().filter(|count| *count <= MOST_DESCRIPTORS)?;
+    let count = usize::try_from(count).ok().filter(|count| *count <= MAX_DESCRIPTORS)?;
     if count == 0 {
         return Some(Vec::new());
     }
@@ -326,17 +319,17 @@ fn selected(thread: &ThreadDirectory, count: u64, sets: [u64; 3]) -> Option<Vec<
         let numbers = numbers.filter_map(|descriptor| i32::try_from(descriptor).ok());
         selected.extend(numbers.map(|number| Awaited { number, input }));
     }
-    (selected.len() <= MOST_DESCRIPTORS).then_some(selected)
+    (selected.len() <= MAX_DESCRIPTORS).then_some(selected)
 }
 
 /// The descriptors that an epoll instance watches.
 pub(super) fn watched_by_epoll(thread: &ThreadDirectory, epoll: i32) -> Option<Vec<Awaited>> {
     let descriptors = parse_epoll(&thread.descriptor_info(epoll)?);
-    (descriptors.len() <= MOST_DESCRIPTORS).then_some(descriptors)
+    (descriptors.len() <= MAX_DESCRIPTORS).then_some(descriptors)
 }
 
-/// Lines such as `tfd:        0 events:       19 data: …`, the events in hexadecimal.
-/// No more are read than show that there are too many.
+/// Lines such as `tfd:        0 events:       19 data: …`, the events in hexadecimal. Reads just
+/// enough to show that there are too many.
 fn parse_epoll(text: &str) -> Vec<Awaited> {
     text.lines()
         .filter_map(|line| {
@@ -349,7 +342,7 @@ fn parse_epoll(text: &str) -> Vec<Awaited> {
             let input = events & INPUT as u32 != 0;
             (events & ANY as u32 != 0).then_some(Awaited { number, input })
         })
-        .take(MOST_DESCRIPTORS + 1)
+        .take(MAX_DESCRIPTORS + 1)
         .collect()
 }
 
@@ -357,7 +350,7 @@ fn parse_epoll(text: &str) -> Vec<Awaited> {
 mod tests {
     use super::*;
 
-    /// A thread that is not there: nothing of it can be read.
+    /// A thread that does not exist: nothing of it can be read.
     fn nowhere() -> ThreadDirectory {
         ThreadDirectory(PathBuf::from("/nonexistent"))
     }
@@ -391,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_not_guessed() {
+    fn unreadable_arguments_are_not_guessed() {
         assert_eq!(call(libc::SYS_ppoll, [0x1000, 1, 0, 0, 0, 0]), Call::UnknownSet);
         let epoll = call(libc::SYS_epoll_pwait, [5, 0x1000, 8, u64::MAX, 0, 0]);
         assert_eq!(epoll, Call::UnknownSet);

@@ -1,5 +1,5 @@
-//! Descriptors that no child inherits. Each is opened close-on-exec, so that none gets into a
-//! child that another thread is just starting.
+//! Descriptors that no child inherits. Each is opened close-on-exec, so that no child that another
+//! thread is just starting gets it.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -8,11 +8,10 @@ use rustix::pipe::PipeFlags;
 
 use crate::process::marking::mark_one_by_one;
 
-/// Marks every descriptor from 3 upwards, so that nothing the client left open reaches a
-/// command.
+/// Marks every descriptor from 3 upwards, so that no command gets one that the client left open.
 pub(crate) fn mark_inherited() {
-    // SAFETY: close_range with CLOEXEC changes flags only; it closes nothing, so no
-    // owner of a descriptor is affected.
+    // SAFETY: close_range with CLOEXEC only changes flags; it closes nothing, so no owner of a
+    // descriptor is affected.
     let marked =
         unsafe { libc::syscall(libc::SYS_close_range, 3, u32::MAX, libc::CLOSE_RANGE_CLOEXEC) };
     if marked != 0 {

@@ -12,12 +12,12 @@ use crate::process::descriptors::wait_on_thread;
 /// A descriptor for the process that has this pid now.
 ///
 /// # Errors
-/// When there is none, the kernel is too old, or descriptors have run out.
+/// No process has it, the kernel is too old, or no descriptor is free.
 pub(crate) fn open(pid: Pid) -> Result<OwnedFd> {
     rustix::process::pidfd_open(pid, PidfdFlags::empty())
 }
 
-/// Sends a signal to the process of a descriptor.
+/// Sends a signal to the process that a descriptor refers to.
 ///
 /// # Errors
 /// When the process is gone or another user's.
@@ -25,21 +25,20 @@ pub(crate) fn send(pidfd: &OwnedFd, signal: Signal) -> Result<()> {
     rustix::process::pidfd_send_signal(pidfd, signal)
 }
 
-/// A descriptor that becomes readable at the end of an own child.
+/// A descriptor that becomes readable when a child of this process ends.
 ///
 /// # Errors
-/// When there is no descriptor to be had.
+/// No descriptor is free.
 pub(crate) fn watch(child: Pid) -> io::Result<OwnedFd> {
     match open(child) {
         Err(error @ (Errno::MFILE | Errno::NFILE | Errno::NOMEM)) => Err(error.into()),
-        // The kernel is too old, or a sandbox refuses what it does not know, each with an
-        // error of its own choice.
+        // The kernel is too old, or a sandbox refuses the call; which error it gives varies.
         Err(_) => wait_on_thread(child),
         Ok(pidfd) => Ok(pidfd),
     }
 }
 
-/// Takes an ended child out of the process table.
+/// Reaps an ended child.
 pub(crate) fn reap(child: Pid) {
     let _ = rustix::process::waitpid(Some(child), WaitOptions::empty());
 }

@@ -1,12 +1,11 @@
 //! The guard: the process that the client starts. It is the parent and the subreaper of
 //! the server proper, so that whatever kills the server leaves no process behind.
 //!
-//! It has one thread, and no data passes through it. It starts the server on the same stdin,
-//! stdout and stderr, forwards TERM, INT, HUP and QUIT unless the client ignores them, waits,
-//! ends the remaining processes, and exits with the server's code. When the guard itself is
-//! killed, the kernel sends the server SIGTERM. That is safe only because the thread that
-//! starts the server is the guard's only one: the signal comes at the end of the parent
-//! *thread*.
+//! It has one thread, and no data passes through it. It starts the server on its own stdin, stdout
+//! and stderr, forwards TERM, INT, HUP and QUIT unless the client ignores them, waits, ends the
+//! remaining processes, and exits with the server's code. When the guard itself is killed, the
+//! kernel sends the server SIGTERM. That is safe only because the guard has a single thread: the
+//! kernel sends the signal at the end of the parent *thread*.
 
 use std::collections::HashSet;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -31,7 +30,7 @@ use crate::process::terminate::{GRACE, PATIENCE, Termination};
 use crate::process::tree::{Identity, ProcessInfo, Snapshot, cookie_of};
 use crate::process::{descriptors, memory, orphans};
 
-/// A server that ends so long after a launch has not ended during it.
+/// A server that ends later than this after a launch has not ended during it.
 const SETTLED: Duration = Duration::from_secs(1);
 /// How often to search for new descendants while waiting.
 const RESCAN: Duration = Duration::from_millis(50);
@@ -40,7 +39,7 @@ const RESCAN: Duration = Duration::from_millis(50);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
     /// A server: the guard starts shims for it. The server's last argument is the number of the
-    /// descriptor by which it asks for them.
+    /// descriptor on which it requests them.
     Server,
     /// A shim, which has stdin for itself.
     Shim,
@@ -52,7 +51,7 @@ pub(crate) enum Role {
 /// outlived it, by pid. `instance` is the server's name in the cookies of its tasks.
 ///
 /// # Errors
-/// When the server cannot be started; the caller may serve unguarded then.
+/// The server cannot be started; the caller may serve unguarded.
 pub(crate) fn run(
     role: Role,
     instance: &str,
@@ -72,8 +71,8 @@ pub(crate) fn run(
     // SAFETY: only system calls that are safe between fork and exec.
     unsafe {
         command.pre_exec(move || {
-            // A session of its own: what is sent to the client's process group reaches
-            // the guard alone, and the server holds no terminal of the client's.
+            // A session of its own: signals to the client's process group reach only the guard, and
+            // the server has no controlling terminal.
             rustix::process::setsid()?;
             signals::reset_all();
             rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM))?;
@@ -87,7 +86,7 @@ pub(crate) fn run(
         });
     }
     let server = command.spawn()?;
-    // Its end of the socket goes with the command.
+    // This closes the server's end of the socket.
     drop(command);
     if role == Role::Shim {
         descriptors::close_stdin()?;
@@ -106,8 +105,8 @@ pub(crate) fn run(
             || {
                 let snapshot = Snapshot::take();
                 let left = orphans::below(&snapshot, &spared);
-                // Processes that cannot be seen may be alive: whether there are children is
-                // known in any case.
+                // Processes that cannot be seen may be alive; `waitid` shows whether there are
+                // children.
                 let may_live =
                     !left.is_empty() || (!snapshot.is_whole() && orphans::has_children());
                 let mut found = handles(left);
@@ -127,51 +126,51 @@ pub(crate) fn run(
     Ok((exit, reaped))
 }
 
-/// For the server. Does nothing: the kernel sends it SIGTERM when the guard is killed, and the
-/// guard finds the server's processes without help.
+/// Called by the server. Does nothing: when the guard is killed, the kernel sends the server
+/// SIGTERM, and the guard finds the server's processes without its help.
 pub(crate) fn attend() -> io::Result<()> {
     Ok(())
 }
 
-/// The server's requests to start shims, which arrive as descriptors on a socket. SIGIO announces
-/// them.
+/// The server's requests to start shims, which arrive as descriptors on a socket, announced by
+/// SIGIO.
 struct Launches {
     requests: UnixStream,
-    /// When the last launch was over, and what was below the guard before it.
+    /// When the last launch was over, and the guard's descendants before it.
     last: Option<(Instant, HashSet<Identity>)>,
 }
 
-/// Processes that have found no subreaper: the server ended during a launch.
+/// Processes that the guard did not adopt, because the server ended during a launch.
 struct Lost {
-    /// They or their ancestors …
+    /// These processes or their ancestors …
     known: HashSet<Identity>,
-    /// … and the beginning of the cookies of those that were started since.
+    /// … and the prefix of the cookies of processes that were started since.
     cookies: String,
 }
 
 impl Lost {
-    /// Those that live, but for the named programs that lead a session of their own, and what is
-    /// below these.
+    /// The living ones, except the named programs that lead a session of their own, and their
+    /// descendants.
     fn find<'a>(&mut self, snapshot: &'a Snapshot, spared: &[String]) -> Vec<&'a ProcessInfo> {
         let carries_cookie = |process: &ProcessInfo| {
             cookie_of(process.id.pid).is_some_and(|cookie| cookie.starts_with(&self.cookies))
         };
         let is_spared =
             |process: &ProcessInfo| process.session == process.id.pid && process.is_named(spared);
-        let (mut found, mut left_alone) = (Vec::new(), HashSet::new());
+        let (mut found, mut spared_ids) = (Vec::new(), HashSet::new());
         for process in snapshot.processes() {
             if self.known.contains(&process.id) || carries_cookie(process) {
                 let below = snapshot.descendants(process.id.pid);
                 if is_spared(process) {
-                    left_alone.extend(below.iter().map(|process| process.id).chain([process.id]));
+                    spared_ids.extend(below.iter().map(|process| process.id).chain([process.id]));
                 } else {
                     found.extend(below.into_iter().chain([process]));
                 }
             }
         }
-        // What they start later is found even after their end.
+        // Remembered, so that their later children are found even after their end.
         self.known.extend(found.iter().map(|process| process.id));
-        found.retain(|process| !process.zombie && !left_alone.contains(&process.id));
+        found.retain(|process| !process.zombie && !spared_ids.contains(&process.id));
         found
     }
 }
@@ -181,8 +180,8 @@ impl Launches {
     fn new() -> io::Result<(Launches, OwnedFd)> {
         let (requests, launcher) = UnixStream::pair()?;
         requests.set_nonblocking(true)?;
-        // SAFETY: SIGIO is taken while it is blocked; one that is left then has no effect. The
-        // other calls change how the guard's own end announces what arrives.
+        // SAFETY: SIGIO is received while it is blocked; once it is unblocked, a pending one has no
+        // effect. The other calls change how the guard's own end announces messages.
         let announced = unsafe {
             libc::signal(libc::SIGIO, libc::SIG_IGN);
             libc::fcntl(requests.as_raw_fd(), libc::F_SETOWN, libc::getpid()) == 0
@@ -192,13 +191,14 @@ impl Launches {
                     libc::O_ASYNC | libc::O_NONBLOCK,
                 ) == 0
         };
-        match announced {
-            true => Ok((Launches { requests, last: None }, launcher.into())),
-            false => Err(io::Error::last_os_error()),
+        if announced {
+            Ok((Launches { requests, last: None }, launcher.into()))
+        } else {
+            Err(io::Error::last_os_error())
         }
     }
 
-    /// Starts the shims that are asked for.
+    /// Starts the requested shims.
     fn serve(&mut self) {
         while let Some(stdin) = self.next() {
             self.launch(stdin);
@@ -229,26 +229,26 @@ impl Launches {
         if rustix::process::set_child_subreaper(None).is_err() {
             return;
         }
-        // The server sees by the end of the descriptor that nothing was started.
+        // If this fails, the descriptor closes, which shows the server that no shim was started.
         let _ = launcher::start_apart(&["shim"], stdin, Stdio::null());
         let _ = rustix::process::set_child_subreaper(Some(own));
         self.last = Some((Instant::now(), before));
     }
 
-    /// What may be lost when the server has just ended. Its end may be seen later than its orphans
-    /// have gone elsewhere.
+    /// Processes that may be lost when the server has just ended. The guard may see the server's
+    /// end only after another process has adopted the server's orphans.
     fn lost(&mut self, instance: &str) -> Option<Lost> {
         let (_, known) = self.last.take().filter(|(over, _)| over.elapsed() < SETTLED)?;
         Some(Lost { known, cookies: format!("{instance}/") })
     }
 }
 
-/// The server's way to have shims started.
+/// The server's handle to have shims started.
 #[derive(Debug)]
 pub struct Launcher(UnixStream);
 
 impl Launcher {
-    /// The launcher that the guard has passed on as this descriptor; to be called once.
+    /// The launcher that the guard has passed on as this descriptor. Call this once.
     ///
     /// # Errors
     /// The descriptor is not open.
@@ -274,7 +274,7 @@ impl Launcher {
     }
 }
 
-/// The server's end, and whether it was asked for more than once.
+/// Waits for the server's end; returns its exit, and whether the end was requested more than once.
 fn wait_for_server(
     server: Pid,
     signals: &SignalSet,
@@ -307,7 +307,7 @@ fn reap_for(server: Pid) -> Option<Exit> {
             }
             Ok(Some(_)) | Err(rustix::io::Errno::INTR) => {}
             Ok(None) => return None,
-            // No child at all: the server cannot be waited for any more.
+            // There is no child: the server's exit is lost.
             Err(_) => return Some(Exit::Code(1)),
         }
     }
@@ -327,44 +327,36 @@ fn reap_all(reaped: &mut Vec<(i32, Exit)>) -> bool {
 
 /// The signals that the guard waits for, instead of installing handlers.
 ///
-/// When it is dropped the mask is as it was: a server that serves without a guard takes
-/// its signals by handlers.
+/// Dropping this restores the mask: a server without a guard receives its signals by handlers.
 struct SignalSet {
     set: libc::sigset_t,
     before: libc::sigset_t,
 }
 
 impl SignalSet {
-    /// Blocks TERM, INT, HUP, QUIT, CHLD and IO, so that they are taken by [`SignalSet::wait`].
+    /// Blocks TERM, INT, HUP, QUIT, CHLD and IO, so that [`SignalSet::wait`] receives them.
     ///
-    /// Those that the client has chosen to ignore (`nohup`, `&` in a script) stay ignored:
-    /// blocked, they would be queued for us all the same.
+    /// Signals that the client ignores (`nohup`, `&` in a script) are not blocked and stay ignored:
+    /// if blocked, they would be queued.
     fn block() -> SignalSet {
         let ending = [libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::SIGQUIT];
         let ending = ending.into_iter().filter(|number| !is_ignored(*number));
-        // SAFETY: the set is initialised by sigemptyset before use, the former mask by
-        // sigprocmask, and the mask of the only thread is changed.
-        unsafe {
-            let mut set: libc::sigset_t = std::mem::zeroed();
-            let mut before: libc::sigset_t = std::mem::zeroed();
-            libc::sigemptyset(&mut set);
-            for signal in ending.chain([libc::SIGCHLD, libc::SIGIO]) {
-                libc::sigaddset(&mut set, signal);
-            }
-            libc::sigprocmask(libc::SIG_BLOCK, &set, &mut before);
-            SignalSet { set, before }
-        }
+        let set = signals::set_of(ending.chain([libc::SIGCHLD, libc::SIGIO]));
+        let mut before = signals::set_of([]);
+        // SAFETY: changes the mask of the only thread, and writes the former one to `before`.
+        unsafe { libc::sigprocmask(libc::SIG_BLOCK, &set, &mut before) };
+        SignalSet { set, before }
     }
 
     /// Waits for one of them; returns the signal to forward, or `None` for a child's end, a
     /// request of the server, a timeout or an interruption.
     fn wait(&self, limit: Option<Duration>) -> Option<Signal> {
-        // SAFETY: the set is initialised; no information is asked for.
+        // SAFETY: the set is initialised; the pointer for information may be null.
         let number = unsafe {
             match limit {
                 Some(limit) => {
                     let limit = libc::timespec {
-                        // Its type goes by several names among the C libraries.
+                        // Its type differs among the C libraries.
                         tv_sec: limit.as_secs() as _,
                         tv_nsec: limit.subsec_nanos().into(),
                     };

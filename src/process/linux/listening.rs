@@ -1,8 +1,8 @@
 //! Which processes listen at TCP ports, from the tables of `/proc/<pid>/net` and the names of
 //! descriptors.
 //!
-//! Limits: the sockets of another user's processes are in the tables, but not whose they are,
-//! except to root.
+//! Limits: the tables list the sockets of other users' processes, but only root can see which
+//! process holds them.
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -39,7 +39,7 @@ pub(crate) fn listeners(pid: i32) -> Option<Vec<Listener>> {
     )
 }
 
-/// The network namespace of a process, by a name to compare; `None` where it is not shown.
+/// The network namespace of a process, as a name to compare; `None` where it is not shown.
 pub(crate) fn network_namespace(pid: i32) -> Option<PathBuf> {
     std::fs::read_link(processes::directory(pid).join("ns/net")).ok()
 }
@@ -68,7 +68,7 @@ pub(crate) fn holder(listeners: &[Listener]) -> Option<ProcessInfo> {
     found
 }
 
-/// The ports at which these processes listen, in order; those without any are left out.
+/// The ports at which these processes listen, in order; omits processes that listen at none.
 pub(crate) fn ports_of(pids: &[i32]) -> BTreeMap<i32, Vec<u16>> {
     let mut tables: BTreeMap<Option<PathBuf>, Vec<Listener>> = BTreeMap::new();
     let mut found = BTreeMap::new();

@@ -1,16 +1,15 @@
 //! Which process holds a file lock, from `/proc/locks`.
 //!
-//! Limits: a lock of an open file description names no process, and an older kernel or
-//! another PID namespace may name none either. Whether a process of another user holds the
-//! very file, and not one with the same number on another file system, cannot be checked.
+//! Limits: a lock of an open file description names no process, and an older kernel or another PID
+//! namespace may name none either. For a process of another user it cannot be checked whether it
+//! holds this file, or one with the same number on another file system.
 
 use std::path::Path;
 
 use super::calls::{FileIdentity, identity};
 use crate::process::processes;
 use crate::process::tree;
-use crate::progress::wait::ProcessName;
-use crate::progress::wait::{Holder, Lock};
+use crate::progress::wait::{Holder, Lock, ProcessName};
 
 /// The lock of the file behind this descriptor, named by `name`.
 pub(super) fn lock_of(descriptor: &Path, name: &Path) -> Lock {
@@ -34,7 +33,7 @@ fn task_of(cookie: &str) -> Option<String> {
     Some(task.to_owned())
 }
 
-/// Whether a process has this file open, as far as that is shown.
+/// Whether a process has this file open; true where that is not shown.
 fn may_hold(pid: i32, file: FileIdentity) -> bool {
     let Ok(descriptors) = std::fs::read_dir(processes::directory(pid).join("fd")) else {
         return true;
@@ -44,8 +43,8 @@ fn may_hold(pid: i32, file: FileIdentity) -> bool {
 }
 
 /// The processes that hold a lock on this inode, in lines such as
-/// `1: FLOCK  ADVISORY  WRITE 700 08:01:4521 0 EOF`; those with `->` wait for one. The
-/// device is left out: what `/proc/locks` and `stat` call it differs on some file systems.
+/// `1: FLOCK  ADVISORY  WRITE 700 08:01:4521 0 EOF`; a process with `->` waits for one. The device
+/// is ignored: `/proc/locks` and `stat` name it differently on some file systems.
 fn holders_in(table: &str, inode: u64) -> impl Iterator<Item = i32> {
     const PID: usize = 4;
     const FILE: usize = 5;

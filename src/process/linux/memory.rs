@@ -1,5 +1,5 @@
-//! How many processes the kernel has ended for want of memory, how this process uses little
-//! of it, and how it closes its own to others.
+//! Memory: how many processes the kernel has killed for lack of it, how this process uses little of
+//! it, and how it closes its own to other processes.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -14,7 +14,7 @@ use crate::process::processes::{self, field};
 /// Where control groups of version 2 are mounted.
 const CONTROL_GROUPS: &str = "/sys/fs/cgroup";
 
-/// How many processes the kernel has ended for want of memory so far.
+/// How many processes the kernel has killed so far for lack of memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct OutOfMemoryKills {
     /// In this process's control group, since it was created.
@@ -46,8 +46,8 @@ fn kills_in(file: &Path) -> Option<u64> {
 }
 
 impl OutOfMemoryKills {
-    /// Whether there were more later: in the group or, in a group of the command's own, on the
-    /// machine.
+    /// Whether there were more later: in the group or, if the command has a group of its own, on
+    /// the machine.
     pub(crate) fn has_grown(self, later: OutOfMemoryKills) -> bool {
         self.has_grown_in_group(later) || grown(self.machine, later.machine)
     }
@@ -64,7 +64,7 @@ fn grown(before: Option<u64>, later: Option<u64>) -> bool {
 
 /// How much memory this process's control group may use, in bytes; `None` for no limit.
 pub(crate) fn group_limit() -> Option<u64> {
-    /// Version 1 has a number near the largest for no limit.
+    /// Version 1 reports a number near the largest for no limit.
     const NO_LIMIT: u64 = 1 << 60;
     let text = group_file("memory.max").or_else(|| group_file("memory.limit_in_bytes"))?;
     text.trim().parse().ok().filter(|limit| *limit < NO_LIMIT)
@@ -83,55 +83,54 @@ fn group_files(name: &str) -> Vec<PathBuf> {
         Some((_, own)) => (root.join("memory"), Some(own)),
         None => (root.to_path_buf(), field(&groups, "0::/")),
     };
-    // Within a container the name may be that of the host, which is not to be seen.
+    // In a container the name may be that of the host, which is not visible.
     own.map_or_else(Vec::new, |own| vec![root.join(own).join(name), root.join(name)])
 }
 
-/// Makes the kernel rather end a program that this process has just started, with all that it
-/// starts, than this process, when memory runs out.
+/// When memory runs out, makes the kernel kill a program that this process has just started, and
+/// its descendants, before this process.
 pub(crate) fn end_first(pid: i32) {
     /// How much more likely, in thousandths of the memory.
     const MORE: i32 = 300;
     /// `OOM_SCORE_ADJ_MAX` of `linux/oom.h`.
-    const MOST: i32 = 1000;
+    const MAX: i32 = 1000;
     let own = fs::read_to_string("/proc/self/oom_score_adj").ok();
     let Some(own) = own.and_then(|own| own.trim().parse::<i32>().ok()) else { return };
-    let raised = own.saturating_add(MORE).min(MOST).to_string();
-    // Before exec the file is not this user's, so that the program cannot do it itself. What it
-    // has started meanwhile follows; what it starts later inherits.
+    let raised = own.saturating_add(MORE).min(MAX).to_string();
+    // Before exec the file is not this user's, so the program cannot do it itself. Its present
+    // children follow; later ones inherit the value.
     let mut next = vec![pid];
     while let Some(pid) = next.pop() {
-        // Where it is refused, the kernel chooses by size alone.
+        // If this is refused, the kernel chooses by size only.
         let _ = fs::write(processes::directory(pid).join("oom_score_adj"), &raised);
         next.extend(processes::children_of(pid).unwrap_or_default());
     }
 }
 
-/// Lets all threads allocate from one arena. By default glibc gives each of many threads at
-/// once an arena of its own, and what short-lived threads have freed there stays with it:
-/// eight calls at a time left 70 MiB. A second arena costs 2 MiB and makes no call faster,
-/// since each thread has a cache of its own. To be called before there are other threads;
-/// other allocators need nothing of it.
+/// Lets all threads allocate from one arena. By default glibc gives each of many concurrent threads
+/// an arena of its own, which keeps the memory that short-lived threads have freed: eight calls at
+/// a time left 70 MiB. A second arena costs 2 MiB and makes no call faster, since each thread has a
+/// cache of its own. Call this before other threads start. Other allocators need no such call.
 pub(crate) fn share_arena() {
     #[cfg(target_env = "gnu")]
-    // SAFETY: changes a number of the allocator's, which takes its own lock for it.
+    // SAFETY: changes a parameter of the allocator, which takes its own lock for it.
     unsafe {
         libc::mallopt(libc::M_ARENA_MAX, 1);
     }
 }
 
-/// Returns freed memory to the system, which the allocator would keep for later. Takes
-/// milliseconds, during which other threads cannot allocate.
+/// Returns freed memory, which the allocator would keep, to the system. Takes milliseconds, during
+/// which other threads cannot allocate.
 pub(crate) fn give_back_free() {
     #[cfg(target_env = "gnu")]
-    // SAFETY: gives away free pages alone, under the allocator's own locks.
+    // SAFETY: gives away only free pages, under the allocator's own locks.
     unsafe {
         libc::malloc_trim(0);
     }
 }
 
-/// Takes the program's code out of this process's memory: what of it is used again comes back from
-/// the system's cache, and what only the start has needed does not.
+/// Drops the program's code from this process's memory. Code that runs again comes back from the
+/// system's cache; code that only the start needs does not.
 pub(crate) fn give_back_code() {
     let Ok(program) = fs::read_link("/proc/self/exe") else { return };
     let maps = fs::read_to_string("/proc/self/maps").unwrap_or_default();
@@ -155,11 +154,11 @@ fn code_of(program: &Path, line: &str) -> Option<Range<usize>> {
     Some(number(first)?..number(end)?)
 }
 
-/// Closes this process's environment, memory and descriptors in `/proc` to other processes
-/// of its user: a command that the server runs could read configured secrets there. Root can
-/// still read them. Programs that it starts are not affected.
+/// Closes this process's environment, memory and descriptors in `/proc` to other processes of this
+/// user: a command that the server runs could read configured secrets there. Root can still read
+/// them. Programs that this process starts are not affected.
 pub(crate) fn close_to_others() {
-    // Fails on no kernel that has it; without it a file is the better place for a secret.
+    // Fails only on kernels without it, where secrets are better kept in a file.
     let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
 }
 
@@ -188,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn kills_are_counted_and_not_attempts_or_groups() {
+    fn only_kills_are_counted() {
         let events = "low 0\nhigh 3\nmax 9\noom 2\noom_kill 7\noom_group_kill 1\n";
         assert_eq!(count(events, "oom_kill "), Some(7));
         assert_eq!(count("oom 2\n", "oom_kill "), None);

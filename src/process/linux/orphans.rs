@@ -1,10 +1,10 @@
-//! Orphans that came to this process because it is their subreaper: becoming one, taking
-//! ended ones out of the process table, and ending the living.
+//! Orphans that this process adopts as their subreaper: adopting them, reaping the ended ones, and
+//! ending the living ones.
 //!
-//! A shell that execs its last command leaves its background processes to this process as
-//! children (`server & zsh-tool exec make`). They existed before and are left alone. Limits:
-//! their descendants are recognised by their parents or their session; a process that has
-//! left both counts as an orphan of ours.
+//! A shell that execs its last command leaves its background processes to this process as children
+//! (`server & zsh-tool exec make`). Such preexisting processes are left alone. Limits: their
+//! descendants are recognised by their parents or their session; a process that has left both
+//! counts as an adopted orphan.
 
 use std::collections::HashSet;
 use std::io;
@@ -20,11 +20,11 @@ use crate::process::signals;
 use crate::process::tree::{self, Identity, ProcessInfo, Snapshot};
 use crate::process::wait;
 
-/// Whether orphans come to this process.
+/// Whether this process adopts orphans.
 static ADOPTS: AtomicBool = AtomicBool::new(false);
 /// Woken when a child has ended.
 static AT_ENDS: OnceLock<Arc<Waker>> = OnceLock::new();
-/// The children that this process had before it started any.
+/// The children that this process had before it started any itself.
 static PREEXISTING: OnceLock<PreexistingProcesses> = OnceLock::new();
 
 /// Children of this process that it did not start.
@@ -39,7 +39,7 @@ struct PreexistingProcesses {
 }
 
 impl PreexistingProcesses {
-    /// The present children. Usually there are none, which one system call shows.
+    /// Finds the present children. Usually there are none, which one system call shows.
     fn find() -> PreexistingProcesses {
         if !has_children() {
             return PreexistingProcesses::default();
@@ -62,9 +62,8 @@ impl PreexistingProcesses {
         }
     }
 
-    /// Whether a process is one of them, or descends from one: it is in one of their sessions,
-    /// rather than in a new one of the same number, and is not a child of this process that has
-    /// yet to exec.
+    /// Whether a process is one of them, or a descendant: it is in one of their sessions, not in a
+    /// new one of the same number, and is not a child of this process before its exec.
     fn includes(&self, process: &ProcessInfo) -> bool {
         self.children.contains(&process.id)
             || (self.sessions.contains(&process.session)
@@ -100,12 +99,12 @@ pub(crate) fn adopted() -> Option<Vec<i32>> {
     Some(children)
 }
 
-/// Makes this process the subreaper of its descendants, and names it so that an agent's
-/// `pkill zsh` does not match it. From then on it learns of the end of its children, even if
-/// it was started with SIGCHLD ignored.
+/// Makes this process the subreaper of its descendants, and names it so that an agent's `pkill zsh`
+/// does not match it. From then on it learns of the ends of its children, even if it was started
+/// with SIGCHLD ignored.
 ///
 /// # Errors
-/// When the kernel has no subreapers (before Linux 3.4, and elsewhere).
+/// The kernel has no subreapers (before Linux 3.4).
 pub(crate) fn adopt() -> io::Result<()> {
     PREEXISTING.get_or_init(PreexistingProcesses::find);
     signals::stop_ignoring_children();
@@ -117,8 +116,8 @@ pub(crate) fn adopt() -> io::Result<()> {
 }
 
 /// From now on, wakes a thread when a child has ended for which no thread of this process waits,
-/// such as an adopted one. A signal for it may be lost where another child ends at the same
-/// moment: to be looked for after the end of each task, too.
+/// such as an adopted one. The signal may be lost if another child ends at the same moment, so the
+/// caller looks for such children after each task as well.
 ///
 /// # Errors
 /// When the system refuses a handler.
@@ -151,12 +150,12 @@ extern "C" fn child_ended(_: i32, signal: *const libc::siginfo_t, _: *const libc
     }
 }
 
-/// Reaps adopted zombies that an earlier call has seen, and records the new ones in `seen`.
-/// Returns whether there are any for the next call, which should come a second later.
+/// Reaps adopted zombies that the last call has seen, and records the new ones in `seen`. Returns
+/// whether there are new ones, for another call a second later.
 ///
-/// They are reaped by pid, and only when they are seen twice: a child that another thread is
-/// just starting may look like an adopted one for a moment. The children that this process had
-/// from the start are reaped as well, as it is their only parent.
+/// They are reaped by pid, and only when they are seen twice: for a moment, a child that another
+/// thread starts may look like an adopted one. Preexisting children are reaped as well, as this
+/// process is their only parent.
 pub(crate) fn reap_adopted(seen: &mut HashSet<Identity>) -> bool {
     let zombies: HashSet<Identity> = tree::children_of_self()
         .unwrap_or_default()
@@ -175,13 +174,13 @@ pub(crate) fn reap_adopted(seen: &mut HashSet<Identity>) -> bool {
     !seen.is_empty()
 }
 
-/// The living processes below this one, but for the named programs that lead a session of
-/// their own, and processes that were there before.
+/// The living descendants of this process, except the named programs that lead a session of their
+/// own, and preexisting processes.
 pub(in crate::process) fn living(spared: &[String]) -> Vec<Handle> {
     handles(below(&Snapshot::take(), spared))
 }
 
-/// The same in a snapshot.
+/// As [`living`], in a snapshot.
 pub(super) fn below<'a>(snapshot: &'a Snapshot, spared: &[String]) -> Vec<&'a ProcessInfo> {
     let own = std::process::id() as i32;
     let mut below = snapshot.descendants_but(own, |process| {

@@ -1,8 +1,8 @@
 //! The processes of the machine and their properties, from `/proc`, and how much of them it
 //! shows.
 //!
-//! Limits: of other users' processes, and of those that hide, only part is shown, except to
-//! root. Users' names come from `/etc/passwd` only; other users are shown by number.
+//! Limits: other users' processes, and those that hide, are shown only in part, except to root.
+//! Users' names come from `/etc/passwd` only; other users are shown by number.
 
 use std::fs::{File, ReadDir};
 use std::io::{ErrorKind, Read};
@@ -19,22 +19,23 @@ use crate::progress::condition::{Evidence, StopSignal};
 /// More than a line of `/proc/<pid>/stat` has: 52 numbers and a name.
 const STAT_BYTES: usize = 2048;
 
-/// The directory with the processes of this PID namespace. If `/proc` was mounted for another
-/// one, its numbers mean other processes, and the directory does not exist.
+/// The directory with the processes of this PID namespace; a path that does not exist if `/proc`
+/// was mounted for another one, in which its numbers mean other processes.
 fn root() -> &'static Path {
-    match is_of_another_namespace() {
-        true => Path::new("/proc/of-another-namespace"),
-        false => Path::new("/proc"),
+    if is_of_another_namespace() {
+        Path::new("/proc/of-another-namespace")
+    } else {
+        Path::new("/proc")
     }
 }
 
-/// Where a process is shown.
+/// The directory of a process.
 pub(super) fn directory(pid: i32) -> PathBuf {
     root().join(pid.to_string())
 }
 
-/// Whether `/proc` was mounted for another PID namespace: for the one around this process's,
-/// when only the processes were put into a new one, or for one that does not hold it.
+/// Whether `/proc` was mounted for another PID namespace: for an outer one, when only the processes
+/// were put into a new one, or for one that does not contain this process.
 pub(crate) fn is_of_another_namespace() -> bool {
     static SEEN: OnceLock<bool> = OnceLock::new();
     if let Some(seen) = SEEN.get() {
@@ -42,15 +43,15 @@ pub(crate) fn is_of_another_namespace() -> bool {
     }
     let is_other = match std::fs::read_to_string("/proc/self/status") {
         Ok(status) => own_numbers(&status).map(|numbers| numbers != [std::process::id()]),
-        // This process is not among those that are shown.
+        // `/proc` does not show this process.
         Err(error) if error.kind() == ErrorKind::NotFound => is_proc(),
-        // What cannot be read now, for want of a descriptor perhaps, can be later.
+        // A later attempt may succeed: there may be no free descriptor now.
         Err(_) => None,
     };
     is_other.is_some_and(|is_other| *SEEN.get_or_init(|| is_other))
 }
 
-/// Whether the file system of processes is mounted at `/proc`.
+/// Whether a proc file system is mounted at `/proc`.
 fn is_proc() -> Option<bool> {
     let found = rustix::fs::statfs("/proc").ok()?;
     Some(found.f_type == rustix::fs::PROC_SUPER_MAGIC)
@@ -64,12 +65,11 @@ fn own_numbers(status: &str) -> Option<Vec<u32>> {
     numbers.collect::<Result<_, _>>().ok()
 }
 
-/// Looks one process up.
 pub fn look_up(pid: i32) -> Option<ProcessInfo> {
     stat_of(&directory(pid).join("stat")).ok().map(info)
 }
 
-/// Passes all processes that `/proc` shows to `take`; returns whether those are all.
+/// Passes all processes that `/proc` shows to `take`; returns whether it could read all of them.
 pub(crate) fn visit(mut take: impl FnMut(ProcessInfo)) -> bool {
     let Ok(all) = std::fs::read_dir(root()) else {
         return false;
@@ -92,8 +92,8 @@ pub(crate) fn visit(mut take: impl FnMut(ProcessInfo)) -> bool {
     whole
 }
 
-/// Reads the line with the state of a process, which the kernel returns in a single `read`.
-/// Done for every process of the machine, each second.
+/// Reads the line with the state of a process, which the kernel returns in a single `read`. Called
+/// for every process of the machine, each second.
 fn stat_of(path: &Path) -> Result<Stat, ProcError> {
     let mut line = [0; STAT_BYTES];
     let read = File::open(path)?.read(&mut line)?;
@@ -157,8 +157,8 @@ fn stop_signal(number: Option<i32>) -> StopSignal {
     }
 }
 
-/// Whether an error concerns this process alone, because it has ended or is hidden; others (no
-/// descriptor, no memory) would hit the next process as well.
+/// Whether an error concerns only this process, because it has ended or is hidden; others (no
+/// descriptor, no memory) would affect the next process as well.
 fn is_about_one(error: &ProcError) -> bool {
     match error {
         ProcError::Io(error, _) => error.raw_os_error() == Some(libc::ESRCH),
@@ -166,16 +166,15 @@ fn is_about_one(error: &ProcError) -> bool {
     }
 }
 
-/// The children of this process that were not started by it: orphans that came to it
-/// as subreaper. `None` where the kernel does not list them (no `/proc`, no
-/// `CONFIG_PROC_CHILDREN`).
+/// The children of this process that it did not start: orphans that it has adopted as subreaper.
+/// `None` where the kernel does not list them (no `/proc`, no `CONFIG_PROC_CHILDREN`).
 pub(crate) fn children_of_self() -> Option<Vec<i32>> {
-    // Orphans are given to the first living thread, which is the main one; threads
-    // that spawn hold their own children, which are none of the adopted.
+    // The kernel gives orphans to the first living thread, which is the main one; a child that
+    // another thread has started is listed under that thread.
     children_of(i32::try_from(std::process::id()).ok()?)
 }
 
-/// The children of a process's main thread, those too that `/proc` itself hides. `None` where
+/// The children of a process's main thread, including those that `/proc` itself hides. `None` where
 /// the kernel does not list them.
 pub(crate) fn children_of(pid: i32) -> Option<Vec<i32>> {
     let path = directory(pid).join(format!("task/{pid}/children"));
@@ -189,10 +188,13 @@ pub(crate) fn environment(pid: i32) -> Environment {
         Ok(entries) if entries.is_empty() && is_passing(pid) => Environment::Passing,
         Ok(entries) => Environment::Entries(entries),
         Err(error) => match error.raw_os_error() {
-            Some(libc::ENOENT | libc::ESRCH) => match is_passing(pid) {
-                true => Environment::Passing,
-                false => Environment::Entries(Vec::new()),
-            },
+            Some(libc::ENOENT | libc::ESRCH) => {
+                if is_passing(pid) {
+                    Environment::Passing
+                } else {
+                    Environment::Entries(Vec::new())
+                }
+            }
             _ => Environment::Hidden,
         },
     }
@@ -247,13 +249,13 @@ fn name_of(uid: u32, users: &str) -> Option<&str> {
     })
 }
 
-/// What follows this name in a text of named lines, such as `status`, `fdinfo` and `io`.
+/// The value after this name in a text of named lines, such as `status`, `fdinfo` and `io`.
 pub(super) fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     text.lines().find_map(|line| line.strip_prefix(name)).map(str::trim)
 }
 
-/// How much `/proc` shows of a process of this user's; `None` if that cannot be found out,
-/// for want of descriptors for example.
+/// How much `/proc` shows of a process of this user; `None` if that cannot be determined, for lack
+/// of a descriptor for example.
 pub(crate) fn evidence_of(pid: i32) -> Option<Evidence> {
     let thread = directory(pid).join(format!("task/{pid}"));
     if !thread.exists() {
@@ -274,18 +276,19 @@ pub(crate) fn visibility_limit() -> Option<VisibilityLimit> {
     let Ok(status) = std::fs::read_to_string("/proc/self/status") else {
         return Some(VisibilityLimit::NoProc);
     };
-    // Whether it can be read means nothing: the server closes its own to all others.
+    // Its existence counts, not whether it can be read: the server closes its own to other
+    // processes.
     let has_calls = Path::new("/proc/thread-self/syscall").exists();
     let scope = std::fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope");
     let forbidden = scope.is_ok_and(|scope| forbids_children(&scope)) && !may_trace_all(&status);
     if !has_calls || forbidden {
         return Some(VisibilityLimit::NoCalls);
     }
-    // The first process is another user's, or this one's own and shown.
+    // Process 1 belongs to another user, or to this one and is shown.
     (!Path::new("/proc/1").exists()).then_some(VisibilityLimit::OthersHidden)
 }
 
-/// Whether this scope of Yama's forbids a parent to inspect its children: 0 and 1 do not.
+/// Whether this Yama scope forbids a parent to inspect its children: 0 and 1 do not.
 fn forbids_children(scope: &str) -> bool {
     scope.trim().parse().is_ok_and(|scope: u8| scope > 1)
 }
@@ -297,8 +300,8 @@ fn may_trace_all(status: &str) -> bool {
     set.is_some_and(|set| set & CAP_SYS_PTRACE != 0)
 }
 
-/// What a descriptor of this process is called in `/proc/<pid>/fd`; both ends of a pipe
-/// have one name.
+/// The name of a descriptor of this process in `/proc/<pid>/fd`; both ends of a pipe have the same
+/// name.
 pub(crate) fn name_of_descriptor(fd: &impl std::os::fd::AsRawFd) -> Option<PathBuf> {
     std::fs::read_link(format!("/proc/self/fd/{}", fd.as_raw_fd())).ok()
 }
@@ -308,7 +311,7 @@ pub(crate) fn program_of(pid: i32) -> Option<PathBuf> {
     std::fs::read_link(directory(pid).join("exe")).ok()
 }
 
-/// What the descriptors of a process are called; none where that cannot be read.
+/// The names of a process's descriptors; none where they cannot be read.
 pub(crate) fn descriptor_names(pid: i32) -> impl Iterator<Item = PathBuf> {
     names_in(std::fs::read_dir(directory(pid).join("fd")))
 }
@@ -332,7 +335,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_has_a_number_in_every_namespace_that_it_is_in() {
+    fn a_process_has_a_number_in_each_of_its_namespaces() {
         let here = "Name:\tsh\nPid:\t4711\nPPid:\t1\nNSpid:\t4711\n";
         assert_eq!(own_numbers(here), Some(vec![4711]));
         let below = "Name:\tsh\nPid:\t4711\nPPid:\t1\nNSpid:\t4711\t12\n";
@@ -343,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn kernel_threads_have_no_environment_and_those_who_are_gone_had_one() {
+    fn kernel_threads_have_no_environment_and_ended_processes_had_one() {
         assert!(matches!(
             environment(std::process::id() as i32),
             Environment::Entries(entries) if !entries.is_empty()
@@ -371,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn this_process_can_be_seen_and_one_that_is_not_there_cannot() {
+    fn this_process_can_be_seen_and_a_missing_one_cannot() {
         let own = std::process::id() as i32;
         assert_eq!(evidence_of(own), Some(Evidence::Whole));
         // Above any pid of a live machine.
@@ -379,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn a_policy_that_forbids_looking_into_children_is_known() {
+    fn a_policy_that_forbids_inspecting_children_is_recognised() {
         for (scope, forbids) in [("0\n", false), ("1\n", false), ("2\n", true), ("3\n", true)] {
             assert_eq!(forbids_children(scope), forbids, "{scope}");
         }

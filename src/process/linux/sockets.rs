@@ -1,9 +1,9 @@
-//! What a socket is used for, from the tables of `/proc/<pid>/net`, and which is the peer of a
-//! local one, by the kernel's `unix_diag` over a netlink socket.
+//! What a socket is used for, from the tables of `/proc/<pid>/net`, and the peer of a local socket,
+//! from the kernel's `unix_diag` over a netlink socket.
 //!
-//! Limits: a socket of a network namespace other than its process's is not found, nor the peer
-//! of a local one in a namespace other than this process's. Without `CONFIG_UNIX_DIAG` the
-//! peer is unknown, and the process that made a pair is guessed by the numbers that pairs get.
+//! Limits: a socket of a network namespace other than its process's is not found, nor the peer of a
+//! local one in a namespace other than this process's. Without `CONFIG_UNIX_DIAG` the peer is
+//! unknown, and is guessed from the consecutive numbers of a pair.
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -22,13 +22,13 @@ use crate::process::processes;
 /// What a socket is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Socket {
-    /// It accepts connections at this address.
+    /// Accepts connections at this address.
     Listening(String),
-    /// It is connected, or about to be, to this address.
+    /// Connected to this address, or connecting to it.
     Connected(String),
-    /// It receives datagrams or events from any sender.
+    /// Receives datagrams or events from any sender.
     Datagrams(String),
-    /// A local one, which may have a name and another end.
+    /// A local socket with its name, if it has one.
     Local(Option<String>),
 }
 
@@ -55,7 +55,7 @@ const OTHERS: [(&str, usize, &str); 5] = [
 ];
 
 impl Sockets {
-    /// What this socket of a process is, if its namespace's tables have it.
+    /// Looks up a socket of a process, if its namespace's tables list it.
     pub(crate) fn look_up(&mut self, pid: i32, inode: u64) -> Option<Socket> {
         if !self.known.contains_key(&inode) {
             let namespace = std::fs::read_link(processes::directory(pid).join("ns/net"));
@@ -127,7 +127,7 @@ fn local(line: &str) -> Option<(u64, Socket)> {
     Some((inode, socket))
 }
 
-/// `port 3000`, with the address where it is that of one interface.
+/// `port 3000`; with the address, if that is of one interface.
 fn place(local: SocketAddr) -> String {
     if local.ip().is_unspecified() || local.ip().is_loopback() {
         format!("port {}", local.port())
@@ -145,7 +145,7 @@ const PEER: u16 = 2;
 const HEADER: usize = 16;
 const MESSAGE: usize = 16;
 const ATTRIBUTE: usize = 4;
-/// How long to wait for the kernel, which answers at once.
+/// How long to wait for the kernel, which usually answers at once.
 const PATIENCE: Duration = Duration::from_millis(20);
 
 /// The inode of a socket's peer, if it has one; `None` if the kernel does not report it.

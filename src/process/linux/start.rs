@@ -20,8 +20,8 @@ use crate::process::program::Program;
 /// Starts a program as the leader of a new session; its pid.
 ///
 /// # Errors
-/// As `posix_spawn(3)`, the exec's own errors among them: nothing runs then. A path,
-/// argument or variable with a NUL in it is invalid input.
+/// As `posix_spawn(3)`, including errors of the exec. A path, argument or variable that contains
+/// NUL is invalid input.
 pub(crate) fn start(program: &Program) -> io::Result<i32> {
     let path = c_string(program.path.as_os_str())?;
     let directory = c_string(program.directory.as_os_str())?;
@@ -38,7 +38,7 @@ pub(crate) fn start(program: &Program) -> io::Result<i32> {
     actions.change_directory(&directory)?;
     let mut attributes = MaybeUninit::uninit();
     let mut attributes = Attributes::new(&mut attributes)?;
-    attributes.begin_anew()?;
+    attributes.set_defaults()?;
 
     let mut pid = 0;
     // SAFETY: all texts end with NUL and both lists with a null pointer; they, the
@@ -82,7 +82,7 @@ fn check(result: c_int) -> io::Result<()> {
     }
 }
 
-/// What the child does before its exec, in order.
+/// The child's actions before its exec, in order.
 struct Actions<'a>(&'a mut MaybeUninit<libc::posix_spawn_file_actions_t>);
 
 impl<'a> Actions<'a> {
@@ -122,9 +122,9 @@ impl<'a> Attributes<'a> {
         Ok(Attributes(place))
     }
 
-    /// A new session, the default action for every signal, and none blocked: what the
+    /// A new session, the default action for every signal, and none blocked: signals that the
     /// client ignores or blocks would change what programs do.
-    fn begin_anew(&mut self) -> io::Result<()> {
+    fn set_defaults(&mut self) -> io::Result<()> {
         let flags = c_int::from(libc::POSIX_SPAWN_SETSID)
             | c_int::from(libc::POSIX_SPAWN_SETSIGDEF)
             | c_int::from(libc::POSIX_SPAWN_SETSIGMASK);

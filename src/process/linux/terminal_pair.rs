@@ -9,7 +9,7 @@ use rustix::pty::OpenptFlags;
 /// A new terminal: the master's end and the terminal's.
 ///
 /// # Errors
-/// When there is no `/dev/pts`, or all terminals are in use.
+/// There is no `/dev/pts`, or all terminals are in use.
 pub(crate) fn open() -> io::Result<(OwnedFd, OwnedFd)> {
     // Not `pty_process::open`: it sets close-on-exec in a second step, and children that
     // other threads start in between inherit the master.

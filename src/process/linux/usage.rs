@@ -1,10 +1,10 @@
 //! What processes have read, written and computed since their start, and how often they were
 //! scheduled, from `/proc`.
 //!
-//! Limits: Linux; `io` is shown of this user's own processes that do not hide, and of any
-//! to root. The kernel counts what goes through `read`, `write` and their kin, of terminals,
-//! pipes and sockets as of files, and pages of files that are marked as changed. It counts
-//! neither what `send` and `recv` carry nor what is read through a mapping.
+//! Limits: Linux; `io` is shown for this user's own processes that do not hide and, to root, for
+//! all. The kernel counts bytes that go through `read`, `write` and their kin, for terminals, pipes
+//! and sockets as for files, and pages of files that are marked as changed. It counts neither
+//! `send` and `recv` nor reads through a mapping.
 
 use std::path::Path;
 use std::time::Duration;
@@ -24,7 +24,7 @@ pub(crate) fn members(processes: &[ProcessInfo]) -> Vec<Member> {
         .filter_map(|process| {
             let pid = process.id.pid;
             let io = bytes_of(process);
-            // A scan takes time: a process that has ended since would count as a hidden one.
+            // A process that has ended since the scan must not count as a hidden one.
             (io.is_some() || processes::directory(pid).exists()).then(|| Member {
                 key: (pid, process.id.started),
                 parent: process.parent,
@@ -42,13 +42,14 @@ pub(crate) fn wait_for_processor(pid: i32) -> Option<Duration> {
     Some(Duration::from_nanos(schedstat.run_delay))
 }
 
-/// How often a process's main thread has been switched to and from, which every user may read.
-/// While it stays the same, the thread is in one and the same sleep, or runs without a pause.
+/// How often the kernel has switched away from a process's main thread, which every user may read.
+/// While the number stays the same, the thread is in one and the same sleep, or runs without a
+/// pause.
 pub(crate) fn switches(pid: i32) -> Option<u64> {
     switches_in(&processes::directory(pid).join(format!("task/{pid}")))
 }
 
-/// The same for all threads together.
+/// As [`switches`], for all threads together.
 pub(crate) fn switches_of_all(pid: i32) -> Option<u64> {
     let threads = std::fs::read_dir(processes::directory(pid).join("task")).ok()?;
     let counts = threads.flatten().filter_map(|thread| switches_in(&thread.path()));
@@ -127,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn what_this_process_reads_is_seen() {
+    fn bytes_that_this_process_reads_are_counted() {
         let own = look_up(std::process::id() as i32).expect("this process");
         let bytes = || {
             let members = members(std::slice::from_ref(&own));

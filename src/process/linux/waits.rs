@@ -1,8 +1,8 @@
-//! What the threads of a task's processes wait for: each system call, with what its
-//! descriptors are.
+//! What the threads of a task's processes wait for: their system calls, with the meaning of the
+//! descriptors.
 //!
-//! Limits: Linux; processes of this user that do not hide, or any, for root. Of a local
-//! socket whose other end the kernel does not name, the other end counts as outside.
+//! Limits: Linux; processes of this user that do not hide or, for root, all processes. If the
+//! kernel does not name the other end of a local socket, that end counts as outside the task.
 
 use std::collections::{HashMap, HashSet};
 use std::os::fd::AsRawFd;
@@ -17,25 +17,24 @@ use super::locks;
 use super::sockets::{self, LOCAL, Socket, Sockets, inode_of};
 use crate::process::probe::{Identity, InputSource, ProcessInfo, StallReason};
 use crate::process::processes;
-use crate::progress::wait::ProcessName;
-use crate::progress::wait::{Lock, Peer, ProcessWaits, Thread, WaitSource};
+use crate::progress::wait::{Lock, Peer, ProcessName, ProcessWaits, Thread, WaitSource};
 
 /// An epoll instance may watch another one; no program nests them deeper.
 const EPOLL_DEPTH: usize = 2;
 
-/// Sleeps that were seen before, by process and by the text of the call, so that the duration
-/// of one is read from the process's memory only once.
+/// Sleeps that were seen before, by process and by the text of the call, so that a sleep's duration
+/// is read from the process's memory only once.
 #[derive(Debug, Default)]
 pub struct Sleeps {
     known: HashMap<Identity, (String, Thread)>,
 }
 
-/// One probe of the processes of a task: what is read for one of them serves the others.
+/// One probe of a task's processes, which share what it has read.
 pub struct Waits<'a> {
     input: Option<&'a InputSource>,
     /// The shell's session, in which `/dev/tty` is the task's terminal.
     session: i32,
-    family: &'a [ProcessInfo],
+    members: &'a [ProcessInfo],
     sockets: Sockets,
     descriptors: HashMap<i32, HashSet<PathBuf>>,
 }
@@ -45,21 +44,21 @@ impl<'a> Waits<'a> {
     pub(crate) fn new(
         input: Option<&'a InputSource>,
         session: i32,
-        family: &'a [ProcessInfo],
+        members: &'a [ProcessInfo],
     ) -> Waits<'a> {
-        Waits { input, session, family, sockets: Sockets::default(), descriptors: HashMap::new() }
+        Waits { input, session, members, sockets: Sockets::default(), descriptors: HashMap::new() }
     }
 
-    /// What every process of the family waits for.
+    /// What every process of the task waits for.
     pub(crate) fn of_all(&mut self, sleeps: &mut Sleeps) -> Vec<ProcessWaits> {
-        let family = self.family;
-        let lives = |id: &Identity| family.iter().any(|process| process.id == *id);
+        let members = self.members;
+        let lives = |id: &Identity| members.iter().any(|process| process.id == *id);
         sleeps.known.retain(|id, _| lives(id));
-        let processes = family.iter();
+        let processes = members.iter();
         processes.map(|process| self.probe(process, Some(sleeps))).collect()
     }
 
-    /// What one process waits for. One that has ended meanwhile has no threads.
+    /// What one process waits for. A process that has ended meanwhile has no threads.
     pub(crate) fn of(&mut self, process: &ProcessInfo) -> ProcessWaits {
         self.probe(process, None)
     }
@@ -109,7 +108,7 @@ impl<'a> Waits<'a> {
             }
             Call::SharedFutex(address) => shared_futex(process.id.pid, address),
             Call::Transfer(awaited) => match self.source(process, thread, awaited) {
-                // It may be a guess that both ends of a pair are its own.
+                // That the process holds both ends of a socket pair may be a guess.
                 WaitSource::OwnProcess if !is_pipe(thread, awaited.number) => {
                     WaitSource::Other("a socket of its own".to_owned())
                 }
@@ -146,8 +145,8 @@ impl<'a> Waits<'a> {
                 sources.extend(self.sources(process, thread, &nested, depth - 1));
                 continue;
             }
-            // Room for output or an exception at the task's own terminal is no source
-            // beside its input.
+            // Room for output or an exception at the task's own terminal does not count as a source
+            // besides its input.
             if awaited.input || !name.is_some_and(|name| self.is_input(process, &name)) {
                 sources.push(self.source(process, thread, *awaited));
             }
@@ -155,7 +154,7 @@ impl<'a> Waits<'a> {
         sources
     }
 
-    /// What a descriptor can bring.
+    /// What a wait for a descriptor waits for.
     fn source(
         &mut self,
         process: &ProcessInfo,
@@ -166,9 +165,10 @@ impl<'a> Waits<'a> {
             return WaitSource::Other(format!("descriptor {}", awaited.number));
         };
         if self.is_input(process, &name) {
-            return match awaited.input {
-                true => WaitSource::Input,
-                false => WaitSource::Other("room for output".to_owned()),
+            return if awaited.input {
+                WaitSource::Input
+            } else {
+                WaitSource::Other("room for output".to_owned())
             };
         }
         let text = name.to_string_lossy().into_owned();
@@ -176,9 +176,10 @@ impl<'a> Waits<'a> {
             return self.socket(process.id.pid, inode);
         }
         if text.starts_with("pipe:[") {
-            return match awaited.input && writes_to(process.id.pid, &name) {
-                true => WaitSource::OwnProcess,
-                false => WaitSource::Pipe(text),
+            return if awaited.input && writes_to(process.id.pid, &name) {
+                WaitSource::OwnProcess
+            } else {
+                WaitSource::Pipe(text)
             };
         }
         match text.as_str() {
@@ -196,10 +197,12 @@ impl<'a> Waits<'a> {
                 WaitSource::OtherTerminal(number)
             }
             _ if is_fifo(&thread.0.join(format!("fd/{}", awaited.number))) => {
-                // A program that holds both ends of a FIFO takes what any other writes there.
-                match awaited.input && writes_to(process.id.pid, &name) {
-                    true => WaitSource::Datagrams(format!("FIFO {text}")),
-                    false => WaitSource::Pipe(text),
+                // A program that holds both ends of a FIFO reads what any other program writes
+                // there.
+                if awaited.input && writes_to(process.id.pid, &name) {
+                    WaitSource::Datagrams(format!("FIFO {text}"))
+                } else {
+                    WaitSource::Pipe(text)
                 }
             }
             _ => WaitSource::Other(text),
@@ -230,7 +233,7 @@ impl<'a> Waits<'a> {
     fn local_socket(&mut self, pid: i32, inode: u64, name: Option<String>) -> WaitSource {
         let answer = sockets::peer_of_local(inode);
         let peer = answer.flatten();
-        // The two sockets of a pair are made one after the other.
+        // The kernel numbers the two sockets of a pair one after the other.
         let candidates = match answer {
             Some(peer) => peer.into_iter().collect(),
             None => vec![inode.wrapping_sub(1), inode.wrapping_add(1)],
@@ -242,8 +245,8 @@ impl<'a> Waits<'a> {
         if holds(self.descriptors_of(pid)) {
             return WaitSource::OwnProcess;
         }
-        let family = self.family;
-        let mut others = family.iter().filter(|other| other.id.pid != pid);
+        let members = self.members;
+        let mut others = members.iter().filter(|other| other.id.pid != pid);
         if peer.is_some() && others.any(|other| holds(self.descriptors_of(other.id.pid))) {
             return WaitSource::Relative;
         }
@@ -260,9 +263,12 @@ impl<'a> Waits<'a> {
     }
 }
 
-/// A process outside the family that holds one of these pipes or FIFOs open.
-pub(crate) fn holder_outside(names: &HashSet<&str>, family: &[ProcessInfo]) -> Option<ProcessName> {
-    let inside: HashSet<i32> = family.iter().map(|process| process.id.pid).collect();
+/// A process outside the task that holds one of these pipes or FIFOs open.
+pub(crate) fn holder_outside(
+    names: &HashSet<&str>,
+    members: &[ProcessInfo],
+) -> Option<ProcessName> {
+    let inside: HashSet<i32> = members.iter().map(|process| process.id.pid).collect();
     let mut found = None;
     processes::visit(|process| {
         if found.is_none()
@@ -312,8 +318,8 @@ fn master_number(thread: &ThreadDirectory, descriptor: i32) -> Option<u32> {
     processes::field(&text, "tty-index:")?.parse().ok()
 }
 
-/// A futex that a named file holds is a semaphore, which any program may post; another one
-/// is shared with relatives at most.
+/// A futex in a named file is a semaphore, which any program may post; any other is shared with
+/// relatives at most.
 fn shared_futex(pid: i32, address: u64) -> WaitSource {
     let maps = MemoryMaps::from_file(processes::directory(pid).join("maps"));
     match maps.ok().and_then(|maps| file_in(maps, address)) {
@@ -356,23 +362,23 @@ mod tests {
     use crate::process::tree::look_up;
 
     #[test]
-    fn what_the_threads_of_this_process_wait_for_is_seen() {
-        // A thread that waits for this one, which holds what it waits for.
+    fn the_waits_of_this_process_are_seen() {
+        // A thread that waits for this one, which holds the sender.
         let (sender, receiver) = crossbeam_channel::bounded::<()>(0);
         let waiting = std::thread::spawn(move || receiver.recv().is_ok());
 
         let mut sleeps = Sleeps::default();
         let own = look_up(std::process::id() as i32).expect("this process");
-        let family = [own];
+        let members = [own];
         let blocked = Thread::In(WaitSource::Futex);
-        while !Waits::new(None, 0, &family).of_all(&mut sleeps)[0].threads.contains(&blocked) {}
+        while !Waits::new(None, 0, &members).of_all(&mut sleeps)[0].threads.contains(&blocked) {}
         drop(sender);
         assert!(!waiting.join().expect("the thread ends"));
         // Above any pid of a live machine.
-        let mut gone = family[0].clone();
+        let mut gone = members[0].clone();
         gone.id.pid = 50_000_000;
-        let family = [gone];
-        let seen = Waits::new(None, 0, &family).of_all(&mut sleeps);
+        let members = [gone];
+        let seen = Waits::new(None, 0, &members).of_all(&mut sleeps);
         assert_eq!(seen[0].threads, []);
     }
 

@@ -19,8 +19,8 @@ pub struct DirectoryWatch {
 }
 
 impl DirectoryWatch {
-    /// Watches for files that are made, written, closed after that, renamed or removed
-    /// directly below `directory`, and for the directory's own end.
+    /// Watches for files that are created, written, closed after that, renamed or removed directly
+    /// below `directory`, and for the directory's own removal.
     ///
     /// # Errors
     /// When the directory is gone, or the user's watches have run out.
@@ -31,7 +31,7 @@ impl DirectoryWatch {
         Ok(watch)
     }
 
-    /// Watches another directory as well; one that is watched already stays so.
+    /// Watches another directory as well; has no effect on one that is watched already.
     ///
     /// # Errors
     /// When the directory is gone, or the user's watches have run out.
@@ -47,8 +47,8 @@ impl DirectoryWatch {
         Ok(())
     }
 
-    /// Takes the changes so far: from now on only later ones make it ready. To be called
-    /// before looking at the files.
+    /// Discards the changes so far: only later ones make it ready. Call this before reading the
+    /// files.
     pub(crate) fn drain(&self) {
         let mut buffer = [0; 4096];
         while let Transfer::Bytes(_) = descriptors::read(&self.events, &mut buffer) {}

@@ -1,5 +1,5 @@
-//! The shape of a line: its words without what changes by itself, and separately its counters
-//! and durations.
+//! The shape of a line: its words without parts that change by themselves, and separately its
+//! counters and durations.
 //!
 //! One pass over the line, without regular expressions. Pure.
 
@@ -7,10 +7,9 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use super::stamps::{self, Span};
 
-/// How many numbers of one line are watched for rising.
+/// How many numbers of one line to compare.
 pub(super) const COUNTERS_PER_LINE: usize = 8;
-/// How many durations of one line are watched for rising: how long something has lasted, and how
-/// long it may still take.
+/// How many durations of one line to compare: the elapsed and the remaining time.
 pub(super) const TIMES_PER_LINE: usize = 2;
 
 /// Characters of a spinner that are also ordinary characters.
@@ -27,10 +26,10 @@ const WIDEST_BAR: usize = 400;
 const ELAPSED: [&str; 8] =
     ["elapsed", "after", "for", "passed", "running", "runtime", "uptime", "duration"];
 
-/// A line without what changes by itself.
+/// A line without parts that change by themselves.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Shape {
-    /// Of its kind and its words.
+    /// The hash of its kind and its words.
     pub fingerprint: u64,
     /// Possible counters, in thousandths, and the lengths of bars; 0 for none.
     pub counters: [u64; COUNTERS_PER_LINE],
@@ -38,52 +37,52 @@ pub(super) struct Shape {
     pub times: [u64; TIMES_PER_LINE],
 }
 
-/// What a line reports.
+/// The sort of report that a line is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Manner {
+enum ReportKind {
     /// Its numbers may be counters.
     Plain,
     /// A wait: only parts of a whole are counters (`1 of 3`).
     Waits,
-    /// A retry: its numbers and durations rise and mean nothing.
+    /// A retry: its numbers and durations rise without meaning.
     Tries,
 }
 
-/// The shape of a line of this kind.
+/// Determines the shape of a line of this kind.
 pub(super) fn of(kind: impl Hash, line: &str) -> Shape {
-    let mut sketch = Sketch::new(line);
+    let mut builder = ShapeBuilder::new(line);
     let mut at = 0;
-    while let Some(taken) = sketch.take(line, at) {
+    while let Some(taken) = builder.take(line, at) {
         at += taken;
     }
     let mut hasher = DefaultHasher::new();
     kind.hash(&mut hasher);
-    sketch.words.hash(&mut hasher);
+    builder.words.hash(&mut hasher);
     Shape {
         fingerprint: hasher.finish(),
-        counters: sketch.counters.items,
-        times: sketch.times.items,
+        counters: builder.counters.items,
+        times: builder.times.items,
     }
 }
 
-/// A shape that is being drawn.
-struct Sketch {
+/// Builds a shape.
+struct ShapeBuilder {
     /// The line so far, with one letter for each part removed from it.
     words: String,
-    manner: Manner,
-    /// Blanks have come since the last part.
+    manner: ReportKind,
+    /// Whether blanks have followed the last part.
     apart: bool,
-    counters: Few<COUNTERS_PER_LINE>,
-    times: Few<TIMES_PER_LINE>,
+    counters: FirstNumbers<COUNTERS_PER_LINE>,
+    times: FirstNumbers<TIMES_PER_LINE>,
 }
 
 /// The first few of many numbers.
-struct Few<const MOST: usize> {
-    items: [u64; MOST],
+struct FirstNumbers<const CAPACITY: usize> {
+    items: [u64; CAPACITY],
     next: usize,
 }
 
-impl<const MOST: usize> Few<MOST> {
+impl<const CAPACITY: usize> FirstNumbers<CAPACITY> {
     fn push(&mut self, item: u64) {
         if let Some(place) = self.items.get_mut(self.next) {
             *place = item;
@@ -92,18 +91,18 @@ impl<const MOST: usize> Few<MOST> {
     }
 }
 
-impl Sketch {
-    fn new(line: &str) -> Sketch {
-        Sketch {
+impl ShapeBuilder {
+    fn new(line: &str) -> ShapeBuilder {
+        ShapeBuilder {
             words: String::with_capacity(line.len()),
             manner: manner(line),
             apart: false,
-            counters: Few { items: [0; COUNTERS_PER_LINE], next: 0 },
-            times: Few { items: [0; TIMES_PER_LINE], next: 0 },
+            counters: FirstNumbers { items: [0; COUNTERS_PER_LINE], next: 0 },
+            times: FirstNumbers { items: [0; TIMES_PER_LINE], next: 0 },
         }
     }
 
-    /// Takes in what begins at this place of the line, and returns its length.
+    /// Processes the part that begins at this position of the line, and returns its length.
     fn take(&mut self, line: &str, at: usize) -> Option<usize> {
         let rest = line.get(at..)?;
         let first = rest.chars().next()?;
@@ -117,7 +116,7 @@ impl Sketch {
             return Some(self.word(rest, in_word));
         }
         let begins_word = before.is_none_or(char::is_whitespace);
-        if let Some(length) = ornament(rest, begins_word) {
+        if let Some(length) = decoration(rest, begins_word) {
             return Some(length);
         }
         if let Some((length, amount)) = bar(rest) {
@@ -139,7 +138,7 @@ impl Sketch {
         }
         if let Some((length, value)) = stamps::number(rest) {
             self.part('#');
-            if self.manner != Manner::Waits || is_part_of_whole(line, at, length) {
+            if self.manner != ReportKind::Waits || is_part_of_whole(line, at, length) {
                 self.count(value);
             }
             return Some(length);
@@ -168,7 +167,7 @@ impl Sketch {
             self.part('T');
             return Some(length);
         }
-        // `file.rs:12:34` is a place.
+        // `file.rs:12:34` is a position in a file.
         let behind_colon = line.get(..at)?.ends_with(':');
         if let Some(Span { length, time }) = stamps::clock(rest).filter(|_| !behind_colon) {
             self.part('T');
@@ -199,13 +198,13 @@ impl Sketch {
     }
 
     fn count(&mut self, value: u64) {
-        if self.manner != Manner::Tries {
+        if self.manner != ReportKind::Tries {
             self.counters.push(value);
         }
     }
 
     fn last(&mut self, time: Option<std::time::Duration>) {
-        if self.manner != Manner::Tries
+        if self.manner != ReportKind::Tries
             && let Some(time) = time
         {
             let millis = time.as_millis().try_into().unwrap_or(u64::MAX);
@@ -214,8 +213,8 @@ impl Sketch {
     }
 }
 
-/// The length of a spinner, or of dots that are no part of a name.
-fn ornament(rest: &str, begins_word: bool) -> Option<usize> {
+/// The length of a spinner, or of dots that are not part of a name.
+fn decoration(rest: &str, begins_word: bool) -> Option<usize> {
     let turning = |c: &char| is_spinner(*c);
     let length: usize = rest.chars().take_while(turning).map(char::len_utf8).sum();
     if length > 0 {
@@ -259,7 +258,7 @@ fn bar(rest: &str) -> Option<(usize, u64)> {
     (drawn().count() >= DRAWN_BAR).then_some((length, filled))
 }
 
-/// `[=====>    ]`, `|####   |`: the run of its last character is the unfilled part.
+/// `[=====> ]`, `|#### |`: the trailing run of its last character is the unfilled part.
 fn bracketed_bar(rest: &str) -> Option<(usize, u64)> {
     let close = match rest.chars().next()? {
         '[' => ']',
@@ -303,7 +302,7 @@ fn bracket(rest: &str, before: Option<char>) -> Option<usize> {
     Some(1 + length)
 }
 
-/// `45%`, `3/10`, `3 of 10`: whether the number at this place is of that kind.
+/// Whether the number at this position counts parts of a whole: `45%`, `3/10`, `3 of 10`.
 fn is_part_of_whole(line: &str, at: usize, length: usize) -> bool {
     let (before, after) = (line.get(..at), line.get(at + length..));
     let (before, after) = (before.unwrap_or_default(), after.unwrap_or_default());
@@ -330,9 +329,9 @@ fn is_elapsed(line: &str, at: usize, length: usize) -> bool {
 }
 
 /// Classifies a line by its words.
-fn manner(line: &str) -> Manner {
+fn manner(line: &str) -> ReportKind {
     let line = line.to_ascii_lowercase();
-    let mut manner = Manner::Plain;
+    let mut manner = ReportKind::Plain;
     let mut before = "";
     for raw in line.split(|c: char| c.is_whitespace() || matches!(c, '=' | ':' | ',' | ';')) {
         if raw.is_empty() {
@@ -341,10 +340,10 @@ fn manner(line: &str) -> Manner {
         let word = raw.trim_matches(|c: char| !c.is_alphabetic());
         let numbered = before == "try" && raw.trim_start_matches('#').starts_with(is_digit);
         if numbered || reports_retry(before, word) {
-            return Manner::Tries;
+            return ReportKind::Tries;
         }
         if reports_wait(before, word) {
-            manner = Manner::Waits;
+            manner = ReportKind::Waits;
         }
         before = word;
     }

@@ -1,5 +1,5 @@
-//! Recognises times, durations and identifiers at the beginning of a text: what differs from line
-//! to line although nothing has happened.
+//! Recognises times, durations and identifiers at the beginning of a text, which differ from line
+//! to line without progress.
 //!
 //! Each function returns the length in bytes, or `None`. The caller ensures that no letter or
 //! digit precedes the text. Pure.
@@ -8,11 +8,11 @@ use std::time::Duration;
 
 /// The lengths of a UUID's groups (RFC 9562, section 4).
 const UUID_GROUPS: [usize; 5] = [8, 4, 4, 4, 12];
-/// A shorter word of hexadecimal digits may be an ordinary word or a counter.
+/// The shortest hexadecimal identifier: a shorter word may be an ordinary word or a counter.
 const HEX_DIGITS: usize = 6;
-/// Unix seconds that are taken for a time: from May 2014 to September 2039.
+/// Numbers that count as Unix seconds: from May 2014 to September 2039.
 const EPOCH_SECONDS: std::ops::Range<u64> = 1_400_000_000..2_200_000_000;
-/// Digits of Unix seconds, of which more are a fraction: milliseconds to nanoseconds.
+/// The numbers of digits of Unix times: seconds, milliseconds, microseconds, nanoseconds.
 const EPOCH_DIGITS: [usize; 4] = [10, 13, 16, 19];
 /// Words after a number that make it an amount instead of a time.
 const AMOUNTS: [&str; 6] = ["b", "byte", "bytes", "records", "rows", "lines"];
@@ -22,16 +22,16 @@ const AMOUNTS: [&str; 6] = ["b", "byte", "bytes", "records", "rows", "lines"];
 pub(super) struct Span {
     /// Its length in bytes.
     pub length: usize,
-    /// `None` if a part of it is below a second: that is how long something took, not how long
-    /// something has been running.
+    /// `None` if a part of it is below a second, because it is then a measured duration instead of
+    /// an elapsed time.
     pub time: Option<Duration>,
 }
 
 /// `f81d4fae-7dec-11d0-a765-00a0c91e6bf6`
 pub(super) fn uuid(text: &str) -> Option<usize> {
     let mut at = 0;
-    for (place, group) in UUID_GROUPS.into_iter().enumerate() {
-        if place > 0 {
+    for (index, group) in UUID_GROUPS.into_iter().enumerate() {
+        if index > 0 {
             at += after(text, at, "-")?;
         }
         let digits = run(text, at, |byte| byte.is_ascii_hexdigit());
@@ -68,8 +68,8 @@ pub(super) fn epoch(text: &str) -> Option<usize> {
     (!AMOUNTS.contains(&next.as_str())).then_some(length)
 }
 
-/// `2026-11-22`, `22/Nov/2026`, `22.11.2026`, `20261122T120001Z`, each with a time behind
-/// it where one is glued to it.
+/// `2026-11-22`, `22/Nov/2026`, `22.11.2026`, `20261122T120001Z`, each with a time that directly
+/// follows it, if any.
 pub(super) fn date(text: &str) -> Option<usize> {
     let length = basic_date(text)
         .or_else(|| date_of(text, '-'))
@@ -82,21 +82,21 @@ pub(super) fn date(text: &str) -> Option<usize> {
     ends(text, length + glued.unwrap_or(0))
 }
 
-/// Year, month and day in either order, apart by this character.
-fn date_of(text: &str, apart: char) -> Option<usize> {
-    let apart = apart.encode_utf8(&mut [0; 4]).to_owned();
+/// Year, month and day in either order, separated by this character.
+fn date_of(text: &str, separator: char) -> Option<usize> {
+    let separator = separator.encode_utf8(&mut [0; 4]).to_owned();
     let first = digits(text, 0);
-    let mut at = first + after(text, first, &apart)?;
+    let mut at = first + after(text, first, &separator)?;
     let month = match run(text, at, |byte| byte.is_ascii_alphabetic()) {
         0 => digits(text, at),
         name => name,
     };
     at += month;
-    at += after(text, at, &apart)?;
+    at += after(text, at, &separator)?;
     let last = digits(text, at);
     let is_date = match (first, month, last) {
         (4, 1..=3, 1..=2) | (1..=2, 1..=3, 4) => true,
-        (2, 2, 2) => apart == "/",
+        (2, 2, 2) => separator == "/",
         _ => false,
     };
     is_date.then_some(at + last)
@@ -116,7 +116,7 @@ fn basic_date(text: &str) -> Option<usize> {
     Some(end + fraction(text, end) + zone(text, end + fraction(text, end)))
 }
 
-/// `12:00:01`, `12:00`, `12:00:01,123Z`; as a duration if it is one.
+/// `12:00:01`, `12:00`, `12:00:01,123Z`, also read as a duration.
 pub(super) fn clock(text: &str) -> Option<Span> {
     let mut at = digits(text, 0);
     let mut seconds: u64 = text.get(..at)?.parse().ok()?;
@@ -174,7 +174,7 @@ pub(super) fn duration(text: &str) -> Option<Span> {
     Some(span)
 }
 
-/// The part after the first ones; its length is that of all.
+/// The next part of a duration; the returned length includes the earlier parts.
 fn next_part(text: &str, at: usize) -> Option<Span> {
     let gaps = ["", " ", ", ", " and "].into_iter();
     gaps.filter_map(|gap| {
@@ -205,13 +205,13 @@ fn part_of_duration(text: &str) -> Option<Span> {
     Some(Span { length: number + gap + letters.len(), time })
 }
 
-/// `4711]:` behind the bracket of `sshd[4711]:`
+/// `4711]:` after the bracket of `sshd[4711]:`
 pub(super) fn pid(text: &str) -> Option<usize> {
     let number = digits(text, 0);
     (number > 0 && after(text, number, "]:").is_some()).then_some(number + 1)
 }
 
-/// ` 1012.345678]` behind the bracket that begins a line of the kernel's log.
+/// ` 1012.345678]` after the bracket that begins a line of the kernel's log.
 pub(super) fn since_boot(text: &str) -> Option<usize> {
     let blanks = run(text, 0, |byte| byte == b' ');
     let seconds = digits(text, blanks);
@@ -251,7 +251,7 @@ pub(super) fn number(text: &str) -> Option<(usize, u64)> {
     Some((at, value))
 }
 
-/// A point or comma and the digits behind it; 0 if there are none.
+/// The length of a point or comma with the digits after it; 0 if there are none.
 fn fraction(text: &str, at: usize) -> usize {
     let point = after(text, at, ".").or_else(|| after(text, at, ","));
     match point.map(|point| digits(text, at + point)) {
@@ -269,12 +269,12 @@ fn run(text: &str, at: usize, is_part: impl Fn(u8) -> bool) -> usize {
     bytes.iter().take_while(|byte| is_part(**byte)).count()
 }
 
-/// The length of `wanted` if it is at this place.
+/// The length of `wanted` if the text continues with it at this position.
 fn after(text: &str, at: usize, wanted: &str) -> Option<usize> {
     text.get(at..)?.starts_with(wanted).then_some(wanted.len())
 }
 
-/// The place, if a word ends there.
+/// The position, if a word ends there.
 fn ends(text: &str, at: usize) -> Option<usize> {
     let next = text.get(at..)?.chars().next();
     next.is_none_or(|next| !next.is_alphanumeric()).then_some(at)
@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_read_as_a_whole() {
+    fn numbers_are_read_completely() {
         for (text, wanted) in [
             ("7", Some((1, 7_000))),
             ("1,999 of", Some((5, 1_999_000))),

@@ -1,7 +1,7 @@
-//! Programs that need a terminal: editors, pagers, and those that draw on the screen.
+//! Recognises programs that need a terminal: editors, pagers and full-screen programs.
 //!
-//! A known program does not count if it has an option that makes it do without. Of the
-//! programs that start an editor, only git, crontab and a few others are known. Pure.
+//! A known program does not count if an option lets it run without a terminal. Of the programs that
+//! start an editor, only git, crontab and a few others are known. Pure.
 
 use super::Lint;
 use crate::shell::options::{Values, count_options, is_listed, is_option, values};
@@ -20,7 +20,7 @@ const SCREENS: &str = "\
 const WITHOUT: &str = "\
     --version --help --headless --batch -batch --script -script --daemon -es -Es -es! -v -V -h -b";
 
-/// What this simple command needs a terminal for. `editor_is_set`: the command line
+/// Why this simple command needs a terminal, if it does. `editor_is_set` is set if the command line
 /// chooses the editor that programs start.
 pub(super) fn terminal_need(simple: &Simple, editor_is_set: bool) -> Option<Lint> {
     let name = simple.program()?;
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn programs_that_do_without_one_are_none() {
+    fn programs_that_run_without_a_terminal_are_no_finding() {
         for command in [
             "vim -es -c 'normal x' -c wq file",
             "vim +qa file",

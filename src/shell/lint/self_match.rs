@@ -1,9 +1,9 @@
-//! `pgrep -f` and `pkill -f` that find the shell which runs them, because its own command line
+//! Finds `pgrep -f` and `pkill -f` that match the shell which runs them, because its command line
 //! contains the pattern.
 //!
-//! The pattern is tried on the command itself, as pgrep tries it on the command lines of
-//! processes; so `[s]erver` matches nothing unless another word of the command does. A
-//! pattern with an expansion is not checked. Pure.
+//! Applies the pattern to the command itself, as pgrep applies it to the command lines of
+//! processes; so `[s]erver` matches nothing unless another word of the command matches. Does not
+//! check patterns with expansions. Pure.
 
 use regex::RegexBuilder;
 
@@ -11,7 +11,7 @@ use crate::shell::options::{Values, is_listed, is_option, values};
 use crate::shell::syntax::Simple;
 use crate::shell::unquote::Unquoted;
 
-/// How a shell's command line begins.
+/// The beginning of a shell's command line.
 const SHELL: &str = "zsh -c ";
 
 /// The options of pgrep(1) that take a value.
@@ -21,14 +21,14 @@ const VALUES: Values = values(
      --runstates --signal --ns --nslist",
 );
 
-/// Options with which it does not find its own shell: an exact match, another parent, no
-/// ancestors, the oldest, another group, session or terminal.
+/// Options with which pgrep does not find its own shell: an exact match, another parent, no
+/// ancestors, the oldest process, another group, session or terminal.
 const ELSEWHERE: &str = "xPAogst";
 const ELSEWHERE_LONG: &str =
     "--exact --parent --ignore-ancestors --oldest --pgroup --session --terminal";
 
-/// The largest compiled pattern, in bytes; a larger one is searched as plain text.
-const LARGEST_PATTERN: usize = 1 << 16;
+/// The largest compiled pattern, in bytes. A larger pattern is searched as plain text.
+const MAX_PATTERN: usize = 1 << 16;
 
 /// The program and the pattern, if this command searches whole command lines.
 pub(super) fn pattern_of(simple: &Simple) -> Option<(&str, &Unquoted)> {
@@ -68,18 +68,18 @@ fn is_signal(option: &str) -> bool {
     !option.starts_with("--") && (is_number || is_name)
 }
 
-/// How often the pattern matches the command line of the shell that runs this command,
-/// counted up to two: at one it is the pattern itself that matches.
+/// How often the pattern matches the command line of the shell that runs this command, counting up
+/// to two. If once, only the pattern itself matches.
 pub(super) fn count_matches(pattern: &str, command: &str) -> usize {
     let line = format!("{SHELL}{command}");
-    match RegexBuilder::new(pattern).size_limit(LARGEST_PATTERN).build() {
+    match RegexBuilder::new(pattern).size_limit(MAX_PATTERN).build() {
         Ok(regex) => regex.find_iter(&line).take(2).count(),
         Err(_) => line.matches(pattern).take(2).count(),
     }
 }
 
-/// The same pattern in a form that does not match itself: `[s]erver`.
-pub(super) fn harmless(pattern: &str) -> Option<String> {
+/// A form of the pattern that does not match itself: `[s]erver`.
+pub(super) fn not_self_matching(pattern: &str) -> Option<String> {
     let (at, first) = pattern.char_indices().find(|(_, letter)| letter.is_alphanumeric())?;
     let (before, rest) = pattern.split_at(at);
     let is_plain = !before.contains(['[', '(', '\\', '{']);
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_that_stands_in_its_own_command_is_found() {
+    fn a_pattern_that_matches_its_own_command_is_found() {
         for command in [
             "pkill -f server.js",
             "pgrep -f 'node server'",
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_match_its_own_shell_is_not() {
+    fn a_pattern_that_cannot_match_its_own_shell_is_not() {
         for command in [
             "pkill server",
             "pkill -f '[s]erver.js'",
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn the_harmless_form_does_not_match_itself() {
+    fn the_suggested_form_does_not_match_itself() {
         for (pattern, form) in [
             ("server.js", Some("[s]erver.js")),
             ("^node x", Some("^[n]ode x")),
@@ -151,7 +151,7 @@ mod tests {
             ("...", None),
             ("ünder", Some("[ü]nder")),
         ] {
-            let found = harmless(pattern);
+            let found = not_self_matching(pattern);
             assert_eq!(found.as_deref(), form, "{pattern}");
             if let Some(found) = found {
                 let command = format!("pkill -f '{found}'");

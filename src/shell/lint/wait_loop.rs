@@ -1,14 +1,14 @@
-//! Loops that wait for something to happen, and may wait for ever.
+//! Finds loops that may wait forever.
 //!
-//! A loop waits if it sleeps, or if its body does nothing. A counter or a look at the clock
-//! counts as its deadline, whatever the loop does with it: in doubt there is no warning. A
-//! loop that reads lines ends with its input. Pure.
+//! A loop waits if it sleeps, or if its body does nothing. A counter or a use of the clock counts
+//! as its deadline, whatever the loop does with it: a doubtful case gives no warning. A loop that
+//! reads lines ends with its input. Pure.
 
 use crate::shell::lexer::Lexed;
 use crate::shell::prefix::base_name;
 use crate::shell::token::{Reserved, Role, Token, TokenKind};
 
-/// What a loop does, so far.
+/// What a loop has done so far.
 #[derive(Debug, Clone, Copy, Default)]
 struct Loop {
     depth: u32,
@@ -16,13 +16,13 @@ struct Loop {
     sleeps: bool,
     reads: bool,
     has_deadline: bool,
-    /// Commands in its head and in its body that do something.
+    /// Whether commands in its head and in its body do something.
     head_works: bool,
     body_works: bool,
 }
 
 impl Loop {
-    fn waits_for_ever(self) -> bool {
+    fn waits_forever(self) -> bool {
         let is_busy = self.in_body && self.head_works && !self.body_works;
         (self.sleeps || is_busy) && !self.reads && !self.has_deadline
     }
@@ -49,27 +49,27 @@ pub(super) fn waits_without_deadline(text: &str, lexed: &Lexed) -> bool {
             continue;
         };
         if token.depth > innermost.depth {
-            look(innermost, token, word);
+            inspect(innermost, token, word);
             continue;
         }
         if !matches!(token.kind, TokenKind::Reserved(Reserved::Done | Reserved::BraceClose)) {
             continue;
         }
         let Some(ended) = open.pop() else { continue };
-        if ended.waits_for_ever() {
+        if ended.waits_forever() {
             return true;
         }
-        // The outer loop does what its inner one does.
+        // The outer loop includes the actions of its inner loop.
         if let Some(outer) = open.last_mut() {
             outer.sleeps |= ended.sleeps;
             outer.has_deadline |= ended.has_deadline;
             outer.body_works = true;
         }
     }
-    open.iter().any(|unfinished| unfinished.waits_for_ever())
+    open.iter().any(|unfinished| unfinished.waits_forever())
 }
 
-fn look(found: &mut Loop, token: &Token, word: &str) {
+fn inspect(found: &mut Loop, token: &Token, word: &str) {
     match token.kind {
         TokenKind::Reserved(Reserved::Do | Reserved::BraceOpen)
             if token.depth == found.depth + 1 =>
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn loops_that_count_or_read_are_none() {
+    fn loops_that_count_or_read_are_no_finding() {
         for command in BOUNDED {
             assert!(!waits_without_deadline(command, &lex(command)), "{command}");
         }

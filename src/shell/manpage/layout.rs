@@ -1,19 +1,19 @@
-//! The lines of a page that name options, and those that describe them.
+//! Finds the lines of a page that name options and the lines that describe them.
 //!
-//! Rendered man(7) and mdoc(7) pages look alike: a line names an option, and its description
-//! is indented further, beginning on the same line if the names are short. A line that begins
-//! with an option may also be the middle of a sentence. It is if it begins in the column of
-//! the line before and that line was full, so that the sentence was broken there. Pure.
+//! Rendered man(7) and mdoc(7) pages have the same layout: a line names an option, and its
+//! description is indented further, beginning on the same line if the names are short. A line that
+//! begins with an option may also continue a sentence. It does if it begins in the column of the
+//! previous line and that line was full, so that the renderer broke the sentence there. Pure.
 
 use std::collections::{HashMap, HashSet};
 
 use super::plain::{self, Line, columns};
 use super::tag::{self, Tag};
 
-/// Further options of a page are ignored.
-const MOST_ROWS: usize = 4_000;
-/// A description is read up to this length in bytes; only a sentence is shown.
-const ENOUGH: usize = 400;
+/// The most options of a page; further ones are ignored.
+const MAX_ROWS: usize = 4_000;
+/// How much of a description to read, in bytes; only a sentence is shown.
+const MAX_DESCRIPTION: usize = 400;
 /// The usual indentation of descriptions: seven columns in man(7), or four in nested
 /// lists.
 const USUAL_HANGS: [usize; 2] = [7, 4];
@@ -21,7 +21,7 @@ const USUAL_HANGS: [usize; 2] = [7, 4];
 const FIRST_TEXT_COLUMN: usize = 5;
 const BULLETS: [char; 5] = ['•', '○', '·', '*', '∘'];
 
-/// Sections without options of their own, by the beginnings of their names.
+/// The beginnings of names of sections that define no options.
 const WITHOUT_OPTIONS: [&str; 23] = [
     "NAME",
     "SYNOPSIS",
@@ -55,7 +55,7 @@ pub struct OptionRow {
     /// The command that takes it, on a page that describes several: `declare`.
     pub command: Option<String>,
     pub tag: Tag,
-    /// The first paragraph of its description, or the beginning of that.
+    /// The first paragraph of its description, or the beginning of that paragraph.
     pub description: String,
 }
 
@@ -69,12 +69,12 @@ pub fn option_rows(lines: &[Line]) -> Vec<OptionRow> {
     walk.found.rows
 }
 
-/// What the line before allows the next one to be.
+/// What the previous line was, which limits what the next one may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Before {
-    /// A blank line or a heading: anything may begin.
+    /// A blank line or a heading: anything may follow.
     Break,
-    /// It names options; `body` is the column of the description, if that has begun.
+    /// A line that names options; `body` is the column of the description, if that has begun.
     Names {
         indent: usize,
         body: Option<usize>,
@@ -87,9 +87,9 @@ enum Before {
 /// What a line may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LayoutPosition {
-    /// Anything may begin with it.
+    /// It may begin anything.
     Free,
-    /// It continues a sentence of the line before.
+    /// It continues a sentence of the previous line.
     Sentence,
     /// It is the first line of a description.
     Description,
@@ -100,7 +100,7 @@ enum LayoutPosition {
 struct Open {
     row: OptionRow,
     indent: usize,
-    /// Its first paragraph has ended.
+    /// Whether its first paragraph has ended.
     is_described: bool,
 }
 
@@ -113,23 +113,23 @@ struct Named<'a> {
 
 struct Walk<'a> {
     lines: &'a [Line],
-    /// The width that the page was rendered for.
+    /// The width of the rendered page.
     width: usize,
     before: Before,
     open: Option<Open>,
     in_section_without: bool,
-    /// The command whose synopsis was last, with its indentation.
+    /// The command of the last synopsis, with its indentation.
     command: Option<(usize, &'a str)>,
-    /// The last column of descriptions, by the indentation of what they describe.
+    /// The last column of descriptions, by the indentation of their options.
     hangs: HashMap<usize, usize>,
-    /// `+n` of the item before, with its indentation: `-n` after it is a number.
+    /// `+n` of the previous item, with its indentation: `-n` after it is a number.
     plus: Option<(usize, &'a str)>,
     found: FoundRows,
 }
 
 impl<'a> Walk<'a> {
     fn new(lines: &'a [Line]) -> Walk<'a> {
-        // The first line, the page's title, reaches from one margin to the other.
+        // The first line, the page's title, extends from one margin to the other.
         let title = lines.iter().find(|line| !line.is_blank());
         Walk {
             lines,
@@ -175,7 +175,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Reads a line as one that names options, unless it continues a sentence.
+    /// Parses a line that names options, unless it continues a sentence.
     fn named(&mut self, at: usize) -> Option<Named<'a>> {
         let line = self.lines.get(at)?;
         let text = line.text.trim_start_matches(BULLETS).trim_start();
@@ -185,7 +185,7 @@ impl<'a> Walk<'a> {
         }
         let named = match self.place(at) {
             LayoutPosition::Description => return None,
-            // Only names are followed by more than a blank within a sentence.
+            // Within a sentence, only names are followed by more than one blank.
             LayoutPosition::Sentence => self.with_gap(text, indent)?,
             // `-f filename / --from-file filename` leaves no room for a description.
             LayoutPosition::Free if text.contains("/ -") => self.alone(at, text)?,
@@ -200,7 +200,7 @@ impl<'a> Walk<'a> {
         is_option.then_some(named)
     }
 
-    /// Whether the line before names an option that is not described yet.
+    /// Whether the previous line names an option without a description so far.
     fn names_are_open_at(&self, indent: usize) -> bool {
         let open = self.open.as_ref();
         open.is_some_and(|open| open.indent == indent && open.row.description.is_empty())
@@ -226,7 +226,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Whether the first word of a line had no room on the line before.
+    /// Whether the first word of a line did not fit on the previous line.
     fn was_full(&self, at: usize) -> bool {
         let before = at.checked_sub(1).and_then(|before| self.lines.get(before));
         let (Some(before), Some(line)) = (before, self.lines.get(at)) else {
@@ -263,8 +263,8 @@ impl<'a> Walk<'a> {
         let usual = USUAL_HANGS.map(|hang| own + hang);
         let mut columns = self.hangs.get(&own).copied().into_iter().chain(usual);
         columns.find_map(|column| {
-            let goes_on = next.is_some_and(|next| next.indent == column);
-            described_at(column, text, indent, goes_on)
+            let continues = next.is_some_and(|next| next.indent == column);
+            described_at(column, text, indent, continues)
         })
     }
 
@@ -277,18 +277,18 @@ impl<'a> Walk<'a> {
         !text.contains(' ') && own.indent < next.indent && next.indent < column
     }
 
-    /// Names on a line of their own, with a description or further names below.
+    /// Names on a separate line, with a description or further names below.
     fn alone(&self, at: usize, text: &str) -> Option<Named<'a>> {
         let tag = Tag::parse(text.strip_suffix(',').unwrap_or(text))?;
         let own = self.lines.get(at)?;
         let mut below = self.lines.iter().skip(at + 1);
         let next = below.find(|line| !line.is_blank())?;
-        let goes_on =
+        let continues =
             next.indent > own.indent || (next.indent == own.indent && next.text.starts_with('-'));
-        goes_on.then_some(Named { tag, inline: None })
+        continues.then_some(Named { tag, inline: None })
     }
 
-    /// `-n` beside `+n`: any number.
+    /// `-n` next to `+n`: any number.
     fn is_number(&self, indent: usize, tag: &Tag) -> bool {
         let [name] = tag.names.as_slice() else {
             return false;
@@ -305,7 +305,7 @@ impl<'a> Walk<'a> {
             text.to_owned()
         });
         match &mut self.open {
-            // Several names, one below the other, and one description.
+            // Several lines of names with one description.
             Some(open) if open.indent == indent && open.row.description.is_empty() => {
                 open.row.tag.merge(tag);
                 open.row.description = described.unwrap_or_default();
@@ -330,7 +330,7 @@ impl<'a> Walk<'a> {
         self.command = match synopsis_of(&line.text) {
             Some(command) => Some((line.indent, command)),
             None => self.command.filter(|(column, command)| {
-                // Below it, or one more line of it.
+                // Below the synopsis, or another line of it.
                 *column < line.indent
                     || line.text.starts_with(*command)
                     || line.text.starts_with("[")
@@ -342,7 +342,7 @@ impl<'a> Walk<'a> {
         self.before = Before::Text { indent: line.indent };
         match &mut self.open {
             Some(open) if line.indent > open.indent => {
-                if !open.is_described && open.row.description.len() < ENOUGH {
+                if !open.is_described && open.row.description.len() < MAX_DESCRIPTION {
                     plain::join(&mut open.row.description, &line.text);
                 }
             }
@@ -363,19 +363,19 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// Names with one blank before the column where their description begins. `goes_on`: the
-/// next line is in that column.
-fn described_at(column: usize, text: &str, indent: usize, goes_on: bool) -> Option<Named<'_>> {
+/// Names with one blank before the column where their description begins. `continues` is set if
+/// the next line is in that column.
+fn described_at(column: usize, text: &str, indent: usize, continues: bool) -> Option<Named<'_>> {
     let blank = column.checked_sub(indent)?.checked_sub(1)?;
     let (blank, _) = text.char_indices().nth(blank)?;
     let (head, rest) = text.split_at_checked(blank)?;
     let description = rest.strip_prefix(' ')?;
-    // One word there is an argument: `-mtime n`.
+    // A single word there is an argument: `-mtime n`.
     let is_text = description.contains(' ') && !description.starts_with(' ');
     let first_word = description.split(' ').next()?;
     let may_begin = description.starts_with(|first: char| first.is_alphabetic() || first == '(')
         && !tag::is_prose(first_word);
-    if !is_text || (!goes_on && !may_begin) {
+    if !is_text || (!continues && !may_begin) {
         return None;
     }
     Some(Named { tag: Tag::parse(head)?, inline: Some((description, column)) })
@@ -388,22 +388,22 @@ fn synopsis_of(text: &str) -> Option<&str> {
     (rest.starts_with('[') && command.bytes().all(is_name)).then_some(command)
 }
 
-/// The options found so far. An option described in two sections counts once, as does one
+/// The options found so far. An option described in two sections counts once, as does an option
 /// that a section names twice in the same words.
 #[derive(Debug, Default)]
 struct FoundRows {
     rows: Vec<OptionRow>,
-    /// Counts the sections.
+    /// The number of sections so far.
     section: usize,
-    /// The section that named it first.
+    /// The section that first named each option.
     names: HashMap<String, usize>,
-    /// Commands and heads so far.
+    /// The commands and heads so far.
     heads: HashSet<(Option<String>, String)>,
 }
 
 impl FoundRows {
     fn add(&mut self, row: OptionRow) {
-        if row.description.is_empty() || self.rows.len() == MOST_ROWS {
+        if row.description.is_empty() || self.rows.len() == MAX_ROWS {
             return;
         }
         let section = self.section;

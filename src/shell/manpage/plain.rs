@@ -1,22 +1,22 @@
-//! A rendered page as lines of plain text, each with its indentation.
+//! Splits a rendered page into lines of plain text with their indentation.
 //!
-//! Renderers print bold and underlined text by overstriking (`x`, backspace, `x`) or with
-//! escape sequences, and may use special characters for hyphens and minus signs; all of that
-//! is removed. Limit: every character counts as one column. Pure.
+//! Renderers print bold and underlined text by overstriking (`x`, backspace, `x`) or with escape
+//! sequences, and may use special characters for hyphens and minus signs; this module removes all
+//! of these. Limit: every character counts as one column. Pure.
 
-/// Tabs lead to the next multiple of this column.
+/// A tab moves to the next multiple of this column.
 const TAB: usize = 8;
-/// Marks where a word was divided at a line end; invisible elsewhere.
+/// Marks where a renderer divided a word at a line end; invisible elsewhere.
 const SOFT_HYPHEN: char = '\u{ad}';
 
-/// A line without its indentation and without blanks at its end.
+/// A line without its indentation and trailing blanks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
-    /// Columns before the text.
+    /// The number of columns before the text.
     pub indent: usize,
     /// The text; empty on a blank line.
     pub text: String,
-    /// Columns of the text.
+    /// The number of columns of the text.
     pub width: usize,
 }
 
@@ -49,7 +49,7 @@ pub fn lines(rendered: &str) -> Vec<Line> {
     rendered.split('\n').map(|line| Line::of(&without_formatting(line))).collect()
 }
 
-/// Adds the next line of a paragraph, joining a word that was divided at the line end.
+/// Appends the next line of a paragraph, joining a word that was divided at the line end.
 pub fn join(paragraph: &mut String, line: &str) {
     if paragraph.ends_with(SOFT_HYPHEN) {
         paragraph.pop();
@@ -83,7 +83,7 @@ fn without_formatting(line: &str) -> String {
             _ if character.is_control() => {}
             _ => {
                 let over = usual(character);
-                // An underscore marks the other one, whichever is printed first.
+                // An underscore marks the other character, whichever is printed first.
                 plain.push(match under.take() {
                     Some(under) if over == '_' => under,
                     _ => over,
@@ -106,7 +106,7 @@ fn skip_escape(characters: &mut std::iter::Peekable<std::str::Chars<'_>>) {
     }
 }
 
-/// The character that a person types for the one that a renderer prints.
+/// The character that a person types instead of the one that a renderer prints.
 fn usual(character: char) -> char {
     match character {
         '\u{2010}' | '\u{2011}' | '\u{2212}' => '-',
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn divided_words_are_put_together() {
+    fn divided_words_are_joined() {
         let mut text = String::new();
         for line in ["a dia\u{ad}", "logue of non-", "optional", "words -", "and others"] {
             join(&mut text, line);

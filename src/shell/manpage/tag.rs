@@ -1,22 +1,22 @@
-//! Lines that name an option: `-b, --block-size=SIZE`, `-name pattern`, `--slurp/-s:`.
+//! Parses lines that name an option: `-b, --block-size=SIZE`, `-name pattern`, `--slurp/-s:`.
 //!
-//! A sentence may begin with an option as well (`-p is used with …`), so the words after the
-//! names are an argument only if they look like one. Limit: of options without a dash only
-//! operands (`if=FILE`) are recognised. Pure.
+//! A sentence may also begin with an option (`-p is used with …`), so the words after the names
+//! count as an argument only if they look like one. Limit: of the options without a dash,
+//! recognises only operands (`if=FILE`). Pure.
 
-/// Longer lines are sentences.
-const LONGEST: usize = 500;
-/// An argument of more words is a sentence; `a | b | c` counts as one.
-const MOST_ARGUMENT_WORDS: usize = 8;
-/// Further names of one option are ignored.
-pub(crate) const MOST_NAMES: usize = 100;
-/// Forms of an argument are merged up to this length in bytes.
-const LONGEST_ARGUMENT: usize = 160;
+/// The longest line that names an option, in bytes; longer lines are sentences.
+const MAX_LINE: usize = 500;
+/// The most words of an argument; more words are a sentence. `a | b | c` counts as one word.
+const MAX_ARGUMENT_WORDS: usize = 8;
+/// The most names of one option; further names are ignored.
+pub(crate) const MAX_NAMES: usize = 100;
+/// The longest merged form of an argument, in bytes.
+const MAX_ARGUMENT: usize = 160;
 
 /// Words between two names of one option.
 const SEPARATORS: [&str; 5] = ["or", "and", "/", "|", ","];
 
-/// Words of sentences; they are not names of arguments.
+/// Words of sentences, which are not names of arguments.
 const PROSE: [&str; 42] = [
     "a", "also", "an", "and", "are", "as", "at", "be", "been", "but", "by", "can", "cannot",
     "could", "does", "for", "from", "had", "has", "have", "if", "implies", "in", "is", "it", "may",
@@ -24,16 +24,16 @@ const PROSE: [&str; 42] = [
     "when", "will", "with",
 ];
 
-/// How an option takes its argument, as the page writes it.
+/// An option's argument, as the page writes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Argument {
     /// Part of the same word: `=SIZE`, `[=WHEN]`, `[SUFFIX]`.
     Attached(String),
-    /// Words of its own: `pattern`.
+    /// Separate words: `pattern`.
     Separate(String),
 }
 
-/// The names of an option, and its argument.
+/// The names of an option, with its argument.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tag {
     /// `-b`, `--block-size`, `--[no-]atomic`; the one that shows the argument comes last.
@@ -42,10 +42,10 @@ pub struct Tag {
 }
 
 impl Tag {
-    /// Returns `None` for a line that names no option.
+    /// Parses a line; `None` if it names no option.
     pub fn parse(line: &str) -> Option<Tag> {
         let line = line.trim().trim_end_matches(':');
-        if line.len() > LONGEST {
+        if line.len() > MAX_LINE {
             return None;
         }
         operand(line).or_else(|| Parser::default().parse(&words(line)))
@@ -57,7 +57,7 @@ impl Tag {
             (Some(Argument::Separate(own)), Some(Argument::Separate(more)))
                 if own != more
                     && other.names.iter().any(|name| self.names.contains(name))
-                    && own.len() + more.len() < LONGEST_ARGUMENT =>
+                    && own.len() + more.len() < MAX_ARGUMENT =>
             {
                 Some(Argument::Separate(format!("{own} | {more}")))
             }
@@ -77,15 +77,15 @@ impl Tag {
         let own = std::mem::replace(&mut self.names, names);
         self.names.retain(|name| !own.contains(name));
         self.names.extend(own);
-        self.names.truncate(MOST_NAMES);
+        self.names.truncate(MAX_NAMES);
     }
 
-    /// Whether it is a dash alone: an option only where it has another name.
+    /// Whether the only name is a dash, which is an option only together with another name.
     pub(crate) fn is_dash(&self) -> bool {
         self.names == ["-"]
     }
 
-    /// As a table shows it.
+    /// The names and the argument as a table shows them.
     pub fn head(&self) -> String {
         head(&self.names, self.argument.as_ref())
     }
@@ -127,11 +127,11 @@ fn operand(line: &str) -> Option<Tag> {
 #[derive(Debug, Default)]
 struct Parser<'a> {
     names: Vec<&'a str>,
-    /// The name that was read last, with what is attached to it.
+    /// The last name read.
     own: &'a str,
-    /// Words after it.
+    /// The words after it.
     words: Vec<&'a str>,
-    /// The last name that shows an argument, and the argument.
+    /// The last name with an argument, and that argument.
     shown: Option<(&'a str, Argument)>,
 }
 
@@ -140,8 +140,8 @@ impl<'a> Parser<'a> {
         let is_name = |word: &&str| name_of(word).is_some_and(|(_, rest)| rest.is_empty());
         let all_are_names = words.len() > 2 && words.iter().all(is_name);
         let mut expects_name = true;
-        for (place, word) in words.iter().enumerate() {
-            let next_is_name = words.get(place + 1).is_some_and(|next| begins_name(next));
+        for (index, word) in words.iter().enumerate() {
+            let next_is_name = words.get(index + 1).is_some_and(|next| begins_name(next));
             if SEPARATORS.contains(word) && next_is_name {
                 expects_name = true;
                 continue;
@@ -172,7 +172,7 @@ impl<'a> Parser<'a> {
             let (piece, more) = (rest.get(..at)?, rest.get(at + 1..)?);
             let next = more.get(..next_name(more).unwrap_or(more.len()))?;
             if name_of(next).is_none_or(|(_, rest)| rest.starts_with(',')) {
-                // `-mattr=a1,-a2,...`: all of it is an argument.
+                // `-mattr=a1,-a2,...`: the whole rest is an argument.
                 break;
             }
             self.take_name(piece)?;
@@ -188,7 +188,7 @@ impl<'a> Parser<'a> {
             return None;
         }
         self.own = name;
-        if !self.names.contains(&name) && self.names.len() < MOST_NAMES {
+        if !self.names.contains(&name) && self.names.len() < MAX_NAMES {
             self.names.push(name);
         }
         if !attached.is_empty() {
@@ -203,7 +203,7 @@ impl<'a> Parser<'a> {
         self.words.push(word);
         let bars = self.words.iter().filter(|word| **word == "|").count();
         let words = self.words.len().saturating_sub(2 * bars);
-        (fits && words <= MOST_ARGUMENT_WORDS).then_some(())
+        (fits && words <= MAX_ARGUMENT_WORDS).then_some(())
     }
 
     fn end_argument(&mut self) {
@@ -359,7 +359,7 @@ fn words(line: &str) -> Vec<&str> {
         }
     }
     if depth > 0 {
-        // A bracket that is never closed encloses nothing.
+        // An unclosed bracket encloses nothing.
         return line.split_ascii_whitespace().collect();
     }
     words.extend(line.get(start..));
@@ -474,7 +474,7 @@ mod tests {
     }
 
     #[test]
-    fn forms_of_one_option_are_gathered() {
+    fn forms_of_one_option_are_merged() {
         let mut tag = Tag::parse("-L port:host").expect("a tag");
         tag.merge(Tag::parse("-L port:socket").expect("a tag"));
         assert_eq!(tag.head(), "-L port:host | port:socket");
@@ -499,7 +499,7 @@ mod tests {
         ) {
             if let Some(tag) = Tag::parse(&line) {
                 prop_assert!(!tag.names.is_empty());
-                prop_assert!(tag.names.len() <= MOST_NAMES);
+                prop_assert!(tag.names.len() <= MAX_NAMES);
             }
         }
     }

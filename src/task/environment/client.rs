@@ -1,10 +1,10 @@
 //! The files that Claude Code's hooks write variables to, to be sourced before each command.
 //!
-//! Claude Code gives each hook of a session a file of its own below `session-env/SESSION` of its
-//! configuration directory, and sources them all before each command of its own. Its servers see
-//! neither that directory nor which session is the current one after `/clear`: a hook of the
-//! plugin notes the directory for the client's process, and without such a note it is that of the
-//! session which the server was started in.
+//! Claude Code gives each hook of a session its own file below `session-env/SESSION` of its
+//! configuration directory, and sources all of them before each of its commands. MCP servers see
+//! neither that directory nor, after `/clear`, which session is the current one. So a hook of the
+//! plugin notes the directory for the client's process. Without a note, the directory is that of
+//! the session in which the server was started.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -15,45 +15,45 @@ use crate::process::files::{self, PrivateDirError};
 use crate::process::probe::Identity;
 use crate::process::tree;
 
-/// The notes' directory in the state directory: files named PID-START with a path each.
+/// The directory of the notes in the state directory: files named PID-START that hold a path.
 const NOTES: &str = "clients";
 /// The longest path.
 const MAX_PATH: u64 = 4096;
-/// How many ancestors of a process are looked at.
+/// How many ancestors of a process are searched.
 const MAX_ANCESTORS: usize = 64;
-/// The events whose hooks write such files, in the order in which they are sourced.
+/// The events whose hooks write such files, in the order of sourcing.
 const EVENTS: [&str; 4] = ["setup", "sessionstart", "cwdchanged", "filechanged"];
 
-/// Where a client has files to source.
+/// Where to find the files that a client wants sourced.
 #[derive(Debug, Clone, Default)]
 pub struct ClientFiles {
     named: Option<PathBuf>,
     state: Option<PathBuf>,
-    first: Option<PathBuf>,
-    /// The processes above this one, once they have been looked at.
+    initial: Option<PathBuf>,
+    /// The processes above this one, once they have been read.
     ancestors: OnceLock<Vec<Identity>>,
 }
 
 impl ClientFiles {
     /// `named` is a file that the environment names, `state` the state directory, if the client is
-    /// one whose hooks leave notes there, and `first` the directory of the session that the server
+    /// one whose hooks leave notes there, and `initial` the directory of the session that the server
     /// was started in.
     pub(crate) fn new(
         named: Option<PathBuf>,
         state: Option<PathBuf>,
-        first: Option<PathBuf>,
+        initial: Option<PathBuf>,
     ) -> ClientFiles {
-        ClientFiles { named, state, first, ancestors: OnceLock::new() }
+        ClientFiles { named, state, initial, ancestors: OnceLock::new() }
     }
 
-    /// Those that have something in them, in order.
+    /// The files to source, in order.
     pub fn files(&self) -> Vec<PathBuf> {
         let named = self.named.clone().filter(|path| path.is_file());
         let noted = self.state.as_ref().and_then(|state| {
             let ancestors = self.ancestors.get_or_init(ancestors);
             ancestors.iter().find_map(|client| note_of(state, *client))
         });
-        let directory = noted.or_else(|| self.first.clone());
+        let directory = noted.or_else(|| self.initial.clone());
         let of_hooks = directory.map(|directory| files_in(&directory)).unwrap_or_default();
         named.into_iter().chain(of_hooks).collect()
     }
@@ -81,7 +81,7 @@ fn note_of(state: &Path, client: Identity) -> Option<PathBuf> {
     Some(PathBuf::from(OsString::from_vec(path)))
 }
 
-/// Notes the directory of a client's session, and forgets clients that have ended.
+/// Notes the directory of a client's session, and removes the notes of clients that have ended.
 ///
 /// # Errors
 /// The note cannot be written.
@@ -93,7 +93,7 @@ pub(crate) fn write_note(
     files::private_dir(state)?;
     let notes = state.join(NOTES);
     files::private_subdir(&notes)?;
-    for other in std::fs::read_dir(&notes).into_iter().flatten().flatten() {
+    for other in files::entries(&notes) {
         let name = other.file_name();
         let pid = name.to_str().and_then(|name| name.split('-').next()?.parse().ok());
         let lives = pid
@@ -115,21 +115,18 @@ pub(crate) enum NoteError {
     File(#[from] std::io::Error),
 }
 
-/// The files of hooks in a session's directory that are not empty and this user's.
+/// The hooks' files in a session's directory that are not empty and belong to this user.
 fn files_in(directory: &Path) -> Vec<PathBuf> {
-    let mut found: Vec<((usize, u32), PathBuf)> = std::fs::read_dir(directory)
-        .into_iter()
-        .flatten()
-        .flatten()
-        .filter_map(|entry| Some((place(&entry.file_name())?, entry.path())))
+    let mut found: Vec<((usize, u32), PathBuf)> = files::entries(directory)
+        .filter_map(|entry| Some((sourcing_order(&entry.file_name())?, entry.path())))
         .filter(|(_, path)| files::is_own_with_content(path))
         .collect();
     found.sort();
     found.into_iter().map(|(_, path)| path).collect()
 }
 
-/// Where a file named EVENT-hook-NUMBER.sh comes among the others.
-fn place(name: &OsStr) -> Option<(usize, u32)> {
+/// The place of a file named EVENT-hook-NUMBER.sh in the order of sourcing.
+fn sourcing_order(name: &OsStr) -> Option<(usize, u32)> {
     let (event, number) = name.to_str()?.strip_suffix(".sh")?.split_once("-hook-")?;
     let event = EVENTS.iter().position(|known| *known == event)?;
     Some((event, number.parse().ok()?))
@@ -147,11 +144,11 @@ mod tests {
             "sessionstart-hook-9.sh",
             "setup-hook-3.sh",
         ];
-        names.sort_by_key(|name| place(OsStr::new(name)));
+        names.sort_by_key(|name| sourcing_order(OsStr::new(name)));
         assert_eq!(names[0], "setup-hook-3.sh");
         assert_eq!(names[1..3], ["sessionstart-hook-9.sh", "sessionstart-hook-10.sh"]);
         for other in ["stop-hook-1.sh", "sessionstart-hook-1.sh~", "sessionstart-hook-x.sh"] {
-            assert_eq!(place(OsStr::new(other)), None, "{other}");
+            assert_eq!(sourcing_order(OsStr::new(other)), None, "{other}");
         }
     }
 }

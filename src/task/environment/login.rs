@@ -1,5 +1,5 @@
 //! The environment that an interactive login shell makes of the server's: PATH and whatever else
-//! the user's start files set. It is in memory alone.
+//! the user's start files set. It is kept in memory only.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -27,7 +27,7 @@ struct StartFiles {
     user: &'static [&'static str],
 }
 
-const OF_ZSH: StartFiles = StartFiles {
+const ZSH_START_FILES: StartFiles = StartFiles {
     system: &[
         "/etc/zshenv",
         "/etc/zprofile",
@@ -41,27 +41,27 @@ const OF_ZSH: StartFiles = StartFiles {
     user: &[".zshenv", ".zprofile", ".zlogin", ".zshrc"],
 };
 
-const OF_OTHERS: StartFiles = StartFiles {
+const OTHER_START_FILES: StartFiles = StartFiles {
     system: &["/etc/profile", "/etc/bash.bashrc", "/etc/bashrc"],
     user: &[".bash_profile", ".bash_login", ".profile", ".bashrc"],
 };
 
 /// The environment of the user's login shell, once a command has needed it.
 #[derive(Debug, Default)]
-pub(super) struct LoginShell(Monitor<Progress>);
+pub(super) struct LoginShell(Monitor<RunState>);
 
 #[derive(Debug, Default)]
-struct Progress {
+struct RunState {
     is_running: bool,
     last: Option<Arc<Answer>>,
 }
 
-/// What a shell answered.
+/// The result of one run of the shell.
 #[derive(Debug)]
 struct Answer {
     /// The start files as they were before it ran.
     files: Vec<(PathBuf, Option<FileVersion>)>,
-    /// `None` if it failed: it is not asked again before a file changes.
+    /// `None` if the shell failed: it does not run again before a file changes.
     variables: Option<Arc<Variables>>,
 }
 
@@ -72,35 +72,35 @@ impl Answer {
 }
 
 impl LoginShell {
-    /// Its environment, if it has one, and what went wrong, if it has just been asked.
+    /// The shell's environment, if it has one, and the problem, if this call has run the shell.
     pub fn environment(
         &self,
         settings: &EnvironmentSettings,
         shell: &Shell,
     ) -> (Option<Arc<Variables>>, Option<String>) {
-        let mut progress = self.0.lock();
+        let mut state = self.0.lock();
         loop {
-            while progress.is_running {
-                progress = self.0.wait(progress, None);
+            while state.is_running {
+                state = self.0.wait(state, None);
             }
-            let last = progress.last.clone();
-            drop(progress);
+            let last = state.last.clone();
+            drop(state);
             if let Some(answer) = last.filter(|answer| answer.is_current()) {
                 return (answer.variables.clone(), None);
             }
-            progress = self.0.lock();
-            if !progress.is_running {
+            state = self.0.lock();
+            if !state.is_running {
                 break;
             }
         }
-        progress.is_running = true;
-        drop(progress);
-        // Released also if this thread panics.
+        state.is_running = true;
+        drop(state);
+        // Ends the run even if this thread panics.
         let mut running = Running { shell: self, answer: None };
         let files = start_files(shell, &settings.inherited);
-        let mut versions = versions(&files);
-        let asked = ask(settings, shell);
-        let problem = asked.as_ref().err().map(|error| {
+        let mut versions: Vec<_> = files.iter().cloned().map(with_version).collect();
+        let result = run(settings, shell);
+        let problem = result.as_ref().err().map(|error| {
             format!(
                 "environment: login: `{} -lic` failed: {error}. Commands start with the environment of \
                  the client, until a start file such as {} changes.",
@@ -108,13 +108,11 @@ impl LoginShell {
                 files.last().map(|path| path.display().to_string()).unwrap_or_default(),
             )
         });
-        let variables = asked.ok().map(Arc::new);
+        let variables = result.ok().map(Arc::new);
         if let Some(variables) = &variables {
             // A start file may have set ZDOTDIR.
-            let more = start_files(shell, variables);
-            let more: Vec<PathBuf> =
-                more.into_iter().filter(|path| !files.contains(path)).collect();
-            versions.extend(self::versions(&more));
+            let more = start_files(shell, variables).into_iter();
+            versions.extend(more.filter(|path| !files.contains(path)).map(with_version));
         }
         running.answer = Some(Arc::new(Answer { files: versions, variables: variables.clone() }));
         (variables, problem)
@@ -128,22 +126,23 @@ struct Running<'a> {
 
 impl Drop for Running<'_> {
     fn drop(&mut self) {
-        let mut progress = self.shell.0.lock();
-        *progress = Progress { is_running: false, last: self.answer.take() };
-        drop(progress);
+        let mut state = self.shell.0.lock();
+        *state = RunState { is_running: false, last: self.answer.take() };
+        drop(state);
         self.shell.0.notify_all();
     }
 }
 
-fn versions(files: &[PathBuf]) -> Vec<(PathBuf, Option<FileVersion>)> {
-    files.iter().map(|path| (path.clone(), version(path))).collect()
+fn with_version(path: PathBuf) -> (PathBuf, Option<FileVersion>) {
+    let version = version(&path);
+    (path, version)
 }
 
 fn start_files(shell: &Shell, environment: &[(OsString, OsString)]) -> Vec<PathBuf> {
     let home = value(environment, "HOME");
     let (files, own) = match shell.kind {
-        ShellKind::Zsh => (OF_ZSH, value(environment, "ZDOTDIR").or(home)),
-        ShellKind::Bash | ShellKind::Sh => (OF_OTHERS, home),
+        ShellKind::Zsh => (ZSH_START_FILES, value(environment, "ZDOTDIR").or(home)),
+        ShellKind::Bash | ShellKind::Sh => (OTHER_START_FILES, home),
     };
     let own = Path::new(own.unwrap_or(OsStr::new("/")));
     let system = files.system.iter().map(PathBuf::from);
@@ -161,13 +160,13 @@ enum LoginError {
     Nothing,
 }
 
-/// Runs the shell as a terminal window would, but without a terminal. What its start files print
-/// is left out.
-fn ask(settings: &EnvironmentSettings, shell: &Shell) -> Result<Variables, LoginError> {
+/// Runs the shell as a terminal window would, but without a terminal. Leaves out what its start
+/// files print.
+fn run(settings: &EnvironmentSettings, shell: &Shell) -> Result<Variables, LoginError> {
     let inherited = &settings.inherited;
     let env = files::find_program("env", search_path(inherited)).map_err(|_| LoginError::NoEnv)?;
     let marker = format!("zsh-tool:{}:", files::random_id());
-    // Quoted names are no aliases.
+    // Quoted names are not expanded as aliases.
     let print = format!("'printf' '%s' '{marker}'");
     let script = format!("{print}; '{}' -0; {print}", env.display());
     let launch = Launch {
@@ -180,10 +179,10 @@ fn ask(settings: &EnvironmentSettings, shell: &Shell) -> Result<Variables, Login
     let daemons = Some(Arc::clone(&settings.daemons));
     let limits = Limits { time: LIMIT, output: MAX_OUTPUT, daemons };
     let captured = capture::run(launch, &limits).map_err(CaptureError::from)?;
-    // A failing last command of a start file does not matter.
+    // The exit code does not matter: it may be that of a start file's last command.
     captured.exit.ok_or(CaptureError::TooMuch(MAX_OUTPUT))?;
-    let taken = between(&captured.output, marker.as_bytes()).ok_or(LoginError::Nothing)?;
-    Ok(merged(inherited, &taken))
+    let from_login = between(&captured.output, marker.as_bytes()).ok_or(LoginError::Nothing)?;
+    Ok(merged(inherited, &from_login))
 }
 
 /// The entries of the environment that was printed between two markers.
@@ -193,27 +192,28 @@ fn between(output: &[u8], marker: &[u8]) -> Option<Variables> {
     rest.get(..find(rest)?).map(entries)
 }
 
-/// The login shell's variables, with what belongs to one process left as it was, and with the
-/// places of PATH that only the server knows at its end.
-fn merged(inherited: &[(OsString, OsString)], taken: &[(OsString, OsString)]) -> Variables {
-    let is_of_one =
+/// The login shell's variables. Those that belong to one process keep the server's values, and PATH
+/// ends with the directories that only the server has.
+fn merged(inherited: &[(OsString, OsString)], from_login: &[(OsString, OsString)]) -> Variables {
+    let is_per_process =
         |name: &OsStr| name == COOKIE_VARIABLE || OF_THE_SHELL.iter().any(|other| name == *other);
-    let own = taken.iter().filter(|(name, _)| !is_of_one(name)).cloned();
-    let kept = inherited.iter().filter(|(name, _)| is_of_one(name)).cloned();
+    let own = from_login.iter().filter(|(name, _)| !is_per_process(name)).cloned();
+    let kept = inherited.iter().filter(|(name, _)| is_per_process(name)).cloned();
     let mut variables: Variables = own.chain(kept).collect();
-    if let (Some(first), Some(then)) = (value(taken, "PATH"), value(inherited, "PATH")) {
-        let path = joined_paths(first, then);
+    if let (Some(first), Some(second)) = (value(from_login, "PATH"), value(inherited, "PATH")) {
+        let path = joined_paths(first, second);
         variables.retain(|(name, _)| name != "PATH");
         variables.push(("PATH".into(), path));
     }
     variables
 }
 
-/// The places of the first, then those that only the second has.
-fn joined_paths(first: &OsStr, then: &OsStr) -> OsString {
-    let places = |path| OsStr::as_bytes(path).split(|byte| *byte == b':');
-    let mut all: Vec<&[u8]> = places(first).collect();
-    let more: Vec<&[u8]> = places(then).filter(|place| !all.contains(place)).collect();
+/// The directories of the first, then those that only the second has.
+fn joined_paths(first: &OsStr, second: &OsStr) -> OsString {
+    let directories = |path| OsStr::as_bytes(path).split(|byte| *byte == b':');
+    let mut all: Vec<&[u8]> = directories(first).collect();
+    let more: Vec<&[u8]> =
+        directories(second).filter(|directory| !all.contains(directory)).collect();
     all.extend(more);
     OsString::from_vec(all.join(&b':'))
 }
@@ -223,7 +223,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_start_files_print_is_left_out() {
+    fn output_of_start_files_is_left_out() {
         let output = b"Welcome!\nA=1\0m:A=2\0B=x=\ny\0m:A=3\0bye";
         assert_eq!(between(output, b"m:"), Some(entries(b"A=2\0B=x=\ny\0")));
         assert_eq!(between(b"m:A=2\0", b"m:"), None);
@@ -233,8 +233,8 @@ mod tests {
     #[test]
     fn the_users_path_comes_first_and_the_shells_own_variables_stay() {
         let inherited = entries(b"PATH=/usr/bin:/client\0PWD=/w\0GONE=1\0");
-        let taken = entries(b"PATH=/nvm:/usr/bin\0PWD=/home\0NEW=1\0");
+        let from_login = entries(b"PATH=/nvm:/usr/bin\0PWD=/home\0NEW=1\0");
         let expected = entries(b"NEW=1\0PWD=/w\0PATH=/nvm:/usr/bin:/client\0");
-        assert_eq!(merged(&inherited, &taken), expected);
+        assert_eq!(merged(&inherited, &from_login), expected);
     }
 }

@@ -17,7 +17,7 @@ use crate::task::sessions::Variables;
 
 /// How long a tool may take: `.envrc` may build things.
 const LIMIT: Duration = Duration::from_secs(10);
-/// How long a tool that took too long is left alone in that directory.
+/// How long a tool that took too long is not run again in that directory.
 const PAUSE: Duration = Duration::from_secs(60);
 /// The longest output.
 const MAX_OUTPUT: usize = 4 << 20;
@@ -27,7 +27,7 @@ const MAX_DIRECTORIES: usize = 256;
 /// Variables to set or, without a value, to unset.
 type Changes = BTreeMap<String, Option<String>>;
 
-/// What the tools have answered, by directory.
+/// The tools' answers, by directory.
 #[derive(Debug, Default)]
 pub(super) struct Tools {
     answers: Mutex<HashMap<(EnvironmentTool, PathBuf), Changes>>,
@@ -36,24 +36,24 @@ pub(super) struct Tools {
 
 #[derive(Debug)]
 struct Failure {
-    /// What was said about it.
+    /// The problem as reported.
     text: String,
-    /// When the tool may be asked again.
-    again: Instant,
+    /// When the tool may run again.
+    retry_at: Instant,
 }
 
 impl Tools {
-    /// Adds a tool's variables for this directory. The tool itself is asked before each command:
-    /// direnv gets its last answer, and prints nothing and evaluates nothing if that is still
-    /// right. Returns a problem that was not returned before.
+    /// Adds a tool's variables for this directory. The tool runs before each command: direnv gets
+    /// its last answer, and evaluates nothing if that is still right. Returns a problem, unless it
+    /// was returned before.
     pub fn apply(
         &self,
         tool: EnvironmentTool,
         directory: &Path,
         variables: &mut Variables,
     ) -> Option<String> {
-        let key = (tool, directory.to_path_buf());
-        let failed = |failure: &Failure| failure.again > Instant::now();
+        let mut key = (tool, directory.to_path_buf());
+        let failed = |failure: &Failure| failure.retry_at > Instant::now();
         if self.failures.lock().get(&key).is_some_and(failed) {
             return None;
         }
@@ -61,14 +61,14 @@ impl Tools {
         if tool == EnvironmentTool::Direnv {
             set(variables, &changes);
         }
-        let (answer, problem, pause) = match ask(tool, directory, variables) {
-            Ok((answer, problem)) => (answer, problem, Duration::ZERO),
-            Err(error) => {
-                let is_late = matches!(error, AskError::Run(RunError::Late(_)));
-                let pause = if is_late { PAUSE } else { Duration::ZERO };
-                (Changes::new(), Some(error.to_string()), pause)
-            }
+        let answer = run(tool, directory, variables);
+        let pause = match answer {
+            Err(ToolError::Run(RunError::Late(_))) => PAUSE,
+            _ => Duration::ZERO,
         };
+        let is_missing = matches!(answer, Err(ToolError::Missing(_)));
+        let (answer, problem) =
+            answer.unwrap_or_else(|error| (Changes::new(), Some(error.to_string())));
         set(variables, &answer);
         changes.extend(answer);
         let mut answers = self.answers.lock();
@@ -82,21 +82,30 @@ impl Tools {
             failures.remove(&key);
             return None;
         };
-        let text = format!(
-            "environment_tools: `{}` in {}: {problem}. Run it there to see why.",
-            tool.command_line().join(" "),
-            directory.display()
-        );
-        let again = Instant::now() + pause;
-        let before = failures.insert(key, Failure { text: text.clone(), again });
+        let [program, ..] = tool.command_line();
+        let text = if is_missing {
+            // It is missing in every directory.
+            key.1 = PathBuf::new();
+            format!(
+                "environment_tools: {program} {problem}. Install it, or remove it from the setting."
+            )
+        } else {
+            format!(
+                "environment_tools: `{}` in {}: {problem}. Run it there to see why.",
+                tool.command_line().join(" "),
+                directory.display()
+            )
+        };
+        let retry_at = Instant::now() + pause;
+        let before = failures.insert(key, Failure { text: text.clone(), retry_at });
         before.is_none_or(|before| before.text != text).then_some(text)
     }
 }
 
 /// Why a tool has no answer.
 #[derive(Debug, thiserror::Error)]
-enum AskError {
-    #[error(transparent)]
+enum ToolError {
+    #[error("its program {0}")]
     Missing(#[from] NoProgram),
     #[error(transparent)]
     Run(#[from] RunError),
@@ -106,12 +115,12 @@ enum AskError {
     Unreadable(#[from] serde_json::Error),
 }
 
-/// A tool's answer, and its problem: direnv takes back what it has set when it fails.
-fn ask(
+/// A tool's answer, and its problem. A failing direnv has both: it unsets what it has set.
+fn run(
     tool: EnvironmentTool,
     directory: &Path,
     variables: &Variables,
-) -> Result<(Changes, Option<String>), AskError> {
+) -> Result<(Changes, Option<String>), ToolError> {
     let [program, arguments @ ..] = tool.command_line();
     let launch = Launch {
         program: files::find_program(program, search_path(variables))?,
@@ -122,13 +131,18 @@ fn ask(
     };
     let limits = Limits { time: LIMIT, output: MAX_OUTPUT, daemons: None };
     let captured = capture::run(launch, &limits)?;
-    let exit = captured.exit.ok_or(AskError::TooMuch)?;
+    let exit = captured.exit.ok_or(ToolError::TooMuch)?;
+    let hint = match tool {
+        EnvironmentTool::Direnv => ": .envrc is not allowed (`direnv allow`), or fails",
+        EnvironmentTool::Mise => "",
+    };
     let problem =
-        (exit != Exit::Code(0)).then(|| format!("it ended with exit code {}", exit.code()));
+        (exit != Exit::Code(0)).then(|| format!("it ended with exit code {}{hint}", exit.code()));
     let output = captured.output.trim_ascii();
-    match output.is_empty() {
-        true => Ok((Changes::new(), problem)),
-        false => Ok((serde_json::from_slice(output)?, problem)),
+    if output.is_empty() {
+        Ok((Changes::new(), problem))
+    } else {
+        Ok((serde_json::from_slice(output)?, problem))
     }
 }
 

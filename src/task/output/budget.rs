@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// The most that all spools together keep in memory when there is no disk.
+/// How many bytes all spools together keep in memory when there is no disk.
 pub const MEMORY_LIMIT: u64 = 64 * 1024 * 1024;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn more_given_back_than_taken_is_nothing_and_not_a_huge_number() {
+    fn the_count_does_not_wrap_below_zero() {
         let budget = Budget::new(10);
         budget.take(StorageKind::Disk, 3);
         budget.give_back(StorageKind::Disk, 5);

@@ -1,5 +1,5 @@
-//! Output on its way from the program to its readers: secrets masked, then kept in the spool,
-//! drawn on the emulated screen, and reported to watchers.
+//! The path of output from the program to its readers: it is masked, kept in the spool, drawn on
+//! the emulated screen, and reported to watchers.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -23,7 +23,7 @@ pub(crate) struct Collector {
     pub spool: SpoolWriter,
     /// Hides secrets in the output.
     pub masking: Masking,
-    /// The terminal's answers to queries in the output.
+    /// The terminal's replies to queries in the output.
     replies: String,
     /// Until when output is drawn in this turn.
     draws_until: Instant,
@@ -44,8 +44,7 @@ impl Collector {
         }
     }
 
-    /// A turn of the worker begins: continues with what is still to be drawn. The answer is
-    /// whether there was any.
+    /// Begins a turn of the worker: continues with undrawn output; returns whether there was any.
     pub fn begin_turn(&mut self, now: Instant) -> bool {
         self.draws_until = now + DRAWING_PER_TURN;
         let was_behind = self.is_behind();
@@ -78,8 +77,8 @@ impl Collector {
         }
     }
 
-    /// No turn will come: draws what is left, unless there is no time for it. What is left
-    /// over then is reported with the screen.
+    /// After the last turn: draws the remaining output, unless there is no time for it. What is
+    /// left over then is reported with the screen.
     pub fn close_screen(&self, hurries: bool) {
         let Some(terminal) = self.task.terminal() else {
             return;
@@ -109,7 +108,7 @@ impl Collector {
         rest.map(|rest| self.keep(&rest, now)).is_some()
     }
 
-    /// Takes the terminal's answers, for the program to read.
+    /// Takes the terminal's replies, for the program to read.
     pub fn take_replies(&mut self) -> String {
         std::mem::take(&mut self.replies)
     }

@@ -1,8 +1,8 @@
-//! Reading a spool: what is retained of a span, where it continues after a gap, and
-//! from line numbers to places and back.
+//! Reading a spool: the retained parts of a span, where output continues after a gap, and where
+//! lines and bytes are.
 //!
-//! The files are read without the lock. A segment that the quota takes away meanwhile is
-//! a gap like any other.
+//! The files are read without the lock. A segment that is dropped meanwhile for the quota is a gap
+//! like any other.
 
 use std::io;
 
@@ -29,7 +29,7 @@ impl Spool {
         to: u64,
     ) -> io::Result<Vec<Piece>> {
         let mut pieces: Vec<Piece> = Vec::new();
-        for segment in segments.iter().filter(|segment| holds(segment, from, to)) {
+        for segment in segments.iter().filter(|segment| overlaps(segment, from, to)) {
             let Some(piece) = self.read_segment(segment, from, to)? else {
                 continue;
             };
@@ -43,16 +43,21 @@ impl Spool {
         Ok(pieces)
     }
 
-    /// The first retained piece of `[from, to)`, of at most `most` bytes, however far away it
+    /// The first retained piece of `[from, to)`, of at most `max_bytes` bytes, however far away it
     /// begins.
     ///
     /// # Errors
     /// A file cannot be read.
-    pub fn next_piece(&self, from: LinePosition, to: u64, most: u64) -> io::Result<Option<Piece>> {
+    pub fn next_piece(
+        &self,
+        from: LinePosition,
+        to: u64,
+        max_bytes: u64,
+    ) -> io::Result<Option<Piece>> {
         for segment in self.segments() {
-            if holds(&segment, from, to) {
+            if overlaps(&segment, from, to) {
                 let start = segment.start.at.offset.max(from.at.offset);
-                let piece = self.read_segment(&segment, from, to.min(start + most))?;
+                let piece = self.read_segment(&segment, from, to.min(start + max_bytes))?;
                 if piece.is_some() {
                     return Ok(piece);
                 }
@@ -87,7 +92,7 @@ impl Spool {
     ) -> Vec<(LinePosition, LinePosition)> {
         let mut spans: Vec<(LinePosition, LinePosition)> = Vec::new();
         for segment in self.segments() {
-            if !holds(&segment, from, to.at.offset) {
+            if !overlaps(&segment, from, to.at.offset) {
                 continue;
             }
             let start = if segment.start.at.offset < from.at.offset { from } else { segment.start };
@@ -100,11 +105,11 @@ impl Spool {
         spans
     }
 
-    /// Where retained output continues: at `from`, or behind the gap that it lies in;
-    /// `None` when nothing is retained from there on.
+    /// Where retained output continues: at `from`, or after the gap that contains it; `None` when
+    /// nothing is retained from there on.
     pub fn next_retained(&self, from: LinePosition) -> Option<LinePosition> {
         let segments = self.segments();
-        let next = segments.iter().find(|segment| holds(segment, from, u64::MAX))?;
+        let next = segments.iter().find(|segment| overlaps(segment, from, u64::MAX))?;
         if next.start.at.offset < from.at.offset { Some(from) } else { Some(next.start) }
     }
 
@@ -141,7 +146,7 @@ impl Spool {
     ///
     /// # Errors
     /// A file cannot be read.
-    pub fn place_of(&self, offset: u64) -> io::Result<Option<LinePosition>> {
+    pub fn position_of(&self, offset: u64) -> io::Result<Option<LinePosition>> {
         let mut next = self.checkpoint(|checkpoint| checkpoint.offset <= offset);
         while let Some(piece) = self.next_piece(next, offset, READ_BYTES)? {
             next = piece.end();
@@ -155,7 +160,7 @@ impl Spool {
 }
 
 /// Whether some of the segment's bytes are in `[from, to)`.
-fn holds(segment: &Segment, from: LinePosition, to: u64) -> bool {
+fn overlaps(segment: &Segment, from: LinePosition, to: u64) -> bool {
     let start = segment.start.at.offset.max(from.at.offset);
     start < segment.end.at.offset.min(to)
 }
@@ -166,27 +171,9 @@ mod tests {
     use crate::task::output::budget::{Budget, StorageKind};
     use crate::task::output::spool::SpoolWriter;
 
-    const QUOTA: u64 = 4 * 1024 * 1024;
-
-    fn in_memory() -> SpoolWriter {
-        SpoolWriter::new(None, QUOTA, Budget::new(QUOTA))
-    }
-
-    fn end_of(writer: &SpoolWriter) -> LinePosition {
-        LinePosition { at: writer.end(), inside_line: writer.line_start() != writer.end() }
-    }
-
-    /// Writes `1`, `2`, … on lines of their own, in chunks as from a pipe.
-    fn count_to(writer: &mut SpoolWriter, last: u64) {
-        let text: String = (1..=last).map(|number| format!("{number}\n")).collect();
-        for chunk in text.as_bytes().chunks(60_000) {
-            writer.append(chunk);
-        }
-    }
-
     /// The lines between the head and the newest output, of which nothing is retained.
     fn gap(writer: &SpoolWriter) -> (u64, u64) {
-        let spans = writer.reader().retained(LinePosition::FIRST, end_of(writer));
+        let spans = writer.reader().retained(LinePosition::FIRST, writer.line_end());
         let [(_, before), (after, _)] = spans[..] else {
             panic!("one gap: {spans:?}");
         };
@@ -196,9 +183,8 @@ mod tests {
 
     #[test]
     fn a_retained_line_is_found_where_it_is_on_both_sides_of_a_gap() {
-        let mut writer = in_memory();
-        count_to(&mut writer, 2_000_000);
-        let (spool, end) = (writer.reader(), end_of(&writer));
+        let writer = SpoolWriter::count_to(2_000_000);
+        let (spool, end) = (writer.reader(), writer.line_end());
         let (first_gone, last_gone) = gap(&writer);
         for line in [1, 2, first_gone - 2, last_gone + 2, 1_999_999, 2_000_000] {
             let place = spool.find_line(line, end).expect("memory");
@@ -213,9 +199,8 @@ mod tests {
 
     #[test]
     fn a_line_that_is_gone_leads_to_what_is_retained_behind_the_gap() {
-        let mut writer = in_memory();
-        count_to(&mut writer, 2_000_000);
-        let (spool, end) = (writer.reader(), end_of(&writer));
+        let writer = SpoolWriter::count_to(2_000_000);
+        let (spool, end) = (writer.reader(), writer.line_end());
         let (first_gone, last_gone) = gap(&writer);
         for line in [first_gone + 1, (first_gone + last_gone) / 2, last_gone] {
             let place = spool.find_line(line, end).expect("memory");
@@ -225,12 +210,11 @@ mod tests {
 
     #[test]
     fn a_byte_in_a_gap_leads_to_what_is_retained_behind_it() {
-        let mut writer = in_memory();
-        count_to(&mut writer, 2_000_000);
-        let (spool, end) = (writer.reader(), end_of(&writer));
+        let writer = SpoolWriter::count_to(2_000_000);
+        let (spool, end) = (writer.reader(), writer.line_end());
         let spans = spool.retained(LinePosition::FIRST, end);
         let (before, after) = (spans[0].1, spans[1].0);
-        let behind = |offset| spool.place_of(offset).expect("memory");
+        let behind = |offset| spool.position_of(offset).expect("memory");
         assert_eq!(behind(before.at.offset + 1), Some(after));
         assert_eq!(behind(after.at.offset - 1), Some(after));
         assert_eq!(behind(after.at.offset), Some(after));
@@ -241,14 +225,14 @@ mod tests {
     }
 
     #[test]
-    fn a_segment_that_is_given_up_while_it_is_read_is_a_gap() {
+    fn a_segment_that_is_dropped_while_it_is_read_is_a_gap() {
         let folder = tempfile::tempdir().expect("a folder");
         let base = folder.path().join("task");
         let mut writer = SpoolWriter::new(Some(base), 80, Budget::new(1 << 20));
         writer.append(b"first line in the head\nsecond\nthird\n");
         let spool = writer.reader();
         let seen = spool.segments();
-        assert!(spool.give_up_oldest(StorageKind::Disk, writer.end().line) > 0);
+        assert!(spool.drop_oldest(StorageKind::Disk, writer.end().line) > 0);
         let pieces = spool.read_segments(&seen, LinePosition::FIRST, writer.end().offset);
         let pieces = pieces.expect("what is left");
         assert_eq!(pieces.len(), 1);
@@ -258,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_somebody_else_took_away_is_an_error() {
+    fn a_file_that_another_process_removed_is_an_error() {
         let folder = tempfile::tempdir().expect("a folder");
         let base = folder.path().join("task");
         let mut writer = SpoolWriter::new(Some(base), 80, Budget::new(1 << 20));

@@ -18,8 +18,8 @@ use crate::text::lines::{
 const BYTES_PER_CHAR: u64 = 8;
 /// How much is read at once to search the output.
 const SEARCH_BYTES: u64 = 256 * 1024;
-/// How much is read to see that a line has only ended: a terminal may add carriage
-/// returns to those of the program.
+/// How much is read to see that a line has only ended: a terminal may add carriage returns to those
+/// of the program.
 const ENDING_BYTES: u64 = 16;
 /// A longer line is searched in parts of this size.
 const LONGEST_SEARCHED_LINE: usize = 4 * 1024 * 1024;
@@ -28,8 +28,8 @@ const LONGEST_WATCHED_LINE: u64 = 64 * 1024;
 /// An escape sequence that begins this close to the end of a part is left to the next part.
 const SEQUENCE_BYTES: usize = 64;
 
-/// What is to be shown of the output between `from`, where a line begins, and `to`: all
-/// of it if it is small, else its head and its tail; gaps are described.
+/// An excerpt of the output between `from`, where a line begins, and `to`: all of it if it is
+/// small, else its head and its tail; gaps are described.
 ///
 /// # Errors
 /// When a spool file cannot be read.
@@ -39,15 +39,15 @@ pub fn excerpt(
     to: LinePosition,
     max_chars: usize,
 ) -> io::Result<Vec<OutputSpan>> {
-    let asked = ReadRequest {
+    let request = ReadRequest {
         lines: from.line..to.next_line(),
         from: LinePosition { at: from, inside_line: false },
         to,
     };
-    asked.read(spool, max_chars)
+    request.read(spool, max_chars)
 }
 
-/// What no result has shown, ready for layout.
+/// The output that no result has shown, ready for layout.
 ///
 /// # Errors
 /// A spool file cannot be read.
@@ -62,8 +62,8 @@ pub fn new_output(spool: &Spool, delta: &Delta, max_chars: usize) -> io::Result<
     excerpt(spool, from, delta.to, max_chars)
 }
 
-/// Where the first line begins that has not been shown as it is now; `None`: nothing has
-/// come but the carriage returns that may belong to a line's end.
+/// Where the first line begins that is new or has grown since it was shown; `None` if only carriage
+/// returns have come, which may belong to a line's end.
 fn first_grown_line(spool: &Spool, delta: &Delta) -> io::Result<Option<Position>> {
     let from = delta.from;
     if from.offset == delta.new_from {
@@ -88,7 +88,7 @@ fn first_grown_line(spool: &Spool, delta: &Delta) -> io::Result<Option<Position>
     }
 }
 
-/// What is retained of the lines `first` to `last`, inclusive; empty if there is no line `first`.
+/// The retained part of the lines `first` to `last`, inclusive; empty if there is no line `first`.
 ///
 /// # Errors
 /// A spool file cannot be read.
@@ -105,8 +105,8 @@ pub fn range(
     };
     let behind = last.map_or(u64::MAX, |last| last.saturating_add(1)).min(end.next_line());
     let to = spool.find_line(behind, end)?.unwrap_or(end);
-    let asked = ReadRequest { lines: first..behind, from, to };
-    asked.read(spool, max_chars)
+    let request = ReadRequest { lines: first..behind, from, to };
+    request.read(spool, max_chars)
 }
 
 /// Lines to show, and where they are.
@@ -140,16 +140,15 @@ impl ReadRequest {
             return Ok(vec![(from, to)]);
         }
         let mut windows = vec![(from, from.at.offset + head)];
-        windows.extend(spool.place_of(to - tail)?.map(|tail| (tail, to)));
+        windows.extend(spool.position_of(to - tail)?.map(|tail| (tail, to)));
         Ok(windows)
     }
 }
 
-/// Joins pieces to spans: what is missing between them is looked up, and each line is covered
-/// once.
+/// Joins pieces to spans: looks up what is missing between them, and covers each line once.
 struct Assembly<'a> {
     spool: &'a Spool,
-    asked: &'a ReadRequest,
+    request: &'a ReadRequest,
     spans: Vec<OutputSpan>,
     /// Where the last span ends.
     at: LinePosition,
@@ -158,16 +157,16 @@ struct Assembly<'a> {
 }
 
 impl<'a> Assembly<'a> {
-    fn begin(spool: &'a Spool, asked: &'a ReadRequest) -> Assembly<'a> {
+    fn begin(spool: &'a Spool, request: &'a ReadRequest) -> Assembly<'a> {
         let mut assembly = Assembly {
             spool,
-            asked,
+            request,
             spans: Vec::new(),
-            at: asked.from,
-            next_line: asked.lines.start,
+            at: request.from,
+            next_line: request.lines.start,
         };
-        if asked.from.at.line > asked.lines.start {
-            assembly.miss(asked.from.at.line, false, (0, 0));
+        if request.from.at.line > request.lines.start {
+            assembly.miss(request.from.at.line, false, (0, 0));
         }
         assembly
     }
@@ -209,37 +208,32 @@ impl<'a> Assembly<'a> {
     fn parts_of_lines(&self, start: LinePosition, end: LinePosition) -> io::Result<(u64, u64)> {
         let all = end.at.offset - start.at.offset;
         if start.at.line == end.at.line {
-            return Ok(match start.inside_line {
-                true => (all, 0),
-                false => (0, all),
-            });
+            return Ok(if start.inside_line { (all, 0) } else { (0, all) });
         }
         let begin_of = |line| -> io::Result<u64> {
-            let place = self.spool.find_line(line, self.asked.to)?;
+            let place = self.spool.find_line(line, self.request.to)?;
             let offset = place.map_or(end.at.offset, |place| place.at.offset);
             Ok(offset.clamp(start.at.offset, end.at.offset))
         };
-        let of_line_before = match start.inside_line {
-            true => begin_of(start.at.line + 1)? - start.at.offset - 1,
-            false => 0,
-        };
-        let of_line_behind = match end.inside_line {
-            true => end.at.offset - begin_of(end.at.line)?,
-            false => 0,
-        };
+        let of_line_before =
+            if start.inside_line { begin_of(start.at.line + 1)? - start.at.offset - 1 } else { 0 };
+        let of_line_behind =
+            if end.inside_line { end.at.offset - begin_of(end.at.line)? } else { 0 };
         Ok((of_line_before, of_line_behind))
     }
 
-    /// The same for what is gone up to `to`; known only if that is within one line.
+    /// As [`Assembly::parts_of_lines`], for output that is gone up to `to`; known only within one
+    /// line.
     fn gone_before(&self, to: LinePosition) -> (u64, u64) {
-        match self.at.inside_line && self.at.at.line == to.at.line {
-            true => (to.at.offset - self.at.at.offset, 0),
-            false => (0, 0),
+        if self.at.inside_line && self.at.at.line == to.at.line {
+            (to.at.offset - self.at.at.offset, 0)
+        } else {
+            (0, 0)
         }
     }
 
     fn miss(&mut self, behind: u64, readable: bool, parts: (u64, u64)) {
-        let behind = behind.min(self.asked.lines.end).max(self.next_line);
+        let behind = behind.min(self.request.lines.end).max(self.next_line);
         let lines = self.next_line..behind;
         self.next_line = behind;
         self.spans.push(OutputSpan::Missing {
@@ -251,10 +245,10 @@ impl<'a> Assembly<'a> {
     }
 
     fn finish(mut self) -> io::Result<Vec<OutputSpan>> {
-        self.bridge(self.asked.to, self.asked.lines.end)?;
-        if self.next_line < self.asked.lines.end {
-            // Nothing is retained after a gap that begins with what was requested.
-            self.miss(self.asked.lines.end, false, (0, 0));
+        self.bridge(self.request.to, self.request.lines.end)?;
+        if self.next_line < self.request.lines.end {
+            // The requested lines begin in a gap, after which nothing is retained.
+            self.miss(self.request.lines.end, false, (0, 0));
         }
         Ok(self.spans)
     }
@@ -271,9 +265,9 @@ pub struct LinePart {
     pub rest: Option<(u64, u64)>,
 }
 
-/// As much as fits of a line, from its `first` character on; `None` if nothing of such a line is
-/// retained. If the line's beginning is gone, characters are counted from where it is retained. A
-/// `first` beyond the line's end is moved there.
+/// As much as fits of a line, from its `first` character on; `None` if the line does not exist or
+/// nothing of it is retained. If the line's beginning is gone, characters are counted from where it
+/// is retained. A `first` beyond the line's end is moved there.
 ///
 /// # Errors
 /// A spool file cannot be read.
@@ -376,19 +370,18 @@ const NEWEST_BYTES: u64 = 8 * 1024;
 pub struct Newest {
     /// As plain text, in order.
     pub lines: Vec<String>,
-    /// Where to read on.
+    /// Where the next reading begins.
     pub read_to: u64,
 }
 
-/// The newest whole lines of the output from `from` on, at most `most`; of much output
-/// only what its end holds. A line that is being written is left to the next reading,
-/// since where it is cut is chance, unless nothing but it has come: it may be all that
-/// there ever is, as of a bar or a row of dots.
+/// The newest whole lines of the output after `from`, at most `limit` of them, from its last
+/// [`NEWEST_BYTES`]. Leaves an unfinished line to the next reading, since it ends at random, unless
+/// nothing else has come: a progress bar or a row of dots may never end its line.
 pub fn newest_lines(
     spool: &Spool,
     from: u64,
     end: Position,
-    most: usize,
+    limit: usize,
     columns: Option<u16>,
 ) -> Newest {
     let from = from.min(end.offset);
@@ -407,7 +400,7 @@ pub fn newest_lines(
         .rev()
         .map(|line| ansi::readable(line, Colours::Drop, columns))
         .filter(|line| !line.trim().is_empty())
-        .take(most)
+        .take(limit)
         .collect();
     lines.reverse();
     Newest { lines, read_to }
@@ -418,8 +411,8 @@ const HEAD_BYTES: u64 = 4 * 1024;
 /// … and of the end of an output is read to learn from it.
 const TAIL_BYTES: u64 = 32 * 1024;
 
-/// The beginning and the end of the output as plain text, each of bounded length, without what is
-/// not retained. They may overlap.
+/// The retained beginning and end of the output as plain text, each of bounded length. They may
+/// overlap.
 pub fn head_and_tail(spool: &Spool, end: Position) -> (String, String) {
     let head = spool.read(LinePosition::FIRST, end.offset.min(HEAD_BYTES)).unwrap_or_default();
     let head = head.first().map_or(&[][..], |piece| &piece.bytes);
@@ -509,8 +502,8 @@ pub fn for_each_line(
     Ok(line)
 }
 
-/// How much of a part of a line can be read without its rest: not a character or an escape
-/// sequence that has only begun.
+/// How many bytes of a part of a line can be read without the rest: not an incomplete character or
+/// escape sequence at its end.
 fn whole_characters(part: &[u8]) -> usize {
     let whole = part.len() - unfinished_character(part);
     let tail = whole.saturating_sub(SEQUENCE_BYTES);
@@ -536,7 +529,7 @@ pub struct PatternWatch<'a> {
 }
 
 impl<'a> PatternWatch<'a> {
-    /// Watches what no result has shown, including the unfinished last line.
+    /// Watches the output that no result has shown, including the unfinished last line.
     pub fn new(pattern: &'a Regex, delta: &Delta, columns: Option<u16>) -> PatternWatch<'a> {
         PatternWatch {
             pattern,
@@ -546,7 +539,7 @@ impl<'a> PatternWatch<'a> {
         }
     }
 
-    /// Searches what has come since.
+    /// Searches the output that has come since the last search.
     ///
     /// # Errors
     /// When a spool file cannot be read.
@@ -565,8 +558,8 @@ impl<'a> PatternWatch<'a> {
         Ok(found)
     }
 
-    /// An unfinished line is searched again when it has grown. Of one that grows without
-    /// end only the newest part is: each search would cost more than the one before.
+    /// An unfinished line is searched again when it has grown. Of a line that grows without end
+    /// only the newest part is searched, since each search would cost more than the last.
     fn forget_the_beginning_of_a_long_line(&mut self, end: Position) {
         let newest = end.offset.saturating_sub(LONGEST_WATCHED_LINE);
         if self.from.at.offset < newest {
@@ -589,21 +582,8 @@ mod tests {
         SpoolWriter::new(None, QUOTA, Budget::new(QUOTA))
     }
 
-    fn count_to(last: u64) -> SpoolWriter {
-        let mut writer = writer();
-        let text: String = (1..=last).map(|number| format!("{number}\n")).collect();
-        for chunk in text.as_bytes().chunks(60_000) {
-            writer.append(chunk);
-        }
-        writer
-    }
-
-    fn end_of(writer: &SpoolWriter) -> LinePosition {
-        LinePosition { at: writer.end(), inside_line: writer.line_start() != writer.end() }
-    }
-
     fn delta(from: Position, new_from: u64, writer: &SpoolWriter) -> Delta {
-        Delta { from, new_from, to: end_of(writer) }
+        Delta { from, new_from, to: writer.line_end() }
     }
 
     /// `text`, `+40` for lines that can be read, `-40` for lines that are gone.
@@ -622,8 +602,8 @@ mod tests {
 
     #[test]
     fn lines_behind_a_gap_keep_their_numbers_wherever_reading_begins() {
-        let writer = count_to(2_000_000);
-        let (spool, end) = (writer.reader(), end_of(&writer));
+        let writer = SpoolWriter::count_to(2_000_000);
+        let (spool, end) = (writer.reader(), writer.line_end());
         for first in [1, 100_000, 700_000, 1_000_000, 1_900_000] {
             let from = spool.find_line(first, end).expect("memory");
             let (mut seen, mut wrong) = (0, Vec::new());
@@ -648,9 +628,9 @@ mod tests {
     }
 
     #[test]
-    fn an_excerpt_tells_what_is_omitted_from_what_is_gone() {
-        let writer = count_to(2_000_000);
-        let (spool, end) = (writer.reader(), end_of(&writer));
+    fn an_excerpt_distinguishes_omitted_lines_from_lines_that_are_gone() {
+        let writer = SpoolWriter::count_to(2_000_000);
+        let (spool, end) = (writer.reader(), writer.line_end());
         let all = excerpt(&spool, LinePosition::FIRST.at, end, ROOM).expect("memory");
         let [
             OutputSpan::Read(head),
@@ -668,9 +648,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_for_begins_or_ends_in_a_gap() {
-        let writer = count_to(2_000_000);
-        let (spool, end) = (writer.reader(), end_of(&writer));
+    fn a_requested_range_may_begin_or_end_in_a_gap() {
+        let writer = SpoolWriter::count_to(2_000_000);
+        let (spool, end) = (writer.reader(), writer.line_end());
         let all = excerpt(&spool, LinePosition::FIRST.at, end, ROOM).expect("memory");
         let Some(OutputSpan::Missing { lines: gone, .. }) = all.get(2) else {
             panic!("{:?}", outline(&all));
@@ -693,12 +673,12 @@ mod tests {
     }
 
     #[test]
-    fn of_a_task_whose_output_is_all_gone_every_line_is_told_as_gone() {
+    fn every_line_of_output_that_is_gone_is_reported_as_gone() {
         let folder = tempfile::tempdir().expect("a folder");
         let base = folder.path().join("task");
         let mut writer = SpoolWriter::new(Some(base), QUOTA, Budget::new(QUOTA));
         writer.append(b"one\ntwo\nthree");
-        let (spool, end) = (writer.reader(), end_of(&writer));
+        let (spool, end) = (writer.reader(), writer.line_end());
         spool.remove();
         let all = excerpt(&spool, LinePosition::FIRST.at, end, ROOM).expect("nothing to read");
         assert_eq!(outline(&all), ["-1..4"]);
@@ -707,7 +687,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_lines_are_few_however_much_came() {
+    fn the_number_of_newest_lines_is_limited() {
         let mut writer = writer();
         writer.append(b"old\n");
         let from = writer.end().offset;
@@ -728,7 +708,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_line_that_never_ends_what_has_come_is_read() {
+    fn a_line_that_never_ends_is_read_as_it_grows() {
         let mut writer = writer();
         let mut read_to = 0;
         for (more, shown) in [("10%\r20%", "20%"), ("\r30%", "30%"), ("\r40%", "40%")] {
@@ -740,7 +720,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flood_of_one_line_is_one_line_wherever_the_reading_cuts_it() {
+    fn a_flood_of_one_line_is_read_as_whole_lines() {
         let mut writer = writer();
         let line = format!("{}\n", "a line that is long and the same for ever ".repeat(5));
         let flood = line.repeat(100);
@@ -789,7 +769,7 @@ mod tests {
 
     /// All of a line, in parts of at most `chars` characters each.
     fn parts_of(writer: &SpoolWriter, line: u64, chars: usize) -> Vec<String> {
-        let (spool, end) = (writer.reader(), end_of(writer));
+        let (spool, end) = (writer.reader(), writer.line_end());
         let mut parts = Vec::new();
         let mut next = 1;
         loop {
@@ -819,7 +799,7 @@ mod tests {
         }
         assert_eq!(parts_of(&writer, 1, 3), ["bef", "ore"]);
         assert_eq!(parts_of(&writer, 3, 100), ["behind"]);
-        let (spool, end) = (writer.reader(), end_of(&writer));
+        let (spool, end) = (writer.reader(), writer.line_end());
         let beyond = line_part(&spool, 3, 50, end, None, Room::of_chars(10)).expect("memory");
         assert_eq!(beyond.map(|part| (part.text, part.first)), Some((String::new(), 7)));
         let none = line_part(&spool, 4, 1, end, None, Room::of_chars(10)).expect("memory");
@@ -852,11 +832,11 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_is_read_in_part_tells_how_many_bytes_of_it_are_not() {
+    fn a_line_that_is_read_in_part_has_the_number_of_the_other_bytes() {
         let mut writer = writer();
         let long = |letter: &str| letter.repeat(100_000);
         writer.append(format!("{}\nmiddle\n{}\n", long("a"), long("b")).as_bytes());
-        let (spool, end) = (writer.reader(), end_of(&writer));
+        let (spool, end) = (writer.reader(), writer.line_end());
         let all = excerpt(&spool, LinePosition::FIRST.at, end, ROOM).expect("memory");
         let [
             OutputSpan::Read(head),

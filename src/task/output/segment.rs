@@ -80,7 +80,7 @@ pub(crate) fn segment_path(base: &Path, number: u64) -> PathBuf {
     base.with_extension(number.to_string())
 }
 
-/// Writes until everything is written or the disk fails.
+/// Writes until everything is written or the disk fails; returns how many bytes were written.
 pub(crate) fn write_as_much_as_possible(
     file: &mut File,
     bytes: &[u8],

@@ -1,10 +1,9 @@
 //! A task's output in segment files under a quota, with an index of lines.
 //!
 //! The worker is the only writer. Readers take positions from the index and read the files
-//! themselves, without the lock. The first quarter of the quota is the head, which only
-//! the quota of all tasks may drop; the rest are two segments that take turns, so that the newest
-//! output is always kept. If the disk
-//! fails, segments in memory continue to keep the newest output.
+//! themselves, without the lock. The first quarter of the quota is the head, which only the quota
+//! of all tasks may drop; the rest are two segments that take turns, so that the newest output is
+//! always kept. If the disk fails, segments in memory continue to keep the newest output.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -105,9 +104,9 @@ impl SpoolWriter {
         self.end.at
     }
 
-    /// Whether a reader that has taken this many bytes would miss some if much more came and
-    /// the disk failed: it may be behind by a third of the smallest segment that is kept,
-    /// since output comes in bursts. False without such a reader.
+    /// Whether a reader that has taken this many bytes is too far behind: it would miss some if
+    /// much more came and the disk failed. A third of the smallest kept segment is allowed, since
+    /// output comes in bursts. False without such a reader.
     pub fn leaves_behind(&self, taken: Option<u64>) -> bool {
         let safe = self.quota.min(MEMORY_QUOTA) / 8;
         taken.is_some_and(|taken| self.end().offset > taken + safe)
@@ -123,7 +122,7 @@ impl SpoolWriter {
         self.spool.budget.take_exceeded()
     }
 
-    /// Notes why there was never a disk to write to.
+    /// Records why output is not written to disk.
     pub fn without_disk(self, cause: String) -> SpoolWriter {
         self.spool.index.lock().losses.disk_failed = Some(cause);
         self
@@ -202,7 +201,7 @@ impl SpoolWriter {
         let (file, medium) = match opened {
             Some((Ok(file), path)) => (Some(file), Medium::File(path)),
             Some((Err(error), path)) => {
-                self.give_up_disk(&path, &error);
+                self.stop_using_disk(&path, &error);
                 (None, Medium::Memory(Arc::default()))
             }
             None => (None, Medium::Memory(Arc::default())),
@@ -218,7 +217,7 @@ impl SpoolWriter {
         self.spool.discard(dropped.flatten());
     }
 
-    fn give_up_disk(&mut self, path: &Path, error: &io::Error) {
+    fn stop_using_disk(&mut self, path: &Path, error: &io::Error) {
         self.base = None;
         self.quota = self.quota.min(MEMORY_QUOTA);
         let mut index = self.spool.index.lock();
@@ -242,7 +241,7 @@ impl SpoolWriter {
         if let Some(error) = failure {
             let path =
                 self.base.as_ref().map(|base| segment_path(base, number)).unwrap_or_default();
-            self.give_up_disk(&path, &error);
+            self.stop_using_disk(&path, &error);
         }
         let (kept, rest) = bytes.split_at(written);
         if self.extend(number, kept) {
@@ -252,22 +251,21 @@ impl SpoolWriter {
                 self.append_across_segments(rest);
             }
         } else {
-            // The segment was dropped for the directory's quota meanwhile. No newest output may
-            // be lost, so all of this goes into the next one.
+            // The segment was dropped meanwhile for the directory's quota. The newest output must
+            // not be lost, so all of these bytes go into the next segment.
             self.open_segment();
             self.append_across_segments(bytes);
         }
     }
 
-    /// Notes that the segment has grown; returns false if it was dropped.
+    /// Records that the segment has grown; returns false if it was dropped.
     fn extend(&mut self, number: u64, bytes: &[u8]) -> bool {
         let mut index = self.spool.index.lock();
         let Some(segment) = index.segments.iter_mut().find(|segment| segment.number == number)
         else {
             return false;
         };
-        // Dropping the segment gives back what was counted: it is counted before that can
-        // happen.
+        // Counted before the segment can be dropped, which gives the bytes back.
         self.spool.budget.take(segment.store(), bytes.len() as u64);
         let mut rest = bytes;
         let mut passed = Vec::new();
@@ -290,7 +288,7 @@ impl SpoolWriter {
 }
 
 impl Index {
-    /// Removes a segment and notes what is lost; `end_line` is the line at the end of all output.
+    /// Removes a segment and records the loss; `end_line` is the line at the end of all output.
     fn drop_segment(&mut self, place: usize, end_line: u64) -> Option<Segment> {
         if place >= self.segments.len() {
             return None;
@@ -331,8 +329,8 @@ impl Spool {
                 .segments
                 .last()
                 .map_or(number == 0, |last| last.number.checked_add(1) == Some(number));
-            let noted = starts.iter().find(|(noted, _)| *noted == number);
-            match noted {
+            let recorded = starts.iter().find(|(recorded, _)| *recorded == number);
+            match recorded {
                 // Its server's notes may be older than the files.
                 Some((_, start)) if !follows && start.offset >= end.at.offset => {
                     index.losses.bytes += start.offset - end.at.offset;
@@ -368,7 +366,7 @@ impl Spool {
         self.index.lock().losses.clone()
     }
 
-    /// How many bytes it holds there.
+    /// How many bytes it holds in this storage.
     pub fn held(&self, store: StorageKind) -> u64 {
         let index = self.index.lock();
         index.segments.iter().filter(|segment| segment.store() == store).map(Segment::length).sum()
@@ -400,10 +398,10 @@ impl Spool {
             .collect()
     }
 
-    /// Drops the oldest segment in a kind of storage, for the quota of all tasks; returns the
-    /// bytes that were freed. The newest output stays: a segment is dropped only if enough has
-    /// come after it. Until then the writer is asked to begin another one.
-    pub fn give_up_oldest(&self, store: StorageKind, end_line: u64) -> u64 {
+    /// Drops the oldest segment in a kind of storage, for the quota of all tasks; returns the bytes
+    /// that were freed. The newest output stays: a segment is dropped only if enough has come after
+    /// it. Until then this makes the writer begin another one.
+    pub fn drop_oldest(&self, store: StorageKind, end_line: u64) -> u64 {
         let dropped = {
             let mut index = self.index.lock();
             let oldest = index.segments.iter().position(|segment| segment.store() == store);
@@ -478,11 +476,28 @@ impl Spool {
 }
 
 #[cfg(test)]
+impl SpoolWriter {
+    /// The lines `1` to `last` in memory, written in chunks as from a pipe.
+    pub fn count_to(last: u64) -> SpoolWriter {
+        const QUOTA: u64 = 4 * 1024 * 1024;
+        let mut writer = SpoolWriter::new(None, QUOTA, Budget::new(QUOTA));
+        let text: String = (1..=last).map(|number| format!("{number}\n")).collect();
+        text.as_bytes().chunks(60_000).for_each(|chunk| writer.append(chunk));
+        writer
+    }
+
+    /// The end of what has been written, for readers.
+    pub fn line_end(&self) -> LinePosition {
+        LinePosition { at: self.end(), inside_line: self.line_start() != self.end() }
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn what_is_held_is_counted_where_it_is_and_given_back_when_it_goes() {
+    fn held_bytes_are_counted_by_storage_and_given_back() {
         let folder = tempfile::tempdir().expect("a folder");
         for (base, store, other) in [
             (None, StorageKind::Memory, StorageKind::Disk),
@@ -497,7 +512,7 @@ mod tests {
             assert_eq!(budget.used(store), spool.held(store));
             assert!(spool.held(store) <= 800, "{}", spool.held(store));
             assert_eq!((budget.used(other), spool.held(other)), (0, 0));
-            spool.give_up_oldest(store, writer.end().line);
+            spool.drop_oldest(store, writer.end().line);
             assert_eq!(budget.used(store), spool.held(store));
             spool.remove();
             assert_eq!(budget.used(store), 0);
@@ -511,7 +526,7 @@ mod tests {
             writer.append(format!("line {number:02}\n").as_bytes());
         }
         let (spool, end) = (writer.reader(), writer.end());
-        while spool.give_up_oldest(StorageKind::Memory, end.line) > 0 {}
+        while spool.drop_oldest(StorageKind::Memory, end.line) > 0 {}
         let pieces = spool.read(LinePosition::FIRST, end.offset).expect("memory");
         assert!(pieces[0].bytes.ends_with(b"line 99\n"));
         assert_eq!(spool.losses().bytes, end.offset - pieces[0].bytes.len() as u64);
@@ -537,11 +552,11 @@ mod tests {
         let mut writer = SpoolWriter::new(Some(directory.path().join("t")), 1 << 30, budget);
         let spool = writer.reader();
         writer.append(&vec![b'a'; 300_000]);
-        assert_eq!(spool.give_up_oldest(StorageKind::Disk, 1), 0, "it is all there is");
+        assert_eq!(spool.drop_oldest(StorageKind::Disk, 1), 0, "it is all there is");
         writer.append(&vec![b'b'; 60_000]);
-        assert_eq!(spool.give_up_oldest(StorageKind::Disk, 1), 0, "too little came after it");
+        assert_eq!(spool.drop_oldest(StorageKind::Disk, 1), 0, "too little came after it");
         writer.append(&vec![b'c'; 60_000]);
-        assert_eq!(spool.give_up_oldest(StorageKind::Disk, 1), 300_000);
+        assert_eq!(spool.drop_oldest(StorageKind::Disk, 1), 300_000);
         assert_eq!(spool.held(StorageKind::Disk), 120_000);
     }
 }

@@ -1,13 +1,12 @@
-//! What a task waits for and which states its processes are in: when to probe, and what the
-//! probes add up to.
+//! What a task waits for and which states its processes are in: when to probe, and what the probes
+//! show together.
 //!
 //! The first probe comes when the output has been quiet for a moment, later ones less and
 //! less often; output and input restart the series. A probe that finds something is soon
 //! followed by one that confirms it. Observations are judged in `progress::waiting` and
 //! `progress::condition`.
 //!
-//! Limits: a second terminal that a program passes input on to is seen one level behind the
-//! task's own.
+//! Limits: a program that passes input on to a second terminal is followed for one level only.
 
 use std::collections::HashSet;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -33,11 +32,12 @@ use crate::task::output::spool::SpoolWriter;
 use crate::task::terminal::Terminal;
 
 /// One scan of the machine serves all tasks that probe within this time.
-const SNAPSHOT_AGE: Duration = Duration::from_millis(40);
+const MAX_SNAPSHOT_AGE: Duration = Duration::from_millis(40);
 /// The name of a process that is not shown.
 const UNSEEN: &str = "(hidden)";
 
 /// The series of probes of one task.
+#[derive(Default)]
 pub(crate) struct InputDetection {
     /// The input that the task may wait for; `None` if it takes none.
     source: Option<InputSource>,
@@ -83,12 +83,12 @@ impl TreeView<'_> {
         }
     }
 
-    /// Processes of other sessions that may read the terminal, which job control does not
-    /// prevent. As below `su -c`, each foreground process has started them and waits for them.
-    fn beyond(&self) -> Vec<&ProcessInfo> {
-        let beyond = |process: &&ProcessInfo| process.session != self.shell;
-        let Some(group) = self.foreground.filter(|_| self.processes.iter().any(|p| beyond(&p)))
-        else {
+    /// Processes of other sessions that may read the terminal, which job control does not prevent.
+    /// Every foreground process is their ancestor and waits for them, as with `su -c`.
+    fn readers_in_other_sessions(&self) -> Vec<&ProcessInfo> {
+        let outside = self.processes.iter().filter(|process| process.session != self.shell);
+        let mut outside = outside.peekable();
+        let Some(group) = self.foreground.filter(|_| outside.peek().is_some()) else {
             return Vec::new();
         };
         let below: Vec<Vec<i32>> = self
@@ -100,14 +100,13 @@ impl TreeView<'_> {
         let is_awaited = |process: &&ProcessInfo| {
             !below.is_empty() && below.iter().all(|below| below.contains(&process.id.pid))
         };
-        let beyond = self.processes.iter().filter(beyond);
-        beyond.filter(is_awaited).collect()
+        outside.filter(is_awaited).collect()
     }
 
-    /// Whether stopped processes hold up the task: the group that the
-    /// shell waits for has some, and all others in it have started them and wait for them.
-    fn stands_still(&self) -> bool {
-        let members = self.group(self.awaited());
+    /// Whether stopped processes hold up the task: the group that the shell waits for has some, and
+    /// every other member is an ancestor of one and waits for it.
+    fn is_held_up(&self) -> bool {
+        let members = self.group(self.awaited_group());
         let stopped: Vec<i32> = members
             .iter()
             .filter(|member| is_stopped(member))
@@ -129,7 +128,7 @@ impl TreeView<'_> {
     }
 
     /// The process group that the shell waits for, as far as groups show.
-    fn awaited(&self) -> i32 {
+    fn awaited_group(&self) -> i32 {
         self.foreground.unwrap_or(self.shell)
     }
 }
@@ -139,21 +138,8 @@ impl InputDetection {
         source: Option<InputSource>,
         (snapshots, turn): (Arc<Snapshots>, Duration),
     ) -> InputDetection {
-        let mut input_detection = InputDetection {
-            source,
-            snapshots,
-            turn,
-            next: None,
-            over: false,
-            probes_taken: 0,
-            confirming: false,
-            confirmation: Confirmation::default(),
-            sightings: Sightings::default(),
-            usage: None,
-            all_usage: None,
-            evidence: None,
-            may_hide_processes: None,
-        };
+        let mut input_detection =
+            InputDetection { source, snapshots, turn, ..InputDetection::default() };
         input_detection.restart(Instant::now());
         input_detection
     }
@@ -171,8 +157,8 @@ impl InputDetection {
         self.next = Some(self.time_after_pause(now, true));
     }
 
-    /// The first probes have their own times, later ones those that all tasks share. A task that
-    /// takes no input needs no early probes, and rare ones once it has long been silent and no
+    /// The first probes have their own times, later ones the times that all tasks share. A task
+    /// that takes no input needs no early probes, and rare ones once it has long been silent and no
     /// call waits for it.
     fn time_after_pause(&self, now: Instant, awaited: bool) -> Instant {
         let common = |pause| self.snapshots.common_time(now, pause, self.turn);
@@ -189,7 +175,7 @@ impl InputDetection {
         self.next = None;
     }
 
-    /// Probes; the answer is what this probe and those before it make certain.
+    /// Probes; returns what this and earlier probes make certain.
     pub fn probe(
         &mut self,
         task: &LiveTask,
@@ -202,7 +188,7 @@ impl InputDetection {
             Input::Terminal => Some(spawned.output.as_fd()),
             Input::Pipe | Input::None => None,
         };
-        let snapshot = self.snapshots.recent(SNAPSHOT_AGE);
+        let snapshot = self.snapshots.recent(MAX_SNAPSHOT_AGE);
         let members = processes.known_members(&snapshot);
         let view = TreeView {
             snapshot: &snapshot,
@@ -215,8 +201,7 @@ impl InputDetection {
         let waiting = self.confirmation.take(&judged);
         let unconfirmed = matches!(judged, InputJudgement::Waits(_)) && waiting.is_none()
             || self.sightings.unconfirmed;
-        // What comes and goes from probe to probe is never confirmed: one try, and then at
-        // the regular time.
+        // One try, and then the regular time: a state that comes and goes is never confirmed.
         self.confirming = unconfirmed && !self.confirming;
         let soon = match &judged {
             _ if self.confirming => Some(CONFIRMING_PAUSE),
@@ -231,13 +216,13 @@ impl InputDetection {
             unconfirmed: self.confirming,
             conditions,
             evidence: self.evidence(view.shell),
-            works: self.works(&members, task),
+            active: self.is_active(&members, task),
         }
     }
 
-    /// Whether one of the processes runs, or would, or has run since the last probe. A
-    /// call that waits for a reply needs to know; otherwise it is not worth the reading.
-    fn works(&mut self, members: &[ProcessInfo], task: &LiveTask) -> bool {
+    /// Whether a process runs, is ready to run, or has run since the last probe. Only a call that
+    /// waits for a reply needs this; without one it is not read.
+    fn is_active(&mut self, members: &[ProcessInfo], task: &LiveTask) -> bool {
         if self.source.is_none() || task.state().active_calls == 0 {
             self.all_usage = None;
             return true;
@@ -292,7 +277,7 @@ impl InputDetection {
         let mut waits = Waits::new(Some(source), view.shell, view.processes);
         let mut unreadable = Vec::new();
         let mut seen = Vec::new();
-        // A stopped process reads nothing, although the kernel names the call that it will
+        // A stopped process reads nothing, although the kernel shows the call that it will
         // continue.
         for process in candidates.iter().filter(|process| !is_stopped(process)) {
             let waits = waits.of(process);
@@ -302,9 +287,9 @@ impl InputDetection {
             }
             seen.push(waits);
         }
-        let beyond = view.beyond();
-        let beyond = beyond.iter().filter(|process| !is_stopped(process));
-        let of_others: Vec<ProcessWaits> = beyond.map(|process| waits.of(process)).collect();
+        let others = view.readers_in_other_sessions().into_iter();
+        let others = others.filter(|process| !is_stopped(process));
+        let of_others: Vec<ProcessWaits> = others.map(|process| waits.of(process)).collect();
         // A process that passes input on to a second terminal, or waits for it among other
         // events, is considered last.
         let own = strongest(&seen, false);
@@ -327,12 +312,12 @@ impl InputDetection {
         unreadable.sort_by_key(|process| (process.id.started, process.id.pid));
         // Presumably the youngest asks, since the others have started it.
         match unreadable.last() {
-            Some(process) => self.unreadable(view.snapshot, process, &unreadable),
-            None => self.unseen(view, &candidates),
+            Some(process) => self.unreadable_reader(view.snapshot, process, &unreadable),
+            None => self.hidden_reader(view, &candidates),
         }
     }
 
-    fn unreadable(
+    fn unreadable_reader(
         &mut self,
         snapshot: &Snapshot,
         youngest: &ProcessInfo,
@@ -343,7 +328,7 @@ impl InputDetection {
         let relays = below.iter().any(|process| process.session != youngest.session);
         let usage: Vec<Usage> = all.iter().chain(&below).map(|process| usage_of(process)).collect();
         let now = Instant::now();
-        // A process that waits for a processor does nothing either, and is not idle.
+        // A process that waits for a processor is not idle, although its usage is unchanged.
         let works = all.iter().chain(&below).any(|process| process.runnable);
         let since = match &self.usage {
             Some((before, since)) if *before == usage && !works => *since,
@@ -353,8 +338,8 @@ impl InputDetection {
         Sample::Unreadable { reader: youngest.label(), idle_for: now.duration_since(since), relays }
     }
 
-    /// The process that may ask where not all are shown.
-    fn unseen(&mut self, view: &TreeView<'_>, candidates: &[&ProcessInfo]) -> Sample {
+    /// The process that may wait for input where some processes are not shown.
+    fn hidden_reader(&mut self, view: &TreeView<'_>, candidates: &[&ProcessInfo]) -> Sample {
         let hides =
             *self.may_hide_processes.get_or_insert_with(|| processes::visibility_limit().is_some());
         let Some(group) = view.foreground.filter(|_| hides) else {
@@ -386,17 +371,17 @@ fn usage_of(process: &ProcessInfo) -> Usage {
     (process.id, process.cpu_ticks, switches)
 }
 
-/// What one probe sees of the states that are worth knowing.
+/// The conditions that one probe sees.
 fn sightings(view: &TreeView<'_>) -> Vec<Sighting> {
     let mut seen = Vec::new();
-    let stands_still = view.stands_still();
+    let is_held_up = view.is_held_up();
     for member in view.processes {
         let process = member.label();
         let condition = match member.stall_reason {
             Some(StallReason::Stopped(by)) => Condition::Stopped {
                 process,
                 by,
-                holds_up: stands_still && member.group == view.awaited(),
+                holds_up: is_held_up && member.group == view.awaited_group(),
             },
             Some(StallReason::DiskSleep) => Condition::DiskSleep { process },
             Some(StallReason::ZombieLeader) => Condition::ZombieLeader { process },
@@ -421,7 +406,7 @@ fn sightings(view: &TreeView<'_>) -> Vec<Sighting> {
 
 /// Programs whose terminals are held by a server that is not their child.
 const MULTIPLEXERS: [&str; 2] = ["tmux", "screen"];
-/// The beginning of the names of all variants of the program that asks for a passphrase.
+/// The name prefix of all variants of the program that asks for a passphrase.
 const PINENTRY: &str = "pinentry";
 
 /// The process that most certainly waits for input.
@@ -435,7 +420,7 @@ pub(crate) fn strongest(seen: &[ProcessWaits], behind: bool) -> Option<Sample> {
     let mut best: Option<(&ProcessWaits, InputWait)> = None;
     for waits in seen {
         for how in waits.threads.iter().filter_map(Thread::input_wait) {
-            if best.is_none_or(|(_, most)| certainty(&how) > certainty(&most)) {
+            if best.is_none_or(|(_, strongest)| certainty(&how) > certainty(&strongest)) {
                 best = Some((waits, how));
             }
         }
@@ -473,10 +458,7 @@ pub(crate) fn behind(
         let name = waits.process.name.as_str();
         MULTIPLEXERS.iter().any(|known| name.starts_with(known))
     });
-    let relatives = match multiplexes {
-        true => processes.relatives(snapshot),
-        false => members.to_vec(),
-    };
+    let relatives = if multiplexes { processes.relatives(snapshot) } else { members.to_vec() };
     let readers = relatives.iter().filter(|process| {
         let is_second = |terminal| multiplexes || second_terminals.contains(&terminal);
         process.session != shell
@@ -518,7 +500,7 @@ mod tests {
         let mut input_detection = InputDetection::new(None, (Arc::default(), Duration::ZERO));
         assert!(input_detection.next.is_some());
         input_detection.stop();
-        // Input that was on its way when the shell ended.
+        // Input that was still queued when the shell ended.
         input_detection.restart(Instant::now());
         assert_eq!(input_detection.next, None);
     }

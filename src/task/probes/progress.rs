@@ -1,9 +1,9 @@
 //! Whether a task makes progress: probes of what its processes did, taken each interval,
 //! sooner at its beginning.
 //!
-//! The probes use the scans of the machine that all tasks share. What they find is judged
-//! in `progress::tracker`, which is part of the task's state and judges anew at each query.
-//! Limits: nothing is decided here; the state machine moves deadlines.
+//! The probes use the scans of the machine that all tasks share. `progress::tracker`, which is part
+//! of the task's state, judges the findings anew at each query. Limits: nothing is decided here;
+//! the state machine extends deadlines.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -18,15 +18,14 @@ use crate::progress::counters::{ActivityCounters, Balance};
 use crate::progress::progress_snapshot::ProgressSnapshot;
 use crate::progress::tracker::{ChangeKind, Status, Totals, Tracker, TrackerSettings};
 use crate::progress::tree_state::{self, BUSY_SHARE, Idle, QUIET_BEFORE_DEADLOCK, TreeState};
-use crate::progress::wait::Peer;
-use crate::progress::wait::ProcessName;
+use crate::progress::wait::{Peer, ProcessName};
 use crate::task::live::LiveTask;
 use crate::task::output::reading;
 use crate::task::output::spool::SpoolWriter;
 use crate::task::terminal::Terminal;
 
 /// One scan of the machine serves all tasks that probe within this time.
-const SNAPSHOT_AGE: Duration = Duration::from_millis(200);
+const MAX_SNAPSHOT_AGE: Duration = Duration::from_millis(200);
 /// Pauses between the first probes, where the interval is longer: a caller gets evidence
 /// with its first or second answer.
 const FIRST_PAUSES: [Duration; 3] =
@@ -35,9 +34,9 @@ const FIRST_PAUSES: [Duration; 3] =
 const LINES_PER_PROBE: usize = 20;
 /// While a call waits for the task, its processes are probed at least this often.
 const AWAITED_PAUSE: Duration = Duration::from_secs(2);
-/// A probe that a call asks for is left out within this time after another one.
+/// A probe that a call asks for is skipped within this time after another one.
 const FRESH: Duration = Duration::from_millis(500);
-/// From this many bytes of output per second on, CPU time is what the output costs.
+/// From this many bytes of output per second on, printing explains the CPU time.
 const FLOOD: f64 = 256.0 * 1024.0;
 /// A probe is due this long before a deadline that may move, so that the newest evidence
 /// decides.
@@ -55,8 +54,8 @@ pub(crate) struct ProgressProbe {
     pub next: Option<Instant>,
     last: Option<Instant>,
     /// A deadline that may move, before which a probe is due.
-    before: Option<Instant>,
-    taken: usize,
+    before_deadline: Option<Instant>,
+    probes_taken: usize,
     counters: ActivityCounters,
     /// The I/O that counts as a sign of life, and all of it.
     life_sign_io: Balance,
@@ -91,8 +90,8 @@ impl ProgressProbe {
             session,
             next: None,
             last: None,
-            before: moving_deadline.and_then(|at| at.checked_sub(BEFORE_DEADLINE)),
-            taken: 0,
+            before_deadline: moving_deadline.and_then(|at| at.checked_sub(BEFORE_DEADLINE)),
+            probes_taken: 0,
             counters: ActivityCounters::default(),
             life_sign_io: Balance::default(),
             all_io: Balance::default(),
@@ -109,12 +108,12 @@ impl ProgressProbe {
 
     fn time_after_pause(&self, now: Instant, awaited: bool) -> Instant {
         let interval = self.settings.heartbeat_interval;
-        let mut pause = FIRST_PAUSES.get(self.taken).copied().unwrap_or(interval);
+        let mut pause = FIRST_PAUSES.get(self.probes_taken).copied().unwrap_or(interval);
         if awaited {
             pause = pause.min(AWAITED_PAUSE);
         }
         let regular = self.snapshots.common_time(now, pause.min(interval), self.turn);
-        match self.before.filter(|before| *before > now) {
+        match self.before_deadline.filter(|before| *before > now) {
             Some(before) => regular.min(before),
             None => regular,
         }
@@ -128,8 +127,8 @@ impl ProgressProbe {
         }
     }
 
-    /// Probes, if that is due. Returns whether a deadline that progress extends is extended;
-    /// `None` if no probe was due.
+    /// Probes, if that is due. Returns whether the findings extend the deadline; `None` if no probe
+    /// was due.
     pub fn probe(
         &mut self,
         task: &LiveTask,
@@ -140,19 +139,19 @@ impl ProgressProbe {
         if self.next.is_none_or(|due| now < due) {
             return None;
         }
-        self.taken += 1;
-        let snapshot = self.snapshots.recent(SNAPSHOT_AGE);
+        self.probes_taken += 1;
+        let snapshot = self.snapshots.recent(MAX_SNAPSHOT_AGE);
         let members = processes.known_members(&snapshot);
         let before = self.totals;
         let (errors, awaited) = {
             let state = task.state();
-            // An agent's task is followed by its run, which is in no hurry.
+            // The task of an agent run does not count: the run's wait is not urgent.
             let waits = state.active_calls > 0 && task.facts.part_of.is_none();
             (state.errors.total(), waits)
         };
         self.count(&members, spool.end().offset.saturating_add(errors));
         let mut tree_state = self.tree_state(&before, &members, now);
-        // A full screen that is redrawn from time to time is there to be watched.
+        // A full screen that is redrawn from time to time waits for a person to watch it.
         if let Some(TreeState::Idle { on, .. }) = &mut tree_state
             && *on == Idle::Timer
             && task.terminal().is_some_and(Terminal::is_full_screen)
@@ -165,10 +164,10 @@ impl ProgressProbe {
         {
             holder.task.take_if(|holder| *holder == task.facts.id);
         }
-        let news = self.news(task, &members, spool);
+        let changes = self.changes(task, &members, spool);
         self.last = Some(now);
         self.next = Some(self.time_after_pause(now, awaited));
-        Some(self.judge(task, &members, tree_state, &news))
+        Some(self.judge(task, &members, tree_state, &changes))
     }
 
     /// What the processes do; `before` are the totals of the probe before.
@@ -217,12 +216,13 @@ impl ProgressProbe {
             let (earlier, before) = self.used.get(&process.id).copied().unwrap_or_default();
             let ticks = process.cpu_ticks.saturating_sub(earlier);
             // A process that has not run has not waited to run either.
-            let wait = match ticks > 0 || process.runnable {
-                true => usage::wait_for_processor(process.id.pid).unwrap_or_default(),
-                false => before,
+            let wait = if ticks > 0 || process.runnable {
+                usage::wait_for_processor(process.id.pid).unwrap_or_default()
+            } else {
+                before
             };
             waited += wait.saturating_sub(before);
-            if ticks > 0 && busiest.is_none_or(|(most, _)| ticks > most) {
+            if ticks > 0 && busiest.is_none_or(|(max, _)| ticks > max) {
                 busiest = Some((ticks, process));
             }
             used.insert(process.id, (process.cpu_ticks, wait));
@@ -232,7 +232,7 @@ impl ProgressProbe {
         (reader, waited)
     }
 
-    fn news(
+    fn changes(
         &mut self,
         task: &LiveTask,
         members: &[ProcessInfo],
@@ -242,11 +242,11 @@ impl ProgressProbe {
         let (output, end) = (spool.reader(), spool.end());
         let newest = reading::newest_lines(&output, self.read_to, end, LINES_PER_PROBE, columns);
         self.read_to = newest.read_to;
-        let (begun, ended) = self.children.take(members, tree::command_line);
-        let news = |kind, texts: Vec<String>| texts.into_iter().map(move |text| (kind, text));
-        news(ChangeKind::Output, newest.lines)
-            .chain(news(ChangeKind::ChildStarted, begun))
-            .chain(news(ChangeKind::ChildEnded, ended))
+        let (begun, ended) = self.children.update(members, tree::command_line);
+        let label = |kind, texts: Vec<String>| texts.into_iter().map(move |text| (kind, text));
+        label(ChangeKind::Output, newest.lines)
+            .chain(label(ChangeKind::ChildStarted, begun))
+            .chain(label(ChangeKind::ChildEnded, ended))
             .collect()
     }
 
@@ -254,7 +254,7 @@ impl ProgressProbe {
     fn count(&mut self, members: &[ProcessInfo], output: u64) {
         let members = usage::members(members);
         let totals = self.counters.take(members, tree::command_line);
-        // What came here as output was written by a member, and counts as output.
+        // A member wrote what came here as output: it does not count twice.
         let written_here = output.saturating_sub(self.totals.output);
         self.totals = Totals {
             output,
@@ -269,7 +269,7 @@ impl ProgressProbe {
         task: &LiveTask,
         members: &[ProcessInfo],
         tree_state: Option<TreeState>,
-        news: &[(ChangeKind, String)],
+        changes: &[(ChangeKind, String)],
     ) -> bool {
         let now = Instant::now();
         let kind = tree_state.as_ref().map(TreeState::kind);
@@ -289,11 +289,11 @@ impl ProgressProbe {
                 progress.tracker.expect(usual);
             }
             progress.tracker.probe(now, self.totals, kind);
-            for (kind, text) in news {
+            for (kind, text) in changes {
                 progress.tracker.change(now, *kind, text);
             }
             progress.observe(tree_state, now);
-            // The machine may show no process of a task that runs.
+            // The machine may hide all processes of a running task.
             progress.degraded = members.is_empty() || self.counters.hides;
             state.progress_probes += 1;
             let status = state.status(now);
@@ -305,8 +305,8 @@ impl ProgressProbe {
     }
 }
 
-/// The part of a core that was used between two probes, if the tree is busy: if it used
-/// enough, or would have on a machine that is not loaded, and more than printing takes.
+/// The part of a core that was used between two probes, if the tree is busy: if it used enough, or
+/// would have on an idle machine, and more than printing needs.
 fn computing(before: &Totals, now: &Totals, time: Duration, waited: Duration) -> Option<f64> {
     let seconds = time.as_secs_f64();
     let share = now.cpu.saturating_sub(before.cpu).as_secs_f64() / seconds;
@@ -319,7 +319,7 @@ fn computing(before: &Totals, now: &Totals, time: Duration, waited: Duration) ->
 /// from a loop that repeats the same commands.
 #[derive(Debug, Default)]
 struct KnownProcesses {
-    /// `None` before the first probe: what that finds has not begun since.
+    /// `None` before the first probe, which finds no new processes.
     known: Option<HashMap<Identity, Child>>,
 }
 
@@ -333,9 +333,9 @@ struct Child {
 }
 
 impl KnownProcesses {
-    /// The command lines of those that have begun and of those that have ended since the
-    /// last probe, or have shown only now what they are.
-    fn take(
+    /// The command lines of the processes that have begun since the last probe, or only now show
+    /// their own line, and of those that have ended.
+    fn update(
         &mut self,
         members: &[ProcessInfo],
         command_line: impl Fn(i32) -> String,
@@ -371,9 +371,10 @@ impl KnownProcesses {
         }
         self.known = Some(now);
         let ended = before.into_values().filter(|child| child.is_first_with_line);
-        match is_first {
-            true => (Vec::new(), Vec::new()),
-            false => (begun, ended.map(|child| child.line).collect()),
+        if is_first {
+            (Vec::new(), Vec::new())
+        } else {
+            (begun, ended.map(|child| child.line).collect())
         }
     }
 }
@@ -387,23 +388,23 @@ mod tests {
     }
 
     #[test]
-    fn children_begin_and_end_between_two_looks() {
+    fn children_begin_and_end_between_two_probes() {
         let mut children = KnownProcesses::default();
-        let mut take = |pids: &[i32]| {
+        let mut update = |pids: &[i32]| {
             let members: Vec<ProcessInfo> = pids.iter().map(|pid| process(*pid)).collect();
-            children.take(&members, |pid| format!("step {pid}"))
+            children.update(&members, |pid| format!("step {pid}"))
         };
         let none = Vec::<String>::new;
-        assert_eq!(take(&[1, 2]), (none(), none()), "where counting begins");
-        assert_eq!(take(&[1, 2]), (none(), none()));
-        assert_eq!(take(&[1, 3]), (vec!["step 3".into()], vec!["step 2".into()]));
-        assert_eq!(take(&[]).0, none());
+        assert_eq!(update(&[1, 2]), (none(), none()), "where counting begins");
+        assert_eq!(update(&[1, 2]), (none(), none()));
+        assert_eq!(update(&[1, 3]), (vec!["step 3".into()], vec!["step 2".into()]));
+        assert_eq!(update(&[]).0, none());
     }
 
     #[test]
-    fn what_a_child_is_before_its_program_starts_and_as_it_ends_is_nothing_new() {
+    fn a_child_before_its_exec_or_at_its_end_is_not_new() {
         let mut children = KnownProcesses::default();
-        let mut take = |lines: &[(i32, &str)]| {
+        let mut update = |lines: &[(i32, &str)]| {
             let members: Vec<ProcessInfo> = lines
                 .iter()
                 .map(|(pid, _)| ProcessInfo {
@@ -412,16 +413,16 @@ mod tests {
                 })
                 .collect();
             let shown = |pid| lines.iter().find(|line| line.0 == pid).map(|line| line.1);
-            children.take(&members, |pid| shown(pid).unwrap_or_default().to_owned())
+            children.update(&members, |pid| shown(pid).unwrap_or_default().to_owned())
         };
         let none = Vec::<String>::new;
-        take(&[(1, "zsh loop")]);
-        assert_eq!(take(&[(1, "zsh loop"), (2, "zsh loop")]), (none(), none()));
+        update(&[(1, "zsh loop")]);
+        assert_eq!(update(&[(1, "zsh loop"), (2, "zsh loop")]), (none(), none()));
         let begun = (vec!["sleep 1".to_owned()], none());
-        assert_eq!(take(&[(1, "zsh loop"), (2, "sleep 1")]), begun);
+        assert_eq!(update(&[(1, "zsh loop"), (2, "sleep 1")]), begun);
         let ended = (none(), vec!["sleep 1".to_owned()]);
-        assert_eq!(take(&[(1, "zsh loop"), (3, "")]), ended);
-        assert_eq!(take(&[(1, "zsh loop"), (4, "zsh loop")]), (none(), none()));
-        assert_eq!(take(&[(1, "zsh loop")]), (none(), none()));
+        assert_eq!(update(&[(1, "zsh loop"), (3, "")]), ended);
+        assert_eq!(update(&[(1, "zsh loop"), (4, "zsh loop")]), (none(), none()));
+        assert_eq!(update(&[(1, "zsh loop")]), (none(), none()));
     }
 }

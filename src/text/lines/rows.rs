@@ -1,20 +1,20 @@
-//! Rows on their way to be shown: which lines each is shown for, how runs of them shrink,
-//! and which are left out if there is no room for all. Pure.
+//! Rows of shown output: the lines that each row represents, how runs of rows shrink, and which
+//! rows to omit without enough room. Pure.
 
 use super::{LINE_CHARS, Layout, Room, first_chars, last_chars, missing_lines};
 use crate::text::ansi::{self, Colours};
 use crate::text::progress_lines;
 use crate::text::quantity::grouped;
 
-/// From this many on, identical lines in a row are shown as one, if that is shorter.
+/// How many consecutive identical lines are shown as one, if that is shorter.
 const REPEATS: usize = 3;
 
-/// What is shown for one line or more.
+/// A row that represents one or more lines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct LineRow {
-    /// The first line that it is shown for.
+    /// The first line that it represents.
     pub first: u64,
-    /// The last line that it is shown for, whose number it has.
+    /// The last line that it represents, whose number it shows.
     pub last: u64,
     pub content: Content,
 }
@@ -27,19 +27,19 @@ pub(super) enum Content {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Line {
-    /// The number of identical lines that it is shown for.
+    /// The number of identical lines that it represents.
     pub times: u64,
     /// The text, up to the cut if there is one.
     pub text: String,
     pub cut: Option<Cut>,
 }
 
-/// A part of a line that is left out, and the text after it.
+/// An omitted part of a line, with the text after it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Cut {
     /// Bytes that can be read.
     pub omitted: u64,
-    /// Bytes that are gone, as far as their number is known.
+    /// Bytes that are gone, if their number is known.
     pub gone: u64,
     pub tail: String,
 }
@@ -59,7 +59,7 @@ impl Cut {
         if self.omitted > 0 {
             let mut part = format!("{} bytes omitted", grouped(self.omitted));
             if !reader.is_empty() {
-                // Without a character the call would read all lines from there on.
+                // Without a character the call would read all lines from this one on.
                 part += &format!(": {reader} from_line={number} from_char={character}");
             }
             parts.push(part);
@@ -73,7 +73,7 @@ impl Cut {
 }
 
 impl Line {
-    /// The text, with what is left out of it named.
+    /// The text, with a marker for the omitted part.
     pub(super) fn shown(&self, number: u64, reader: &str) -> String {
         match &self.cut {
             None => self.text.clone(),
@@ -113,7 +113,7 @@ impl LineRow {
         }
     }
 
-    /// Marks a line whose end is missing, so that it does not appear whole.
+    /// Marks a line whose end is missing, so that it does not appear complete.
     pub(super) fn break_off(&mut self, missing: Cut) {
         if let Some(line) = self.as_line_mut() {
             let cut = line.cut.get_or_insert_default();
@@ -122,8 +122,8 @@ impl LineRow {
         }
     }
 
-    /// Cuts a line to `limit` characters: one third from its head, two thirds from its tail.
-    /// A line that is cut loses its colours: a sequence could be cut as well.
+    /// Cuts a line to `limit` characters: one third from its head, two thirds from its tail. A cut
+    /// line loses its colours, since the cut may divide a sequence.
     pub(super) fn shorten(&mut self, limit: usize) {
         let Some(Line { text, cut, .. }) = self.as_line_mut() else {
             return;
@@ -162,12 +162,12 @@ impl LineRow {
         cut.map_or(0, |cut| cut.omitted)
     }
 
-    /// Whether what is left out here can be read.
+    /// Whether the omitted output can be read.
     pub(super) fn is_readable(&self) -> bool {
         self.content != Content::Missing { readable: false }
     }
 
-    /// The first line that is left out and can be read, and the first such character in it.
+    /// The first readable omitted line, and the first omitted character in it.
     pub(super) fn first_omitted(&self) -> Option<(u64, u64)> {
         match &self.content {
             Content::Missing { readable } => readable.then_some((self.first, 1)),
@@ -177,8 +177,8 @@ impl LineRow {
         }
     }
 
-    /// Whether the next row is the same line again. Rows for several lines of a progress bar
-    /// and lines that are cut are not compared: not all of them is there.
+    /// Whether the next row repeats the same line. Rows for several lines of a progress bar and cut
+    /// lines are not compared, since parts of them are missing.
     fn is_repeated_by(&self, next: &LineRow) -> bool {
         let (Content::Line(line), Content::Line(next_line)) = (&self.content, &next.content) else {
             return false;
@@ -200,7 +200,7 @@ impl LineRow {
     }
 }
 
-/// The number of identical lines that one is shown for; empty for a single one.
+/// The count after a line that represents identical lines; empty for a single line.
 fn count_of(times: u64) -> String {
     if times > 1 { format!("  (×{})", grouped(times)) } else { String::new() }
 }
@@ -211,7 +211,7 @@ pub(super) fn progress_rows(rows: Vec<LineRow>) -> Vec<LineRow> {
     let mut run = progress_lines::Run::default();
     for mut row in rows {
         let replaces = match row.as_line() {
-            Some(line) => run.takes(&line.text),
+            Some(line) => run.add(&line.text),
             None => {
                 run = progress_lines::Run::default();
                 false
@@ -242,8 +242,8 @@ pub(super) fn repeated_rows(rows: Vec<LineRow>) -> Vec<LineRow> {
         else {
             continue;
         };
-        let spared = (run - 1) * (line.text.chars().count() + 1);
-        if spared <= count_of(times).chars().count() {
+        let saved = (run - 1) * (line.text.chars().count() + 1);
+        if saved <= count_of(times).chars().count() {
             continue;
         }
         kept.truncate(start + 1);
@@ -257,8 +257,8 @@ pub(super) fn repeated_rows(rows: Vec<LineRow>) -> Vec<LineRow> {
     kept
 }
 
-/// Cuts long lines, and then leaves out the middle, if there is no room for all. The last
-/// line is shown even if there is no room for it alone.
+/// Cuts long lines, and then omits the middle, if there is not enough room. Always shows the last
+/// line, even if it does not fit.
 pub(super) fn cap(mut rows: Vec<LineRow>, layout: &Layout) -> Vec<LineRow> {
     let room = layout.room;
     // The last line has no newline after it.
@@ -267,8 +267,8 @@ pub(super) fn cap(mut rows: Vec<LineRow>, layout: &Layout) -> Vec<LineRow> {
         return rows;
     }
     // A character has at most four bytes.
-    let longest = LINE_CHARS.min(room.chars).min(room.bytes / 4);
-    rows.iter_mut().for_each(|row| row.shorten(longest));
+    let max_length = LINE_CHARS.min(room.chars).min(room.bytes / 4);
+    rows.iter_mut().for_each(|row| row.shorten(max_length));
     if count_fitting(rows.iter(), all, layout) == rows.len() {
         return rows;
     }
@@ -295,7 +295,7 @@ pub(super) fn cap(mut rows: Vec<LineRow>, layout: &Layout) -> Vec<LineRow> {
     rows
 }
 
-/// How many rows there is room for, from the first on. Missing lines take no room.
+/// How many of the first rows fit into the room. Missing lines take no room.
 fn count_fitting<'a>(
     rows: impl Iterator<Item = &'a LineRow>,
     mut room: Room,

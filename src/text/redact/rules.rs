@@ -1,12 +1,12 @@
-//! The rules that recognise a secret: shapes, names, options of programs. Tables alone. Pure.
+//! Tables of rules that recognise a secret: shapes, names, options of programs. Pure.
 
-/// What a name that holds a secret contains, in any case.
+/// Matches the name of a secret value, in any case.
 pub(super) const SECRET_NAME: &str =
     r"[\w.-]*(?:key|token|secret|passw(?:or)?d|passphrase|mysql_pwd|rediscli_auth)[\w.-]*";
 pub(super) const SECRET_NAME_WORDS: Words =
     &["key", "token", "secret", "passw", "passphrase", "mysql_pwd", "rediscli_auth"];
 
-/// Contained in names that count such things and hold none: `max_tokens`, `tokenCount`.
+/// Matches names of counts, which are no secrets: `max_tokens`, `tokenCount`.
 pub(super) const COUNTING_NAME: &str =
     r"(?i)tokens|keys|secrets|(?:token|key|secret)[_.-]?(?:count|limit|budget|size|len)";
 
@@ -52,18 +52,19 @@ pub(super) const SHAPES: &[(Words, &str)] = &[
     (&["_v1_"], r"\bdo[opr]_v1_[a-f0-9]{32,}"),
     // JSON web tokens: base64 of `{"`, then one to four more parts.
     (&["eyj"], r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*){0,3}"),
-    // Private key blocks, also cut ones.
+    // Private key blocks, including cut ones.
     (
         &["private key"],
         r"(?s)-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----(.*?)(?:-----END [A-Z0-9 ]*-----|\z)",
     ),
-    // Headers: one word for a known scheme, else all up to the quote or the line's end.
+    // Headers: one word for a known scheme, otherwise all text up to the quote or the end of the
+    // line.
     (
         &["authorization"],
         r#"(?i)authorization\\?["']?\s*[:=](?:\s|\\ )*\\?["']?(?:(?:bearer|basic|token|apikey|negotiate)(?:\s|\\ )+([^\s"'\\]+)|(?:digest|aws4-hmac-sha256)\s+([^\r\n']+)|([^\s"'\\][^\r\n"'\\]*))"#,
     ),
     (&["cookie"], r#"(?i)\bcookie:[ \t]*([^\r\n"']+)"#),
-    // Input of a program that reads a password from it.
+    // Input of a program that reads a password from stdin.
     (
         &["--password-stdin", "--with-token", "sudo", "chpasswd"],
         r#"\b(?:echo|printf)[ \t]+(?:-[neE]+[ \t]+|['"]?%s(?:\\n)?['"]?[ \t]+)*(?:'([^']+)'|"([^"$]+)"|([^\s$'"|;&][^'"|;&\n]*?))[ \t]*\|[^|;&\n]*(?:--password-stdin|--with-token|\bchpasswd(?:[\s'"`)]|\z)|\bsudo[ \t](?:[^|;&\n]*[ \t])?-[A-Za-z]*S\b)"#,
@@ -74,7 +75,7 @@ pub(super) const SHAPES: &[(Words, &str)] = &[
     (&["@"], r#"(?i)https?://([^\s/@:"'?#]{20,})@"#),
 ];
 
-/// Directly followed by a secret that is one shell word.
+/// Texts that a secret directly follows, as one shell word.
 pub(super) const BEFORE_A_WORD: &[(Words, &str)] = &[
     // `=value` may be anything; a value after a blank is not another option.
     (
@@ -86,10 +87,10 @@ pub(super) const BEFORE_A_WORD: &[(Words, &str)] = &[
     (&["openssl"], r"\bopenssl\s+passwd\s+(?:-salt\s+\S+\s+|-\S+\s+)*"),
 ];
 
-/// The rest of a command, across quoted operators and continued lines.
+/// The rest of a command, including quoted operators and continued lines.
 pub(super) const ARGUMENTS: &str = r#"(?:\\\n|"(?:[^"\\]|\\(?s:.))*"|'[^']*'|[^;&|\n"'])*"#;
 
-/// Before the name of a program: a path, a quote, another command.
+/// The name of a program, after a path, a quote or another command.
 macro_rules! program {
     ($names:literal) => {
         concat!(r"(?:^|[\s;&|(/\x22'`])(?:", $names, r")\s")
@@ -108,8 +109,8 @@ macro_rules! htpasswd {
     };
 }
 
-/// Programs whose short options take a secret: the program, the option among its
-/// [`ARGUMENTS`], and which part of what follows is the secret.
+/// Programs whose short options take a secret: the program, the option among its [`ARGUMENTS`], and
+/// the extent of the secret after it.
 pub(super) const OPTIONS_OF: &[(Words, &str, &str, Extent)] = &[
     (
         &["mysql", "mariadb"],
@@ -148,7 +149,7 @@ pub(super) const OPTIONS_OF: &[(Words, &str, &str, Extent)] = &[
         r"(?:^|\s)-p[ \t]*",
         Extent::Word,
     ),
-    // Archives: `-p` alone asks.
+    // Archives: `-p` without a value prompts.
     (&["zip"], program!(r"zip|unzip|zipcloak"), r"(?:^|\s)-[a-zA-Z]*P[ \t]*", Extent::Word),
     (&["7z", "rar"], program!(r"7z[arz]?|p7zip|rar|unrar"), r"(?:^|\s)-h?p", Extent::AttachedWord),
     // Keys: of a cipher, of a digest, of a file.
@@ -174,19 +175,19 @@ pub(super) const OPTIONS_OF: &[(Words, &str, &str, Extent)] = &[
     ),
 ];
 
-/// How far a value reaches from where it starts.
+/// How far a value extends from its start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Extent {
     /// One shell word.
     Word,
     /// One shell word that must follow directly (`-pX`, not `-p X`).
     AttachedWord,
-    /// What follows the first colon of a shell word (`user:password`).
+    /// The part after the first colon of a shell word (`user:password`).
     AfterColon,
     /// To the end of the quote that opens just before the name (`-e "NAME=a b"`).
     Enclosed(u8),
     /// A string, or the rest of the line.
     Line,
-    /// A string, or all up to the next `,` or `}`.
+    /// A string, or all text up to the next `,` or `}`.
     Item,
 }

@@ -1,7 +1,7 @@
 //! A client that speaks raw frames, so that a test sees exactly what a server writes.
 //!
-//! Every wait has a deadline, and a deadline that passes tells what the server said
-//! last. Limits: it checks no protocol rule by itself; tests do.
+//! Every wait has a deadline; when it passes, the failure shows the server's last messages. Limits:
+//! tests check protocol rules, not the client.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -19,25 +19,25 @@ use super::inbox::{Frame, Inbox};
 use super::processes::descendants_of;
 use super::result::ToolResult;
 
-/// How long anything may take before a test gives up; far above every real duration.
+/// How long a test waits before it fails; far longer than any real duration.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
-/// How long a server may take to end by itself once its client is done with it.
+/// How long a server may take to end after its client has closed the connection.
 const PARTING: Duration = Duration::from_secs(5);
 
-/// After so long a second signal is one of its own: those that come at once are one.
+/// After this time a second signal counts separately; earlier signals are merged.
 pub const SECOND_THOUGHT: Duration = Duration::from_millis(100);
 
-/// So many kills of the same task end whatever it consists of.
-const MOST_KILLS: usize = 5;
+/// This many kills end a task with any processes.
+const MAX_KILLS: usize = 5;
 
 /// How many characters of a frame a failure shows.
 const SHOWN_OF_A_FRAME: usize = 600;
 
-/// The legacy protocol version that tests speak unless they are about versions.
+/// The legacy protocol version of tests that are not about versions.
 pub const PROTOCOL_VERSION: &str = "2025-06-18";
 
-/// A running server and the connection to it.
+/// A running server, with the connection to it.
 pub struct Client {
     process: Arc<Process>,
     stdin: Mutex<Option<ChildStdin>>,
@@ -79,17 +79,17 @@ impl Client {
         Client { process, stdin: Mutex::new(stdin), inbox, next_id: AtomicU64::new(1), stderr }
     }
 
-    /// The opening that every legacy client makes; gives the server's answer.
+    /// Initializes the connection as every legacy client does; returns the server's answer.
     pub fn initialize(&self) -> Value {
         self.initialize_at(PROTOCOL_VERSION)
     }
 
-    /// The same at a version of the test's choice.
+    /// Like [`Client::initialize`], with another protocol version.
     pub fn initialize_at(&self, version: &str) -> Value {
         self.initialize_as("zsh-tool-tests", version)
     }
 
-    /// The same as the client of this name.
+    /// Like [`Client::initialize_at`], with another client name.
     pub fn initialize_as(&self, name: &str, version: &str) -> Value {
         let params = json!({
             "protocolVersion": version,
@@ -101,7 +101,7 @@ impl Client {
         response["result"].clone()
     }
 
-    /// Sends a request and does not wait.
+    /// Sends a request without waiting.
     pub fn request(&self, method: &str, params: Value) -> Pending<'_> {
         let id = json!(self.next_id.fetch_add(1, Ordering::Relaxed));
         let sent = Instant::now();
@@ -109,7 +109,7 @@ impl Client {
         Pending { client: self, id, sent }
     }
 
-    /// Calls a tool and does not wait.
+    /// Calls a tool without waiting.
     pub fn call_async(&self, tool: &str, mut arguments: Value) -> Pending<'_> {
         let takes_host = ["zsh", "zsh_tasks", "zsh_alan_query"].contains(&tool);
         if let Some(host) = host().filter(|_| takes_host && arguments.get("host").is_none()) {
@@ -123,12 +123,12 @@ impl Client {
         self.call_async(tool, arguments).tool_result()
     }
 
-    /// Starts a command and comes back at once; gives the task's id.
+    /// Starts a command in the background; returns the task's id.
     pub fn start_task(&self, command: &str) -> String {
         self.call("zsh", json!({"command": command, "yield_after": 0})).task_id()
     }
 
-    /// Starts a command and comes back when a line matches; gives the task's id.
+    /// Starts a command and waits until a line matches; returns the task's id.
     pub fn start_until(&self, command: &str, pattern: &str) -> String {
         let arguments = json!({"command": command, "until": pattern, "yield_after": 25});
         let result = self.call("zsh", arguments);
@@ -141,7 +141,7 @@ impl Client {
         self.call("zsh", json!({"command": command, "yield_after": 25}))
     }
 
-    /// Polls a task; `arguments` are those besides its id.
+    /// Polls a task; `arguments` are the arguments other than its id.
     pub fn poll(&self, task: &str, mut arguments: Value) -> ToolResult {
         arguments["task_id"] = json!(task);
         self.call("zsh_poll", arguments)
@@ -152,8 +152,7 @@ impl Client {
         self.poll(task, json!({"wait_for": "end", "listen": 25}))
     }
 
-    /// Runs commands side by side, each on a terminal of its own; waits until all calls
-    /// have come back.
+    /// Runs commands in parallel, each on its own terminal; waits until all calls have returned.
     pub fn on_terminals(&self, commands: &[&str], yield_after: u32) -> Vec<ToolResult> {
         let calls: Vec<_> = commands
             .iter()
@@ -166,18 +165,18 @@ impl Client {
         calls.into_iter().map(|call| call.tool_result()).collect()
     }
 
-    /// Kills a task; gives the receipt.
+    /// Kills a task; returns the receipt.
     pub fn kill_task(&self, task: &str) -> ToolResult {
         self.call("zsh_kill", json!({"task_id": task}))
     }
 
-    /// Kills a task, again as long as somebody of it is listed as left; gives the receipt
-    /// that lists nobody. On a busy machine the kernel may take longer to end a process
-    /// after SIGKILL than a receipt waits for it, and who starts others all the time may be
-    /// faster than the looks for them.
+    /// Kills a task, repeatedly while the receipt lists survivors; returns the receipt without
+    /// survivors. On a busy machine the kernel may take longer to end a process after SIGKILL than
+    /// a receipt waits, and a task that keeps starting processes may be faster than the scans for
+    /// them.
     pub fn kill_all_of(&self, task: &str) -> ToolResult {
         let mut receipt = self.kill_task(task);
-        for _ in 1..MOST_KILLS {
+        for _ in 1..MAX_KILLS {
             let nobody = receipt.meta["survivors"] == json!([]);
             if nobody && receipt.status() != "running" {
                 break;
@@ -193,38 +192,38 @@ impl Client {
         self.send(&json!({"jsonrpc": "2.0", "method": method, "params": params}));
     }
 
-    /// Takes back a request.
+    /// Cancels a request.
     pub fn cancel(&self, request: &Pending<'_>) {
         let params = json!({"requestId": request.id, "reason": "the test changed its mind"});
         self.notify("notifications/cancelled", params);
     }
 
-    /// Sends a ping and waits for its answer: the server has read all that came before.
+    /// Sends a ping and waits for its answer, so that the server has read all earlier messages.
     pub fn ping(&self) {
         let response = self.request("ping", json!({})).wait();
         assert_eq!(response["result"], json!({}), "{}", self.describe());
     }
 
-    /// Writes bytes as they are.
+    /// Writes bytes unchanged.
     pub fn send_raw(&self, bytes: &[u8]) {
         let mut stdin = self.stdin.lock().expect("no writer panicked");
         let stdin = stdin.as_mut().expect("stdin is still open");
         stdin.write_all(bytes).and_then(|()| stdin.flush()).unwrap_or_else(|error| {
-            panic!("the server reads no more: {error}\n{}", self.describe())
+            panic!("the server has stopped reading: {error}\n{}", self.describe())
         });
     }
 
-    /// The next response that nobody took, of whatever id.
+    /// The next response that was not taken yet, with any id.
     pub fn next_raw_response(&self) -> Frame {
         self.take("a response", PATIENCE, Frame::is_response)
     }
 
-    /// Every frame so far, taken or not, in the order of arrival.
+    /// All frames so far, taken or not, in order of arrival.
     pub fn frames(&self) -> Vec<Frame> {
         self.inbox.frames()
     }
 
-    /// Ends the connection as a client that goes away does.
+    /// Closes the connection, as an exiting client does.
     pub fn close_stdin(&self) {
         self.stdin.lock().expect("no writer panicked").take();
     }
@@ -232,8 +231,8 @@ impl Client {
     /// Sends a signal, by name without `SIG`, to the process that the client started.
     pub fn signal(&self, name: &str) {
         let ended = self.process.ended.lock().expect("no waiter panicked");
-        // Under the lock the pid is still this process's, or has been for a moment: the
-        // one who waits for its end may be about to note it.
+        // Under the lock the pid belongs to this process, or did a moment ago: the waiting thread
+        // may be about to record the end.
         if ended.is_none() {
             try_signal(name, self.process.pid);
         }
@@ -244,7 +243,7 @@ impl Client {
         self.process.pid
     }
 
-    /// The server proper, which the guard has started.
+    /// The server, which the guard has started.
     pub fn server_pid(&self) -> u32 {
         descendants_of(self.pid())
             .first()
@@ -252,7 +251,7 @@ impl Client {
             .expect("the guard has started the server")
     }
 
-    /// Waits for the end of the process; gives its status and how long it took.
+    /// Waits for the end of the process; returns its status and how long that took.
     pub fn wait_exit(&self, patience: Duration) -> (ExitStatus, Duration) {
         let asked = Instant::now();
         let (status, at) = self.process.wait(patience).unwrap_or_else(|| {
@@ -261,13 +260,13 @@ impl Client {
         (status, at.saturating_duration_since(asked))
     }
 
-    /// Panics when anything but frames came on stdout.
+    /// Panics if stdout contained anything other than frames.
     pub fn assert_only_frames(&self) {
         let noise = self.inbox.noise();
         assert!(noise.is_empty(), "not frames: {noise:?}");
     }
 
-    /// What a failure shows: the last frames and stderr.
+    /// The last frames and stderr, for failures.
     pub fn describe(&self) -> String {
         let frames = self.inbox.frames();
         let last: Vec<String> = frames
@@ -292,7 +291,7 @@ impl Client {
     fn take(&self, what: &str, patience: Duration, matches: impl Fn(&Frame) -> bool) -> Frame {
         self.inbox
             .take(Instant::now() + patience, matches)
-            .unwrap_or_else(|| panic!("{what} did not come\n{}", self.describe()))
+            .unwrap_or_else(|| panic!("{what} did not arrive\n{}", self.describe()))
     }
 }
 
@@ -323,7 +322,8 @@ pub fn send_signal(name: &str, pid: u32) {
     assert!(try_signal(name, pid), "cannot send {name} to {pid}");
 }
 
-/// The same to a process that may just have ended; whether the signal arrived.
+/// Like [`send_signal`], for a process that may just have ended; returns whether the signal
+/// arrived.
 fn try_signal(name: &str, pid: u32) -> bool {
     let status = Command::new("kill")
         .args(["-s", name, &pid.to_string()])
@@ -341,7 +341,7 @@ pub struct Pending<'a> {
 }
 
 impl Pending<'_> {
-    /// Waits for the response, of either kind.
+    /// Waits for the response: a result or an error.
     pub fn wait(self) -> Value {
         self.frame().value
     }
@@ -351,19 +351,20 @@ impl Pending<'_> {
         let sent = self.sent;
         let client = self.client;
         let frame = self.frame();
-        let result =
-            frame.value.get("result").cloned().unwrap_or_else(|| {
-                panic!("an error where a result was due\n{}", client.describe())
-            });
+        let result = frame
+            .value
+            .get("result")
+            .cloned()
+            .unwrap_or_else(|| panic!("an error instead of a result\n{}", client.describe()));
         ToolResult::new(result, frame.arrived.saturating_duration_since(sent))
     }
 
-    /// Whether the response is there already.
+    /// Whether the response has arrived.
     pub fn has_arrived(&self) -> bool {
         self.client.inbox.frames().iter().any(|frame| frame.answers(&self.id))
     }
 
-    /// What is left of a time that began when the request was sent.
+    /// The rest of a time that began when the request was sent.
     pub fn left_of(&self, time: Duration) -> Duration {
         time.saturating_sub(self.sent.elapsed())
     }

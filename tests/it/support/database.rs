@@ -1,4 +1,4 @@
-//! The database of what commands did, as the tests look into it.
+//! The database of the command history, as tests read it.
 
 use std::path::Path;
 
@@ -9,30 +9,30 @@ use super::env::Env;
 use super::processes::{UniqueSleep, wait_until};
 use super::trees::is_over;
 
-/// The codes that SIGTERM and SIGKILL make of a shell.
+/// The exit codes of a shell that SIGTERM or SIGKILL ended.
 const ENDED_BY_SIGNAL: [i64; 2] = [128 + 15, 128 + 9];
 
-/// A connection that makes no database.
+/// A connection that does not create the database.
 #[track_caller]
 pub fn open_database(path: &Path) -> Connection {
     try_open_database(path).expect("the database opens")
 }
 
-/// The same where there may be no database yet.
+/// Like [`open_database`], for a database that may not exist yet.
 pub fn try_open_database(path: &Path) -> rusqlite::Result<Connection> {
     let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
     connection.busy_timeout(PATIENCE)?;
     Ok(connection)
 }
 
-/// Waits until so many observations are on disk. A server answers before its own have got
-/// there, and only then others see them.
+/// Waits until this many observations are on disk. A server answers before its observations are on
+/// disk, where other servers see them.
 pub fn wait_for_observations(env: &Env, count: i64) {
     wait_for_row(env, "SELECT count(*) = ?1 FROM observations", count);
 }
 
-/// Waits until a query with one parameter finds something true in the database, which
-/// need not be there yet.
+/// Waits until a query with one parameter finds a true value in the database, which need not exist
+/// yet.
 pub fn wait_for_row(env: &Env, sql: &str, parameter: impl ToSql) {
     let path = env.path("state/alan.db");
     wait_until(sql, || {
@@ -42,9 +42,8 @@ pub fn wait_for_row(env: &Env, sql: &str, parameter: impl ToSql) {
     });
 }
 
-/// Asserts of a server that has ended that it recorded each tree of
-/// [`super::trees::plant`] once: as interrupted what ran then, outside of streaks and of
-/// circuits, and as a success what was over.
+/// Asserts of a server that has ended that it recorded each tree of [`super::trees::plant`] once:
+/// running trees as interrupted, outside streaks and circuits, and finished ones as successes.
 #[track_caller]
 pub fn assert_outcomes_recorded(env: &Env, sleeps: &[UniqueSleep], end: &str) {
     let connection = open_database(&env.path("state/alan.db"));

@@ -1,5 +1,4 @@
-//! An OpenAI-compatible endpoint that answers by a script: a process of its own, on
-//! loopback, that writes down what it was asked.
+//! A scripted OpenAI-compatible endpoint: a separate process on loopback that logs its requests.
 
 use std::fs;
 use std::net::{TcpListener, TcpStream};
@@ -11,10 +10,10 @@ use serde_json::Value;
 use super::env::Env;
 use super::program::Program;
 
-/// What it is started with; `tests/fixtures/agents/fake-openai` says what a step is.
+/// The endpoint's program, which documents its steps.
 const PROGRAM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/agents/fake-openai");
 
-/// An endpoint that runs.
+/// A running endpoint.
 pub struct Endpoint {
     program: Option<Program>,
     port: String,
@@ -22,7 +21,7 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// Starts it with these steps, one for each request; the last goes on for ever.
+    /// Starts an endpoint with these steps, one per request; the last step repeats forever.
     pub fn start(env: &Env, steps: &Value) -> Endpoint {
         let (script, log) = (env.path("endpoint.json"), env.path("endpoint.log"));
         fs::write(&script, steps.to_string()).expect("a script");
@@ -32,22 +31,22 @@ impl Endpoint {
         Endpoint { program: Some(program), port, log }
     }
 
-    /// Its address, with the version.
+    /// The address, with the version.
     pub fn base_url(&self) -> String {
         format!("http://127.0.0.1:{}/v1", self.port)
     }
 
-    /// What it was asked, in order.
+    /// The requests so far, in order.
     pub fn requests(&self) -> Vec<Value> {
         let log = fs::read_to_string(&self.log).expect("its log");
-        // While it is being written, the last line may not be whole.
+        // The last line may be incomplete while the endpoint writes it.
         let whole = log.split_inclusive('\n').filter(|line| line.ends_with('\n'));
         whole.map(|line| serde_json::from_str(line).expect("a request")).collect()
     }
 }
 
 impl Drop for Endpoint {
-    /// It ends with its input.
+    /// The endpoint ends with its input.
     fn drop(&mut self) {
         if let Some(program) = self.program.take()
             && !std::thread::panicking()
@@ -63,15 +62,14 @@ fn command(env: &Env, script: &Path, log: &Path) -> Command {
     command
 }
 
-/// An address on loopback where nobody listens, for as long as this lives.
+/// An address on loopback that refuses connections while this value lives.
 pub struct Refusing {
     url: String,
     _held: (TcpListener, TcpStream),
 }
 
 impl Refusing {
-    /// The port is the one that a connection goes out from: nobody else gets it, and
-    /// nobody listens there.
+    /// Uses the local port of an outgoing connection, which no process can get or listen on.
     pub fn new() -> Refusing {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("its address");

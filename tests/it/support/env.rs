@@ -1,8 +1,7 @@
-//! A hermetic place to run in: a directory tree and an environment of its own.
+//! A hermetic directory tree and environment for a test.
 //!
-//! Nothing of the user's home, configuration or state reaches the program under test,
-//! and nothing of the test outlives it. The limit: the system's own files
-//! (`/etc/zsh/zshenv`) are read as everywhere.
+//! The user's home, configuration and state do not reach the program under test, and no process of
+//! the test outlives it. Limits: programs read the system's files (`/etc/zsh/zshenv`) as usual.
 
 use std::fs;
 use std::io::Read;
@@ -14,18 +13,18 @@ use tempfile::TempDir;
 use super::client::Client;
 use super::processes::{end, processes_with};
 
-/// The variable by which processes that a test left behind are found.
+/// The variable that marks a test's processes, to find leftover ones.
 pub const MARK_VARIABLE: &str = "ZSH_TOOL_TEST_MARK";
 
-/// Starts the oracle without the descriptors that the test's own parents left open, and
-/// without what bash adds to the environment.
+/// Starts the oracle without the descriptors that the test's parents left open, and without
+/// variables that bash adds.
 pub const BARE_ZSH: &str = r#"for fd in /proc/self/fd/*; do
     fd=${fd##*/}
     [ "$fd" -le 2 ] || eval "exec $fd>&-"
 done
 exec env -u SHLVL -u OLDPWD -u PWD -u _ zsh -c "$1""#;
 
-/// What the tool adds to a command's environment, so that bare zsh has it too.
+/// Variables that the tool adds to a command's environment, so that bare zsh gets them too.
 pub const ADDED: &[(&str, &str)] = &[
     ("PAGER", "cat"),
     ("GIT_PAGER", "cat"),
@@ -44,25 +43,25 @@ pub fn binary() -> PathBuf {
 /// Set by `make test-by-host`: commands run on a host, which is this machine.
 const BY_HOST: &str = "ZSH_TOOL_TESTS_BY_HOST";
 
-/// The host that calls are to name, if commands run on one.
+/// The host that calls must name, if commands run on one.
 pub fn host() -> Option<&'static str> {
     std::env::var_os(BY_HOST).map(|_| "here")
 }
 
-/// A word that no other test and no other process has.
+/// A word that no other test or process has.
 pub fn unique_word() -> String {
     let uuid = fs::read_to_string("/proc/sys/kernel/random/uuid").expect("a random uuid");
     uuid.trim().replace('-', "")
 }
 
-/// One test's directories and environment.
+/// The directories and environment of one test.
 pub struct Env {
     root: TempDir,
     mark: String,
 }
 
 impl Env {
-    /// Makes the directories: home, state, an empty `ZDOTDIR`, tmp and the working one.
+    /// Creates the directories: home, state, an empty `ZDOTDIR`, tmp and the working directory.
     pub fn new() -> Env {
         let root = tempfile::Builder::new()
             .prefix("zsh-tool-it-")
@@ -78,18 +77,17 @@ impl Env {
         env
     }
 
-    /// A path below the test's own root.
+    /// A path below the test's root.
     pub fn path(&self, name: &str) -> PathBuf {
         self.root.path().join(name)
     }
 
-    /// The directory in which the server, and so every command, starts.
+    /// The directory in which the server, and thus every command, starts.
     pub fn work(&self) -> PathBuf {
         self.path("work")
     }
 
-    /// Makes a named pipe in the working directory, for the test to say when a command
-    /// goes on.
+    /// Creates a named pipe in the working directory, with which the test lets a command continue.
     pub fn named_pipe(&self, name: &str) -> PathBuf {
         let path = self.work().join(name);
         let made = Command::new("mkfifo").arg(&path).status();
@@ -97,7 +95,7 @@ impl Env {
         path
     }
 
-    /// The word that every process of this test carries in its environment.
+    /// The word in the environment of every process of this test.
     pub fn mark(&self) -> &str {
         &self.mark
     }
@@ -121,7 +119,7 @@ impl Env {
         fs::write(folder.join("config.yaml"), yaml).expect("a configuration file");
     }
 
-    /// A command with nothing in its environment but what the test gives.
+    /// A command whose environment contains only the test's variables.
     pub fn command(&self, program: impl AsRef<Path>) -> Command {
         let mut command = Command::new(program.as_ref());
         command
@@ -151,13 +149,13 @@ impl Env {
         client
     }
 
-    /// A server that is started and has not been spoken to.
+    /// A server that is started but not initialized.
     pub fn client_before_initialize(&self) -> Client {
         Client::start(self.serve(), self.path("stderr"))
     }
 
-    /// Runs the command as bare `zsh -c` does, under the same surroundings as the
-    /// tool's: no input, stdout and stderr on one pipe.
+    /// Runs the command with bare `zsh -c` under the tool's conditions: no input, stdout and stderr
+    /// on one pipe.
     pub fn bare_zsh(&self, command: &str) -> Ended {
         let (mut reader, writer) = std::io::pipe().expect("a pipe");
         let mut zsh = self.command("bash");
@@ -167,7 +165,7 @@ impl Env {
             .stdout(writer.try_clone().expect("a second end"))
             .stderr(writer);
         let mut child = zsh.spawn().expect("zsh is installed");
-        // The command holds the write ends; end of file comes only without them.
+        // The command has the write ends open; end of file comes only when they are closed.
         drop(zsh);
         let mut output = Vec::new();
         reader.read_to_end(&mut output).expect("the output of zsh");
@@ -180,15 +178,15 @@ impl Env {
 }
 
 impl Drop for Env {
-    /// A test that fails leaves nothing on the machine either.
+    /// Failing tests leave no process behind either.
     fn drop(&mut self) {
         end(&processes_with(&self.mark));
     }
 }
 
-/// What a bare shell did.
+/// The result of a bare shell.
 pub struct Ended {
-    /// 0-255, and 128 + N for a death by signal N.
+    /// 0 to 255; 128 + N if signal N ended it.
     pub exit_code: i64,
     /// stdout and stderr in the order in which they were written.
     pub output: String,

@@ -1,6 +1,6 @@
-//! An HTTP client that sends bytes as the test wrote them.
+//! An HTTP client that sends the test's bytes unchanged.
 //!
-//! Every read has a deadline. Limits: reads answers that have a length or end with the
+//! Every read has a deadline. Limits: reads only answers that have a length or end with the
 //! connection, as the server under test writes them.
 
 use std::io::{BufRead, BufReader, Read, Write};
@@ -9,14 +9,11 @@ use std::net::{SocketAddr, TcpStream};
 use super::client::PATIENCE;
 use super::program::Program;
 
-/// An answer.
 #[derive(Debug)]
 pub struct Answer {
-    /// Its status.
     pub status: u16,
-    /// Its head, the status line included.
+    /// The head, including the status line.
     pub head: String,
-    /// Its body.
     pub body: String,
 }
 
@@ -49,7 +46,7 @@ impl Connection {
         Connection { reader: BufReader::new(stream) }
     }
 
-    /// Sends these bytes; false: the server takes no more.
+    /// Sends these bytes; returns false if the server has stopped reading.
     pub fn send(&mut self, bytes: impl AsRef<[u8]>) -> bool {
         self.reader.get_mut().write_all(bytes.as_ref()).is_ok()
     }
@@ -81,7 +78,7 @@ impl Connection {
         self.answer_to("GET")
     }
 
-    /// The next answer; one to HEAD has no body, whatever its length says.
+    /// The next answer. An answer to HEAD has no body, whatever its length header.
     pub fn answer_to(&mut self, method: &str) -> Option<Answer> {
         let head = self.head()?;
         let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
@@ -100,48 +97,46 @@ impl Connection {
         Some(answer)
     }
 
-    /// Waits until the server closes; nothing may come before that.
+    /// Waits until the server closes the connection, without sending more.
     pub fn assert_closed(&mut self) {
         assert_eq!(self.line(), None);
     }
 }
 
-/// A server, where it is and what it wants to see.
+/// A server's address and token.
 #[derive(Debug, Clone)]
 pub struct Site {
-    /// Where it listens.
     pub address: SocketAddr,
-    /// Its token.
     pub token: String,
 }
 
 impl Site {
-    /// Of a printed link.
+    /// The site of a printed link.
     pub fn of_link(link: &str) -> Site {
         let rest = link.strip_prefix("http://").expect("an http link");
         let (address, token) = rest.split_once("/#token=").expect("a token");
         Site { address: address.parse().expect("an address"), token: token.to_owned() }
     }
 
-    /// Of a `zsh-tool monitor` that has just been started.
+    /// The site of a newly started `zsh-tool monitor`.
     pub fn of(program: &mut Program) -> Site {
         Site::of_link(&program.read_line())
     }
 
-    /// A request of this line with these headers (each with its line end) and the Host.
+    /// A request with this line, these headers (each with its line end) and the Host header.
     pub fn request(&self, line: &str, headers: &str) -> String {
         format!("{line} HTTP/1.1\r\nHost: {}\r\n{headers}\r\n", self.address)
     }
 
-    /// The header that carries the token.
+    /// The header with the token.
     pub fn bearer(&self) -> String {
         format!("Authorization: Bearer {}\r\n", self.token)
     }
 
-    /// The answer to a request on a connection of its own.
+    /// The answer to a request on a new connection.
     pub fn ask(&self, request: impl AsRef<[u8]>) -> Answer {
         let mut connection = Connection::open(self.address);
-        // A refusal may come before all is sent.
+        // A refusal may arrive before the whole request is sent.
         connection.send(request);
         connection.answer().expect("an answer")
     }

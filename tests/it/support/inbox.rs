@@ -1,6 +1,6 @@
-//! What the server has written: every frame in the order of arrival, with its time.
+//! The server's output: every frame in order of arrival, with its time.
 //!
-//! One thread reads; tests wait on a condvar with a deadline, never by sleeping.
+//! One thread reads. Tests wait on a condvar with a deadline, never by sleeping.
 
 use std::io::{BufRead, BufReader, Read};
 use std::sync::{Condvar, Mutex, MutexGuard};
@@ -20,9 +20,9 @@ pub enum Framing {
 /// One message from the server.
 #[derive(Debug, Clone)]
 pub struct Frame {
-    /// The message, parsed.
+    /// The parsed message.
     pub value: Value,
-    /// The message as it came, without its line end or header.
+    /// The message's bytes, without its line end or header.
     pub raw: String,
     /// How it was delimited.
     pub framing: Framing,
@@ -46,7 +46,7 @@ impl Frame {
 #[derive(Default)]
 struct Contents {
     frames: Vec<Frame>,
-    /// All frames before this one have been taken.
+    /// The index before which all frames have been taken.
     taken_up_to: usize,
     noise: Vec<String>,
     closed: bool,
@@ -60,7 +60,7 @@ pub struct Inbox {
 }
 
 impl Inbox {
-    /// Reads until end of file; run on a thread of its own.
+    /// Reads until end of file. Run it on a separate thread.
     pub fn fill_from(&self, stdout: impl Read) {
         let mut reader = BufReader::new(stdout);
         while let Some((bytes, framing)) = next_message(&mut reader) {
@@ -70,8 +70,8 @@ impl Inbox {
         self.changed.notify_all();
     }
 
-    /// Takes the first frame that matches and was not taken before; `None` at the
-    /// deadline, or when the server closed its output without one.
+    /// Takes the first matching frame that was not taken yet; `None` at the deadline, or if the
+    /// server closed its output without one.
     pub fn take(&self, deadline: Instant, matches: impl Fn(&Frame) -> bool) -> Option<Frame> {
         let mut contents = self.lock();
         loop {
@@ -93,12 +93,12 @@ impl Inbox {
         }
     }
 
-    /// Every frame so far, taken or not, in the order of arrival.
+    /// All frames so far, taken or not, in order of arrival.
     pub fn frames(&self) -> Vec<Frame> {
         self.lock().frames.clone()
     }
 
-    /// What came on stdout and was no frame.
+    /// Output on stdout that was not a frame.
     pub fn noise(&self) -> Vec<String> {
         self.lock().noise.clone()
     }

@@ -1,5 +1,5 @@
-//! Agent runs of the real binary with a program that plays the agent: what it is to do,
-//! what it was told, and what the run's files say.
+//! Agent runs of the real binary with a fake agent: its script, the prompts that it got, and the
+//! contents of the run's files.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -12,28 +12,27 @@ use super::env::{Env, binary};
 use super::processes::wait_until;
 use super::program::{Finished, Program, run};
 
-/// The program that plays the agent.
+/// The fake agent.
 pub const FAKE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/agents/fake-agent");
 
-/// A place for runs in which `claude` is the fake agent.
+/// An environment for runs in which `claude` is the fake agent.
 pub struct Runs {
-    /// The place.
     pub env: Env,
 }
 
-/// Steps that end well with this text.
+/// Steps that end successfully with this text.
 pub fn says(text: &str) -> Value {
     json!([{"init": 1}, {"result": text}])
 }
 
-/// Steps of an auditor with this verdict.
+/// Steps of an auditor that gives this verdict.
 pub fn verdict(verdict: &str, feedback: &str) -> Value {
     let text = json!({"verdict": verdict, "feedback": feedback}).to_string();
     json!([{"init": 1}, {"result": text}])
 }
 
 impl Runs {
-    /// With this script.
+    /// An environment with this script.
     pub fn new(script: Value) -> Runs {
         let env = Env::new();
         for folder in ["bin", "notes"] {
@@ -45,27 +44,27 @@ impl Runs {
         runs
     }
 
-    /// With a worker of these starts and an auditor that is content.
+    /// An environment with these starts of a worker, and an auditor that accepts the result.
     pub fn working(worker: Value) -> Runs {
         Runs::new(json!({"worker": worker, "auditor": [verdict("DONE", "")]}))
     }
 
-    /// Another script from now on.
+    /// Replaces the script.
     pub fn script(&self, script: Value) {
         fs::write(self.env.path("script.json"), script.to_string()).expect("a script");
     }
 
-    /// A file of the working directory by its full name, for a script to wait for.
+    /// The path of a file in the working directory, for which a script can wait.
     pub fn flag(&self, name: &str) -> String {
         self.env.work().join(name).display().to_string()
     }
 
-    /// Makes that file.
+    /// Creates that file.
     pub fn raise(&self, name: &str) {
         fs::write(self.env.work().join(name), "").expect("a flag");
     }
 
-    /// Any program in these surroundings.
+    /// Gives a command this environment.
     pub fn surround(&self, mut command: Command) -> Command {
         let path = std::env::var("PATH").unwrap_or_default();
         let path = format!("{}:{path}", self.env.path("bin").display());
@@ -83,12 +82,12 @@ impl Runs {
         command
     }
 
-    /// Runs it to its end.
+    /// Runs `zsh-tool oneshot` to its end.
     pub fn ran(&self, arguments: &[&str]) -> Finished {
         run(self.command(arguments))
     }
 
-    /// Starts it.
+    /// Starts `zsh-tool oneshot`.
     pub fn start(&self, arguments: &[&str]) -> Program {
         Program::start_with(self.command(arguments), std::process::Stdio::null())
     }
@@ -96,7 +95,7 @@ impl Runs {
     /// The directory of the only run.
     pub fn directory(&self) -> PathBuf {
         let entries = fs::read_dir(self.env.path("state/sessions")).expect("the runs");
-        // A run that is being created has another name until it is whole.
+        // An incomplete run has another name.
         let mut found = entries
             .map(|entry| entry.expect("an entry").path())
             .filter(|path| path.extension().is_none());
@@ -118,19 +117,19 @@ impl Runs {
         serde_json::from_str(&text).expect("JSON")
     }
 
-    /// The states that its log tells of, in their order.
+    /// The states in its log, in order.
     pub fn logged_history(&self) -> Vec<String> {
         let changes: Vec<Value> = self.lines("state_change");
         let to = changes.iter().map(|line| line["data"]["to"].as_str());
         to.map(|state| state.expect("a state").to_owned()).collect()
     }
 
-    /// The states of its history.
+    /// The states in its history.
     pub fn history(&self) -> Vec<String> {
         states(&self.file()["history"])
     }
 
-    /// Where it is, and why.
+    /// Its state and reason.
     pub fn state(&self) -> (String, Option<String>) {
         let file = self.file();
         let last = file["history"].as_array().and_then(|all| all.last()).cloned();
@@ -147,14 +146,14 @@ impl Runs {
         whole.map(|line| serde_json::from_str(line).expect("JSON")).collect()
     }
 
-    /// Those of one type.
+    /// The lines of one type in its log.
     pub fn lines(&self, kind: &str) -> Vec<Value> {
         let mut lines = self.log();
         lines.retain(|line| line["type"] == kind);
         lines
     }
 
-    /// What the n-th start of a role was told.
+    /// The log entry of the n-th start of a role.
     pub fn told(&self, role: &str, number: usize) -> Value {
         let path = self.env.path(&format!("notes/{role}-{number}.json"));
         let text = fs::read_to_string(&path).unwrap_or_else(|_| panic!("no {role} {number}"));
@@ -167,7 +166,7 @@ impl Runs {
         told["prompt"].as_str().unwrap_or_default().to_owned()
     }
 
-    /// How often a role was started.
+    /// How many times a role was started.
     pub fn starts(&self, role: &str) -> usize {
         (1..)
             .take_while(|number| {
@@ -177,7 +176,7 @@ impl Runs {
             .count()
     }
 
-    /// Waits until a role was started so often; its pid.
+    /// Waits until a role was started this many times; returns the last pid.
     pub fn wait_for_start(&self, role: &str, number: usize) -> i64 {
         wait_until(&format!("start {number} of the {role}"), || {
             (self.starts(role) >= number).then_some(())
@@ -185,7 +184,7 @@ impl Runs {
         self.told(role, number)["pid"].as_i64().expect("a pid")
     }
 
-    /// Waits until the run's file says this.
+    /// Waits until the run's file meets a condition.
     pub fn wait_for_state(&self, wanted: &str) {
         wait_until(&format!("the state {wanted}"), || {
             let sessions = fs::read_dir(self.env.path("state/sessions")).ok()?;
@@ -203,7 +202,7 @@ pub fn states(history: &Value) -> Vec<String> {
     entries.map(|entry| entry["state"].as_str().unwrap_or_default().to_owned()).collect()
 }
 
-/// Whether a process lives.
+/// Whether a process is alive.
 pub fn lives(pid: i64) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let fields = stat.rsplit_once(')').map(|(_, fields)| fields.trim_start());

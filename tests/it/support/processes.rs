@@ -1,6 +1,6 @@
-//! Other processes, as the kernel shows them.
+//! Finds processes on the machine.
 //!
-//! A test asks here what the program under test left behind. Linux only.
+//! Tests use this to find processes that the program under test left behind. Linux only.
 
 use std::fmt;
 use std::fs;
@@ -11,13 +11,13 @@ use std::time::{Duration, Instant};
 use super::client::PATIENCE;
 use super::env::unique_word;
 
-/// How often [`wait_until`] looks again.
+/// The interval at which [`wait_until`] checks.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
-/// Waits until the question has an answer.
+/// Waits until a check succeeds.
 ///
-/// The kernel offers no event for what processes of others do, so this one place looks
-/// again and again, with a bound; all else in the tests waits for an event.
+/// The kernel offers no events about unrelated processes, so this function polls, with a deadline.
+/// It is the only place in the tests that does; all others wait for an event.
 pub fn wait_until<T>(what: &str, mut answer: impl FnMut() -> Option<T>) -> T {
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -32,37 +32,36 @@ pub fn wait_until<T>(what: &str, mut answer: impl FnMut() -> Option<T>) -> T {
 /// A process that a test found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
-    /// Its id.
     pub pid: u32,
     /// Its arguments, joined by spaces.
     pub arguments: String,
 }
 
-/// The living processes that carry this word in their environment.
+/// The living processes with this word in their environment.
 pub fn processes_with(mark: &str) -> Vec<Found> {
     all_processes().filter(|pid| file_contains(*pid, "environ", mark)).map(found).collect()
 }
 
-/// The living processes that carry this word in their arguments.
+/// The living processes with this word in their arguments.
 fn processes_named(word: &str) -> Vec<Found> {
     all_processes().filter(|pid| file_contains(*pid, "cmdline", word)).map(found).collect()
 }
 
-/// A `sleep` that no other process has, by an argument of its own: 27 hours and a
-/// random fraction. It is found even when it has dropped its environment.
+/// A `sleep` with a unique argument: 27 hours and a random fraction. It can be found even if it has
+/// cleared its environment.
 pub struct UniqueSleep {
     argument: String,
 }
 
 impl UniqueSleep {
-    /// Chooses the argument; the test's command does the sleeping.
+    /// Chooses the argument; the test's command runs the sleep.
     pub fn new() -> UniqueSleep {
         let digits: String =
             unique_word().bytes().map(|byte| char::from(b'0' + byte % 10)).collect();
         UniqueSleep { argument: format!("98765.{digits}") }
     }
 
-    /// The sleeps themselves, not the shells whose command text names them.
+    /// The sleep processes, not the shells whose command text contains the argument.
     pub fn running(&self) -> Vec<Found> {
         let wanted = self.to_string();
         processes_named(&self.argument)
@@ -71,14 +70,14 @@ impl UniqueSleep {
             .collect()
     }
 
-    /// Waits until so many of them run.
+    /// Waits until this many of them run.
     pub fn wait_for(&self, count: usize) {
         wait_until(&format!("{count} times {self} run"), || {
             (self.running().len() == count).then_some(())
         });
     }
 
-    /// Waits until no process names it.
+    /// Waits until no process contains the argument.
     pub fn assert_gone(&self) {
         assert_gone(|| processes_named(&self.argument));
     }
@@ -91,16 +90,16 @@ impl fmt::Display for UniqueSleep {
 }
 
 impl Drop for UniqueSleep {
-    /// A test that fails leaves nothing on the machine either.
+    /// Failing tests leave no process behind either.
     fn drop(&mut self) {
         end(&self.running());
     }
 }
 
-/// Ends processes that a test found by a word of its own.
+/// Kills processes that a test found by its unique word.
 pub fn end(processes: &[Found]) {
     for process in processes {
-        // Whether it is gone already does not matter.
+        // The process may already have ended.
         let _ = Command::new("kill")
             .args(["-s", "KILL", &process.pid.to_string()])
             .stderr(Stdio::null())
@@ -108,7 +107,7 @@ pub fn end(processes: &[Found]) {
     }
 }
 
-/// The living processes below this one, by parent chain.
+/// The living descendants of a process, by parent chain.
 pub fn descendants_of(pid: u32) -> Vec<Found> {
     let parents: Vec<(u32, u32)> =
         all_processes().filter_map(|child| Some((child, parent_of(child)?))).collect();
@@ -121,7 +120,7 @@ pub fn descendants_of(pid: u32) -> Vec<Found> {
     family.into_iter().skip(1).map(found).collect()
 }
 
-/// A figure of `/proc/<pid>/status` in KiB: `VmRSS`, `VmHWM`.
+/// A value of `/proc/<pid>/status` in KiB: `VmRSS`, `VmHWM`.
 pub fn memory_kib(pid: u32, field: &str) -> u64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("a living process");
     status
@@ -131,7 +130,7 @@ pub fn memory_kib(pid: u32, field: &str) -> u64 {
         .unwrap_or_else(|| panic!("no {field} in {status}"))
 }
 
-/// Waits until no process carries this word in its environment.
+/// Waits until no process has this word in its environment.
 pub fn assert_none_left(mark: &str) {
     assert_gone(|| processes_with(mark));
 }
@@ -166,7 +165,7 @@ fn found(pid: u32) -> Found {
 
 fn parent_of(pid: u32) -> Option<u32> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name may hold spaces and brackets; the fields follow its last bracket.
+    // The name may contain spaces and brackets; the fields follow its last bracket.
     let (_, fields) = stat.rsplit_once(')')?;
     let mut fields = fields.split_whitespace();
     let state = fields.next()?;

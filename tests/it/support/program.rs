@@ -1,7 +1,7 @@
-//! The program under test as a person or a script runs it: arguments, input, output,
-//! an exit code.
+//! Runs the program under test like a person or a script: with arguments, input, output and an exit
+//! code.
 //!
-//! Every wait has a deadline; a program that is still running then is ended.
+//! Every wait has a deadline, after which the program is killed.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::ExitStatusExt;
@@ -12,23 +12,23 @@ use std::thread;
 use super::client::{PATIENCE, send_signal};
 use super::env::{Env, binary};
 
-/// A program that runs; its stderr is gathered meanwhile.
+/// A running program, whose stderr is collected.
 pub struct Program {
     child: Child,
-    /// Until a test closes it or takes it.
+    /// Present until a test closes or takes it.
     pub stdin: Option<ChildStdin>,
     stdout: Option<BufReader<std::process::ChildStdout>>,
     stderr: Receiver<Vec<u8>>,
 }
 
-/// What a program did.
+/// The result of a program.
 #[derive(Debug)]
 pub struct Finished {
-    /// Its exit code, 128 + N for a death by signal N.
+    /// Its exit code; 128 + N if signal N ended it.
     pub code: i32,
-    /// All that was not read before.
+    /// The stdout that was not read before.
     pub stdout: Vec<u8>,
-    /// All of it.
+    /// The whole stderr.
     pub stderr: String,
 }
 
@@ -40,13 +40,12 @@ impl Finished {
 }
 
 impl Program {
-    /// Starts it. stdin is a pipe unless the command says otherwise with
-    /// [`Program::start_with`].
+    /// Starts a command with a pipe as stdin; see [`Program::start_with`] for another stdin.
     pub fn start(command: Command) -> Program {
         Program::start_with(command, Stdio::piped())
     }
 
-    /// Starts it on this stdin.
+    /// Starts a command with this stdin.
     pub fn start_with(mut command: Command, stdin: Stdio) -> Program {
         let mut child = command
             .stdin(stdin)
@@ -60,12 +59,11 @@ impl Program {
         Program { child, stdin, stdout, stderr }
     }
 
-    /// Its pid.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Sends it a signal, by name without `SIG`.
+    /// Sends a signal, by name without `SIG`.
     pub fn signal(&self, name: &str) {
         send_signal(name, self.child.id());
     }
@@ -78,7 +76,7 @@ impl Program {
         line.trim_end_matches('\n').to_owned()
     }
 
-    /// Goes away as a reader.
+    /// Closes the reading end of its stdout.
     pub fn close_stdout(&mut self) {
         self.stdout.take();
     }

@@ -1,14 +1,14 @@
-//! What agent programs wrote when they were recorded: streams, and what they keep.
+//! Recordings of agent programs: their streams and their storage.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A file or folder of the recordings.
+/// The path of a recorded file or folder.
 pub fn fixture(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/agents").join(path)
 }
 
-/// Copies a tree; `@DIRECTORY@` in its files is the project.
+/// Copies a tree, replacing `@DIRECTORY@` in its files by the project's directory.
 pub fn copy(from: &Path, to: &Path, project: &str) {
     fs::create_dir_all(to).expect("a directory");
     for entry in fs::read_dir(from).expect("a fixture").flatten() {

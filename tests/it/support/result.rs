@@ -1,13 +1,13 @@
-//! The result of a tool call, taken apart as the model reads it.
+//! Splits the result of a tool call into the parts that the model reads.
 
 use std::time::Duration;
 
 use serde_json::Value;
 
-/// The line that stands before and after a command's output.
+/// The line before and after a command's output.
 const SEPARATOR: &str = "───";
 
-/// What stands where a command printed nothing.
+/// The text in place of empty output.
 const NO_OUTPUT: &str = "(no output)";
 
 /// The result of one tool call.
@@ -20,12 +20,12 @@ pub struct ToolResult {
     pub meta: Value,
     /// The whole result.
     pub raw: Value,
-    /// From the request's leaving to the response's arrival.
+    /// The time from sending the request to receiving the response.
     pub elapsed: Duration,
 }
 
 impl ToolResult {
-    /// Takes the `result` of a response apart.
+    /// Splits the `result` of a response.
     pub fn new(raw: Value, elapsed: Duration) -> ToolResult {
         let text = raw["content"][0]["text"]
             .as_str()
@@ -61,7 +61,7 @@ impl ToolResult {
             .unwrap_or_else(|| panic!("no echoed command: {}", self.text))
     }
 
-    /// The command's output as shown, without the last line's end.
+    /// The command's shown output, without its final line end.
     pub fn output(&self) -> String {
         let lines: Vec<&str> = self.text.split('\n').collect();
         let (Some(first), Some(last)) = (
@@ -75,7 +75,7 @@ impl ToolResult {
         if output == NO_OUTPUT { String::new() } else { output }
     }
 
-    /// All that follows the output: the status line, poll lines, insights.
+    /// The text after the output: the status line, poll lines, insights.
     pub fn footer(&self) -> String {
         let lines: Vec<&str> = self.text.split('\n').collect();
         let last = lines.iter().rposition(|line| *line == SEPARATOR);

@@ -1,5 +1,5 @@
-//! Agent runs without agents: made and changed by the program's own code, in this process
-//! or in another one that is this test binary again.
+//! Agent runs without agents: the program's own code creates and changes them, in this process or
+//! in another process of this test binary.
 
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
@@ -13,26 +13,26 @@ use zsh_tool::text::redact::Redactor;
 
 use super::env::Env;
 
-/// Of the shape that GitHub gives its tokens.
+/// A value with the shape of GitHub's tokens.
 pub const TOKEN: &str = "ghp_abcdefghijklmnopqrstuvwxyz0123456789";
 
-/// A value that only the environment says is secret.
+/// A value that is secret only by its variable in the environment.
 pub const KNOWN_SECRET: &str = "tulips-and-umbrellas";
 
-/// Names the run to the other process.
+/// The variable that names the run for the other process.
 pub const RUN_VARIABLE: &str = "ZSH_TOOL_TEST_RUN";
 
-/// The present moment.
+/// The current time.
 pub fn now() -> Now {
     SystemClock.now()
 }
 
-/// What takes secrets out.
+/// The redactor of the tests.
 pub fn redactor() -> Arc<Redactor> {
     Arc::new(Redactor::new([KNOWN_SECRET.to_owned()]))
 }
 
-/// A run of this prompt in the test's state directory, open.
+/// Creates a run with this prompt in the test's state directory.
 pub fn create(env: &Env, prompt: &str) -> OpenRun {
     let now = now();
     let file = RunFile {
@@ -52,8 +52,8 @@ pub fn open(directory: &Path) -> OpenRun {
     OpenRun::open(directory, redactor()).expect("a run")
 }
 
-/// One test of this binary, to be run in a process of its own for this run. The test is to
-/// be marked `#[ignore]`, and to do nothing without [`RUN_VARIABLE`].
+/// Runs one test of this binary in a separate process for this run. The test must be marked
+/// `#[ignore]`, and must do nothing without [`RUN_VARIABLE`].
 pub fn elsewhere(env: &Env, test: &str, directory: &Path) -> Command {
     let own = std::env::current_exe().expect("the path of the tests");
     let mut command = env.command(own);
@@ -61,7 +61,7 @@ pub fn elsewhere(env: &Env, test: &str, directory: &Path) -> Command {
     command
 }
 
-/// The run that such a test was started for.
+/// The run for which such a test was started.
 pub fn given() -> Option<PathBuf> {
     std::env::var_os(RUN_VARIABLE).map(PathBuf::from)
 }

@@ -1,11 +1,11 @@
-//! Structured results held to the output schemas that their tools declare.
+//! Checks structured results against the output schemas of their tools.
 
 use serde_json::{Value, json};
 
 use super::client::Client;
 
-/// Calls a tool; its structured result, which must be as its schema says, with no member
-/// that the schema does not describe.
+/// Calls a tool and returns its structured result, which must match its schema without undescribed
+/// members.
 pub fn assert_valid(client: &Client, tool: &str, arguments: Value) -> Value {
     let schema = closed(output_schema(client, tool));
     let validator = jsonschema::validator_for(&schema).expect("a valid schema");
@@ -19,7 +19,7 @@ pub fn assert_valid(client: &Client, tool: &str, arguments: Value) -> Value {
     structured
 }
 
-/// A tool's output schema, as the list of tools gives it.
+/// A tool's output schema from the list of tools.
 fn output_schema(client: &Client, tool: &str) -> Value {
     let listed = client.request("tools/list", json!({})).wait();
     let tools = listed["result"]["tools"].as_array().cloned();
@@ -32,7 +32,7 @@ fn output_schema(client: &Client, tool: &str) -> Value {
         .unwrap_or_else(|| panic!("{tool} has no output schema: {listed}"))
 }
 
-/// The same schema with every object closed.
+/// The schema without additional properties in any object.
 fn closed(mut schema: Value) -> Value {
     match &mut schema {
         Value::Object(members) => {

@@ -1,5 +1,5 @@
-//! A host on the loopback: a real sshd with keys and a port of its own, and a home and a state
-//! directory on its far side that no other test has.
+//! A host on loopback: a real sshd with its own keys and port, and a home and a state directory on
+//! its far side that no other test has.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -10,6 +10,7 @@ use std::process::{Child, Stdio};
 
 use super::env::{Env, MARK_VARIABLE, binary};
 use super::processes::{Found, descendants_of, processes_with};
+use super::unprivileged::NOBODY;
 
 pub const SSHD: &str = "/usr/sbin/sshd";
 
@@ -19,8 +20,28 @@ pub struct SshHost {
 }
 
 impl SshHost {
-    /// Starts sshd.
+    /// Starts sshd for the user who runs the tests.
     pub fn start(env: &Env) -> SshHost {
+        SshHost::start_by(env, &[], "")
+    }
+
+    /// The same for a user of this name, who exists there only, with the rights of nobody. Needs
+    /// root.
+    pub fn start_for(env: &Env, user: &str) -> SshHost {
+        let home = far_home(env, "far");
+        let entry = format!("{user}:*:{NOBODY}:{NOBODY}::{}:/bin/sh\n", home.display());
+        let users = fs::read_to_string("/etc/passwd").expect("the users");
+        // Before the entry of nobody, so that its number has this name.
+        fs::write(env.path("passwd"), entry + &users).expect("a file");
+        let script = format!(
+            "mount --make-rprivate /; mount --bind {} /etc/passwd; exec \"$@\"",
+            env.path("passwd").display()
+        );
+        let enter = ["unshare", "--mount", "sh", "-ec", &script, "sh"];
+        SshHost::start_by(env, &enter, &format!("User {user}\n"))
+    }
+
+    fn start_by(env: &Env, enter: &[&str], login: &str) -> SshHost {
         let folder = env.path("ssh");
         fs::create_dir_all(&folder).expect("a folder");
         for key in ["host", "user"] {
@@ -48,14 +69,15 @@ impl SshHost {
         fs::write(folder.join("known"), format!("[127.0.0.1]:{port} {key}")).expect("a file");
         let settings = format!(
             "Host build1\nHostName 127.0.0.1\nPort {port}\nIdentityFile {}\nIdentitiesOnly yes\n\
-             UserKnownHostsFile {}\nStrictHostKeyChecking yes\nBatchMode yes\n",
+             UserKnownHostsFile {}\nStrictHostKeyChecking yes\nBatchMode yes\n{login}",
             path("user"),
             path("known")
         );
         fs::write(folder.join("ssh_config"), settings).expect("a file");
+        let words = [enter, &[SSHD, "-D", "-e", "-f"]].concat();
         let mut sshd = env
-            .command(SSHD)
-            .args(["-D", "-e", "-f"])
+            .command(words[0])
+            .args(&words[1..])
             .arg(folder.join("sshd_config"))
             .stderr(Stdio::piped())
             .spawn()
@@ -75,14 +97,14 @@ impl SshHost {
         SshHost { sshd, carrier }
     }
 
-    /// The processes of its sessions.
+    /// The processes of the host's sessions.
     pub fn session_pids(&self) -> Vec<u32> {
         let below = descendants_of(self.sshd.id()).into_iter();
         let sessions = below.filter(|process| process.arguments.starts_with("sshd"));
         sessions.map(|process| process.pid).collect()
     }
 
-    /// The carrier to it, as the words of a list.
+    /// The carrier to the host, as a list of words.
     pub fn carrier(&self) -> &str {
         &self.carrier
     }
@@ -113,20 +135,20 @@ pub fn far_home(env: &Env, name: &str) -> PathBuf {
     env.path(name)
 }
 
-/// Where the program is installed below a far home.
+/// The path of the installed program below a far home.
 pub fn installed(env: &Env, name: &str) -> PathBuf {
     let place = format!("{}-{}", env!("CARGO_PKG_VERSION"), std::env::consts::ARCH);
     far_home(env, name).join(".cache/zsh-tool").join(place).join("zsh-tool")
 }
 
-/// Makes the far side find the program: sending a large one takes long.
+/// Installs the program on the far side, since sending a large one takes long.
 pub fn install(env: &Env, name: &str) {
     let program = installed(env, name);
     fs::create_dir_all(program.parent().expect("a folder")).expect("a folder");
     symlink(binary(), program).expect("a link");
 }
 
-/// The far sides that run, the guards left out.
+/// The running far sides, without their guards.
 pub fn far_sides(env: &Env) -> Vec<Found> {
     let is_far = |process: &Found| {
         process.arguments.starts_with("zsh-tool far") && process.arguments.contains("--guarded")

@@ -1,4 +1,4 @@
-//! What servers keep in their directories below the state directory.
+//! The files of servers below the state directory.
 
 use std::fs;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use zsh_tool::task::journal::Entry;
 
 use super::env::Env;
 
-/// The files of all servers, also of those that are gone, whose names end so.
+/// The files with this suffix of all servers, including ended ones.
 pub fn server_files(env: &Env, ending: &str) -> Vec<PathBuf> {
     let servers = fs::read_dir(env.path("state/servers"));
     servers
@@ -22,8 +22,8 @@ pub fn server_files(env: &Env, ending: &str) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Asserts that the file of every task is whole, at whatever moment its server was killed;
-/// how many there are. No server may live: it writes and removes them.
+/// Asserts that the file of every task is complete, at whatever moment its server was killed;
+/// returns their number. No server may be alive, since servers write and remove these files.
 #[track_caller]
 pub fn assert_task_files_whole(env: &Env) -> usize {
     let files = server_files(env, ".json");

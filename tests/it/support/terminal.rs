@@ -1,7 +1,7 @@
-//! A server whose controlling terminal is a PTY, as under a client in a terminal window.
+//! A server whose controlling terminal is a PTY, like that of a client in a terminal window.
 //!
-//! `script` (Debian: bsdutils) makes the terminal; the connection itself stays on
-//! pipes. All that is written to the terminal lands in a file.
+//! `script` (Debian: bsdutils) creates the terminal; the connection uses pipes. Output to the
+//! terminal goes to a file.
 
 use std::fs;
 use std::path::PathBuf;
@@ -9,8 +9,8 @@ use std::path::PathBuf;
 use super::client::Client;
 use super::env::{Env, binary};
 
-/// Hands the pipes to the server around `script`, whose own standard streams are the
-/// terminal's. Its stdin is a pipe that never ends: at an end it would type Ctrl-D.
+/// Passes the pipes to the server past `script`, whose own standard streams are the terminal's. Its
+/// stdin is a pipe that never ends, since it types Ctrl-D at the end.
 const START: &str = r#"mkfifo "$TEST_KEYBOARD" || exit 125
 exec 3<&0 4>&1 5<>"$TEST_KEYBOARD"
 exec script --quiet --flush --return --command \
@@ -19,13 +19,12 @@ exec script --quiet --flush --return --command \
 
 /// A server on a terminal.
 pub struct OnTerminal {
-    /// The connection.
     pub client: Client,
     screen: PathBuf,
 }
 
 impl OnTerminal {
-    /// Starts and initializes it.
+    /// Starts and initializes a server.
     pub fn start(env: &Env) -> OnTerminal {
         let screen = env.path("screen");
         let mut command = env.command("sh");
@@ -41,7 +40,7 @@ impl OnTerminal {
         OnTerminal { client, screen }
     }
 
-    /// What has been written to the terminal.
+    /// The output to the terminal so far.
     pub fn screen(&self) -> String {
         let bytes = fs::read(&self.screen).unwrap_or_default();
         String::from_utf8_lossy(&bytes).into_owned()

@@ -1,4 +1,4 @@
-//! A person's terminal window: tmux, whose screen tests read.
+//! A terminal window in tmux, whose screen tests read.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,14 +10,14 @@ use super::processes::wait_until;
 const CONFIGURATION: &str = "set -g status off\nset -g escape-time 0\nset -g default-shell /bin/sh\n\
     set -g default-terminal screen-256color\n";
 
-/// A window in which a shell runs. It is closed when this is dropped.
+/// A window with a shell. Dropping it closes the window.
 pub struct Window<'a> {
     env: &'a Env,
     socket: PathBuf,
 }
 
 impl<'a> Window<'a> {
-    /// Opens a window of so many rows and columns.
+    /// Opens a window with this many rows and columns.
     pub fn open(env: &'a Env, rows: u16, cols: u16) -> Window<'a> {
         let folder = tempfile::Builder::new().prefix("tmux-").tempdir_in(env.path("tmp"));
         let folder = folder.expect("a directory").keep();
@@ -63,23 +63,23 @@ impl<'a> Window<'a> {
         self.tmux(&["paste-buffer"]);
     }
 
-    /// Runs the program under test with these arguments, and then prints its exit code.
+    /// Runs the program under test with these arguments, then prints its exit code.
     pub fn zsh_tool(&self, arguments: &str) {
         self.enter(&format!("clear; {} {arguments}; echo code=$?", binary().display()));
     }
 
-    /// What the window shows, without blanks at the ends of rows.
+    /// The text of the window, without trailing blanks in rows.
     pub fn screen(&self) -> String {
         let screen = self.tmux(&["capture-pane", "-p"]);
         screen.lines().map(str::trim_end).collect::<Vec<_>>().join("\n")
     }
 
-    /// The same with the sequences that set colours.
+    /// Like [`Window::screen`], with the sequences that set colours.
     pub fn coloured_screen(&self) -> String {
         self.tmux(&["capture-pane", "-p", "-e"])
     }
 
-    /// Waits until the screen is as wanted; returns it.
+    /// Waits until the screen meets a condition; returns it.
     pub fn await_screen(&self, what: &str, wanted: impl Fn(&str) -> bool) -> String {
         let mut last = String::new();
         let shown = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {

@@ -1,11 +1,11 @@
-//! Trees of processes of every kind that a command can start.
+//! Process trees of every kind that a command can start.
 
 use serde_json::json;
 
 use super::client::Client;
 use super::processes::UniqueSleep;
 
-/// How each is started, whether on a terminal, and its sleeps.
+/// How to start each tree, whether on a terminal, and its sleeps.
 pub const TREES: &[(&str, bool, usize)] = &[
     ("SLEEP & wait", false, 1),
     ("SLEEP & wait", true, 1),
@@ -31,7 +31,7 @@ pub const TREES: &[(&str, bool, usize)] = &[
 /// Waits until the last background process has become a sleep.
 const AWAIT: &str = "until [[ $(</proc/$!/comm) == sleep ]] do :; done";
 
-/// Whether a command of these is over while its processes live.
+/// Whether the command of a shape ends while its processes live.
 pub fn is_over(command: &str) -> bool {
     command.ends_with("echo left")
 }
@@ -41,12 +41,12 @@ pub fn command_of(shape: &str, sleep: &UniqueSleep) -> String {
     shape.replace("SLEEP", &sleep.to_string()).replace("AWAIT", AWAIT)
 }
 
-/// One task for each of them, in their order; all their sleeps run then.
+/// Starts one task per shape, in order, and waits until all their sleeps run.
 pub fn plant(client: &Client) -> Vec<UniqueSleep> {
     plant_those(client, |_| true)
 }
 
-/// The same for the trees of these shapes.
+/// Like [`plant`], for these shapes.
 pub fn plant_those(client: &Client, wanted: impl Fn(&str) -> bool) -> Vec<UniqueSleep> {
     TREES
         .iter()

@@ -1,4 +1,4 @@
-//! A server that runs as an ordinary user, for whom other users' processes are closed.
+//! A server that runs as an ordinary user, who cannot inspect other users' processes.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -9,22 +9,22 @@ use super::client::Client;
 use super::env::{Env, binary};
 
 /// A user and group that own nothing.
-const NOBODY: &str = "65534";
+pub const NOBODY: &str = "65534";
 
-/// Starts it. Tests that run as root become nobody for it; others are ordinary already.
+/// Starts a server. Tests that run as root switch to the user nobody for it.
 pub fn client(env: &Env) -> Client {
     if is_root() { start(env, "true") } else { env.client() }
 }
 
-/// The same in a mount namespace of its own, in which root runs `preparation` first; `$1`
-/// there is the test's own directory.
+/// Like [`client`], in a new mount namespace, in which root first runs `preparation`; its `$1` is
+/// the test's directory.
 pub fn client_after(env: &Env, preparation: &str) -> Client {
     require_root();
     start(env, preparation)
 }
 
-/// A preparation that lets nobody do all as root without a password, with these defaults
-/// of sudo, as in `use_pty` or `!use_pty`.
+/// A preparation that gives the user nobody full sudo rights without a password, with these sudo
+/// defaults, such as `use_pty` or `!use_pty`.
 pub fn let_sudo(defaults: &str) -> String {
     format!(
         "printf 'nobody ALL=(ALL) NOPASSWD: ALL\\nDefaults {defaults}\\n' > \"$1/sudoers\"
@@ -32,13 +32,13 @@ pub fn let_sudo(defaults: &str) -> String {
     )
 }
 
-/// Runs the program under test in the same surroundings.
+/// Runs the program under test in the same way.
 pub fn command_after(env: &Env, preparation: &str, arguments: &[&str]) -> Command {
     require_root();
     prepare(env, preparation, arguments)
 }
 
-/// Fails with what to do.
+/// Fails with the remedy.
 pub fn require_root() {
     assert!(
         is_root(),

@@ -1,8 +1,7 @@
-//! Somebody who watches a monitor: requests with its token, and event streams, over plain
-//! sockets, so that a test sees what a browser would.
+//! A client of a monitor: requests with its token, and event streams, over plain sockets, so that a
+//! test sees what a browser would.
 //!
-//! Every wait has a deadline. Limits: what HTTP itself allows and refuses is tested
-//! elsewhere.
+//! Every wait has a deadline. Limits: other tests cover HTTP itself.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -12,7 +11,7 @@ use serde_json::Value;
 
 use super::client::PATIENCE;
 
-/// Where a monitor is, and its token.
+/// A monitor's address and token.
 pub struct Watcher {
     address: String,
     token: String,
@@ -23,23 +22,20 @@ pub struct Watcher {
 pub struct Answered {
     /// Its status.
     pub status: u16,
-    /// Its body; null where there is none.
+    /// The body; null if there is none.
     pub body: Value,
 }
 
 /// One event of a stream.
 #[derive(Debug, Clone)]
 pub struct Seen {
-    /// Its id.
     pub id: Option<String>,
-    /// Its name.
     pub name: String,
-    /// Its data.
     pub data: Value,
 }
 
 impl Watcher {
-    /// By the link that the monitor gives.
+    /// A watcher with the link that the monitor gives.
     pub fn of(link: &str) -> Watcher {
         let (page, token) = link.trim().split_once("#token=").expect("a token in the link");
         let address = page.strip_prefix("http://").expect("a page by HTTP");
@@ -51,7 +47,7 @@ impl Watcher {
         answered(self.ask("GET", target, "", None))
     }
 
-    /// The answer to a reader of events that has been told of this one.
+    /// The answer to a reader that has already seen this event.
     pub fn get_after(&self, target: &str, last: &str) -> Answered {
         answered(self.ask("GET", target, &format!("Last-Event-ID: {last}\r\n"), None))
     }
@@ -62,7 +58,7 @@ impl Watcher {
         answered(self.ask("POST", target, "", Some(&body)))
     }
 
-    /// A stream of events, from the beginning or from after an event.
+    /// A stream of events, from the beginning or after an event.
     pub fn events(&self, target: &str, last: Option<&str>) -> Stream {
         let header = last.map_or(String::new(), |id| format!("Last-Event-ID: {id}\r\n"));
         let mut reader = self.ask("GET", target, &header, None);
@@ -117,13 +113,13 @@ fn answered(mut reader: BufReader<TcpStream>) -> Answered {
     }
 }
 
-/// Events that come.
+/// A stream of events.
 pub struct Stream {
     reader: BufReader<TcpStream>,
 }
 
 impl Stream {
-    /// The next event; `None`: the stream is over.
+    /// The next event; `None` at the end of the stream.
     pub fn next(&mut self) -> Option<Seen> {
         let deadline = Instant::now() + PATIENCE;
         let (mut id, mut name, mut data) = (None, String::new(), String::new());
@@ -147,7 +143,7 @@ impl Stream {
         }
     }
 
-    /// The next event of this name.
+    /// The next event with this name.
     pub fn next_named(&mut self, name: &str) -> Seen {
         loop {
             let seen = self.next().unwrap_or_else(|| panic!("no event {name:?} comes"));
@@ -157,7 +153,7 @@ impl Stream {
         }
     }
 
-    /// The text of the outputs from here to the end, and the id of the last of them.
+    /// The text of all further outputs, with the id of the last one.
     pub fn output_to_end(&mut self) -> (String, String) {
         let (mut text, mut last) = (String::new(), String::new());
         while let Some(seen) = self.next() {
