@@ -121,7 +121,7 @@ pub(crate) fn open_private(path: &Path) -> io::Result<File> {
 /// Opens a regular file for reading, through links too; never waits, as opening a pipe would.
 ///
 /// # Errors
-/// As `open(2)`, and if it is no regular file.
+/// As `open(2)`, and if it is not a regular file.
 pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
     open_only_regular(OpenOptions::new().read(true), path, 0)
 }
@@ -163,7 +163,7 @@ pub(crate) fn is_own_with_content(path: &Path) -> bool {
 }
 
 fn open_only_regular(options: &mut OpenOptions, path: &Path, flags: i32) -> io::Result<File> {
-    let no_file = || io::Error::other("it is no regular file");
+    let no_file = || io::Error::other("it is not a regular file");
     let opened = options
         .custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY | libc::O_CLOEXEC | flags)
         .open(path);

@@ -260,7 +260,7 @@ fn mise_is_asked_for_the_commands_directory() {
     };
     let good = show("good");
     assert_eq!(good.output(), "20 unset");
-    assert!(good.text.contains("environment_tools: direnv is not there."), "{}", good.text);
+    assert!(good.text.contains("environment_tools: direnv was not found."), "{}", good.text);
     assert!(!show("none").text.contains("direnv"), "said once, for all directories");
     assert_eq!(show("none").output(), "unset 1");
     let odd = show("odd");

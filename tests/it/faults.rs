@@ -443,7 +443,7 @@ fn a_link_in_place_of_a_state_file_is_replaced_or_refused_and_never_followed() {
     });
     assert_eq!(client.run("echo next").output(), "next");
     let health = client.call("zsh_health", json!({}));
-    assert!(health.text.contains("no regular file"), "{}", health.text);
+    assert!(health.text.contains("not a regular file"), "{}", health.text);
     client.close_stdin();
     client.wait_exit(PATIENCE);
     assert_eq!(fs::read_to_string(&theirs).expect("kept"), "theirs\n");

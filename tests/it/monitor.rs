@@ -669,7 +669,7 @@ fn a_run_whose_file_is_a_pipe_is_named_and_holds_no_answer_up() {
     let list = watcher.get("/api/sessions").body;
     assert_eq!(list["sessions"], json!([]));
     let why = list["unusable"][0].as_str().unwrap_or_default();
-    let told = format!("{}: it is no regular file", path.display());
+    let told = format!("{}: it is not a regular file", path.display());
     assert!(why.contains(&told), "{list}");
     end_of(monitor);
 }

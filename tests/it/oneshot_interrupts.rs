@@ -480,7 +480,7 @@ fn what_is_no_regular_file_in_the_place_of_a_runs_file_is_refused_by_name() {
                     "show" => ended.code == i32::from(name == "oneshot.json"),
                     _ => ended.code == 1,
                 };
-                let told = format!("{}: it is no regular file", path.display());
+                let told = format!("{}: it is not a regular file", path.display());
                 assert!(
                     is_code && ended.stderr.contains(&told),
                     "{command} with a {kind} as {name}: {ended:?}"

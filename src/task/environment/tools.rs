@@ -105,7 +105,7 @@ impl Tools {
 /// Why a tool has no answer.
 #[derive(Debug, thiserror::Error)]
 enum ToolError {
-    #[error("its program {0}")]
+    #[error(transparent)]
     Missing(#[from] NoProgram),
     #[error(transparent)]
     Run(#[from] RunError),
