@@ -77,7 +77,7 @@ pub(super) type Layer = BTreeMap<String, (SettingSource, Raw)>;
 /// All sources except the defaults, and the errors found in them.
 pub(crate) struct Sources<'a> {
     pub(crate) env: Env<'a>,
-    /// `~` stands for this directory.
+    /// The directory that `~` means.
     pub(super) home: Option<PathBuf>,
     /// In order of precedence.
     pub(super) layers: Vec<Layer>,

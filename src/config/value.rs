@@ -221,8 +221,7 @@ impl<'de> Deserialize<'de> for Raw {
 pub(crate) trait ValueParser {
     type Value;
 
-    /// Parses a value; the error describes the problem. `home` is the directory for which `~`
-    /// stands.
+    /// Parses a value; the error describes the problem. `~` means the directory `home`.
     fn read(&self, raw: &Raw, home: Option<&Path>) -> Result<Self::Value, String>;
 
     /// The value as a person would write it.
