@@ -43,7 +43,7 @@ pub struct HostList(Vec<HostEntry>);
 /// The error for a name that is not listed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "host {name:?} is not known: the hosts are {known}; the user lists them in config.yaml, as \
+    "host {name:?} is not known: {known}; the user lists hosts in config.yaml, as \
      `hosts: {{NAME: {{ssh: DESTINATION}}}}`"
 )]
 pub struct UnknownHost {
@@ -90,7 +90,12 @@ impl HostList {
 
     /// The error for a name that is not listed.
     pub fn unknown(&self, name: &str) -> UnknownHost {
-        UnknownHost { name: name.chars().take(SHOWN_CHARS).collect(), known: self.names() }
+        let known = if self.0.is_empty() {
+            "no host is listed".to_owned()
+        } else {
+            format!("the hosts are {}", self.names())
+        };
+        UnknownHost { name: name.chars().take(SHOWN_CHARS).collect(), known }
     }
 
     pub fn iter(&self) -> impl Iterator<Item = &HostEntry> {
@@ -211,7 +216,7 @@ mod tests {
         let error = config.hosts.find("c").unwrap_err().to_string();
         assert!(error.starts_with("host \"c\" is not known: the hosts are a, b;"), "{error}");
         let error = Config::default().hosts.find("c").unwrap_err().to_string();
-        assert!(error.contains("the hosts are none;"), "{error}");
+        assert!(error.contains("not known: no host is listed;"), "{error}");
     }
 
     #[test]

@@ -279,9 +279,9 @@ pub struct Tools {
     pub lease: OnceLock<Duration>,
     /// The connection to this far side is lost: cancelled calls leave their commands running.
     pub connection_lost: AtomicBool,
-    /// Where else commands run.
+    /// The hosts on which commands can run.
     pub hosts: Arc<Hosts>,
-    /// On a host: answers the page of the server that it is connected to.
+    /// On a host: answers the page of the connected server.
     pub pages: OnceLock<Box<dyn Pages>>,
     /// The first answer has reported the detached tasks of the project.
     pub(super) detached_reported: AtomicBool,

@@ -53,7 +53,7 @@ const END_AFTER_KILL: Duration = Duration::from_secs(2);
 pub(crate) struct Api {
     sessions: Arc<Sessions>,
     checks: Checks,
-    /// Where commands of this process run as well.
+    /// The hosts on which this process runs commands as well.
     hosts: Option<Arc<Hosts>>,
 }
 

@@ -1,4 +1,4 @@
-//! The far side's answers to a page that is elsewhere.
+//! A host's answers to the page of the server that is connected to it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,29 +12,29 @@ use super::session::now;
 use crate::peer::pages::{PULL_WAIT, PageAnswer, PageEvent, PageRequest, Pages};
 use crate::task::live::Cancel;
 
-/// A stream that is not asked for is forgotten after this time …
+/// A stream that no request continues is dropped after this time …
 const FORGET_AFTER: Duration = Duration::from_secs(60);
-/// … and the one that was asked for longest ago, if there are more.
-const MOST_STREAMS: usize = 32;
-/// How many bytes of events an answer has at least, if there are as many.
-const ENOUGH: usize = 64 * 1024;
+/// … and the stream idle for longest is dropped if there are more than this.
+const MAX_STREAMS: usize = 32;
+/// An answer takes no further event once its events have this many bytes.
+const ANSWER_BYTES: usize = 64 * 1024;
 
-/// A stream, and since when no request waits for it.
+/// A stream between two requests, and the time of the last one.
 struct Kept {
     since: Instant,
     source: Box<dyn EventSource>,
 }
 
-/// Answers by these routes.
+/// Answers requests for the page with the routes of this process.
 pub(crate) struct FarPages {
     routes: Box<dyn Fn() -> Arc<dyn Routes> + Send + Sync>,
     made: std::sync::OnceLock<Arc<dyn Routes>>,
-    /// Those that no request waits for.
+    /// The streams between two requests, by the names that the caller chose.
     streams: Mutex<HashMap<String, Kept>>,
 }
 
 impl FarPages {
-    /// `routes` makes them at the first request.
+    /// `routes` is called at the first request.
     pub(crate) fn new(routes: impl Fn() -> Arc<dyn Routes> + Send + Sync + 'static) -> FarPages {
         FarPages { routes: Box::new(routes), made: Default::default(), streams: Mutex::default() }
     }
@@ -42,7 +42,9 @@ impl FarPages {
     fn begin(&self, request: Value) -> Response {
         match serde_json::from_value(request) {
             Ok(request) => self.made.get_or_init(&self.routes).answer(&request),
-            Err(error) => Response::error(400, &format!("no request of a page: {error}")),
+            Err(error) => {
+                Response::error(400, &format!("this is not a request for the page: {error}"))
+            }
         }
     }
 
@@ -55,7 +57,7 @@ impl FarPages {
 
     fn keep(&self, stream: String, source: Box<dyn EventSource>) {
         let mut streams = self.streams.lock();
-        if streams.len() >= MOST_STREAMS {
+        if streams.len() >= MAX_STREAMS {
             let oldest = streams.iter().min_by_key(|(_, kept)| kept.since);
             let oldest = oldest.map(|(name, _)| name.clone());
             oldest.and_then(|name| streams.remove(&name));
@@ -81,7 +83,7 @@ impl Pages for FarPages {
                 answer.body = serde_json::from_str(&text).unwrap_or_default();
             }
             Response::NoContent => answer.status = 204,
-            // None of these is asked for by a page of the same version.
+            // A page of the same version requests none of these.
             Response::NotAllowed(_) | Response::Page(_) | Response::SetCookie(_) => {
                 answer.status = 400;
             }
@@ -90,12 +92,13 @@ impl Pages for FarPages {
     }
 }
 
-/// The events that there are, after a wait for the first of them; and whether no more come.
+/// Waits for an event, then takes those that follow without a pause. Returns them, and whether the
+/// stream has ended.
 fn pull(source: &mut dyn EventSource, cancel: &Cancel) -> (Vec<PageEvent>, bool) {
     let mut deadline = Instant::now() + PULL_WAIT;
     let mut events: Vec<PageEvent> = Vec::new();
     let mut bytes = 0;
-    while bytes < ENOUGH {
+    while bytes < ANSWER_BYTES {
         match source.next(deadline, cancel) {
             StreamStep::Event(event) => {
                 bytes += event.data.len();

@@ -1,7 +1,7 @@
-//! What runs on connected hosts: their far sides list it, and answer requests about it. Here its
-//! ids have the host's name before them.
+//! Lists the sessions of connected hosts and forwards requests about them. Their ids begin with the
+//! host's name here.
 //!
-//! Limits: hosts are those that this process is connected to; the page connects to none.
+//! Limits: only hosts that this process is connected to; the page connects to none.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -21,18 +21,18 @@ use crate::task::live::Cancel;
 
 /// How long a host may take to answer.
 const ANSWER_LIMIT: Duration = Duration::from_secs(30);
-/// How long the list of a host is waited for.
+/// How long to wait for the lists of hosts.
 const LIST_LIMIT: Duration = Duration::from_secs(2);
-/// How long an answer may take that has begun to come.
+/// How long the rest of an answer may take after its beginning.
 const READ_LIMIT: Duration = Duration::from_secs(5);
-/// Clocks that differ by less, in seconds, agree: an answer takes time too.
+/// Clocks that differ by at most this many seconds count as equal: an answer takes time, too.
 const CLOCK_PRECISION: f64 = 2.0;
 /// The request for the list, as a stream.
 const LIST_PATH: [&str; 2] = ["api", "events"];
-/// The names under which answers have ids.
+/// The keys of ids in answers.
 const ID_KEYS: [&str; 4] = ["id", "sessionId", "taskId", "checkId"];
 
-/// Has the host that a request is about answer it. `None` if it is about none.
+/// Forwards a request about a session of a host to that host; `None` for other requests.
 pub(super) fn forward(hosts: &Arc<Hosts>, request: &Request) -> Option<Response> {
     let known = |id: &str| {
         let (host, task) = id.rsplit_once(':')?;
@@ -40,7 +40,7 @@ pub(super) fn forward(hosts: &Arc<Hosts>, request: &Request) -> Option<Response>
     };
     let (host, request) = request.for_host(known)?;
     let name = host.entry.name.clone();
-    // An answer that is no stream ignores the name of one.
+    // Only a stream needs its name.
     let mut stream = Pulled::new(host, json!(request));
     let Some(call) = PageCall::begin(&stream.host, &stream.request) else {
         let text = format!("host {name} is not connected: the next call to it connects");
@@ -73,7 +73,7 @@ pub(super) struct HostLists {
 
 struct HostList {
     stream: Pulled,
-    /// `None` before the first has come.
+    /// `None` until the first list arrives.
     sessions: Option<Vec<Value>>,
 }
 
@@ -82,7 +82,7 @@ impl HostLists {
         HostLists { hosts, by_name: BTreeMap::new() }
     }
 
-    /// The lists of all connected hosts, of those that answer in time.
+    /// The sessions of all connected hosts that answer within [`LIST_LIMIT`].
     pub(super) fn of_now(hosts: Arc<Hosts>) -> Vec<Value> {
         let mut lists = HostLists::new(hosts);
         let deadline = Instant::now() + LIST_LIMIT;
@@ -102,7 +102,7 @@ impl HostLists {
         sessions
     }
 
-    /// What the hosts list by now. Begins to follow hosts that are newly connected.
+    /// The newest sessions of all connected hosts. Also follows hosts that connected since.
     pub(super) fn sessions(&mut self) -> Vec<Value> {
         for host in self.hosts.iter().filter(|host| host.connected().is_some()) {
             let list = self.by_name.entry(host.entry.name.clone());
@@ -123,13 +123,13 @@ impl HostLists {
         self.by_name.values().flat_map(|list| list.sessions.iter().flatten().cloned()).collect()
     }
 
-    /// What becomes readable when a list changes.
+    /// Descriptors that become readable when a list changes.
     pub(super) fn awaited(&self) -> Vec<BorrowedFd<'_>> {
         self.by_name.values().filter_map(|list| list.stream.awaited()).collect()
     }
 }
 
-/// A host's list of sessions as it is shown here.
+/// The sessions in a host's list, with the ids and times of this machine.
 fn listed(data: &str, host: &str, ahead: f64) -> Vec<Value> {
     let mut list: Value = serde_json::from_str(data).unwrap_or_default();
     let sessions = list.get_mut("sessions").map(Value::take);
@@ -140,7 +140,8 @@ fn listed(data: &str, host: &str, ahead: f64) -> Vec<Value> {
     sessions
 }
 
-/// A session of a host as it is shown here: `ahead` is by how many seconds the clock there is.
+/// Gives a host's session the ids and times of this machine. The host's clock is `ahead` seconds
+/// ahead.
 fn localise(session: &mut Value, host: &str, ahead: f64) {
     with_host(session, host);
     let started = session.get("startedAt").and_then(Value::as_f64);
@@ -170,7 +171,7 @@ fn with_host(answer: &mut Value, host: &str) {
     }
 }
 
-/// A stream of a host.
+/// A stream of events on a host, pulled by one request after another.
 struct Pulled {
     host: Arc<Host>,
     request: PageRequest,
@@ -184,7 +185,7 @@ impl Pulled {
         Pulled { host, request, call: None, ended: false }
     }
 
-    /// What has come; `None` if nothing has. The inner `None` says that nothing more comes.
+    /// Takes an answer that has arrived, if any. The inner `None` means that the stream has ended.
     fn take(&mut self) -> Option<Option<PageAnswer>> {
         if self.ended {
             return Some(None);

@@ -1,8 +1,7 @@
-//! Requests of the page about what runs on a host: the far side answers them as its own page would.
+//! The page's requests about sessions on a host, which the far side answers as its own page would.
 //!
-//! A stream of events is pulled: each request gets what has come since the one before, and the far
-//! side keeps the stream until the next, so that a page that is not read costs the connection
-//! nothing.
+//! Streams of events are pulled: each request returns the events since the last request, and the far
+//! side keeps the stream in between. So a page that is not read costs the connection nothing.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -15,7 +14,7 @@ use super::hosts::Host;
 use super::{Peer, PeerError};
 use crate::task::live::Cancel;
 
-/// The method of such a request.
+/// The JSON-RPC method.
 pub const PAGE: &str = "zsh-tool/page";
 /// How long a stream's request waits for an event.
 pub const PULL_WAIT: Duration = Duration::from_secs(20);
@@ -23,9 +22,10 @@ pub const PULL_WAIT: Duration = Duration::from_secs(20);
 /// The params of [`PAGE`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PageRequest {
-    /// The request as the page made it, without its headers.
+    /// The page's request without its headers.
     pub request: Value,
-    /// The caller's name for the stream, if the answer is one: the same name continues it.
+    /// A name for the stream, chosen by the caller, if the answer is a stream. A later request with
+    /// this name continues it.
     pub stream: String,
 }
 
@@ -35,13 +35,13 @@ pub struct PageAnswer {
     pub status: u16,
     #[serde(default)]
     pub body: Value,
-    /// Of a stream.
+    /// New events, if the answer is a stream.
     #[serde(default)]
     pub events: Vec<PageEvent>,
-    /// Nothing more comes of the stream.
+    /// Whether the stream has ended.
     #[serde(default)]
     pub ended: bool,
-    /// The clock there, in Unix seconds.
+    /// The host's clock, in Unix seconds.
     #[serde(default)]
     pub now: f64,
 }
@@ -54,12 +54,12 @@ pub struct PageEvent {
     pub data: String,
 }
 
-/// What answers the requests on a host.
+/// Answers the page's requests on a host.
 pub trait Pages: Send + Sync {
     fn answer(&self, request: PageRequest, cancel: &Cancel) -> PageAnswer;
 }
 
-/// A request under way. Dropping it cancels it.
+/// A request in progress. Dropping it cancels it.
 #[derive(Debug)]
 pub struct PageCall(Peer);
 

@@ -42,7 +42,7 @@ impl End {
         End::new(run.file(), position, run.directory(), result)
     }
 
-    /// That of a run which has ended before.
+    /// The end of a run that another process has finished.
     pub(super) fn of_ended(run: &RunView, position: &Position) -> End {
         let result = recovery::result(&run.directory, position.iteration).ok().flatten();
         End::new(&run.file, position, &run.directory, result)

@@ -124,7 +124,7 @@ fn earlier(config: &Config, id: Uuid, prompt: &str) -> Result<Option<RunView>, E
     Ok(Some(run))
 }
 
-/// How a run has ended that nothing can be done about with these arguments.
+/// The end of a run that these arguments cannot continue; `None` if they can.
 fn over(run: &RunView, arguments: &OneshotRunArguments) -> Option<End> {
     let position = run.file.position().ok().filter(|_| !run.live)?;
     let is_over = state::resume(&position, arguments.max_iterations).is_err();
