@@ -3,6 +3,7 @@
 # claude_plugin.sh BINARY FOLDER, where FOLDER holds the `claude` program.
 # Nothing here needs a login or a network.
 set -u
+tests=$(cd "$(dirname "$0")" && pwd)
 cd "$(dirname "$0")/../.." || exit 1
 repo=$PWD
 binary=$1
@@ -15,16 +16,8 @@ unset PREFIX DESTDIR
 export HOME=$scratch PATH=$2:$PATH ZSH_TOOL_STATE_DIR=$scratch/state
 export DISABLE_AUTOUPDATER=1 DISABLE_TELEMETRY=1 DISABLE_ERROR_REPORTING=1 CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1
 plugin=$HOME/.claude/plugins/zsh-tool
-passed=0 failed=0
-
-check() { # check NAME COMMAND...: the command's output is shown when it fails.
-    if "${@:2}" >"$scratch/out" 2>&1 </dev/null; then
-        passed=$((passed + 1)) && echo "ok    $1"
-    else
-        failed=$((failed + 1)) && echo "FAIL  $1"
-        sed 's/^/      /' "$scratch/out"
-    fi
-}
+# shellcheck source=/dev/null
+. "$tests/check.sh"
 shows() { # shows PATTERN COMMAND...
     "${@:2}" >"$scratch/shown" 2>&1
     cat "$scratch/shown"
@@ -66,5 +59,4 @@ check "a staged install registers nothing" env DESTDIR="$scratch/stage" PREFIX=/
 check "and lays out under DESTDIR and PREFIX" test -x "$scratch/stage/opt/plugins/zsh-tool/bin/zsh-tool"
 check "and is no marketplace" hides 'zsh-tool' claude plugin marketplace list --json
 
-echo "$passed passed, $failed failed"
-[ "$failed" = 0 ]
+conclude

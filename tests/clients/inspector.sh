@@ -2,20 +2,13 @@
 # Drives the server with the official Inspector's command line: inspector.sh BINARY FOLDER,
 # where FOLDER holds `mcp-inspector` and a `node` that is new enough for it.
 set -u
+tests=$(cd "$(dirname "$0")" && pwd)
 binary=$1
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 export HOME=$scratch PATH=$2:$PATH ZSH_TOOL_STATE_DIR=$scratch/state
-passed=0 failed=0
-
-check() { # check NAME COMMAND...: the command's output is shown when it fails.
-    if "${@:2}" >"$scratch/out" 2>&1 </dev/null; then
-        passed=$((passed + 1)) && echo "ok    $1"
-    else
-        failed=$((failed + 1)) && echo "FAIL  $1"
-        cut -c1-2000 "$scratch/out" | sed 's/^/      /'
-    fi
-}
+# shellcheck source=/dev/null
+. "$tests/check.sh"
 inspect() { # inspect ERA METHOD ARGUMENT...
     mcp-inspector --cli "$binary" serve --protocol-era "$1" --method "$2" --format json --quiet "${@:3}"
 }
@@ -47,5 +40,4 @@ for era in legacy modern; do
 done
 check "no server is left" none_left
 
-echo "$passed passed, $failed failed"
-[ "$failed" = 0 ]
+conclude

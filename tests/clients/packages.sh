@@ -4,6 +4,7 @@
 # tests/clients/run installed the SDKs. Each package is installed into a scratch prefix,
 # driven over MCP and removed.
 set -u
+tests=$(cd "$(dirname "$0")" && pwd)
 cd "$(dirname "$0")/../.." || exit 1
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
@@ -19,16 +20,8 @@ FIRST_ANSWER=1
 # Without what debuggers read, which takes long to compress.
 binary=$scratch/zsh-tool
 strip -o "$binary" "$1"
-passed=0 failed=0
-
-check() { # check NAME COMMAND...: the command's output is shown when it fails.
-    if "${@:2}" >"$scratch/shown" 2>&1 </dev/null; then
-        passed=$((passed + 1)) && echo "ok    $1"
-    else
-        failed=$((failed + 1)) && echo "FAIL  $1"
-        cut -c1-2000 "$scratch/shown" | sed 's/^/      /'
-    fi
-}
+# shellcheck source=/dev/null
+. "$tests/check.sh"
 # The rules of the registry's schema that the entry could break.
 registry_takes() {
     jq -e '(.name | test("^[a-zA-Z0-9.-]+/[a-zA-Z0-9._-]+$"))
@@ -111,7 +104,7 @@ debian() { # debian ARGUMENT...: dpkg with a root of its own.
 }
 debian_install() { mkdir -p "$scratch"/root/var/lib/dpkg/{info,updates} && : >"$scratch/root/var/lib/dpkg/status" && debian --install "$out"/*.deb; }
 no_file_left() { ! find "$1" -not -type d -name '*zsh-tool*' -not -path '*/var/lib/dpkg/*' | grep .; }
-says_what_is_missing() { ! "$1" --version && grep -q 'the npm package zsh-tool-linux-.* is missing' "$scratch/shown"; }
+says_what_is_missing() { ! "$1" --version && grep -q 'the npm package zsh-tool-linux-.* is missing' "$scratch/checked"; }
 launched() { # launched NAME PROGRAM [ARGUMENT...]
     "$programs/node" tests/clients/launcher.mjs "$1" "$FIRST_ANSWER" "${@:2}"
 }
@@ -142,5 +135,4 @@ check "dpkg: the Python SDK's session" "$clients/python/bin/python" tests/client
 check "dpkg removes it" debian --remove zsh-tool
 check "… and leaves nothing" no_file_left "$scratch/root"
 
-echo "$passed passed, $failed failed"
-[ "$failed" = 0 ]
+conclude

@@ -3,6 +3,7 @@
 # run on this machine, below a scratch directory. Two tasks of an array do the same work; one of them
 # is preempted by a job of a higher partition, and must come to the same result.
 set -u
+tests=$(cd "$(dirname "$0")" && pwd)
 cd "$(dirname "$0")/../.." || exit 1
 repo=$PWD
 binary=$1
@@ -19,16 +20,8 @@ for name in $(compgen -e | grep -E '^(SLURM|SBATCH|SQUEUE|ZSH_TOOL|ONESHOT|AUTON
 export HOME=$scratch/home SLURM_CONF=$scratch/slurm.conf ZSH_TOOL_STATE_DIR=$scratch/shared
 mkdir "$HOME" "$scratch/bin" "$scratch/state" "$scratch/spool"
 cd "$HOME" || exit 1
-passed=0 failed=0
-
-check() { # check NAME COMMAND...: the command's output is shown when it fails.
-    if "${@:2}" >"$scratch/out" 2>&1 </dev/null; then
-        passed=$((passed + 1)) && echo "ok    $1"
-    else
-        failed=$((failed + 1)) && echo "FAIL  $1"
-        sed 's/^/      /' "$scratch/out"
-    fi
-}
+# shellcheck source=/dev/null
+. "$tests/check.sh"
 # Waits for what no file or process can be waited for: another program's state.
 eventually() { # eventually COMMAND...
     local deadline=$((SECONDS + 90))
@@ -164,5 +157,4 @@ runs() { "$binary" oneshot list --json | jq -r '.state' | sort | uniq -c | tr -s
 check "each task is one run" is " 2 COMPLETED" runs
 check "nothing is left on the node" eventually idle
 
-echo "$passed passed, $failed failed"
-[ "$failed" = 0 ]
+conclude
