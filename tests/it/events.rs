@@ -59,6 +59,12 @@ fn next(follower: &mut Program) -> Value {
 
 /// What it prints until its end, which is now.
 fn rest(follower: Program) -> String {
+    // It acknowledges what it has printed before it sleeps; otherwise that is pending again.
+    let stat = format!("/proc/{}/stat", follower.id());
+    wait_until("it sleeps", || {
+        let stat = fs::read_to_string(&stat).expect("it is alive");
+        stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('S')).then_some(())
+    });
     follower.signal("TERM");
     follower.finish().text()
 }

@@ -6,15 +6,9 @@ use std::process::Stdio;
 use serde_json::{Value, json};
 
 use crate::support::client::Client;
-use crate::support::env::Env;
+use crate::support::env::{Env, free_port};
 use crate::support::processes::wait_until;
 use crate::support::unprivileged;
-
-/// A port that is free at the moment.
-fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    listener.local_addr().expect("an address").port()
-}
 
 /// A program that listens at a port, for as long as it lives.
 fn serve(host: &str, port: u16) -> String {

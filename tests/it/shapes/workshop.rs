@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use super::shape::{First, Input, Shape};
 use crate::history_shared::{add_runs, original, wait_for_runs};
 use crate::support::client::Client;
-use crate::support::env::Env;
+use crate::support::env::{Env, free_port};
 use crate::support::processes::assert_none_left;
 
 /// Far beyond what any of the preparations takes, in seconds.
@@ -175,10 +175,4 @@ fn compile(env: &Env, sources: &Path, compiled: &Path) {
 
 fn runs(command: &mut Command) -> bool {
     command.status().is_ok_and(|status| status.success())
-}
-
-/// A port of the loopback interface that nothing listens on at this moment.
-fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    listener.local_addr().expect("its address").port()
 }

@@ -5,8 +5,10 @@
 
 use std::fs;
 use std::io::Read;
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use tempfile::TempDir;
 
@@ -38,6 +40,22 @@ pub const ADDED: &[(&str, &str)] = &[
 pub fn binary() -> PathBuf {
     std::env::var_os("ZSH_TOOL_BIN")
         .map_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_zsh-tool")), PathBuf::from)
+}
+
+/// A port of the loopback interface at which nothing listens. It is below those that the kernel
+/// gives to connections and to listeners without a number, so that no other test gets it meanwhile.
+pub fn free_port() -> u16 {
+    const FIRST: u32 = 10_000;
+    const COUNT: u32 = 20_000;
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    // Other processes of tests begin elsewhere.
+    let start = std::process::id().wrapping_mul(101);
+    let ports = std::iter::repeat_with(|| {
+        let number = NEXT.fetch_add(1, Ordering::Relaxed).wrapping_add(start) % COUNT;
+        u16::try_from(FIRST + number).expect("below 65,536")
+    });
+    let is_free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
+    ports.take(COUNT as usize).find(is_free).expect("a free port")
 }
 
 /// Copies a program. Another process does it: a child that this one has just started may hold a
