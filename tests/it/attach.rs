@@ -174,7 +174,7 @@ fn a_person_types_the_password_of_sudo() {
     let window = Window::open(&env, 24, 80);
     let program = env.path("zsh-tool");
     let user = "setpriv --reuid=65534 --regid=65534 --clear-groups";
-    window.enter(&format!("clear; {user} {} attach {task}; echo code=$?", program.display()));
+    window.enter(&format!("{user} {} attach {task}; echo code=$?", program.display()));
     window.await_text("password for nobody:");
     window.enter(&secret);
     window.await_text("\nroot\n");

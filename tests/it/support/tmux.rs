@@ -63,8 +63,11 @@ impl<'a> Window<'a> {
         self.tmux(&["paste-buffer"]);
     }
 
-    /// Runs the program under test with these arguments, then prints its exit code.
+    /// Runs the program under test with these arguments, then prints its exit code. What the
+    /// screen showed before is gone when this returns, so that no test takes it for an answer.
     pub fn zsh_tool(&self, arguments: &str) {
+        self.enter("clear");
+        self.await_screen("an empty screen", |screen| screen.trim_end() == "$");
         self.enter(&format!("clear; {} {arguments}; echo code=$?", binary().display()));
     }
 
