@@ -262,6 +262,7 @@ pub mod process {
         pub mod close_on_exec;
         pub mod ends;
         pub mod guard;
+        pub mod hangup;
         pub mod listening;
         mod locks;
         pub mod memory;
@@ -283,11 +284,13 @@ pub mod process {
         pub mod ends;
         pub mod groups;
         pub mod guard;
+        pub mod hangup;
         pub mod libproc;
         pub mod listening;
         pub mod memory;
         pub mod orphans;
         pub mod processes;
+        mod queue;
         pub mod start;
         pub mod terminal_pair;
         pub mod usage;

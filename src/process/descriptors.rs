@@ -6,7 +6,7 @@
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::{Mode, OFlags};
@@ -16,6 +16,7 @@ use super::close_on_exec;
 pub(crate) use super::close_on_exec::{
     mark_inherited as seal_inherited, pipe, pipe_size, widen_pipe,
 };
+use super::hangup::{self, HangupQueue};
 
 /// `/dev/null` for reading and writing.
 ///
@@ -88,12 +89,7 @@ pub(crate) fn write(fd: &OwnedFd, bytes: &[u8]) -> Transfer {
 /// Waits until the other side of a pipe, socket or terminal is gone, even if unread data
 /// remains; for a file, forever.
 pub(crate) fn await_hangup(fd: impl AsFd) {
-    #[cfg(target_os = "linux")]
-    let half_closed = PollFlags::RDHUP;
-    #[cfg(not(target_os = "linux"))]
-    let half_closed = PollFlags::empty();
-    let mut fds = [PollFd::new(&fd, half_closed)];
-    while rustix::event::poll(&mut fds, None) == Err(rustix::io::Errno::INTR) {}
+    hangup::await_end(fd.as_fd());
 }
 
 /// Whether a descriptor leaves enough others free to read `/proc` and start processes: the kernel
@@ -162,7 +158,7 @@ pub enum Interest {
     Read,
     /// Writable, or hung up.
     Write,
-    /// Only the end of the other side.
+    /// The end of the other side only, which reads what is written here.
     Hangup,
 }
 
@@ -220,35 +216,60 @@ pub(crate) fn wait_for(fd: &impl AsFd, interest: Interest, timeout: Option<Durat
 /// A set of descriptors for one `poll(2)`.
 #[derive(Default)]
 pub struct Poller<'a> {
-    fds: Vec<PollFd<'a>>,
+    watched: Vec<(BorrowedFd<'a>, Interest)>,
+    /// Those that became ready in the last wait, by their places.
+    ready: Vec<bool>,
 }
 
 impl<'a> Poller<'a> {
     /// Adds a descriptor; returns its place in the results.
     pub(crate) fn watch(&mut self, fd: BorrowedFd<'a>, interest: Interest) -> usize {
-        let flags = match interest {
-            Interest::Read => PollFlags::IN,
-            Interest::Write => PollFlags::OUT,
-            // `poll(2)` always reports it; on a pipe without a reader, as an error.
-            Interest::Hangup => PollFlags::empty(),
-        };
-        self.fds.push(PollFd::from_borrowed_fd(fd, flags));
-        self.fds.len() - 1
+        self.watched.push((fd, interest));
+        self.watched.len() - 1
     }
 
     /// Waits until one is ready or `timeout` passes (`None`: without limit). An
     /// interrupted wait returns as if it had timed out: the caller checks again.
     pub(crate) fn wait(&mut self, timeout: Option<Duration>) {
-        let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
-        if rustix::event::poll(&mut self.fds, timeout.as_ref()).is_err() {
-            for fd in &mut self.fds {
-                fd.clear_revents();
+        let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        let watched = self.watched.iter();
+        let queues: Vec<Option<HangupQueue>> = watched
+            .map(|(fd, interest)| match interest {
+                Interest::Hangup => HangupQueue::of_reader(*fd),
+                Interest::Read | Interest::Write => None,
+            })
+            .collect();
+        let watched = self.watched.iter().zip(&queues);
+        let mut fds: Vec<PollFd> = watched
+            .map(|((fd, interest), queue)| match (queue, interest) {
+                (Some(queue), _) => PollFd::new(queue, PollFlags::IN),
+                (None, Interest::Read) => PollFd::from_borrowed_fd(*fd, PollFlags::IN),
+                (None, Interest::Write) => PollFd::from_borrowed_fd(*fd, PollFlags::OUT),
+                // Where it is reported unasked; on a pipe without a reader, as an error.
+                (None, Interest::Hangup) => PollFd::from_borrowed_fd(*fd, PollFlags::empty()),
+            })
+            .collect();
+        loop {
+            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            let left = left.and_then(|left| Timespec::try_from(left).ok());
+            let is_over = !matches!(rustix::event::poll(&mut fds, left.as_ref()), Ok(1..));
+            let polled = fds.iter().zip(&queues);
+            self.ready = polled
+                .map(|(fd, queue)| {
+                    !is_over
+                        && !fd.revents().is_empty()
+                        && queue.as_ref().is_none_or(HangupQueue::has_ended)
+                })
+                .collect();
+            // A queue may also report what is not the end.
+            if is_over || self.ready.contains(&true) {
+                return;
             }
         }
     }
 
     /// Whether the descriptor at `place` became ready, hung up or failed.
     pub(crate) fn ready(&self, place: Option<usize>) -> bool {
-        place.and_then(|place| self.fds.get(place)).is_some_and(|fd| !fd.revents().is_empty())
+        place.and_then(|place| self.ready.get(place)).copied().unwrap_or_default()
     }
 }

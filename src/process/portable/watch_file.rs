@@ -73,7 +73,7 @@ impl AsFd for DirectoryWatch {
 fn mark_times(writer: &OwnedFd, stopped: &OwnedFd) {
     loop {
         let mut poller = Poller::default();
-        let stop = poller.watch(stopped.as_fd(), Interest::Hangup);
+        let stop = poller.watch(stopped.as_fd(), Interest::Read);
         poller.wait(Some(PAUSE));
         if poller.ready(Some(stop)) {
             return;
