@@ -54,6 +54,7 @@ test-portable: ## Run the Rust tests without what Linux alone can do.
 	@scripts/need $(addprefix page:,$(PAGES))
 	scripts/test-but tests/portable.txt '' --features portable --lib --bins --test it --test layering
 
+# A preload reaches the poll(2) of the C library, which rustix calls with use-libc.
 XNU_POLL = target/xnu_poll.so
 $(XNU_POLL): tests/xnu_poll.c
 	@scripts/need cc
@@ -63,7 +64,9 @@ $(XNU_POLL): tests/xnu_poll.c
 test-xnu-poll: $(XNU_POLL) ## Run the tests of test-portable with the poll(2) of macOS, which reports less.
 	@scripts/need cargo cc $(PROGRAMS)
 	@scripts/need $(addprefix page:,$(PAGES))
-	scripts/test-but tests/portable.txt '' --features portable --lib --bins --test it --test layering \
+	@cat tests/portable.txt tests/xnu_poll.txt >target/xnu_poll.txt
+	scripts/test-but target/xnu_poll.txt '' --features portable,rustix/use-libc \
+		--lib --bins --test it --test layering \
 		--config "target.'cfg(unix)'.runner = ['env', 'LD_PRELOAD=$(CURDIR)/$(XNU_POLL)']"
 
 check-macos: ## Type-check for macOS on both processors.
