@@ -14,6 +14,12 @@ use serde::{Deserialize, Serialize};
 
 use super::{close_on_exec, signals, terminal_pair};
 
+/// Line editing in UTF-8, which FreeBSD does not know.
+#[cfg(not(target_os = "freebsd"))]
+const WHOLE_CHARACTERS: InputModes = InputModes::IUTF8;
+#[cfg(target_os = "freebsd")]
+const WHOLE_CHARACTERS: InputModes = InputModes::empty();
+
 /// A terminal's size in characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TerminalSize {
@@ -29,18 +35,20 @@ impl Default for TerminalSize {
     }
 }
 
-/// Starts a program on a new terminal, as leader of its session; returns the child and the
-/// master's end.
+/// Starts a program on a new terminal, as leader of its session; returns the child, the
+/// master's end and, where the last close of the terminal discards unread output, the
+/// terminal's end.
 ///
 /// # Errors
 /// No terminal is available, or the program cannot be started.
 pub(super) fn spawn(
     command: Command,
     size: TerminalSize,
-) -> io::Result<(std::process::Child, OwnedFd)> {
+) -> io::Result<(std::process::Child, OwnedFd, Option<OwnedFd>)> {
     let (master, terminal) = terminal_pair::open()?;
     resize(&master, size)?;
     erase_whole_characters(&terminal);
+    let kept = terminal_pair::keep(&terminal)?;
     // SAFETY: the descriptor is the terminal's end of the pair just opened.
     let terminal = unsafe { blocking::Pts::from_fd(terminal) };
     let command = blocking::Command::from(command);
@@ -55,7 +63,7 @@ pub(super) fn spawn(
         pty_process::Error::Io(error) => error,
         pty_process::Error::Rustix(errno) => errno.into(),
     })?;
-    Ok((child, master))
+    Ok((child, master, kept))
 }
 
 /// The terminal's path, `/dev/pts/N`.
@@ -68,7 +76,7 @@ pub(crate) fn terminal_name(master: impl AsFd) -> Option<PathBuf> {
 /// character and not its last byte. Ignores errors: nothing else depends on it.
 fn erase_whole_characters(terminal: &OwnedFd) {
     if let Ok(mut termios) = rustix::termios::tcgetattr(terminal) {
-        termios.input_modes |= InputModes::IUTF8;
+        termios.input_modes |= WHOLE_CHARACTERS;
         let _ = rustix::termios::tcsetattr(terminal, OptionalActions::Now, &termios);
     }
 }
@@ -143,7 +151,7 @@ impl LineModes {
         let signal = |index| if flushes { code(index) } else { 0 };
         Some(LineModes {
             canonical: termios.local_modes.contains(LocalModes::ICANON),
-            utf8: termios.input_modes.contains(InputModes::IUTF8),
+            utf8: termios.input_modes.intersects(WHOLE_CHARACTERS),
             end_of_file: match code(SpecialCodeIndex::VEOF) {
                 0 => LineModes::USUAL.end_of_file,
                 code => code,

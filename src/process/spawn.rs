@@ -67,6 +67,9 @@ pub struct Spawned {
     pub errors: Option<OwnedFd>,
     /// The other end of its stdin, if that is a pipe; a terminal is written to through `output`.
     pub input: Option<OwnedFd>,
+    /// The program's own end of its terminal, where output that has not been read needs it. The
+    /// end of the output is seen only when it is closed.
+    pub terminal: Option<OwnedFd>,
 }
 
 /// Why a program was not started. Nothing runs then.
@@ -146,7 +149,7 @@ impl Launch {
             directory: &self.directory,
             descriptors: &descriptors,
         })?;
-        Spawned::new(pid, output, errors, input)
+        Spawned::new(pid, output, errors, input, None)
     }
 
     fn start_on_terminal(&self, size: TerminalSize) -> io::Result<Spawned> {
@@ -157,9 +160,9 @@ impl Launch {
             .env_clear()
             .envs(self.environment.iter().cloned())
             .current_dir(&self.directory);
-        let (process, master) = pty::spawn(command, size)?;
+        let (process, master, terminal) = pty::spawn(command, size)?;
         let pid = i32::try_from(process.id()).map_err(io::Error::other)?;
-        Spawned::new(pid, master, None, None)
+        Spawned::new(pid, master, None, None, terminal)
     }
 }
 
@@ -169,6 +172,7 @@ impl Spawned {
         output: OwnedFd,
         errors: Option<OwnedFd>,
         input: Option<OwnedFd>,
+        terminal: Option<OwnedFd>,
     ) -> io::Result<Spawned> {
         descriptors::set_nonblocking(&output)?;
         for fd in errors.iter().chain(&input) {
@@ -178,7 +182,7 @@ impl Spawned {
         memory::end_first(pid);
         // The child is still in /proc: it has not been reaped.
         let started = tree::look_up(pid).map_or(0, |found| found.id.started);
-        Ok(Spawned { child, id: Identity { pid, started }, output, errors, input })
+        Ok(Spawned { child, id: Identity { pid, started }, output, errors, input, terminal })
     }
 }
 

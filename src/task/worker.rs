@@ -377,7 +377,12 @@ impl Worker {
         for _ in 0..max_reads {
             match descriptors::read(&self.spawned.output, &mut buffer) {
                 Transfer::Bytes(count) => self.take_output(buffer.get(..count).unwrap_or_default()),
-                Transfer::WouldBlock => return true,
+                Transfer::WouldBlock => {
+                    if self.machine.exited() {
+                        self.spawned.terminal = None;
+                    }
+                    return true;
+                }
                 Transfer::Closed => {
                     self.finish_output();
                     self.step(Event::OutputClosed);
@@ -452,6 +457,9 @@ impl Worker {
         self.read_errors();
         self.probes.stop();
         self.step(Event::Exited(exit));
+        if self.spawned.terminal.is_some() {
+            self.read_pipe();
+        }
     }
 
     // Kills.

@@ -7,6 +7,15 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::FdFlags;
 use rustix::pty::OpenptFlags;
 
+/// A copy of the terminal's end. XNU waits 0.6 s at the last close of a terminal for its output
+/// to be read, and then discards it.
+///
+/// # Errors
+/// When descriptors have run out.
+pub(crate) fn keep(terminal: &OwnedFd) -> io::Result<Option<OwnedFd>> {
+    terminal.try_clone().map(Some)
+}
+
 /// A new terminal: the master's end and the terminal's.
 ///
 /// # Errors
