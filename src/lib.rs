@@ -130,8 +130,8 @@
 //! | `earlier` | on a host, one for each far side of an earlier connection | a channel |
 //! | `manopt` | one for each look-up, until its time limit | `poll(2)` |
 //!
-//! `exec` has `input` and `output` as well, `attach` has `input` and `task-events`, `doctor` has `self-check`, the portable twins `child-end`, `guard`, `groups`
-//! and `look-again`. The reader, `hangup`, `control`, `signals`, `input`, `answers`, `check-wait`, an abandoned `recovery` and
+//! `exec` has `input` and `output` as well, `attach` has `input` and `task-events`, `doctor` has `self-check`, the portable twins `child-end`, `guard`, `groups`,
+//! `look-again` and, on macOS, `lineage`. The reader, `hangup`, `control`, `signals`, `input`, `answers`, `check-wait`, an abandoned `recovery` and
 //! look-ups ([`history::manopt`]) may be blocked until the process ends; all others are joined or
 //! counted at the end. The thread that starts a child is the one that waits for it.
 //!
@@ -281,11 +281,13 @@ pub mod process {
     #[path = "portable"]
     mod system {
         pub mod close_on_exec;
+        mod darwin;
         pub mod ends;
         pub mod groups;
         pub mod guard;
         pub mod hangup;
-        pub mod libproc;
+        mod libproc;
+        mod lineage;
         pub mod listening;
         pub mod memory;
         pub mod orphans;

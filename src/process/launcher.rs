@@ -7,7 +7,7 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use super::signals;
+use super::{close_on_exec, signals};
 
 /// Starts this program with these arguments in a session of its own; it inherits only this stdin
 /// and stdout. Returns once the program has started.
@@ -32,6 +32,7 @@ pub(in crate::process) fn start_apart(
             }
             rustix::process::setsid()?;
             signals::reset_all();
+            close_on_exec::restore_limit();
             Ok(())
         });
     }

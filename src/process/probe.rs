@@ -9,8 +9,9 @@ use crate::progress::wait::ProcessName;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Identity {
     pub pid: i32,
-    /// On Linux field 22 of `/proc/<pid>/stat`, in clock ticks since boot, on macOS Unix
-    /// time in microseconds; 0 where it is not known.
+    /// On Linux field 22 of `/proc/<pid>/stat`, in clock ticks since boot; on macOS a number
+    /// that the kernel gives each process in order, and one of the boot; 0 where it is not
+    /// known.
     pub started: u64,
 }
 
@@ -44,6 +45,9 @@ impl Environment {
 pub struct ProcessInfo {
     pub id: Identity,
     pub parent: i32,
+    /// [`Identity::started`] of the process that started it, also after that has ended, then of
+    /// its ancestors as far as they are known. Empty where the system does not keep it.
+    pub origins: Vec<u64>,
     pub group: i32,
     pub session: i32,
     /// Its controlling terminal, if that is `/dev/pts/N`, by its number.
@@ -63,7 +67,7 @@ pub struct ProcessInfo {
     pub runnable: bool,
     /// The memory that it occupies, in bytes; pages that several processes share count for each.
     pub resident: u64,
-    /// The CPU time that it has used, in clock ticks.
+    /// The CPU time that it has used, on Linux in clock ticks and on macOS in microseconds.
     pub cpu_ticks: u64,
     /// The CPU time of the children that it has waited for, in clock ticks.
     pub children_ticks: u64,
@@ -126,4 +130,6 @@ pub enum VisibilityLimit {
     OthersHidden,
     /// The program was built without the parts that need Linux.
     Portable,
+    /// macOS shows processes, and not what they are blocked in.
+    MacOs,
 }

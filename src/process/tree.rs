@@ -234,6 +234,9 @@ pub struct TaskProcesses {
     entry: Vec<u8>,
     /// All members that scans have found: they remain members when their parent is gone.
     known: HashSet<Identity>,
+    /// [`Identity::started`] of all members so far, ended ones too: a process that one of them
+    /// started is a member.
+    lineage: HashSet<u64>,
     /// Processes whose environment was read and has no cookie.
     strangers: HashSet<Identity>,
     /// Processes that were seen in the middle of exec, and when first.
@@ -250,6 +253,7 @@ impl TaskProcesses {
         TaskProcesses {
             entry: format!("{COOKIE_VARIABLE}={}", criteria.cookie).into_bytes(),
             known: HashSet::from([criteria.shell]),
+            lineage: HashSet::from([criteria.shell.started]),
             strangers: HashSet::new(),
             unsettled: HashMap::new(),
             inconclusive_since: None,
@@ -280,6 +284,7 @@ impl TaskProcesses {
             let in_session = session_is_ours && process.session == shell.pid;
             if self.known.contains(&process.id)
                 || in_session
+                || self.was_started_by_member(process)
                 || self.carries_cookie(process, snapshot, now)
             {
                 snapshot.add_tree(process.id.pid, &mut members);
@@ -293,6 +298,7 @@ impl TaskProcesses {
             members.remove(&daemon);
         }
         let living = snapshot.pick(&members);
+        self.note_lineage(&living);
         if snapshot.is_whole() {
             self.known.clear();
             let lives = |id: &Identity| {
@@ -322,12 +328,26 @@ impl TaskProcesses {
         let mut pids: HashSet<i32> = HashSet::new();
         for process in snapshot.processes.values() {
             let in_session = process.session == shell.pid && process.id.started >= shell.started;
-            let belongs = in_session || self.known.contains(&process.id);
+            let belongs = in_session
+                || self.known.contains(&process.id)
+                || self.was_started_by_member(process);
             if belongs && !pids.contains(&process.id.pid) {
                 snapshot.add_tree(process.id.pid, &mut pids);
             }
         }
-        sorted_living(snapshot.pick(&pids))
+        let members = snapshot.pick(&pids);
+        self.note_lineage(&members);
+        sorted_living(members)
+    }
+
+    /// Whether a member has started it, wherever it is now, as far as the system keeps that.
+    fn was_started_by_member(&self, process: &ProcessInfo) -> bool {
+        process.origins.iter().any(|start| self.lineage.contains(start))
+    }
+
+    fn note_lineage(&mut self, members: &[ProcessInfo]) {
+        let with_origin = members.iter().filter(|member| !member.origins.is_empty());
+        self.lineage.extend(with_origin.map(|member| member.id.started));
     }
 
     /// The task's living processes with its daemons, such as the server of a terminal
@@ -339,7 +359,9 @@ impl TaskProcesses {
         let mut relatives = Vec::new();
         for process in snapshot.processes.values() {
             let is_older = process.id.started < shell.started;
-            let belongs = self.known.contains(&process.id) || process.session == shell.pid;
+            let belongs = self.known.contains(&process.id)
+                || process.session == shell.pid
+                || self.was_started_by_member(process);
             if !is_older && (belongs || self.carries_cookie(process, snapshot, now)) {
                 relatives.push(process.clone());
             }
@@ -356,6 +378,7 @@ impl TaskProcesses {
         {
             *shell = leader.id;
             self.known.insert(leader.id);
+            self.lineage.insert(leader.id.started);
         }
     }
 
@@ -544,6 +567,30 @@ mod tests {
         task.living(&Snapshot::of(both));
         let left = task.living(&Snapshot::of([process(BASE + 2, 1, BASE + 2, 102)]));
         assert_eq!(left.len(), 1);
+    }
+
+    #[test]
+    fn an_orphan_belongs_to_the_task_of_the_process_that_started_it() {
+        let shell = Identity { pid: BASE, started: 100 };
+        let from = |origins: &[u64], process: ProcessInfo| ProcessInfo {
+            origins: origins.to_vec(),
+            ..process
+        };
+        let leader = from(&[90], process(BASE, 1, BASE, 100));
+        // It has left the session, and its parents have ended, the second one before any scan.
+        let orphan = from(&[102, 101, 100], process(BASE + 3, 1, BASE + 3, 103));
+        let stranger = from(&[90], process(BASE + 4, 1, BASE + 4, 104));
+        let all = || Snapshot::of([&leader, &orphan, &stranger].into_iter().cloned());
+        let pids = |members: Vec<ProcessInfo>| -> Vec<i32> {
+            members.iter().map(|member| member.id.pid - BASE).collect()
+        };
+        assert_eq!(pids(TaskProcesses::new(criteria(shell)).known_members(&all())), [0, 3]);
+        let mut task = TaskProcesses::new(criteria(shell));
+        assert_eq!(pids(task.living(&all())), [0, 3]);
+        // What it has started is a member too, when it has ended as well.
+        let next = from(&[103], process(BASE + 5, 1, BASE + 5, 105));
+        let later = Snapshot::of([leader.clone(), next, stranger.clone()].into_iter());
+        assert_eq!(pids(task.living(&later)), [0, 5]);
     }
 
     #[test]

@@ -91,7 +91,10 @@ pub(crate) fn login_path(config: &Config) -> Vec<Finding> {
 
 const FIX_START_FILES: &str = "correct the start files, or set `environment: inherit`";
 
-const INSTALL_ZSH: &str = "install zsh (Debian: run `apt-get install zsh`)";
+const INSTALL_ZSH: &str = match cfg!(target_os = "macos") {
+    true => "set `shell: /bin/zsh`, which macOS brings",
+    false => "install zsh (Debian: run `apt-get install zsh`)",
+};
 
 /// The first line of `--version`.
 fn version_of(shell: &Path) -> Option<String> {
@@ -115,6 +118,9 @@ pub(crate) fn kernel() -> Vec<Finding> {
     let visibility_limit = processes::visibility_limit();
     if visibility_limit == Some(VisibilityLimit::Portable) {
         return vec![blocked_calls(), only_groups()];
+    }
+    if visibility_limit == Some(VisibilityLimit::MacOs) {
+        return vec![on_macos(), blocked_calls()];
     }
     let own = i32::try_from(std::process::id()).unwrap_or_default();
     let sees_itself = tree::look_up(own).is_some();
@@ -171,7 +177,7 @@ fn blocked_calls() -> Finding {
         return Finding::ok(WHAT, "readable: commands that wait for input are seen");
     };
     let what = match visibility_limit {
-        VisibilityLimit::Portable => "blocked calls",
+        VisibilityLimit::Portable | VisibilityLimit::MacOs => "blocked calls",
         _ => WHAT,
     };
     let fix = match visibility_limit {
@@ -182,11 +188,24 @@ fn blocked_calls() -> Finding {
         }
         VisibilityLimit::OthersHidden => "run `mount -o remount,hidepid=0 /proc`",
         VisibilityLimit::Portable => LINUX_IS_COMPLETE,
+        VisibilityLimit::MacOs => WHAT_MACOS_LACKS,
     };
     Finding::warning(what, insight::visibility_limit(visibility_limit), fix)
 }
 
 const LINUX_IS_COMPLETE: &str = "use Linux, and a build without the feature `portable`";
+
+const WHAT_MACOS_LACKS: &str = "see `zsh-tool help platforms` for what macOS does without";
+
+/// How far this program can be relied on there.
+fn on_macos() -> Finding {
+    Finding::warning(
+        "macOS",
+        "experimental: this program is built for it and checked by its types, and its developers \
+         have never run it there",
+        WHAT_MACOS_LACKS,
+    )
+}
 
 /// What is missing where only process groups are known.
 fn only_groups() -> Finding {
@@ -205,7 +224,13 @@ pub(crate) fn terminal() -> Finding {
         Err(error) => Finding::error(
             "terminal",
             format!("cannot be opened ({error}): no command can run with pty"),
-            "mount it: run `mount -t devpts devpts /dev/pts`, or end programs that hold terminals",
+            match cfg!(target_os = "macos") {
+                true => "end programs that hold terminals",
+                false => {
+                    "mount it: run `mount -t devpts devpts /dev/pts`, or end programs that hold \
+                     terminals"
+                }
+            },
         ),
     }
 }
@@ -306,9 +331,14 @@ pub(crate) fn stale_sockets(config: &Config) -> Vec<Finding> {
     sockets.filter(|socket| socket.symlink_metadata().is_ok()).map(stale).collect()
 }
 
-const INSTALL_PAGES: &str = "install the manual pages; small images of Debian leave them out: \
-     remove `path-exclude` from /etc/dpkg/dpkg.cfg.d, then run `apt-get install --reinstall man-db` \
-     and the same for the programs that you use";
+const INSTALL_PAGES: &str = match cfg!(target_os = "macos") {
+    true => "install the programs that you use with their manual pages",
+    false => {
+        "install the manual pages; small images of Debian leave them out: remove `path-exclude` \
+         from /etc/dpkg/dpkg.cfg.d, then run `apt-get install --reinstall man-db` and the same \
+         for the programs that you use"
+    }
+};
 
 /// Whether manual pages can be looked up, which is tried with the page of `man`.
 pub(crate) fn manual(config: &Config) -> Finding {

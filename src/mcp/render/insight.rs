@@ -150,6 +150,10 @@ pub(crate) fn visibility_limit(limit: VisibilityLimit) -> &'static str {
             "this system does not show what processes are blocked in: waiting for input is \
              recognized only by plain password prompts, and stopped processes are not found"
         }
+        VisibilityLimit::MacOs => {
+            "macOS does not show what processes are blocked in: waiting for input is recognized \
+             by prompts and silence, and for certain on a pipe alone"
+        }
         VisibilityLimit::OthersHidden => {
             "/proc hides other users' processes: sudo and su are recognized only by plain \
              password prompts"

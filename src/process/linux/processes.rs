@@ -115,6 +115,7 @@ fn info(stat: Stat) -> ProcessInfo {
         children_ticks: u64::try_from(stat.cutime + stat.cstime).unwrap_or_default(),
         id: Identity { pid: stat.pid, started: stat.starttime },
         parent: stat.ppid,
+        origins: Vec::new(),
         group: stat.pgrp,
         session: stat.session,
         terminal: pseudo_terminal(stat.tty_nr),

@@ -1,11 +1,13 @@
 //! Descriptors that no child inherits, where they cannot be opened close-on-exec: a child
-//! marks all of its descriptors before its exec.
+//! marks all of its descriptors before its exec. And how many there may be.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::sync::OnceLock;
 
 use rustix::fs::OFlags;
 use rustix::io::FdFlags;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::process::marking::mark_one_by_one;
 
@@ -60,13 +62,69 @@ pub(crate) fn pipe_without_waiting() -> io::Result<(OwnedFd, OwnedFd)> {
 pub(crate) fn widen_pipe(_fd: &OwnedFd, _bytes: usize) {}
 
 /// Marks all descriptors that a child has, between fork and exec; those that it is to keep
-/// are put in their place after it.
+/// are put in their place after it. Gives it the limit that this process had.
 pub(crate) fn mark_in_child() {
     mark_one_by_one();
+    restore_limit();
+}
+
+/// Gives a child the limit that this process had, between fork and exec.
+pub(crate) fn restore_limit() {
+    if let Some(before) = LIMIT_BEFORE.get() {
+        let _ = setrlimit(Resource::Nofile, *before);
+    }
+}
+
+/// The limit of this process when it started, if it was raised.
+static LIMIT_BEFORE: OnceLock<Rlimit> = OnceLock::new();
+
+/// Lets this process have more descriptors than the 256 that macOS gives by default, if it may.
+/// Not its commands: programs that use `select(2)` fail with large numbers.
+pub(crate) fn raise_limit() {
+    /// Enough for the most tasks at once; each child marks all of them.
+    const WANTED: u64 = 4096;
+    let before = getrlimit(Resource::Nofile);
+    let wanted = before.maximum.map_or(WANTED, |most| most.min(WANTED));
+    let raised = Rlimit { current: Some(wanted), ..before };
+    if before.current.is_some_and(|current| current < wanted)
+        && setrlimit(Resource::Nofile, raised).is_ok()
+    {
+        let _ = LIMIT_BEFORE.set(before);
+    }
 }
 
 /// How many bytes a pipe holds; 0 if that is not known.
 pub(crate) fn pipe_size(_pipe: &OwnedFd) -> usize {
     // pipe(7) of Linux.
     if cfg!(target_os = "linux") { 64 * 1024 } else { 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::CommandExt;
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn the_limit_is_raised_and_a_child_has_the_one_before() {
+        // In a process of its own, since the limit is the process's.
+        let mut child = Command::new("sh");
+        child.args(["-c", "ulimit -n"]);
+        // SAFETY: only system calls between fork and exec.
+        unsafe {
+            child.pre_exec(|| {
+                let before = getrlimit(Resource::Nofile);
+                setrlimit(Resource::Nofile, Rlimit { current: Some(256), ..before })?;
+                raise_limit();
+                match getrlimit(Resource::Nofile).current {
+                    Some(4096) => restore_limit(),
+                    _ => return Err(io::Error::from_raw_os_error(libc::EDOM)),
+                }
+                Ok(())
+            });
+        }
+        let output = child.output().expect("the limit was raised");
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "256\n");
+    }
 }

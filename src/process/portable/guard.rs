@@ -25,10 +25,10 @@ use signal_hook::iterator::Signals;
 
 use crate::process::close_on_exec;
 use crate::process::descriptors;
-use crate::process::groups::{self, Group, News};
+use crate::process::groups::{self, News};
 use crate::process::launcher;
 use crate::process::memory;
-use crate::process::signals::{self, Exit, Request, Requests, Signal, group_lives, is_ignored};
+use crate::process::signals::{self, Exit, Request, Requests, Signal, is_ignored};
 use crate::process::terminate::{GRACE, PATIENCE, terminate};
 
 /// The socket's number in the server.
@@ -78,7 +78,7 @@ pub(crate) fn run(
     role: Role,
     _instance: &str,
     arguments: &[&str],
-    _spared: impl FnOnce() -> Vec<String>,
+    spared: impl FnOnce() -> Vec<String>,
 ) -> io::Result<(Exit, Vec<(i32, Exit)>)> {
     signals::stop_ignoring_children();
     let (ours, theirs) = UnixStream::pair()?;
@@ -112,6 +112,8 @@ pub(crate) fn run(
     // SAFETY: the number was made above, and nothing else owns it.
     drop(unsafe { OwnedFd::from_raw_fd(LINK) });
     let server = Pid::from_child(&server?);
+    #[cfg(target_os = "macos")]
+    super::lineage::note_child(server);
     if role == Role::Shim {
         descriptors::close_stdin()?;
     }
@@ -122,13 +124,23 @@ pub(crate) fn run(
     // The socket ends with the server; a child of its that has not become another program
     // by then holds it for a moment more.
     let _ = server_ended.recv_timeout(PATIENCE);
-    let living = || {
-        let groups = groups.lock();
-        let all = groups.iter().copied();
-        all.filter(|group| group_lives(*group)).map(Group).collect()
-    };
+    let spared = spared();
+    let living = || living(&groups.lock(), &spared);
     terminate(living, if hurry { Duration::ZERO } else { GRACE }, PATIENCE);
     Ok((exit, Vec::new()))
+}
+
+/// The groups that still have members.
+#[cfg(not(target_os = "macos"))]
+fn living(groups: &BTreeSet<i32>, _spared: &[String]) -> Vec<groups::Group> {
+    let groups = groups.iter().copied();
+    groups.filter(|group| signals::group_lives(*group)).map(groups::Group).collect()
+}
+
+/// Their members, and what the server has started or these have.
+#[cfg(target_os = "macos")]
+fn living(groups: &BTreeSet<i32>, spared: &[String]) -> Vec<crate::process::kill::Handle> {
+    super::orphans::living_or_in(spared, groups)
 }
 
 /// Receives the guard's signals one by one. Those that the client has chosen to ignore

@@ -1,47 +1,177 @@
-//! What the libproc of macOS reports about processes.
+//! What macOS reports about processes: libproc, and one sysctl.
 //!
-//! Limits: has been type-checked for macOS and never run there.
+//! Of other users' processes it tells names, states, parents and numbers; what they have used,
+//! their arguments and their descriptors it does not. Limits: has been type-checked for macOS
+//! and never run there. The layouts are those of XNU's `bsd/sys/proc_info.h`,
+//! `bsd/sys/proc_info_private.h` and `bsd/sys/resource.h`, and are asserted below.
 
 #![cfg(target_os = "macos")]
 
-use std::collections::BTreeSet;
-use std::ffi::c_void;
-use std::mem::{MaybeUninit, size_of};
+use std::ffi::{CStr, c_void};
+use std::mem::{MaybeUninit, offset_of, size_of};
+use std::os::fd::{AsRawFd, RawFd};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use libc::{c_int, pid_t};
 
+use super::darwin;
 use crate::process::groups;
-use crate::process::probe::{Identity, ProcessInfo};
+use crate::process::probe::{Environment, Identity, ProcessInfo, StallReason};
+use crate::progress::condition::StopSignal;
 use crate::progress::counters::{Bytes, Counters, Member};
 
-/// `SZOMB` of `sys/proc.h`.
-const ZOMBIE: u32 = 5;
-/// A process with more children, or a group with more members, is shown in part.
-const MOST: usize = 4096;
+/// Not more processes than these are listed.
+const MOST: usize = 1 << 16;
+/// `PROC_PIDUNIQIDENTIFIERINFO` of `proc_info_private.h`.
+const UNIQUE_IDENTIFIERS: c_int = 17;
+/// `PROC_PIDFDPIPEINFO` of `proc_info.h`.
+const PIPE: c_int = 6;
+/// As the argument of the flavours used here: ended processes too.
+const WITH_ZOMBIES: u64 = 1;
+/// `PIPE_WANTR` of `bsd/sys/pipe.h`: a reader waits.
+const READER_WAITS: c_int = 0x008;
 
-/// Looks one process up.
+/// `proc_uniqidentifierinfo` of `proc_info_private.h`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct UniqueIdentifiers {
+    program: [u8; 16],
+    own: u64,
+    /// Of the process that has started it, also after that has ended.
+    origin: u64,
+    version: i32,
+    origin_version: i32,
+    reserved: [u64; 2],
+}
+
+/// `pipe_fdinfo` of `proc_info.h`, with its `proc_fileinfo` and `pipe_info`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct PipeDescriptor {
+    open_flags: u32,
+    status: u32,
+    offset: i64,
+    kind: i32,
+    guard_flags: u32,
+    stat: libc::vinfo_stat,
+    /// Of this end.
+    handle: u64,
+    peer: u64,
+    state: c_int,
+    reserved: c_int,
+}
+
+/// `mach_timebase_info` of `osfmk/mach/mach_time.h`, which libc has as deprecated only.
+#[repr(C)]
+struct Timebase {
+    numer: u32,
+    denom: u32,
+}
+
+unsafe extern "C" {
+    fn mach_timebase_info(info: *mut Timebase) -> c_int;
+}
+
+const _: () = {
+    assert!(libc::PROC_PIDT_SHORTBSDINFO == 13 && libc::PROC_PIDTASKINFO == 4);
+    assert!(libc::SSTOP == 4 && libc::SZOMB == 5);
+    assert!(size_of::<libc::proc_bsdshortinfo>() == 64);
+    assert!(offset_of!(libc::proc_bsdshortinfo, pbsi_ppid) == 4);
+    assert!(offset_of!(libc::proc_bsdshortinfo, pbsi_pgid) == 8);
+    assert!(offset_of!(libc::proc_bsdshortinfo, pbsi_status) == 12);
+    assert!(offset_of!(libc::proc_bsdshortinfo, pbsi_comm) == 16);
+    assert!(offset_of!(libc::proc_bsdshortinfo, pbsi_uid) == 36);
+    assert!(size_of::<UniqueIdentifiers>() == 56);
+    assert!(offset_of!(UniqueIdentifiers, own) == 16);
+    assert!(offset_of!(UniqueIdentifiers, origin) == 24);
+    assert!(size_of::<libc::proc_taskinfo>() == 96);
+    assert!(offset_of!(libc::proc_taskinfo, pti_resident_size) == 8);
+    assert!(offset_of!(libc::proc_taskinfo, pti_total_user) == 16);
+    assert!(offset_of!(libc::proc_taskinfo, pti_csw) == 80);
+    assert!(offset_of!(libc::proc_taskinfo, pti_threadnum) == 84);
+    assert!(offset_of!(libc::proc_taskinfo, pti_numrunning) == 88);
+    assert!(size_of::<libc::vinfo_stat>() == 136);
+    assert!(size_of::<PipeDescriptor>() == 184);
+    assert!(offset_of!(PipeDescriptor, stat) == 24);
+    assert!(offset_of!(PipeDescriptor, handle) == 160);
+    assert!(offset_of!(PipeDescriptor, state) == 176);
+    assert!(libc::RUSAGE_INFO_V4 == 4 && size_of::<libc::rusage_info_v4>() == 296);
+    assert!(offset_of!(libc::rusage_info_v4, ri_user_time) == 16);
+    assert!(offset_of!(libc::rusage_info_v4, ri_child_user_time) == 96);
+    assert!(offset_of!(libc::rusage_info_v4, ri_diskio_bytesread) == 144);
+    assert!(offset_of!(libc::rusage_info_v4, ri_logical_writes) == 232);
+    assert!(size_of::<Timebase>() == 8);
+    assert!(size_of::<libc::proc_fdinfo>() == 8 && libc::PROC_PIDLISTFDS == 1);
+};
+
+/// Asks for one kind of information about a process.
+fn info<T: Copy>(pid: i32, flavour: c_int, argument: u64) -> Option<T> {
+    filled(|place, size| {
+        // SAFETY: the call writes at most `size` bytes there.
+        unsafe { libc::proc_pidinfo(pid, flavour, argument, place, size) }
+    })
+}
+
+/// What a call has written, if that is all of it. For structures of plain numbers alone.
+fn filled<T: Copy>(call: impl FnOnce(*mut c_void, c_int) -> c_int) -> Option<T> {
+    let mut value = MaybeUninit::<T>::zeroed();
+    let size = c_int::try_from(size_of::<T>()).ok()?;
+    let written = call(value.as_mut_ptr().cast(), size);
+    // SAFETY: any bytes are valid in plain numbers.
+    (written == size).then(|| unsafe { value.assume_init() })
+}
+
+/// Looks one process up, of any user, ended ones too.
 pub fn look_up(pid: i32) -> Option<ProcessInfo> {
-    let mut info = MaybeUninit::<libc::proc_bsdinfo>::uninit();
-    let size = c_int::try_from(size_of::<libc::proc_bsdinfo>()).ok()?;
-    // SAFETY: the call writes at most `size` bytes into the local variable.
-    let written = unsafe {
-        libc::proc_pidinfo(pid, libc::PROC_PIDTBSDINFO, 0, info.as_mut_ptr().cast(), size)
+    let short: libc::proc_bsdshortinfo = info(pid, libc::PROC_PIDT_SHORTBSDINFO, WITH_ZOMBIES)?;
+    let unique: UniqueIdentifiers = info(pid, UNIQUE_IDENTIFIERS, WITH_ZOMBIES)?;
+    let task: Option<libc::proc_taskinfo> = info(pid, libc::PROC_PIDTASKINFO, 0);
+    let number = |signed: i32| u64::try_from(signed).unwrap_or_default();
+    let cpu = |task: libc::proc_taskinfo| {
+        in_time(task.pti_total_user.saturating_add(task.pti_total_system)).as_micros()
     };
-    if written != size {
-        return None;
-    }
-    // SAFETY: the call has written all of it, and any bytes are valid in plain numbers.
-    let info = unsafe { info.assume_init() };
     Some(ProcessInfo {
-        id: Identity { pid, started: info.pbi_start_tvsec * 1_000_000 + info.pbi_start_tvusec },
-        parent: i32::try_from(info.pbi_ppid).unwrap_or_default(),
-        group: i32::try_from(info.pbi_pgid).unwrap_or_default(),
+        id: Identity { pid, started: started(unique.own) },
+        parent: i32::try_from(short.pbsi_ppid).unwrap_or_default(),
+        origins: vec![started(unique.origin)],
+        group: i32::try_from(short.pbsi_pgid).unwrap_or_default(),
         session: groups::session(pid),
-        name: name(&info.pbi_comm),
-        zombie: info.pbi_status == ZOMBIE,
+        name: name(&short.pbsi_comm),
+        zombie: short.pbsi_status == libc::SZOMB,
+        stall_reason: (short.pbsi_status == libc::SSTOP)
+            .then_some(StallReason::Stopped(StopSignal::Unknown)),
+        threads: task.map_or(0, |task| number(task.pti_threadnum)),
+        runnable: task.is_some_and(|task| task.pti_numrunning > 0),
+        resident: task.map_or(0, |task| task.pti_resident_size),
+        cpu_ticks: task.map_or(0, |task| u64::try_from(cpu(task)).unwrap_or(u64::MAX)),
         ..ProcessInfo::default()
     })
+}
+
+/// A process's start, from its number.
+fn started(number: u64) -> u64 {
+    static BOOT: OnceLock<Vec<u8>> = OnceLock::new();
+    let boot = BOOT.get_or_init(|| {
+        let mut name = [0_u8; 64];
+        let mut size = name.len();
+        // SAFETY: the call writes at most `size` bytes into the local variable.
+        let result = unsafe {
+            libc::sysctlbyname(
+                c"kern.bootsessionuuid".as_ptr(),
+                name.as_mut_ptr().cast(),
+                &mut size,
+                std::ptr::null_mut(),
+                0,
+            )
+        };
+        match result {
+            0 => CStr::from_bytes_until_nul(&name).map(|it| it.to_bytes().to_vec()),
+            _ => Ok(Vec::new()),
+        }
+        .unwrap_or_default()
+    });
+    darwin::start(boot, number)
 }
 
 fn name(comm: &[libc::c_char]) -> String {
@@ -50,32 +180,18 @@ fn name(comm: &[libc::c_char]) -> String {
     String::from_utf8_lossy(&bytes).replace(char::is_control, "?")
 }
 
-/// This process, the members of all groups that it has started, and what lives below.
-pub(crate) fn started() -> Vec<ProcessInfo> {
-    let own = i32::try_from(std::process::id()).unwrap_or_default();
-    let members = groups::living().into_iter().flat_map(members_of);
-    let mut queue: Vec<i32> = std::iter::once(own).chain(members).collect();
-    let mut seen = BTreeSet::new();
-    let mut found = Vec::new();
-    while let Some(pid) = queue.pop() {
-        if seen.insert(pid)
-            && let Some(process) = look_up(pid)
-        {
-            found.push(process);
-            queue.extend(children_of(pid));
-        }
-    }
-    found
-}
-
-fn members_of(group: i32) -> Vec<i32> {
-    listed(|pids, size| {
+/// All processes of the machine, and whether none may be missing.
+pub(crate) fn all() -> (Vec<ProcessInfo>, bool) {
+    let pids = listed(|pids, size| {
         // SAFETY: the call writes at most `size` bytes there.
-        unsafe { libc::proc_listpgrppids(group, pids, size) }
-    })
+        unsafe { libc::proc_listallpids(pids, size) }
+    });
+    let whole = !pids.is_empty() && pids.len() < MOST;
+    (pids.into_iter().filter_map(look_up).collect(), whole)
 }
 
-fn children_of(pid: i32) -> Vec<i32> {
+/// The children of a process.
+pub(crate) fn children_of(pid: i32) -> Vec<i32> {
     listed(|pids, size| {
         // SAFETY: the call writes at most `size` bytes there.
         unsafe { libc::proc_listchildpids(pid, pids, size) }
@@ -91,21 +207,30 @@ fn listed(call: impl FnOnce(*mut c_void, c_int) -> c_int) -> Vec<i32> {
     pids
 }
 
-/// What a process has read from and written to disks, and its CPU time.
+/// The effective user of a process.
+pub(crate) fn user_of(pid: i32) -> Option<u32> {
+    let short: libc::proc_bsdshortinfo = info(pid, libc::PROC_PIDT_SHORTBSDINFO, WITH_ZOMBIES)?;
+    Some(short.pbsi_uid)
+}
+
+/// How often the threads of a process have been switched to; `None` for other users' processes.
+pub(crate) fn switches(pid: i32) -> Option<u64> {
+    let task: libc::proc_taskinfo = info(pid, libc::PROC_PIDTASKINFO, 0)?;
+    Some(u64::from(task.pti_csw.cast_unsigned()))
+}
+
+/// What a process has read from disks and written to files, and its CPU time.
 pub(crate) fn usage(process: &ProcessInfo) -> Option<Member> {
-    let mut usage = MaybeUninit::<libc::rusage_info_v4>::uninit();
-    // SAFETY: the flavour is that of the structure, which the call fills.
-    let result = unsafe {
-        libc::proc_pid_rusage(process.id.pid, libc::RUSAGE_INFO_V4, usage.as_mut_ptr().cast())
-    };
-    if result != 0 {
-        return None;
-    }
-    // SAFETY: the call has succeeded, and any bytes are valid in plain numbers.
-    let usage = unsafe { usage.assume_init() };
+    let usage: libc::rusage_info_v4 = filled(|place, size| {
+        // SAFETY: the flavour is that of the structure, which the call fills.
+        let result =
+            unsafe { libc::proc_pid_rusage(process.id.pid, libc::RUSAGE_INFO_V4, place.cast()) };
+        if result == 0 { size } else { 0 }
+    })?;
     let bytes = Counters {
         read: usage.ri_diskio_bytesread,
         written: usage.ri_diskio_byteswritten,
+        changed: usage.ri_logical_writes,
         ..Counters::default()
     };
     // The bytes of children that were waited for are not reported.
@@ -118,12 +243,101 @@ pub(crate) fn usage(process: &ProcessInfo) -> Option<Member> {
     })
 }
 
-/// These times are counted in the ticks of `mach_absolute_time`, 125/3 ns each on Apple's
-/// own processors and 1 ns on others.
 fn in_time(ticks: u64) -> Duration {
-    if cfg!(target_arch = "aarch64") {
-        Duration::from_nanos(ticks.saturating_mul(125) / 3)
-    } else {
-        Duration::from_nanos(ticks)
+    static BASE: OnceLock<(u32, u32)> = OnceLock::new();
+    let base = BASE.get_or_init(|| {
+        let mut base = Timebase { numer: 1, denom: 1 };
+        // SAFETY: the call writes into the local variable.
+        unsafe { mach_timebase_info(&mut base) };
+        (base.numer, base.denom)
+    });
+    darwin::time(ticks, *base)
+}
+
+/// The arguments and environment of a process, as `kern.procargs2` gives them.
+fn argument_block(pid: i32) -> Option<Vec<u8>> {
+    let mut name = [libc::CTL_KERN, libc::KERN_PROCARGS2, pid];
+    let mut call = |block: *mut c_void, size: &mut usize| {
+        // SAFETY: the name has three numbers, and the call writes at most `size` bytes.
+        let result =
+            unsafe { libc::sysctl(name.as_mut_ptr(), 3, block, size, std::ptr::null_mut(), 0) };
+        (result == 0).then_some(())
+    };
+    let mut size = 0;
+    call(std::ptr::null_mut(), &mut size)?;
+    let mut block = vec![0; size];
+    call(block.as_mut_ptr().cast(), &mut size)?;
+    block.truncate(size);
+    Some(block)
+}
+
+/// A process's arguments, each ended by NUL; none where they are not shown.
+pub(crate) fn arguments(pid: i32) -> Vec<u8> {
+    let block = argument_block(pid).unwrap_or_default();
+    darwin::arguments_and_environment(&block)
+        .map_or_else(Vec::new, |(arguments, _)| arguments.to_vec())
+}
+
+/// The environment that a process was started with. It has none to show in the middle of exec,
+/// like a program that the system protects: both count as hidden.
+pub(crate) fn environment(pid: i32) -> Environment {
+    let block = argument_block(pid).unwrap_or_default();
+    match darwin::arguments_and_environment(&block) {
+        Some((_, environment)) if !environment.is_empty() => {
+            Environment::Entries(environment.to_vec())
+        }
+        _ => Environment::Hidden,
     }
+}
+
+fn pipe(pid: i32, fd: RawFd) -> Option<PipeDescriptor> {
+    filled(|place, size| {
+        // SAFETY: the call writes at most `size` bytes there.
+        unsafe { libc::proc_pidfdinfo(pid, fd, PIPE, place, size) }
+    })
+}
+
+/// The number of the read end of a pipe, of which this process holds an end.
+pub(crate) fn read_end(fd: &impl AsRawFd) -> Option<u64> {
+    Some(pipe(std::process::id().cast_signed(), fd.as_raw_fd())?.read_end())
+}
+
+impl PipeDescriptor {
+    /// The number of the pipe's read end, which is this one or the other.
+    fn read_end(&self) -> u64 {
+        /// `FWRITE` of `bsd/sys/fcntl.h`.
+        const WRITES: u32 = 2;
+        if self.open_flags & WRITES == 0 { self.handle } else { self.peer }
+    }
+}
+
+/// Whether a process holds an end of the pipe of this read end; `None` for other users'
+/// processes.
+pub(crate) fn holds_pipe(pid: i32, read_end: u64) -> Option<bool> {
+    /// `PROX_FDTYPE_PIPE` of `proc_info.h`.
+    const IS_PIPE: u32 = 6;
+    let call = |descriptors: &mut [libc::proc_fdinfo]| {
+        let size = c_int::try_from(size_of_val(descriptors)).ok()?;
+        let place = descriptors.as_mut_ptr().cast();
+        // SAFETY: the call writes at most `size` bytes there.
+        let written = unsafe { libc::proc_pidinfo(pid, libc::PROC_PIDLISTFDS, 0, place, size) };
+        usize::try_from(written).ok().filter(|written| *written > 0)
+    };
+    // With no room it tells how many bytes there may be.
+    let bytes = call(&mut [])?;
+    let none = libc::proc_fdinfo { proc_fd: 0, proc_fdtype: 0 };
+    let mut descriptors = vec![none; bytes / size_of::<libc::proc_fdinfo>() + 1];
+    let written = call(&mut descriptors)?;
+    descriptors.truncate(written / size_of::<libc::proc_fdinfo>());
+    let mut pipes = descriptors.iter().filter(|descriptor| descriptor.proc_fdtype == IS_PIPE);
+    Some(pipes.any(|descriptor| {
+        pipe(pid, descriptor.proc_fd).is_some_and(|pipe| pipe.read_end() == read_end)
+    }))
+}
+
+/// Whether a reader waits at the read end of a pipe that is a process's stdin; `None` if its
+/// stdin is something else.
+pub(crate) fn is_awaited_at_stdin(pid: i32, read_end: u64) -> Option<bool> {
+    let pipe = pipe(pid, 0).filter(|pipe| pipe.handle == read_end)?;
+    Some(pipe.state & READER_WAITS != 0)
 }

@@ -1,17 +1,22 @@
 //! Processes that outlive their parent, without a subreaper: orphans go to the first process
-//! of the machine, and only their groups are known here.
+//! of the machine. Only their groups are known here, and on macOS which process started each.
 
 use std::collections::HashSet;
 use std::io;
 
+use crate::process::close_on_exec;
+#[cfg(not(target_os = "macos"))]
 use crate::process::groups::{self, Group};
+#[cfg(target_os = "macos")]
+use crate::process::kill::{Handle, handles};
 use crate::process::signals;
 use crate::process::tree::Identity;
 
 /// From now on this process learns of the end of its children, even if it was started with
-/// SIGCHLD ignored. No orphans come to it.
+/// SIGCHLD ignored, and has descriptors for many. No orphans come to it.
 pub(crate) fn adopt() -> io::Result<()> {
     signals::stop_ignoring_children();
+    close_on_exec::raise_limit();
     Ok(())
 }
 
@@ -25,8 +30,37 @@ pub(crate) fn reap_adopted(_seen: &mut HashSet<Identity>) -> bool {
     false
 }
 
+/// The descendants of this process, but for the named programs that lead a session of their own
+/// and what they have started.
+#[cfg(target_os = "macos")]
+pub(in crate::process) fn living(spared: &[String]) -> Vec<Handle> {
+    living_or_in(spared, &std::collections::BTreeSet::new())
+}
+
+/// The same, with the members of these sessions and groups.
+#[cfg(target_os = "macos")]
+pub(super) fn living_or_in(
+    spared: &[String],
+    groups: &std::collections::BTreeSet<i32>,
+) -> Vec<Handle> {
+    use super::{darwin, lineage};
+    use crate::process::tree::{ProcessInfo, Snapshot};
+    let snapshot = Snapshot::take();
+    let own = std::process::id().cast_signed();
+    let is_ours = |process: &ProcessInfo| {
+        process.id.pid != own
+            && (lineage::has(process.id.started)
+                || groups.contains(&process.session)
+                || groups.contains(&process.group))
+    };
+    let is_spared =
+        |process: &ProcessInfo| process.session == process.id.pid && process.is_named(spared);
+    handles(darwin::ours(snapshot.processes(), is_ours, is_spared))
+}
+
 /// The groups that this process has started. Programs that are to be spared have left them,
 /// as every leader of a session has.
+#[cfg(not(target_os = "macos"))]
 pub(in crate::process) fn living(_spared: &[String]) -> Vec<Group> {
     groups::living().into_iter().map(Group).collect()
 }

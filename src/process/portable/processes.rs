@@ -1,43 +1,10 @@
 //! The processes of the machine, where no portable call lists them: whether a pid is in use,
-//! and its group and session. On macOS, which has such a list, also the members of the groups
-//! that this process has started.
+//! and its group and session. macOS has such a list, and shows more of its own user's processes.
 
-use std::os::fd::AsRawFd;
-use std::path::{Path, PathBuf};
-
-#[cfg(not(target_os = "macos"))]
-use crate::process::groups;
 #[cfg(target_os = "macos")]
-use crate::process::libproc;
-#[cfg(target_os = "macos")]
-pub use crate::process::libproc::look_up;
+pub use macos::*;
 #[cfg(not(target_os = "macos"))]
-use crate::process::probe::Identity;
-use crate::process::probe::{Environment, ProcessInfo, VisibilityLimit};
-use crate::progress::condition::Evidence;
-
-/// Looks one process up. Its start is not known, so that a later process of the same pid is
-/// taken for it.
-#[cfg(not(target_os = "macos"))]
-pub fn look_up(pid: i32) -> Option<ProcessInfo> {
-    if pid <= 0 || !crate::process::signals::lives(pid) {
-        return None;
-    }
-    Some(ProcessInfo {
-        id: Identity { pid, started: 0 },
-        parent: 0,
-        group: groups::group(pid),
-        session: groups::session(pid),
-        ..ProcessInfo::default()
-    })
-}
-
-/// Passes the processes that can be found to `_take`; they are never known to be all.
-pub(crate) fn visit(_take: impl FnMut(ProcessInfo)) -> bool {
-    #[cfg(target_os = "macos")]
-    libproc::started().into_iter().for_each(_take);
-    false
-}
+pub use unlisted::*;
 
 /// The children of this process that were not started by it: not known.
 pub(crate) fn children_of_self() -> Option<Vec<i32>> {
@@ -46,21 +13,6 @@ pub(crate) fn children_of_self() -> Option<Vec<i32>> {
 
 /// The children of a process that are shown nowhere else: not known.
 pub(crate) fn children_of(_pid: i32) -> Option<Vec<i32>> {
-    None
-}
-
-/// The environment that a process was started with: not known.
-pub(crate) fn environment(_pid: i32) -> Environment {
-    Environment::Hidden
-}
-
-/// A process's arguments: not known.
-pub(crate) fn arguments(_pid: i32) -> Vec<u8> {
-    Vec::new()
-}
-
-/// The name of a process's effective user: not known.
-pub(crate) fn user_of(_pid: i32) -> Option<String> {
     None
 }
 
@@ -74,27 +26,125 @@ pub(crate) fn effective_user() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
-/// How much can be seen of a process.
-pub(crate) fn evidence_of(_pid: i32) -> Option<Evidence> {
-    Some(Evidence::Nothing)
-}
-
-/// What prevents this system from showing what processes wait for.
-pub(crate) fn visibility_limit() -> Option<VisibilityLimit> {
-    Some(VisibilityLimit::Portable)
-}
-
-/// What a descriptor of this process is called where others hold it: not known.
-pub(crate) fn name_of_descriptor(_fd: &impl AsRawFd) -> Option<PathBuf> {
-    None
-}
-
 /// The file that a process runs: not known.
-pub(crate) fn program_of(_pid: i32) -> Option<PathBuf> {
+pub(crate) fn program_of(_pid: i32) -> Option<std::path::PathBuf> {
     None
 }
 
-/// Whether a process holds a pipe or terminal open: not known.
-pub(crate) fn holds_open(_pid: i32, _target: &Path) -> Option<bool> {
-    None
+#[cfg(target_os = "macos")]
+mod macos {
+    use std::os::fd::AsRawFd;
+    use std::path::{Path, PathBuf};
+
+    use super::super::{libproc, lineage};
+    use super::user_name;
+    use crate::process::probe::{ProcessInfo, VisibilityLimit};
+    use crate::progress::condition::Evidence;
+
+    pub use libproc::look_up;
+    pub(crate) use libproc::{arguments, environment};
+
+    /// Passes all processes of the machine to `take`; returns whether those are all.
+    pub(crate) fn visit(take: impl FnMut(ProcessInfo)) -> bool {
+        let (mut processes, whole) = libproc::all();
+        lineage::complete(&mut processes, whole);
+        processes.into_iter().for_each(take);
+        whole
+    }
+
+    /// A process's effective user, by number.
+    pub(crate) fn user_of(pid: i32) -> Option<String> {
+        libproc::user_of(pid).map(user_name)
+    }
+
+    /// Processes and what they have used are seen, and not the calls that they are blocked in.
+    pub(crate) fn evidence_of(_pid: i32) -> Option<Evidence> {
+        Some(Evidence::NoCalls)
+    }
+
+    /// What prevents this system from showing what processes wait for.
+    pub(crate) fn visibility_limit() -> Option<VisibilityLimit> {
+        Some(VisibilityLimit::MacOs)
+    }
+
+    /// A name for a pipe, the same for both of its ends, that other descriptors do not have.
+    pub(crate) fn name_of_descriptor(fd: &impl AsRawFd) -> Option<PathBuf> {
+        libproc::read_end(fd).map(|number| PathBuf::from(format!("pipe:[{number}]")))
+    }
+
+    /// The number in such a name.
+    pub(in crate::process) fn pipe_number(name: &Path) -> Option<u64> {
+        name.to_str()?.strip_prefix("pipe:[")?.strip_suffix(']')?.parse().ok()
+    }
+
+    /// Whether a process holds a pipe open; not known of terminals and of other users'
+    /// processes.
+    pub(crate) fn holds_open(pid: i32, target: &Path) -> Option<bool> {
+        libproc::holds_pipe(pid, pipe_number(target)?)
+    }
+}
+
+#[cfg(not(target_os = "macos"))]
+mod unlisted {
+    use std::os::fd::AsRawFd;
+    use std::path::{Path, PathBuf};
+
+    use super::super::groups;
+    use crate::process::probe::{Environment, Identity, ProcessInfo, VisibilityLimit};
+    use crate::progress::condition::Evidence;
+
+    /// Looks one process up. Its start is not known, so that a later process of the same pid is
+    /// taken for it.
+    pub fn look_up(pid: i32) -> Option<ProcessInfo> {
+        if pid <= 0 || !crate::process::signals::lives(pid) {
+            return None;
+        }
+        Some(ProcessInfo {
+            id: Identity { pid, started: 0 },
+            parent: 0,
+            group: groups::group(pid),
+            session: groups::session(pid),
+            ..ProcessInfo::default()
+        })
+    }
+
+    /// Passes no process to `_take`.
+    pub(crate) fn visit(_take: impl FnMut(ProcessInfo)) -> bool {
+        false
+    }
+
+    /// The environment that a process was started with: not known.
+    pub(crate) fn environment(_pid: i32) -> Environment {
+        Environment::Hidden
+    }
+
+    /// A process's arguments: not known.
+    pub(crate) fn arguments(_pid: i32) -> Vec<u8> {
+        Vec::new()
+    }
+
+    /// The name of a process's effective user: not known.
+    pub(crate) fn user_of(_pid: i32) -> Option<String> {
+        None
+    }
+
+    /// How much can be seen of a process.
+    pub(crate) fn evidence_of(_pid: i32) -> Option<Evidence> {
+        Some(Evidence::Nothing)
+    }
+
+    /// What prevents this system from showing what processes wait for.
+    pub(crate) fn visibility_limit() -> Option<VisibilityLimit> {
+        Some(VisibilityLimit::Portable)
+    }
+
+    /// What a descriptor of this process is called where others hold it: not known.
+    pub(crate) fn name_of_descriptor(_fd: &impl AsRawFd) -> Option<PathBuf> {
+        None
+    }
+
+    /// Whether a process holds a pipe or terminal open: not known.
+    pub(crate) fn holds_open(_pid: i32, _target: &Path) -> Option<bool> {
+        None
+    }
 }

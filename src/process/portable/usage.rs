@@ -13,7 +13,7 @@ pub(crate) fn members(processes: &[ProcessInfo]) -> Vec<Member> {
 
 #[cfg(target_os = "macos")]
 fn member(process: &ProcessInfo) -> Option<Member> {
-    crate::process::libproc::usage(process)
+    super::libproc::usage(process)
 }
 
 #[cfg(not(target_os = "macos"))]
@@ -32,6 +32,13 @@ pub(crate) fn switches(_pid: i32) -> Option<u64> {
 }
 
 /// The same for all threads together.
+#[cfg(target_os = "macos")]
+pub(crate) fn switches_of_all(pid: i32) -> Option<u64> {
+    super::libproc::switches(pid)
+}
+
+/// The same for all threads together.
+#[cfg(not(target_os = "macos"))]
 pub(crate) fn switches_of_all(_pid: i32) -> Option<u64> {
     None
 }

@@ -1,11 +1,13 @@
 //! What threads wait for: no portable call reports it, so every process counts as unreadable.
+//! On macOS a pipe reports that a reader waits at it; the youngest process that has it as stdin
+//! is taken for that reader, since the others have started it.
 
 use std::collections::HashSet;
 
-use crate::process::probe::InputSource;
+use crate::process::probe::{InputSource, StallReason};
 use crate::process::tree::ProcessInfo;
 use crate::progress::wait::ProcessName;
-use crate::progress::wait::{ProcessWaits, Thread};
+use crate::progress::wait::{ProcessWaits, Thread, WaitSource};
 
 /// Sleeps that earlier probes have found: none.
 #[derive(Debug, Default)]
@@ -14,16 +16,37 @@ pub struct Sleeps {}
 /// One probe of the processes of a task.
 pub struct Waits<'a> {
     family: &'a [ProcessInfo],
+    /// The process that waits for the task's input, at its pipe.
+    reader: Option<i32>,
+}
+
+#[cfg(target_os = "macos")]
+fn reader(input: Option<&InputSource>, family: &[ProcessInfo]) -> Option<i32> {
+    use super::{libproc, processes};
+    let Some(InputSource::Pipe(name)) = input else { return None };
+    let pipe = processes::pipe_number(name)?;
+    let is_stopped =
+        |process: &&ProcessInfo| matches!(process.stall_reason, Some(StallReason::Stopped(_)));
+    let holders = family.iter().filter(|process| !is_stopped(process)).filter_map(|process| {
+        let is_awaited = libproc::is_awaited_at_stdin(process.id.pid, pipe)?;
+        Some((process.id.started, process.id.pid, is_awaited))
+    });
+    holders.max().and_then(|(_, pid, is_awaited)| is_awaited.then_some(pid))
+}
+
+#[cfg(not(target_os = "macos"))]
+fn reader(_input: Option<&InputSource>, _family: &[ProcessInfo]) -> Option<i32> {
+    None
 }
 
 impl<'a> Waits<'a> {
     /// A probe of these processes of a task.
     pub(crate) fn new(
-        _input: Option<&'a InputSource>,
+        input: Option<&'a InputSource>,
         _session: i32,
         family: &'a [ProcessInfo],
     ) -> Waits<'a> {
-        Waits { family }
+        Waits { family, reader: reader(input, family) }
     }
 
     /// What every process of the family does.
@@ -37,8 +60,11 @@ impl<'a> Waits<'a> {
         ProcessWaits {
             process: process.label(),
             parent: process.parent,
-            stopped: false,
-            threads: vec![Thread::Unreadable],
+            stopped: matches!(process.stall_reason, Some(StallReason::Stopped(_))),
+            threads: vec![match self.reader == Some(process.id.pid) {
+                true => Thread::In(WaitSource::Input),
+                false => Thread::Unreadable,
+            }],
         }
     }
 }
