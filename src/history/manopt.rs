@@ -13,7 +13,7 @@ use crate::process::capture::{self, Captured, Limits, RunError};
 use crate::process::signals::Exit;
 use crate::process::spawn::{Errors, Launch, SpawnError, Wiring};
 use crate::shell::manpage;
-use crate::task::environment;
+use crate::task::environment::{self, UTF8_LOCALE};
 
 /// How much of a page to read; the longest pages of a full system have 1.5 MiB.
 const MAX_OUTPUT: usize = 2 << 20;
@@ -37,7 +37,7 @@ const LAYOUT: [(&str, &str); 5] = [
     ("MANWIDTH", "200"),
     // Options of man-db; other programs of this name ignore the variable.
     ("MANOPT", "--no-hyphenation --no-justification"),
-    ("LC_ALL", "C.UTF-8"),
+    ("LC_ALL", UTF8_LOCALE),
 ];
 /// Variables with which the user may have set another layout; they are removed.
 const OTHER_LAYOUT: [&str; 3] = ["MANROFFOPT", "MANROFFSEQ", "MAN_KEEP_FORMATTING"];

@@ -102,7 +102,15 @@ const TERMINAL: &str = "xterm-256color";
 const CLIENT_TOKENS: [&str; 1] = ["CLAUDE_CODE_MESSAGING_TOKEN"];
 
 /// Where programs are looked up if PATH is not set, as in shells.
-const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+const DEFAULT_PATH: &str = match cfg!(target_os = "macos") {
+    // The first is where Homebrew installs on Apple's own processors.
+    true => "/opt/homebrew/bin:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin",
+    false => "/usr/local/bin:/usr/bin:/bin",
+};
+
+/// A locale with UTF-8. Not every version of macOS has C.UTF-8.
+pub(crate) const UTF8_LOCALE: &str =
+    if cfg!(target_os = "macos") { "en_US.UTF-8" } else { "C.UTF-8" };
 
 /// The PATH of an environment. The server looks up the shell in its own; a call's additions affect
 /// only its command.
@@ -134,7 +142,7 @@ pub fn environment(
         .collect();
     let is_set = |name: &&str| value(&variables, name).is_some_and(|value| !value.is_empty());
     if !["LC_ALL", "LC_CTYPE", "LANG"].iter().any(is_set) {
-        set(&mut variables, "LANG", "C.UTF-8");
+        set(&mut variables, "LANG", UTF8_LOCALE);
     }
     if on_terminal {
         set(&mut variables, "TERM", TERMINAL);
@@ -193,7 +201,7 @@ mod tests {
         assert_eq!(value(&variables, "TERM"), Some("xterm-256color"));
         assert_eq!(value(&variables, "PAGER"), None);
         assert_eq!(value(&variables, "EDITOR"), Some("vi"));
-        assert_eq!(value(&variables, "LANG"), Some("C.UTF-8"));
+        assert_eq!(value(&variables, "LANG"), Some(UTF8_LOCALE));
     }
 
     #[test]
