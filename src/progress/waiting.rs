@@ -46,6 +46,9 @@ pub enum Sample {
         /// Whether it relays between the terminal and a new session, as sudo does, so that the
         /// terminal's modes prove nothing.
         relays: bool,
+        /// No process of this system shows what it is blocked in, and these show how often they
+        /// ran: a question and their silence are all that there can be.
+        is_counted: bool,
     },
     /// The processes in the foreground are invisible.
     Unseen {
@@ -162,13 +165,17 @@ pub fn judge(
                 InputWait::Waiting { timed: true } | InputWait::Mixed => InputJudgement::Nothing,
             }
         }
-        Sample::Unreadable { reader, idle_for, relays } => {
+        Sample::Unreadable { reader, idle_for, relays, is_counted } => {
             let echo_off = modes.is_some_and(|modes| !modes.echo) && !relays;
-            if !echo_off && !is_strong_prompt(last_line) {
+            let silence = if echo_off || is_strong_prompt(last_line) {
+                SILENCE
+            } else if *is_counted && modes.is_some() && is_prompt(last_line) {
+                MIXED_SILENCE
+            } else {
                 return InputJudgement::Nothing;
-            }
+            };
             let waiting = waiting(reader, InputProof::Signs, hidden);
-            InputJudgement::after(SILENCE, silent_for.min(*idle_for), waiting)
+            InputJudgement::after(silence, silent_for.min(*idle_for), waiting)
         }
         // The process may also be working, so require both signs.
         Sample::Unseen { reader } if hidden && is_strong_prompt(last_line) => {
@@ -330,7 +337,7 @@ mod tests {
     }
 
     fn unreadable(idle_for: Duration, relays: bool) -> Sample {
-        Sample::Unreadable { reader: reader(), idle_for, relays }
+        Sample::Unreadable { reader: reader(), idle_for, relays, is_counted: false }
     }
 
     #[test]

@@ -319,6 +319,9 @@ impl InputDetection {
             all.iter().flat_map(|process| snapshot.descendants(process.id.pid)).collect();
         let relays = below.iter().any(|process| process.session != youngest.session);
         let usage: Vec<Usage> = all.iter().chain(&below).map(|process| usage_of(process)).collect();
+        // Elsewhere an unreadable process is an exception, and a plain question may be a report.
+        let is_counted =
+            cfg!(target_os = "macos") && usage.iter().all(|(_, _, switches)| switches.is_some());
         let now = Instant::now();
         // A process that waits for a processor is not idle, although its usage is unchanged.
         let works = all.iter().chain(&below).any(|process| process.runnable);
@@ -327,7 +330,12 @@ impl InputDetection {
             _ => now,
         };
         self.usage = Some((usage, since));
-        Sample::Unreadable { reader: youngest.label(), idle_for: now.duration_since(since), relays }
+        Sample::Unreadable {
+            reader: youngest.label(),
+            idle_for: now.duration_since(since),
+            relays,
+            is_counted,
+        }
     }
 
     /// The process that may wait for input where some processes are not shown.
