@@ -65,7 +65,11 @@ impl Handle {
     /// When the process is gone or another user's.
     pub(crate) fn signal(&self, signal: Signal) -> Result<(), Undelivered> {
         let pid = Pid::from_raw(self.id.pid).ok_or(Undelivered::Gone)?;
-        let by_pid = || rustix::process::kill_process(pid, signal.raw());
+        // Another process may have the number since.
+        let by_pid = || match tree::look_up(self.id.pid) {
+            Some(found) if found.id == self.id => rustix::process::kill_process(pid, signal.raw()),
+            _ => Err(Errno::SRCH),
+        };
         let sent = match &self.pidfd {
             Some(pidfd) => match ends::send(pidfd, signal.raw()) {
                 // A sandbox that refuses the call gives the same error as another user's process,

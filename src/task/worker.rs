@@ -210,7 +210,12 @@ impl Worker {
         let commands = Some(poller.watch(self.commands.wakes(), Interest::Read));
         // The program has to wait for a reader that must not miss a byte.
         let must_wait = self.output.is_behind() || self.output.leaves_a_reader_behind();
-        let reads = self.machine.output_open() && !self.closed && !must_wait;
+        // In XNU the leader of a session does not end before its terminal's output is read.
+        let ends_by_reading = cfg!(target_os = "macos")
+            && self.termination.under_way()
+            && self.spawned.terminal.is_some();
+        let reads =
+            self.machine.output_open() && !self.closed && (!must_wait || ends_by_reading);
         let output = reads.then(|| poller.watch(self.spawned.output.as_fd(), Interest::Read));
         let errors = self.spawned.errors.as_ref();
         let errors = errors.map(|errors| poller.watch(errors.as_fd(), Interest::Read));

@@ -72,14 +72,16 @@ const MOST_DESCENDANTS: usize = 8192;
 
 impl Lineage {
     /// Notes what one look shows: the start of each process and that of its origin. `whole`:
-    /// no other process lives.
-    pub(super) fn note(&mut self, root: u64, seen: &[(u64, u64)], whole: bool) {
+    /// no other process lives. Returns the starts of the descendants that are new.
+    pub(super) fn note(&mut self, root: u64, seen: &[(u64, u64)], whole: bool) -> HashSet<u64> {
         let mut seen = seen.to_vec();
         // A process comes after its origin.
         seen.sort_unstable();
+        let mut fresh = HashSet::new();
         for (start, origin) in &seen {
-            if *origin == root || self.origins.contains_key(origin) {
-                self.origins.insert(*start, *origin);
+            let descends = *origin == root || self.origins.contains_key(origin);
+            if descends && self.origins.insert(*start, *origin).is_none() {
+                fresh.insert(*start);
             }
         }
         if whole && self.origins.len() > MOST_DESCENDANTS {
@@ -94,6 +96,7 @@ impl Lineage {
             }
             self.origins.retain(|start, _| needed.contains(start));
         }
+        fresh
     }
 
     /// Whether a process descends from the root.
@@ -182,10 +185,12 @@ mod tests {
     fn an_orphan_that_has_left_its_session_leads_back() {
         let mut lineage = Lineage::default();
         // A shell, and a process that it has started: the order of a look is any.
-        lineage.note(10, &[(12, 11), (11, 10), (13, 5), (5, 1)], true);
+        let fresh = lineage.note(10, &[(12, 11), (11, 10), (13, 5), (5, 1)], true);
+        assert_eq!(fresh, HashSet::from([11, 12]));
         assert!(lineage.has(11) && lineage.has(12) && !lineage.has(13) && !lineage.has(5));
         // It has started another, and has ended.
-        lineage.note(10, &[(14, 12), (11, 10), (5, 1)], true);
+        let fresh = lineage.note(10, &[(14, 12), (11, 10), (5, 1)], true);
+        assert_eq!(fresh, HashSet::from([14]));
         assert!(lineage.has(14));
         assert_eq!(lineage.up_to_living(12, |start| start == 11), [12, 11]);
         assert_eq!(lineage.up_to_living(12, |start| start == 10), [12, 11, 10]);

@@ -28,8 +28,11 @@ fn root() -> u64 {
     *ROOT.get_or_init(own)
 }
 
-fn note(seen: &[(u64, u64)], whole: bool) {
-    LINEAGE.lock().get_or_insert_default().note(root(), seen, whole);
+/// Where forks are reported, once [`follow`] was called.
+static FORKS: OnceLock<Option<OwnedFd>> = OnceLock::new();
+
+fn note(seen: &[(u64, u64)], whole: bool) -> HashSet<u64> {
+    LINEAGE.lock().get_or_insert_default().note(root(), seen, whole)
 }
 
 fn origin(process: &ProcessInfo) -> Option<(u64, u64)> {
@@ -39,7 +42,11 @@ fn origin(process: &ProcessInfo) -> Option<(u64, u64)> {
 /// Notes what a look at the machine shows, and adds to each process those above its origin.
 pub(super) fn complete(processes: &mut [ProcessInfo], whole: bool) {
     let seen: Vec<(u64, u64)> = processes.iter().filter_map(origin).collect();
-    note(&seen, whole);
+    let fresh = note(&seen, whole);
+    if let Some(Some(forks)) = FORKS.get() {
+        let fresh = processes.iter().filter(|process| fresh.contains(&process.id.started));
+        fresh.for_each(|process| watch(forks, process));
+    }
     let living: HashSet<u64> = seen.iter().map(|(start, _)| *start).collect();
     let lineage = LINEAGE.lock();
     let Some(lineage) = lineage.as_ref() else { return };
@@ -63,52 +70,49 @@ pub(super) fn note_child(child: Pid) {
 
 /// Notes a child of this process and, from now on, what it and its descendants start.
 pub(super) fn follow(child: Pid) {
-    note_child(child);
-    static QUEUE: OnceLock<Option<OwnedFd>> = OnceLock::new();
-    let queue = QUEUE.get_or_init(|| {
-        let queue = kqueue::new().ok()?;
-        let ours = queue.try_clone().ok()?;
-        let forks = std::thread::Builder::new().name("lineage".to_owned());
-        forks.spawn(move || note_forks(&ours)).ok()?;
-        Some(queue)
+    let forks = FORKS.get_or_init(|| {
+        let forks = kqueue::new().ok()?;
+        let ours = forks.try_clone().ok()?;
+        let thread = std::thread::Builder::new().name("lineage".to_owned());
+        thread.spawn(move || note_forks(&ours)).ok()?;
+        Some(forks)
     });
-    if let Some(queue) = queue {
-        watch(queue, child);
+    note_child(child);
+    if let (Some(forks), Some(child)) = (forks, look_up(child.as_raw_nonzero().get())) {
+        watch(forks, &child);
     }
 }
 
 /// Waits for forks until the queue fails, which it does at the end of the process alone.
-fn note_forks(queue: &OwnedFd) {
+fn note_forks(forks: &OwnedFd) {
     loop {
-        let events = kqueue::take(queue, true);
+        let events = kqueue::take(forks, true);
         if events.is_empty() {
             return;
         }
         for event in events {
             if let EventFilter::Proc { pid, .. } = event.filter() {
-                note_children(queue, pid);
+                note_children(forks, pid.as_raw_nonzero().get());
             }
         }
     }
 }
 
 /// Asks for the forks of a process, and notes the children that it has by then.
-fn watch(queue: &OwnedFd, pid: Pid) {
+fn watch(forks: &OwnedFd, process: &ProcessInfo) {
+    let Some(pid) = Pid::from_raw(process.id.pid) else { return };
     let filter = EventFilter::Proc { pid, flags: ProcessEvents::FORK };
     // One that has ended forks no more.
-    if kqueue::add(queue, filter, EventFlags::CLEAR).is_ok() {
-        note_children(queue, pid);
+    if kqueue::add(forks, filter, EventFlags::CLEAR).is_ok() {
+        note_children(forks, process.id.pid);
     }
 }
 
-fn note_children(queue: &OwnedFd, pid: Pid) {
-    for child in children_of(pid.as_raw_nonzero().get()).into_iter().filter_map(look_up) {
-        if has(child.id.started) {
-            continue;
-        }
-        note(origin(&child).as_slice(), false);
-        if let Some(pid) = Pid::from_raw(child.id.pid).filter(|_| !child.zombie) {
-            watch(queue, pid);
+fn note_children(forks: &OwnedFd, pid: i32) {
+    for child in children_of(pid).into_iter().filter_map(look_up) {
+        // One that is known is watched already.
+        if !note(origin(&child).as_slice(), false).is_empty() {
+            watch(forks, &child);
         }
     }
 }
