@@ -354,6 +354,25 @@ mod tests {
     }
 
     #[test]
+    fn where_silence_is_all_that_there_can_be_a_plain_question_needs_more_of_it() {
+        let counted = |idle_for| Sample::Unreadable {
+            reader: reader(),
+            idle_for,
+            relays: false,
+            is_counted: true,
+        };
+        let idle = counted(MIXED_SILENCE);
+        assert_eq!(wanted(&idle, LINE, MIXED_SILENCE, "name: "), Some(WantedInput::Input));
+        assert_eq!(wanted(&idle, LINE, SILENCE, "name: "), None);
+        assert_eq!(wanted(&counted(SILENCE), LINE, MIXED_SILENCE, "name: "), None);
+        assert_eq!(wanted(&idle, LINE, MIXED_SILENCE, "Compiling ..."), None);
+        assert_eq!(wanted(&idle, LINE, MIXED_SILENCE, "41%"), None);
+        // On a pipe the kernel says whether a reader waits.
+        assert_eq!(wanted(&idle, None, MIXED_SILENCE, "name: "), None);
+        assert_eq!(wanted(&counted(SILENCE), LINE, SILENCE, "Password:"), Some(WantedInput::Input));
+    }
+
+    #[test]
     fn the_modes_of_a_relay_prove_nothing() {
         let relay = unreadable(SILENCE, true);
         assert_eq!(wanted(&relay, RAW, SILENCE, ""), None);

@@ -113,7 +113,33 @@ pub(crate) fn of_task(
             "a program wanted a terminal and there is none: run it again with pty: true and answer with zsh_send.",
         ));
     }
+    if failed && cfg!(target_os = "macos") {
+        insights.extend(refused_by_privacy(tail).map(Insight::warning));
+    }
     insights
+}
+
+/// Whether macOS's privacy settings may have caused an error, by its message. macOS asks the person
+/// at the screen once, for the application that started the client; later refusals are plain errors.
+fn refused_by_privacy(tail: &str) -> Option<&'static str> {
+    /// Folders that programs need permission for.
+    const GUARDED: [&str; 6] =
+        ["/Desktop", "/Documents", "/Downloads", "/Library/", "/Volumes/", "/.Trash"];
+    let is_guarded = |line: &str| {
+        line.contains("Operation not permitted") && GUARDED.iter().any(|place| line.contains(place))
+    };
+    if tail.lines().any(is_guarded) {
+        return Some(
+            "macOS may have refused access to this folder: allow it to the application that runs \
+             the client, in System Settings, Privacy & Security, Files & Folders or Full Disk \
+             Access, and start the application again.",
+        );
+    }
+    tail.contains("No route to host").then_some(
+        "if this host is on your own network, macOS may have refused access to it: allow it to \
+         the application that runs the client, in System Settings, Privacy & Security, Local \
+         Network.",
+    )
 }
 
 /// Says what zsh-tool cannot see of a task's processes.
@@ -158,5 +184,19 @@ pub(crate) fn visibility_limit(limit: VisibilityLimit) -> &'static str {
             "/proc hides other users' processes: sudo and su are recognized only by plain \
              password prompts"
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_privacy_of_macos_may_have_refused_is_explained() {
+        let of = |tail| refused_by_privacy(tail).unwrap_or_default();
+        assert!(of("ls: /Users/me/Documents: Operation not permitted\n").contains("Full Disk"));
+        assert!(of("ssh: connect to host nas port 22: No route to host").contains("Local Network"));
+        assert_eq!(of("kill: 1: Operation not permitted\n/Users/me/Documents"), "");
+        assert_eq!(of("cat: /Users/me/Documents/a: Permission denied"), "");
     }
 }
