@@ -178,7 +178,7 @@ pub(crate) fn visibility_limit(limit: VisibilityLimit) -> &'static str {
         }
         VisibilityLimit::MacOs => {
             "macOS does not show what processes are blocked in: waiting for input is recognized \
-             by prompts and silence, and for certain on a pipe alone"
+             by prompts and silence, on a pipe by a blocked read"
         }
         VisibilityLimit::OthersHidden => {
             "/proc hides other users' processes: sudo and su are recognized only by plain \

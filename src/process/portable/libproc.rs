@@ -7,9 +7,11 @@
 
 #![cfg(target_os = "macos")]
 
-use std::ffi::{CStr, c_void};
+use std::ffi::{CStr, OsString, c_void};
 use std::mem::{MaybeUninit, offset_of, size_of};
 use std::os::fd::{AsRawFd, RawFd};
+use std::os::unix::ffi::OsStringExt;
+use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -27,6 +29,8 @@ const MOST: usize = 1 << 16;
 const UNIQUE_IDENTIFIERS: c_int = 17;
 /// `PROC_PIDFDPIPEINFO` of `proc_info.h`.
 const PIPE: c_int = 6;
+/// `PROC_PIDPATHINFO_MAXSIZE` of `proc_info.h`.
+const PATH_BYTES: usize = 4096;
 /// As the argument of the flavours used here: ended processes too.
 const WITH_ZOMBIES: u64 = 1;
 /// `PIPE_WANTR` of `bsd/sys/pipe.h`: a reader waits.
@@ -213,6 +217,16 @@ pub(crate) fn user_of(pid: i32) -> Option<u32> {
     Some(short.pbsi_uid)
 }
 
+/// The file that a process runs.
+pub(crate) fn program_of(pid: i32) -> Option<PathBuf> {
+    let mut path = vec![0_u8; PATH_BYTES];
+    let size = u32::try_from(path.len()).ok()?;
+    // SAFETY: the call writes at most `size` bytes there.
+    let length = unsafe { libc::proc_pidpath(pid, path.as_mut_ptr().cast(), size) };
+    path.truncate(usize::try_from(length).ok().filter(|length| *length > 0)?);
+    Some(OsString::from_vec(path).into())
+}
+
 /// How often the threads of a process have been switched to; `None` for other users' processes.
 pub(crate) fn switches(pid: i32) -> Option<u64> {
     let task: libc::proc_taskinfo = info(pid, libc::PROC_PIDTASKINFO, 0)?;
@@ -316,18 +330,18 @@ impl PipeDescriptor {
 pub(crate) fn holds_pipe(pid: i32, read_end: u64) -> Option<bool> {
     /// `PROX_FDTYPE_PIPE` of `proc_info.h`.
     const IS_PIPE: u32 = 6;
-    let call = |descriptors: &mut [libc::proc_fdinfo]| {
-        let size = c_int::try_from(size_of_val(descriptors)).ok()?;
-        let place = descriptors.as_mut_ptr().cast();
+    let call = |place: *mut c_void, size: usize| {
+        let size = c_int::try_from(size).ok()?;
         // SAFETY: the call writes at most `size` bytes there.
         let written = unsafe { libc::proc_pidinfo(pid, libc::PROC_PIDLISTFDS, 0, place, size) };
         usize::try_from(written).ok().filter(|written| *written > 0)
     };
-    // With no room it tells how many bytes there may be.
-    let bytes = call(&mut [])?;
+    // Without a place it tells how many bytes there may be.
+    let bytes = call(std::ptr::null_mut(), 0)?;
     let none = libc::proc_fdinfo { proc_fd: 0, proc_fdtype: 0 };
     let mut descriptors = vec![none; bytes / size_of::<libc::proc_fdinfo>() + 1];
-    let written = call(&mut descriptors)?;
+    let size = size_of_val(descriptors.as_slice());
+    let written = call(descriptors.as_mut_ptr().cast(), size)?;
     descriptors.truncate(written / size_of::<libc::proc_fdinfo>());
     let mut pipes = descriptors.iter().filter(|descriptor| descriptor.proc_fdtype == IS_PIPE);
     Some(pipes.any(|descriptor| {

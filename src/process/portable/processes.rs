@@ -26,11 +26,6 @@ pub(crate) fn effective_user() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
-/// The file that a process runs: not known.
-pub(crate) fn program_of(_pid: i32) -> Option<std::path::PathBuf> {
-    None
-}
-
 #[cfg(target_os = "macos")]
 mod macos {
     use std::os::fd::AsRawFd;
@@ -42,7 +37,7 @@ mod macos {
     use crate::progress::condition::Evidence;
 
     pub use libproc::look_up;
-    pub(crate) use libproc::{arguments, environment};
+    pub(crate) use libproc::{arguments, environment, program_of};
 
     /// Passes all processes of the machine to `take`; returns whether those are all.
     pub(crate) fn visit(take: impl FnMut(ProcessInfo)) -> bool {
@@ -121,6 +116,11 @@ mod unlisted {
     /// A process's arguments: not known.
     pub(crate) fn arguments(_pid: i32) -> Vec<u8> {
         Vec::new()
+    }
+
+    /// The file that a process runs: not known.
+    pub(crate) fn program_of(_pid: i32) -> Option<PathBuf> {
+        None
     }
 
     /// The name of a process's effective user: not known.

@@ -1,5 +1,5 @@
 //! What threads wait for: no portable call reports it, so every process counts as unreadable.
-//! On macOS a pipe reports that a reader waits at it; the youngest process that has it as stdin
+//! On macOS a pipe reports that a process waits in a read of it; the youngest process that has it as stdin
 //! is taken for that reader, since the others have started it.
 
 use std::collections::HashSet;
@@ -29,7 +29,8 @@ fn reader(input: Option<&InputSource>, family: &[ProcessInfo]) -> Option<i32> {
         |process: &&ProcessInfo| matches!(process.stall_reason, Some(StallReason::Stopped(_)));
     let holders = family.iter().filter(|process| !is_stopped(process)).filter_map(|process| {
         let is_awaited = libproc::is_awaited_at_stdin(process.id.pid, pipe)?;
-        Some((process.id.started, process.id.pid, is_awaited))
+        // The mark of a reader that was killed stays until something is written.
+        Some((process.id.started, process.id.pid, is_awaited && !process.runnable))
     });
     holders.max().and_then(|(_, pid, is_awaited)| is_awaited.then_some(pid))
 }

@@ -157,10 +157,9 @@ impl Env {
             .env("ZSH_TOOL_STATE_DIR", self.path("state"))
             .env(MARK_VARIABLE, &self.mark)
             .current_dir(self.work());
-        // `make test-xnu-poll` preloads a library, which keeps to the program under test.
-        if let Some(library) = std::env::var_os("LD_PRELOAD") {
-            command.env("LD_PRELOAD", library);
-        }
+        // `make test-xnu-poll` preloads a library into the program under test.
+        let library = std::env::var_os("LD_PRELOAD").filter(|_| program.as_ref() == binary());
+        command.envs(library.map(|library| ("LD_PRELOAD", library)));
         command
     }
 
