@@ -90,8 +90,12 @@ pub struct RecentCommand {
 impl RecentCommand {
     /// The outcome. Old rows without the column only distinguish success from failure.
     pub fn outcome(&self) -> Outcome {
-        let code = if self.success { Some(0) } else { Some(1) };
-        Outcome::of_row(self.outcome_type.as_deref(), self.timed_out, code)
+        Self::outcome_of(self.outcome_type.as_deref(), self.timed_out, self.success)
+    }
+
+    /// The same of these columns.
+    pub fn outcome_of(outcome_type: Option<&str>, timed_out: bool, success: bool) -> Outcome {
+        Outcome::of_row(outcome_type, timed_out, Some(i64::from(!success)))
     }
 }
 

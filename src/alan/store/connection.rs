@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use parking_lot::Mutex;
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use crate::alan::insight::Insight;
@@ -111,6 +112,8 @@ impl Database {
         let connection = Connection::open_with_flags(path, flags)?;
         connection.busy_timeout(patience)?;
         connection.set_prepared_statement_cache_capacity(STATEMENTS);
+        // Without it a statement is compiled anew whenever the value of its LIMIT is bound.
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
         connection.pragma_update(None, "cache_size", -CACHE_KIB)?;
         connection.pragma_update(None, "journal_mode", "WAL")?;
         connection.pragma_update(None, "synchronous", "NORMAL")?;

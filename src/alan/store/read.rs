@@ -116,10 +116,28 @@ impl<'a> ReadView<'a> {
         values: impl Params,
         read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
     ) -> rusqlite::Result<Vec<T>> {
+        self.rows_up_to(|_| false, sql, values, read)
+    }
+
+    /// The same up to the first row that is the last one needed; others are not read.
+    fn rows_up_to<T>(
+        &self,
+        is_last: impl Fn(&T) -> bool,
+        sql: &str,
+        values: impl Params,
+        read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
+    ) -> rusqlite::Result<Vec<T>> {
         let Some(connection) = self.connection else {
             return Ok(Vec::new());
         };
-        connection.prepare_cached(sql)?.query_map(values, read)?.collect()
+        let mut rows = Vec::new();
+        for row in connection.prepare_cached(sql)?.query_map(values, read)? {
+            rows.push(row?);
+            if rows.last().is_some_and(&is_last) {
+                break;
+            }
+        }
+        Ok(rows)
     }
 
     /// The first row of a query.
@@ -129,7 +147,7 @@ impl<'a> ReadView<'a> {
         values: impl Params,
         read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
     ) -> rusqlite::Result<Option<T>> {
-        Ok(self.rows(sql, values, read)?.into_iter().next())
+        Ok(self.rows_up_to(|_| true, sql, values, read)?.pop())
     }
 
     /// The history of a command.
@@ -191,7 +209,10 @@ impl<'a> ReadView<'a> {
 
     /// Counts the consecutive failures of a kind in this session.
     pub fn failures(&self, template: &str, session: &str) -> rusqlite::Result<u32> {
-        let recent = self.recent("command_template", session, template, 0.0, RUNS_CONSIDERED)?;
+        let ends_row = |outcome: &Outcome| *outcome == Outcome::Success;
+        let most = RUNS_CONSIDERED;
+        let recent =
+            self.recent_up_to(ends_row, "command_template", session, template, 0.0, most)?;
         Ok(failures_in_a_row(recent))
     }
 
@@ -332,6 +353,19 @@ impl<'a> ReadView<'a> {
         since: f64,
         limit: usize,
     ) -> rusqlite::Result<Vec<Outcome>> {
+        self.recent_up_to(|_| false, key, session, value, since, limit)
+    }
+
+    /// The same up to the first one that is the last one needed; more of them may follow.
+    fn recent_up_to(
+        &self,
+        is_last: impl Fn(&Outcome) -> bool,
+        key: &str,
+        session: &str,
+        value: &str,
+        since: f64,
+        limit: usize,
+    ) -> rusqlite::Result<Vec<Outcome>> {
         let by_hash = key == "command_hash";
         let queued = self.queued_runs().rev().map(|rows| &rows.recent);
         let mut outcomes: Vec<Outcome> = queued
@@ -354,14 +388,15 @@ impl<'a> ReadView<'a> {
              ORDER BY timestamp DESC LIMIT ?4"
         );
         let left = limit.saturating_sub(outcomes.len()) as i64;
-        outcomes.extend(self.rows(&sql, params![session, value, since, left], |row| {
-            let row = RecentCommand {
-                outcome_type: row.get(0)?,
-                timed_out: row.get::<_, Option<bool>>(1)?.unwrap_or_default(),
-                success: row.get::<_, Option<bool>>(2)?.unwrap_or_default(),
-                ..RecentCommand::default()
-            };
-            Ok(row.outcome())
+        if outcomes.iter().any(&is_last) {
+            return Ok(outcomes);
+        }
+        let values = params![session, value, since, left];
+        outcomes.extend(self.rows_up_to(is_last, &sql, values, |row| {
+            let timed_out = row.get::<_, Option<bool>>(1)?.unwrap_or_default();
+            let success = row.get::<_, Option<bool>>(2)?.unwrap_or_default();
+            let outcome_type = row.get_ref(0)?.as_str_or_null()?;
+            Ok(RecentCommand::outcome_of(outcome_type, timed_out, success))
         })?);
         Ok(outcomes)
     }
@@ -448,8 +483,8 @@ fn is(exit: &Option<String>, kind: ExitType) -> bool {
 /// `exit_code`.
 pub(super) fn outcome_at(row: &Row<'_>, first: usize) -> rusqlite::Result<Outcome> {
     let timed_out = row.get::<_, Option<bool>>(first + 1)?.unwrap_or_default();
-    let outcome_type = row.get::<_, Option<String>>(first)?;
-    Ok(Outcome::of_row(outcome_type.as_deref(), timed_out, row.get(first + 2)?))
+    let outcome_type = row.get_ref(first)?.as_str_or_null()?;
+    Ok(Outcome::of_row(outcome_type, timed_out, row.get(first + 2)?))
 }
 
 /// The age in seconds; an unreadable time counts as 1970.
