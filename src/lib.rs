@@ -113,7 +113,7 @@
 //! | `writer` | 1 | a bounded channel, `write(2)` of stdout |
 //! | `signals` | 1 | signal-hook's pipe |
 //! | `hangup` | 1 | `poll(2)` of stdin: its end, even while the reader is blocked on an answer |
-//! | `housekeeping` | 1 | a channel; SIGCHLD wakes it |
+//! | `housekeeping` | 1 | `poll(2)`; the end of a task or of an adopted process wakes it |
 //! | `control` | 1 | `accept(2)` on the control socket |
 //! | `control-call` | one for each control connection, at most 16, with a reader and a writer | their channels |
 //! | `call-…` | one for each tool call, request about an MCP task or a page, event stream or attached person, at most 64 | a task's monitor, the signal for events |

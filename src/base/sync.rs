@@ -5,6 +5,7 @@
 //! Shuttle timed waits never time out: a lost wake-up becomes a deadlock, which the model
 //! check detects.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 #[cfg(not(shuttle))]
@@ -67,5 +68,52 @@ impl<T> Monitor<T> {
         // caller's last check and its wait.
         shuttle::thread::yield_now();
         self.changed.wait(guard).unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+/// Passes one value to the thread that waits for it. That thread sleeps at once, where a channel's
+/// receiver would first spin and yield, which takes the processor from the sender.
+pub fn handover<T>() -> (Giver<T>, Taker<T>) {
+    let slot = Arc::new(Monitor::new(Slot { value: None, is_given: false }));
+    (Giver(Arc::clone(&slot)), Taker(slot))
+}
+
+#[derive(Debug)]
+struct Slot<T> {
+    value: Option<T>,
+    /// Whether the giver is done, with or without a value.
+    is_given: bool,
+}
+
+/// Gives the value; dropped without one, it ends the other's wait.
+#[derive(Debug)]
+pub struct Giver<T>(Arc<Monitor<Slot<T>>>);
+
+impl<T> Giver<T> {
+    /// Gives it.
+    pub fn give(self, value: T) {
+        self.0.lock().value = Some(value);
+    }
+}
+
+impl<T> Drop for Giver<T> {
+    fn drop(&mut self) {
+        self.0.lock().is_given = true;
+        self.0.notify_all();
+    }
+}
+
+/// Waits for the value.
+#[derive(Debug)]
+pub struct Taker<T>(Arc<Monitor<Slot<T>>>);
+
+impl<T> Taker<T> {
+    /// The value; `None` if none will come.
+    pub fn take(self) -> Option<T> {
+        let mut slot = self.0.lock();
+        while !slot.is_given {
+            slot = self.0.wait(slot, None);
+        }
+        slot.value.take()
     }
 }

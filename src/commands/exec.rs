@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, at, bounded, never, select};
 use parking_lot::Mutex;
-use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGWINCH};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGWINCH};
 
 use super::output::{self, EXIT_USAGE, OutputError};
 use super::signals::{self, EXIT_SIGNALLED, StopRequest};
@@ -39,7 +39,6 @@ use crate::process::spawn::SpawnError;
 use crate::process::survivors;
 use crate::progress::wait::ProcessName;
 use crate::shell::outcome::Outcome;
-use crate::task::housekeeping::wake_housekeeping;
 use crate::task::live::{Cancel, StateView};
 use crate::task::registry::TaskHandle;
 use crate::task::request::{Request, StartError, Stderr, Stdin};
@@ -105,14 +104,12 @@ fn start(
     let (signalled, signals) = bounded(1);
     let disconnected = signalled.clone();
     let (resized, resizes) = bounded(1);
-    let (wake, woken) = bounded(1);
     let (held, daemons) = (Arc::clone(&terminal), config.daemons.clone());
     // Each channel has room for one message: further ones would add nothing.
-    let handled = signals::handle(None, &[SIGCHLD, SIGWINCH], move |request| match request {
-        StopRequest::Other(SIGWINCH) => {
+    let handled = signals::handle(None, &[SIGWINCH], move |request| match request {
+        StopRequest::Other(_) => {
             let _ = resized.try_send(());
         }
-        StopRequest::Other(_) => wake_housekeeping(&wake),
         StopRequest::End(number) => {
             let _ = signalled.try_send(number);
         }
@@ -126,7 +123,7 @@ fn start(
         output::complain(format_args!("cannot handle signals: {error}"));
         return EXIT_CANNOT_RUN;
     }
-    setup::start_housekeeping(supervisor, woken, || {});
+    setup::start_housekeeping(supervisor, || {});
 
     let source = InputOrigin::of_stdin(arguments.pty);
     let is_raw = source == InputOrigin::Terminal && !arguments.json;

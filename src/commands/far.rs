@@ -132,13 +132,12 @@ fn hold(instance: String, arguments: &FarArguments) -> ExitCode {
     let message_limit = setup::message_limit(&config);
     let supervisor = setup::supervisor_of_instance(instance, &config);
     let recorder = setup::recorder(&config, &supervisor.settings.redactor);
-    let (wake, woken) = bounded(1);
     let (stop, stopped) = bounded(1);
     let guard = arguments.guarded.as_ref().map(|_| std::os::unix::process::parent_id());
     let guard = guard.and_then(|guard| i32::try_from(guard).ok());
     let stopping = Arc::new(Cancel::default());
     let daemons = config.daemons.clone();
-    if let Err(error) = shim::watch_signals(guard, &wake, stop, Arc::clone(&stopping), daemons) {
+    if let Err(error) = shim::watch_signals(guard, stop, Arc::clone(&stopping), daemons) {
         output::complain(format_args!("cannot handle signals: {error}"));
         return ExitCode::FAILURE;
     }
@@ -160,8 +159,7 @@ fn hold(instance: String, arguments: &FarArguments) -> ExitCode {
     let _ = tools.pages.set(Box::new(FarPages::new(routes)));
     let control = ControlSocket::start(Arc::clone(&tools), message_limit, directory);
     let control = control.inspect_err(|error| tracing::error!("no control socket: {error}")).ok();
-    let release = setup::release_memory(&recorder);
-    let housekeeper = setup::start_housekeeping(&supervisor, woken, release);
+    setup::start_housekeeping(&supervisor, setup::release_memory(&recorder));
     let earlier = supervisor.settings.state.as_deref().map(far_sides).unwrap_or_default();
     let own_earlier: Vec<PathBuf> = earlier
         .iter()
@@ -196,8 +194,6 @@ fn hold(instance: String, arguments: &FarArguments) -> ExitCode {
     shim::write_last(&supervisor);
     recorder.close();
     supervisor.leave_server_dir();
-    drop(wake);
-    drop(housekeeper);
     ExitCode::SUCCESS
 }
 

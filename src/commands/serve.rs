@@ -7,7 +7,6 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, after, bounded, never, select};
-use signal_hook::consts::SIGCHLD;
 
 use super::monitor::{self, Monitor};
 use super::signals::{self, StopRequest};
@@ -23,7 +22,6 @@ use crate::process::guard::{Launcher, Role};
 use crate::process::signals::Exit;
 use crate::process::{descriptors, files, guard, memory, survivors, tree};
 use crate::protocol::transport::{Outbound, StreamEnd, Transport};
-use crate::task::housekeeping::wake_housekeeping;
 use crate::task::supervisor::Supervisor;
 use crate::task::{journal, tombstone};
 
@@ -96,11 +94,10 @@ fn serve(guard: Option<i32>, launcher: Option<Launcher>, instance: String) -> Ex
     if let Some(client) = parent.and_then(tree::look_up) {
         supervisor.set_client(client.id);
     }
-    let (wake, woken) = bounded(1);
     let (stop, stopped) = bounded(1);
     let hurried = Hurried::default();
     let daemons = config.daemons.clone();
-    if let Err(error) = watch_signals(guard, wake.clone(), stop, Arc::clone(&hurried), daemons) {
+    if let Err(error) = watch_signals(guard, stop, Arc::clone(&hurried), daemons) {
         output::complain(format_args!("cannot handle signals: {error}"));
         return ExitCode::FAILURE;
     }
@@ -144,12 +141,12 @@ fn serve(guard: Option<i32>, launcher: Option<Launcher>, instance: String) -> Ex
         "zsh-tool {}: serving MCP on stdin and stdout{monitor_note}",
         env!("CARGO_PKG_VERSION")
     ));
-    let release = setup::release_memory(&recorder);
-    let housekeeper = setup::start_housekeeping(&supervisor, woken, release);
+    setup::start_housekeeping(&supervisor, setup::release_memory(&recorder));
     let hung_up = watch_hangup().unwrap_or_else(|error| {
         tracing::error!("no hangup thread: {error}");
         never()
     });
+    memory::give_back_code();
     if await_end(&transport, &stopped, &hung_up) {
         server.await_calls(LAST_CALLS);
     }
@@ -161,8 +158,6 @@ fn serve(guard: Option<i32>, launcher: Option<Launcher>, instance: String) -> Ex
     drop(monitor);
     recorder.close();
     supervisor.leave_server_dir();
-    drop(wake);
-    drop(housekeeper);
     match hurried.get() {
         Some(number) => {
             ExitCode::from(u8::try_from(signals::EXIT_SIGNALLED + number).unwrap_or(u8::MAX))
@@ -241,13 +236,12 @@ fn watch_hangup() -> io::Result<Receiver<()>> {
 /// until that is recorded; if recording takes longer, the guard does it.
 fn watch_signals(
     guard: Option<i32>,
-    wake: Sender<()>,
     stop: Sender<()>,
     hurried: Hurried,
     daemons: Vec<String>,
 ) -> io::Result<()> {
-    signals::handle(guard, &[SIGCHLD], move |request| match request {
-        StopRequest::Other(_) => wake_housekeeping(&wake),
+    signals::handle(guard, &[], move |request| match request {
+        StopRequest::Other(_) => {}
         StopRequest::EndAtOnce(number) => {
             let _ = hurried.set(number);
             survivors::kill_all(&daemons);

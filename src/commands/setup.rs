@@ -6,7 +6,6 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use crossbeam_channel::Receiver;
 use signal_hook::consts::SIGXFSZ;
 use tracing_subscriber::filter::LevelFilter;
 
@@ -28,6 +27,7 @@ use crate::history::recorder::Recorder;
 use crate::history::run_record::RecorderSettings;
 use crate::neverhang::Rules;
 use crate::peer::hosts::{HostContext, Hosts, Purpose};
+use crate::process::descriptors::Waker;
 use crate::process::{files, memory, orphans};
 use crate::progress::tracker;
 use crate::shell::{normalise, template};
@@ -283,14 +283,18 @@ pub(crate) fn adopt_orphans() {
 /// ended.
 pub(crate) fn start_housekeeping(
     supervisor: &Arc<Supervisor>,
-    woken: Receiver<()>,
     release: impl Fn() + Send + 'static,
-) -> Option<std::thread::JoinHandle<()>> {
-    let supervisor = Arc::clone(supervisor);
-    let started = std::thread::Builder::new()
-        .name("housekeeping".to_owned())
-        .spawn(move || supervisor.run_housekeeping(&woken, release));
-    started.inspect_err(|error| tracing::error!("no housekeeping thread: {error}")).ok()
+) {
+    let start = || {
+        let (waker, woken) = Waker::new()?;
+        supervisor.set_housekeeping(Arc::new(waker))?;
+        let supervisor = Arc::clone(supervisor);
+        let thread = std::thread::Builder::new().name("housekeeping".to_owned());
+        thread.spawn(move || supervisor.run_housekeeping(&woken, release))
+    };
+    if let Err(error) = start() {
+        tracing::error!("no housekeeping: {error}");
+    }
 }
 
 /// Handles SIGXFSZ, which would end the process at a write beyond `ulimit -f`. With a handler the

@@ -9,7 +9,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, bounded, select};
-use signal_hook::consts::SIGCHLD;
 
 use super::signals::{self, StopRequest};
 use super::{serve, setup};
@@ -20,7 +19,6 @@ use crate::peer::hosts::Hosts;
 use crate::process::guard::Role;
 use crate::process::{descriptors, files, guard, memory};
 use crate::protocol::transport::{Outbound, Transport};
-use crate::task::housekeeping::wake_housekeeping;
 use crate::task::journal::{self, SHIM_PREFIX};
 use crate::task::live::{Cancel, LiveState, StateView};
 use crate::task::supervisor::Supervisor;
@@ -58,12 +56,11 @@ fn hold(instance: String) -> ExitCode {
     let message_limit = setup::message_limit(&config);
     let supervisor = setup::supervisor_of_instance(instance, &config);
     let recorder = setup::recorder(&config, &supervisor.settings.redactor);
-    let (wake, woken) = bounded(1);
     let (stop, stopped) = bounded(1);
     let guard = i32::try_from(std::os::unix::process::parent_id()).ok();
     let stopping = Arc::new(Cancel::default());
     let daemons = config.daemons.clone();
-    if let Err(error) = watch_signals(guard, &wake, stop, Arc::clone(&stopping), daemons) {
+    if let Err(error) = watch_signals(guard, stop, Arc::clone(&stopping), daemons) {
         tracing::error!("cannot handle signals: {error}");
         return ExitCode::FAILURE;
     }
@@ -80,8 +77,7 @@ fn hold(instance: String) -> ExitCode {
     ));
     let control = ControlSocket::start(Arc::clone(&tools), message_limit, directory);
     let control = control.inspect_err(|error| tracing::error!("no control socket: {error}")).ok();
-    let release = setup::release_memory(&recorder);
-    let housekeeper = setup::start_housekeeping(&supervisor, woken, release);
+    setup::start_housekeeping(&supervisor, setup::release_memory(&recorder));
     if let Err(error) = serve_call(Arc::clone(&tools), message_limit, &stopped) {
         tracing::error!("cannot serve the call: {error}");
     }
@@ -100,8 +96,6 @@ fn hold(instance: String) -> ExitCode {
     write_last(&supervisor);
     recorder.close();
     supervisor.leave_server_dir();
-    drop(wake);
-    drop(housekeeper);
     ExitCode::SUCCESS
 }
 
@@ -174,14 +168,12 @@ pub(super) fn write_last(supervisor: &Supervisor) {
 /// The first signal ends the shim in order, the second at once.
 pub(super) fn watch_signals(
     guard: Option<i32>,
-    wake: &Sender<()>,
     stop: Sender<()>,
     stopping: Arc<Cancel>,
     daemons: Vec<String>,
 ) -> io::Result<()> {
-    let wake = wake.clone();
-    signals::handle(guard, &[SIGCHLD], move |request| match request {
-        StopRequest::Other(_) => wake_housekeeping(&wake),
+    signals::handle(guard, &[], move |request| match request {
+        StopRequest::Other(_) => {}
         StopRequest::EndAtOnce(number) => signals::exit_at_once(&daemons, number),
         StopRequest::End(_) => {
             stopping.cancel();

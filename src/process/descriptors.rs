@@ -70,6 +70,14 @@ pub(crate) fn read(fd: &OwnedFd, buffer: &mut [u8]) -> Transfer {
     }
 }
 
+/// Reads into the spare capacity of the buffer, which is not filled with zeros first.
+pub(crate) fn read_more(fd: &OwnedFd, buffer: &mut Vec<u8>) -> Transfer {
+    match transfer(|| rustix::io::read(fd, rustix::buffer::spare_capacity(buffer))) {
+        Transfer::Bytes(0) => Transfer::Closed,
+        done => done,
+    }
+}
+
 /// Reads what is available, up to about `max_bytes` bytes.
 pub(crate) fn read_waiting(fd: &OwnedFd, max_bytes: usize) -> Vec<u8> {
     let mut bytes = Vec::new();
@@ -149,6 +157,18 @@ pub(super) fn wait_on_thread(pid: Pid) -> io::Result<OwnedFd> {
 pub(crate) fn drain_wakes(fd: &OwnedFd) {
     let mut buffer = [0; 64];
     while let Transfer::Bytes(64) = read(fd, &mut buffer) {}
+}
+
+/// Waits for a wake-up, at most so long; whether one came. All wake-ups so far are discarded.
+pub(crate) fn await_wake(fd: &OwnedFd, pause: std::time::Duration) -> bool {
+    let mut poller = Poller::default();
+    let place = poller.watch(fd.as_fd(), Interest::Read);
+    poller.wait(Some(pause));
+    let is_woken = poller.ready(Some(place));
+    if is_woken {
+        drain_wakes(fd);
+    }
+    is_woken
 }
 
 /// What to watch a descriptor for.

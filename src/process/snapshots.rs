@@ -2,19 +2,26 @@
 //!
 //! A caller gets the newest scan if it is recent enough, waits for the one in progress, or takes a
 //! new one. Callers that scan repeatedly do so at common times, so that one scan serves all of
-//! them.
+//! them: the first of them takes it, and the others find it when their turn comes.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use super::tree::Snapshot;
 use crate::base::sync::Monitor;
+
+/// How long after a common time the last of the turns is, each a [`TURNS`]th of it after the one
+/// before. Threads that all woke at once would wait for the scan and for each other's lock.
+const SPREAD: Duration = Duration::from_millis(24);
+const TURNS: u32 = 64;
 
 /// The common scans.
 #[derive(Debug)]
 pub struct Snapshots {
     /// Common times are whole multiples of a pause after this one.
     epoch: Instant,
+    turns: AtomicU32,
     newest: Monitor<LatestScan>,
 }
 
@@ -28,7 +35,11 @@ struct LatestScan {
 
 impl Default for Snapshots {
     fn default() -> Snapshots {
-        Snapshots { epoch: Instant::now(), newest: Monitor::new(LatestScan::default()) }
+        Snapshots {
+            epoch: Instant::now(),
+            turns: AtomicU32::new(0),
+            newest: Monitor::new(LatestScan::default()),
+        }
     }
 }
 
@@ -60,12 +71,18 @@ impl Snapshots {
         snapshot
     }
 
+    /// How long after the common times a caller's turn is.
+    pub(crate) fn turn(&self) -> Duration {
+        SPREAD / TURNS * (self.turns.fetch_add(1, Ordering::Relaxed) % TURNS)
+    }
+
     /// The common time that is nearest to `pause` from now, and at least half a pause away.
-    pub(crate) fn common_time(&self, now: Instant, pause: Duration) -> Instant {
+    pub(crate) fn common_time(&self, now: Instant, pause: Duration, turn: Duration) -> Instant {
+        let now = now.checked_sub(turn).unwrap_or(now);
         let earliest = now.saturating_duration_since(self.epoch) + pause / 2;
         let times = earliest.as_nanos().div_ceil(pause.as_nanos().max(1));
         let times = u32::try_from(times).unwrap_or(u32::MAX);
-        self.epoch + pause * times
+        self.epoch + pause * times + turn
     }
 }
 
@@ -99,7 +116,7 @@ mod tests {
         let pause = Duration::from_secs(1);
         let at = |millis| {
             let now = snapshots.epoch + Duration::from_millis(millis);
-            let next = snapshots.common_time(now, pause);
+            let next = snapshots.common_time(now, pause, Duration::ZERO);
             next.duration_since(snapshots.epoch).as_millis()
         };
         assert_eq!(at(0), 1000);
@@ -107,5 +124,19 @@ mod tests {
         assert_eq!(at(501), 2000);
         assert_eq!(at(1400), 2000);
         assert_eq!(at(2000), 3000);
+    }
+
+    #[test]
+    fn each_has_its_turn_after_a_common_time() {
+        let snapshots = Snapshots::default();
+        let pause = Duration::from_secs(1);
+        let turns: Vec<Duration> = (0..=TURNS).map(|_| snapshots.turn()).collect();
+        assert_eq!(turns.first(), Some(&Duration::ZERO));
+        assert!(turns.iter().all(|turn| *turn < SPREAD));
+        assert_eq!(turns.last(), Some(&Duration::ZERO), "they begin anew");
+        let turn = SPREAD / 2;
+        let first = snapshots.common_time(snapshots.epoch, pause, turn);
+        assert_eq!(first, snapshots.epoch + pause + turn);
+        assert_eq!(snapshots.common_time(first, pause, turn), first + pause);
     }
 }

@@ -149,6 +149,8 @@ impl Launch {
             directory: &self.directory,
             descriptors: &descriptors,
         })?;
+        // The descriptor that watches the child takes their place, where no others are left.
+        drop((child_input, child_output, child_errors));
         Spawned::new(pid, output, errors, input, None)
     }
 

@@ -589,7 +589,7 @@ mod tests {
         assert_eq!(pids(task.living(&all())), [0, 3]);
         // What it has started is a member too, when it has ended as well.
         let next = from(&[103], process(BASE + 5, 1, BASE + 5, 105));
-        let later = Snapshot::of([leader.clone(), next, stranger.clone()].into_iter());
+        let later = Snapshot::of([leader.clone(), next, stranger.clone()]);
         assert_eq!(pids(task.living(&later)), [0, 5]);
     }
 

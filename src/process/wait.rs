@@ -6,12 +6,32 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicI32, Ordering};
 
 use rustix::process::{Pid, WaitId, WaitIdOptions, WaitOptions};
 
 use super::ends;
 use super::kill::Undelivered;
 use super::signals::{Exit, Signal};
+
+/// The pids of children that threads wait for, in no order; 0 is a free place. A fixed number, for
+/// a signal handler to read; children beyond it only cost needless wake-ups.
+static WATCHED: [AtomicI32; 256] = [const { AtomicI32::new(0) }; 256];
+
+fn replace_watched(pid: i32, by: i32) {
+    for place in &WATCHED {
+        if place.compare_exchange(pid, by, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+            return;
+        }
+    }
+}
+
+/// Whether a thread waits for this child. May be called in a signal handler.
+// Where no orphans come to this process, nothing asks.
+#[cfg_attr(any(not(target_os = "linux"), feature = "portable"), allow(dead_code))]
+pub(super) fn is_watched(pid: i32) -> bool {
+    WATCHED.iter().any(|place| place.load(Ordering::Relaxed) == pid)
+}
 
 /// A child of this process, watched by the thread that started it.
 #[derive(Debug)]
@@ -31,7 +51,10 @@ impl Child {
     pub(crate) fn adopt(pid: i32) -> io::Result<Child> {
         let pid = Pid::from_raw(pid).ok_or_else(|| io::Error::other("the child has no pid"))?;
         match ends::watch(pid) {
-            Ok(ended) => Ok(Child { pid, ended, reaped: false }),
+            Ok(ended) => {
+                replace_watched(0, pid.as_raw_nonzero().get());
+                Ok(Child { pid, ended, reaped: false })
+            }
             Err(error) => {
                 let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
                 let _ = rustix::process::waitpid(Some(pid), WaitOptions::empty());
@@ -98,6 +121,7 @@ impl Drop for Child {
         if !self.reaped && self.peek_exit().is_some() {
             self.reap();
         }
+        replace_watched(self.pid(), 0);
     }
 }
 

@@ -24,6 +24,10 @@ pub const FIRST_PAUSES: [Duration; 4] = [
 ];
 /// … and then every second.
 pub const LATER_PAUSE: Duration = Duration::from_secs(1);
+/// The pause between probes of a silent task that takes no input, if no call waits for it …
+pub const RARE_PAUSE: Duration = Duration::from_secs(2);
+/// … after this many probes.
+pub const PROBES_BEFORE_RARE: usize = 5;
 /// The pause before a probe that confirms the previous one.
 pub const CONFIRMING_PAUSE: Duration = Duration::from_millis(100);
 

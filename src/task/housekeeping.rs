@@ -1,16 +1,16 @@
 //! What a server does besides running tasks: it frees space for output, evicts old tasks, reaps
 //! adopted zombies, and lists processes whose task is unknown.
 
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-
-use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 
 use super::output::budget::StorageKind;
 use super::output::collector::OnPressure;
 use super::registry::TaskHandle;
 use super::supervisor::{Settings, Supervisor};
 use super::tombstone;
+use crate::process::descriptors::{self, Waker};
 use crate::process::orphans;
 use crate::process::tree;
 use crate::progress::wait::ProcessName;
@@ -65,10 +65,19 @@ impl Supervisor {
         }
     }
 
-    /// Runs until `wake` is disconnected. After each wake-up, reaps adopted zombies and evicts
+    /// Sets what wakes the housekeeping, after each task and at the ends of adopted processes.
+    ///
+    /// # Errors
+    /// When adopted processes cannot be noticed.
+    pub(crate) fn set_housekeeping(&self, waker: Arc<Waker>) -> std::io::Result<()> {
+        let _ = self.housekeeping.set(Arc::clone(&waker));
+        orphans::wake_at_ends(waker)
+    }
+
+    /// Runs until the process exits. After each wake-up, reaps adopted zombies and evicts
     /// expired tasks; once an hour, removes expired files of ended servers. Calls `on_idle` once no
     /// child has ended for 5 s.
-    pub fn run_housekeeping(&self, wake: &Receiver<()>, on_idle: impl Fn()) {
+    pub fn run_housekeeping(&self, woken: &OwnedFd, on_idle: impl Fn()) {
         const SHORTEST_PAUSE: Duration = Duration::from_secs(1);
         const IDLE_AFTER: Duration = Duration::from_secs(5);
         /// Servers that end while this one lives leave files, too.
@@ -94,16 +103,11 @@ impl Supervisor {
                 idle_at.map(|at| at.saturating_duration_since(now)),
             ];
             let pause = pauses.into_iter().flatten().fold(SWEEP_INTERVAL, Duration::min);
-            match wake.recv_timeout(pause) {
-                Err(RecvTimeoutError::Disconnected) => return,
-                Ok(()) => idle_at = Some(Instant::now() + IDLE_AFTER),
-                Err(RecvTimeoutError::Timeout)
-                    if idle_at.is_some_and(|at| Instant::now() >= at) =>
-                {
-                    idle_at = None;
-                    on_idle();
-                }
-                Err(RecvTimeoutError::Timeout) => {}
+            if descriptors::await_wake(woken, pause) {
+                idle_at = Some(Instant::now() + IDLE_AFTER);
+            } else if idle_at.is_some_and(|at| Instant::now() >= at) {
+                idle_at = None;
+                on_idle();
             }
             zombies_wait = orphans::reap_adopted(&mut seen);
             self.evict_surplus();
@@ -137,9 +141,4 @@ impl Supervisor {
             .map(|process| ProcessName { pid: process.id.pid, name: process.name })
             .collect()
     }
-}
-
-/// Wakes the housekeeping, unless a wake-up is already pending.
-pub fn wake_housekeeping(wake: &Sender<()>) {
-    let _ = wake.try_send(());
 }

@@ -34,10 +34,11 @@ impl Probes {
         session: i32,
         moving_deadline: Option<Instant>,
     ) -> Probes {
-        let (shared, input) = (Arc::clone(&snapshots), source.clone());
+        let turn = snapshots.turn();
+        let (shared, input) = ((Arc::clone(&snapshots), turn), source.clone());
         Probes {
             progress_probe: ProgressProbe::new(settings, shared, input, session, moving_deadline),
-            input_detection: InputDetection::new(source, snapshots),
+            input_detection: InputDetection::new(source, (snapshots, turn)),
         }
     }
 

@@ -31,6 +31,8 @@ use super::termination::Receipt;
 use super::tombstone::{EndCause, ServerEnd};
 use super::worker::{OnShellEnd, Setup, Worker};
 use crate::base::clock::Clock;
+use crate::base::sync::handover;
+use crate::process::descriptors::Waker;
 use crate::process::files;
 use crate::process::probe::Identity;
 use crate::process::pty::TerminalSize;
@@ -127,6 +129,8 @@ pub struct Supervisor {
     /// Tasks of ended servers that were requested recently.
     pub(super) recalled: Mutex<VecDeque<Arc<TaskHandle>>>,
     pub(super) workers: Mutex<Vec<(String, JoinHandle<()>)>>,
+    /// What wakes the housekeeping.
+    pub(super) housekeeping: OnceLock<Arc<Waker>>,
 }
 
 impl Supervisor {
@@ -155,6 +159,7 @@ impl Supervisor {
             kept_directory: Mutex::new(None),
             sessions: Arc::default(),
             workers: Mutex::default(),
+            housekeeping: OnceLock::new(),
         }
     }
 
@@ -391,9 +396,10 @@ impl Supervisor {
             tracker: self.settings.tracker,
             on_pressure: self.pressure_relief(),
             completion: Arc::clone(&completion),
+            housekeeping: self.housekeeping.get().cloned(),
         };
         let events = Arc::clone(&self.events);
-        let (report, started) = bounded(1);
+        let (report, started) = handover();
         let on_thread = move || {
             // The thread that starts the child is the one that waits for it.
             let spawned = match launch.spawn() {
@@ -402,7 +408,7 @@ impl Supervisor {
                     // Before the failure is reported: the script to remove holds the command's
                     // text.
                     drop(setup);
-                    let _ = report.send(Err(error));
+                    report.give(Err(error));
                     return;
                 }
             };
@@ -417,8 +423,7 @@ impl Supervisor {
                 // Other processes must see the task even if this one dies right after its answer.
                 setup.journal.write(&task);
             }
-            let _ = report.send(Ok(Arc::clone(&task)));
-            drop(report);
+            report.give(Ok(Arc::clone(&task)));
             Worker::new(task, spawned, setup).run();
         };
         let thread = std::thread::Builder::new()
@@ -427,7 +432,7 @@ impl Supervisor {
             .spawn(on_thread)
             .map_err(StartError::Worker)?;
         self.workers.lock().push((id.to_owned(), thread));
-        let live = started.recv().map_err(|_| {
+        let live = started.take().ok_or_else(|| {
             StartError::Worker(std::io::Error::other(
                 "the worker ended before it started the command",
             ))

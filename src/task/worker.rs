@@ -20,7 +20,7 @@ use super::probes::Probes;
 use super::shell::{self, Report, SideBand};
 use super::state::{Deadline, Effect, Event, Machine};
 use super::termination::TreeKill;
-use crate::process::descriptors::{self, Interest, Poller, Transfer};
+use crate::process::descriptors::{self, Interest, Poller, Transfer, Waker};
 use crate::process::files::Temporary;
 use crate::process::kill::Handle;
 use crate::process::orphans;
@@ -70,6 +70,8 @@ pub(super) struct Setup {
     /// Called when the spools of all tasks together exceed the directory's quota.
     pub on_pressure: OnPressure,
     pub completion: Arc<Completion>,
+    /// Woken when the shell has ended, once its answer is on its way.
+    pub housekeeping: Option<Arc<Waker>>,
 }
 
 pub(super) struct Worker {
@@ -83,6 +85,7 @@ pub(super) struct Worker {
     _script: Option<Temporary>,
     machine: Machine,
     completion: Arc<Completion>,
+    housekeeping: Option<Arc<Waker>>,
     processes: TaskProcesses,
     input: InputQueue,
     termination: TreeKill,
@@ -145,6 +148,7 @@ impl Worker {
             _script: setup.script,
             machine: Machine::new(deadline),
             completion: setup.completion,
+            housekeeping: setup.housekeeping,
             input,
             termination: TreeKill::default(),
             leftovers: Leftovers::default(),
@@ -214,8 +218,7 @@ impl Worker {
         let ends_by_reading = cfg!(target_os = "macos")
             && self.termination.under_way()
             && self.spawned.terminal.is_some();
-        let reads =
-            self.machine.output_open() && !self.closed && (!must_wait || ends_by_reading);
+        let reads = self.machine.output_open() && !self.closed && (!must_wait || ends_by_reading);
         let output = reads.then(|| poller.watch(self.spawned.output.as_fd(), Interest::Read));
         let errors = self.spawned.errors.as_ref();
         let errors = errors.map(|errors| poller.watch(errors.as_fd(), Interest::Read));
@@ -378,10 +381,11 @@ impl Worker {
     /// returns whether nothing is left.
     fn read_output(&mut self, max_reads: usize) -> bool {
         // Allocated only while output comes: most tasks are silent most of the time.
-        let mut buffer = vec![0; READ_BYTES];
+        let mut buffer = Vec::with_capacity(READ_BYTES);
         for _ in 0..max_reads {
-            match descriptors::read(&self.spawned.output, &mut buffer) {
-                Transfer::Bytes(count) => self.take_output(buffer.get(..count).unwrap_or_default()),
+            buffer.clear();
+            match descriptors::read_more(&self.spawned.output, &mut buffer) {
+                Transfer::Bytes(_) => self.take_output(&buffer),
                 Transfer::WouldBlock => {
                     if self.machine.exited() {
                         self.spawned.terminal = None;
@@ -412,12 +416,11 @@ impl Worker {
             let Some(errors) = &self.spawned.errors else {
                 return;
             };
-            let mut buffer = vec![0; READ_BYTES];
-            match descriptors::read(errors, &mut buffer) {
-                Transfer::Bytes(count) => {
-                    let chunk = buffer.get(..count).unwrap_or_default();
+            let mut buffer = Vec::with_capacity(READ_BYTES);
+            match descriptors::read_more(errors, &mut buffer) {
+                Transfer::Bytes(_) => {
                     self.task.report(|state| {
-                        state.errors.push(chunk);
+                        state.errors.push(&buffer);
                         state.last_output = Some(Instant::now());
                     });
                     self.probes.restart();
@@ -546,8 +549,10 @@ impl Worker {
             state.ended = Some(end);
             state.closed = self.closed;
         });
-        if self.closed {
-            self.spawned.child.reap();
+        match self.closed {
+            true => self.spawned.child.reap(),
+            // This worker may live for hours yet.
+            false => self.wake_housekeeping(),
         }
         self.journal.schedule(journal::AFTER_END);
     }
@@ -586,6 +591,13 @@ impl Worker {
             self.journal.write(&self.task);
         }
         self.output.close_screen(self.shutting_down);
+        self.wake_housekeeping();
+    }
+
+    fn wake_housekeeping(&self) {
+        if let Some(housekeeping) = &self.housekeeping {
+            housekeeping.wake();
+        }
     }
 }
 

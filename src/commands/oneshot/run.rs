@@ -9,8 +9,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use crossbeam_channel::{Receiver, bounded};
-use signal_hook::consts::{SIGCHLD, SIGUSR1};
+use signal_hook::consts::SIGUSR1;
 use uuid::Uuid;
 
 use super::end::{End, prompt_command, resume_command};
@@ -36,7 +35,6 @@ use crate::oneshot::sessions::{self, FindError, RunView};
 use crate::oneshot::state::{self, Event};
 use crate::peer::hosts::Hosts;
 use crate::process::{descriptors, memory};
-use crate::task::housekeeping::wake_housekeeping;
 
 /// Runs the command.
 pub(super) fn run(
@@ -81,10 +79,10 @@ pub(super) fn run(
     }
     setup::adopt_orphans();
     // From here on, a signal pauses the run, and the command to resume it is printed.
-    let signals =
+    let controls =
         listen(config).map_err(|error| failed(format_args!("cannot handle signals: {error}")))?;
     let begun = begin(arguments, config, &settings, target, &executors)?;
-    conclude(arguments, config, &settings, begun, signals, executors, &judge)
+    conclude(arguments, config, &settings, begun, controls, executors, &judge)
 }
 
 /// Reports an error; returns the exit code of a run that cannot continue.
@@ -170,18 +168,16 @@ fn is_surely_a_prompt() -> bool {
 
 /// Handles signals from now on: the first that asks for the end pauses the run, the second ends
 /// everything at once, and SIGUSR1 (`zsh-tool oneshot stop`) ends the run for good. Returns the
-/// requests to the run, and a channel that receives a message when a process has ended.
-fn listen(config: &Config) -> io::Result<(Controls, Receiver<()>)> {
+/// requests to the run.
+fn listen(config: &Config) -> io::Result<Controls> {
     let controls = Controls::new();
-    let (wake, woken) = bounded(1);
     let (controller, daemons) = (controls.controller.clone(), config.daemons.clone());
-    signals::handle(None, &[SIGCHLD, SIGUSR1], move |request| match request {
-        StopRequest::Other(SIGUSR1) => controller.ask(Control::Stop(Event::Cancel)),
-        StopRequest::Other(_) => wake_housekeeping(&wake),
+    signals::handle(None, &[SIGUSR1], move |request| match request {
+        StopRequest::Other(_) => controller.ask(Control::Stop(Event::Cancel)),
         StopRequest::End(number) => controller.ask(Control::Stop(Event::Interrupt(number))),
         StopRequest::EndAtOnce(number) => signals::exit_at_once(&daemons, number),
     })?;
-    Ok((controls, woken))
+    Ok(controls)
 }
 
 /// A run that this process owns, its unredacted prompt if it is new, and its first event, if any.
@@ -268,7 +264,7 @@ fn conclude(
     config: &Config,
     settings: &RunSettings,
     (run, task, first): Begun,
-    (controls, woken): (Controls, Receiver<()>),
+    controls: Controls,
     executors: Executors,
     judge: &JudgeChoice,
 ) -> Result<ExitCode, ExitCode> {
@@ -277,7 +273,7 @@ fn conclude(
     let recorder = setup::recorder(config, &supervisor.settings.redactor);
     let judge = setup::judge(judge, config, &supervisor);
     let checks = Arc::new(Checks::new(judge, config.enable_concurrent_checks));
-    setup::start_housekeeping(&supervisor, woken, memory::give_back_free);
+    setup::start_housekeeping(&supervisor, memory::give_back_free);
     let directory = supervisor.directory_made();
     let hosts = Arc::new(Hosts::of_server(config.hosts.clone(), &supervisor));
     let tools = Tools::new(

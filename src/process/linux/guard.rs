@@ -92,6 +92,7 @@ pub(crate) fn run(
         descriptors::close_stdin()?;
     }
     memory::close_to_others();
+    memory::give_back_code();
     let server = Pid::from_child(&server);
     let mut requests = Requests::default();
     let (exit, hurry) = wait_for_server(server, &signals, &mut requests, &mut launches);

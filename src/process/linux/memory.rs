@@ -1,8 +1,11 @@
 //! Memory: how many processes the kernel has killed for lack of it, how this process uses little of
 //! it, and how it closes its own to other processes.
 
-use std::fs;
-use std::path::Path;
+use std::fs::{self, File};
+use std::io::Read;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 
@@ -22,12 +25,24 @@ pub(crate) struct OutOfMemoryKills {
 
 /// Reads both counts.
 pub(crate) fn out_of_memory_kills() -> OutOfMemoryKills {
-    let read = |name: &str, file: &str| count(&group_file(name)?, file);
+    /// Looked for once: each command reads it.
+    static OF_GROUP: OnceLock<Option<PathBuf>> = OnceLock::new();
+    let of_group = OF_GROUP.get_or_init(|| {
+        let files = ["memory.events", "memory.oom_control"].into_iter().flat_map(group_files);
+        files.into_iter().find(|file| kills_in(file).is_some())
+    });
     OutOfMemoryKills {
-        group: read("memory.events", "oom_kill ")
-            .or_else(|| read("memory.oom_control", "oom_kill ")),
-        machine: fs::read_to_string("/proc/vmstat").ok().and_then(|text| count(&text, "oom_kill ")),
+        group: of_group.as_deref().and_then(kills_in),
+        machine: kills_in(Path::new("/proc/vmstat")),
     }
+}
+
+/// The count in a file of the kernel's, which is read whole at once: it has no length to ask for.
+fn kills_in(file: &Path) -> Option<u64> {
+    const MOST_BYTES: u64 = 64 * 1024;
+    let mut text = String::with_capacity(8 * 1024);
+    File::open(file).ok()?.take(MOST_BYTES).read_to_string(&mut text).ok()?;
+    count(&text, "oom_kill ")
 }
 
 impl OutOfMemoryKills {
@@ -55,18 +70,21 @@ pub(crate) fn group_limit() -> Option<u64> {
     text.trim().parse().ok().filter(|limit| *limit < NO_LIMIT)
 }
 
-/// A file of this process's control group of memory, of version 2 or 1.
+/// A file of this process's control group of memory.
 fn group_file(name: &str) -> Option<String> {
-    let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
+    group_files(name).into_iter().find_map(|file| fs::read_to_string(file).ok())
+}
+
+/// Where it may be, in version 2 or 1.
+fn group_files(name: &str) -> Vec<PathBuf> {
+    let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     let root = Path::new(CONTROL_GROUPS);
     let (root, own) = match groups.lines().find_map(|line| line.split_once(":memory:/")) {
-        Some((_, own)) => (root.join("memory"), own),
-        None => (root.to_path_buf(), field(&groups, "0::/")?),
+        Some((_, own)) => (root.join("memory"), Some(own)),
+        None => (root.to_path_buf(), field(&groups, "0::/")),
     };
     // In a container the name may be that of the host, which is not visible.
-    fs::read_to_string(root.join(own).join(name))
-        .or_else(|_| fs::read_to_string(root.join(name)))
-        .ok()
+    own.map_or_else(Vec::new, |own| vec![root.join(own).join(name), root.join(name)])
 }
 
 /// When memory runs out, makes the kernel kill a program that this process has just started, and
@@ -111,6 +129,31 @@ pub(crate) fn give_back_free() {
     }
 }
 
+/// Drops the program's code from this process's memory. Code that runs again comes back from the
+/// system's cache; code that only the start needs does not.
+pub(crate) fn give_back_code() {
+    let Ok(program) = fs::read_link("/proc/self/exe") else { return };
+    let maps = fs::read_to_string("/proc/self/maps").unwrap_or_default();
+    for range in maps.lines().filter_map(|line| code_of(&program, line)) {
+        let (first, bytes) = (range.start as *mut libc::c_void, range.len());
+        // SAFETY: these pages are a private mapping of the program's file that cannot be
+        // written to, so that the file holds what they hold.
+        unsafe { libc::madvise(first, bytes, libc::MADV_DONTNEED) };
+    }
+}
+
+/// The addresses in a line of `maps`, such as `55d0-55e0 r-xp 00001000 08:01 77 /bin/tool`, if
+/// they are those of this program's code.
+fn code_of(program: &Path, line: &str) -> Option<Range<usize>> {
+    let mut fields = line.split_ascii_whitespace();
+    let (first, end) = fields.next()?.split_once('-')?;
+    if fields.next()? != "r-xp" || !line.ends_with(program.to_str()?) {
+        return None;
+    }
+    let number = |text| usize::from_str_radix(text, 16).ok();
+    Some(number(first)?..number(end)?)
+}
+
 /// Closes this process's environment, memory and descriptors in `/proc` to other processes of this
 /// user: a command that the server runs could read configured secrets there. Root can still read
 /// them. Programs that this process starts are not affected.
@@ -126,6 +169,22 @@ fn count(counts: &str, name: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn code_is_what_can_be_run_and_not_written_of_the_program() {
+        let program = Path::new("/bin/tool");
+        for (line, wanted) in [
+            ("55d0-55e0 r-xp 00001000 08:01 77                 /bin/tool", Some(0x55d0..0x55e0)),
+            ("55d0-55e0 r--p 00000000 08:01 77                 /bin/tool", None),
+            ("55d0-55e0 rwxp 00001000 08:01 77                 /bin/tool", None),
+            ("55d0-55e0 r-xp 00001000 08:01 78                 /lib/libc.so.6", None),
+            ("7ffd-7fff r-xp 00000000 00:00 0                  [vdso]", None),
+            ("", None),
+        ] {
+            assert_eq!(code_of(program, line), wanted, "{line}");
+        }
+        give_back_code();
+    }
 
     #[test]
     fn only_kills_are_counted() {

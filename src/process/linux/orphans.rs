@@ -8,18 +8,22 @@
 
 use std::collections::HashSet;
 use std::io;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use rustix::process::{Pid, WaitId, WaitIdOptions, WaitOptions};
 
+use crate::process::descriptors::Waker;
 use crate::process::kill::{Handle, handles};
 use crate::process::processes::program_of;
 use crate::process::signals;
 use crate::process::tree::{self, Identity, ProcessInfo, Snapshot};
+use crate::process::wait;
 
 /// Whether this process adopts orphans.
 static ADOPTS: AtomicBool = AtomicBool::new(false);
+/// Woken when a child has ended.
+static AT_ENDS: OnceLock<Arc<Waker>> = OnceLock::new();
 /// The children that this process had before it started any itself.
 static PREEXISTING: OnceLock<PreexistingProcesses> = OnceLock::new();
 
@@ -109,6 +113,41 @@ pub(crate) fn adopt() -> io::Result<()> {
     rustix::process::set_child_subreaper(Some(own))?;
     ADOPTS.store(true, Ordering::Relaxed);
     Ok(())
+}
+
+/// From now on, wakes a thread when a child has ended for which no thread of this process waits,
+/// such as an adopted one. The signal may be lost if another child ends at the same moment, so the
+/// caller looks for such children after each task as well.
+///
+/// # Errors
+/// When the system refuses a handler.
+pub(crate) fn wake_at_ends(waker: Arc<Waker>) -> io::Result<()> {
+    let _ = AT_ENDS.set(waker);
+    // SAFETY: the action is plain data, initialised before use. Its handler has the type that
+    // SA_SIGINFO asks for and may run at any time: it reads atomics and makes one system call,
+    // without the C library and its errno.
+    let taken = unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = child_ended as *const () as usize;
+        action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART | libc::SA_NOCLDSTOP;
+        libc::sigemptyset(&mut action.sa_mask);
+        libc::sigaction(libc::SIGCHLD, &action, std::ptr::null_mut())
+    };
+    if taken != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    signals::unblock([libc::SIGCHLD]);
+    Ok(())
+}
+
+/// Handles SIGCHLD.
+extern "C" fn child_ended(_: i32, signal: *const libc::siginfo_t, _: *const libc::c_void) {
+    // SAFETY: the kernel passes a valid one.
+    let is_watched =
+        unsafe { signal.as_ref() }.is_some_and(|signal| wait::is_watched(signals::sender(signal)));
+    if !is_watched && let Some(waker) = AT_ENDS.get() {
+        waker.wake();
+    }
 }
 
 /// Reaps adopted zombies that the last call has seen, and records the new ones in `seen`. Returns

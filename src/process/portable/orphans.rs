@@ -3,8 +3,10 @@
 
 use std::collections::HashSet;
 use std::io;
+use std::sync::Arc;
 
 use crate::process::close_on_exec;
+use crate::process::descriptors::Waker;
 #[cfg(not(target_os = "macos"))]
 use crate::process::groups::{self, Group};
 #[cfg(target_os = "macos")]
@@ -23,6 +25,11 @@ pub(crate) fn adopt() -> io::Result<()> {
 /// The processes that this one adopted: not known.
 pub(crate) fn adopted() -> Option<Vec<i32>> {
     None
+}
+
+/// No process is adopted, so there is nothing to wake for.
+pub(crate) fn wake_at_ends(_waker: Arc<Waker>) -> io::Result<()> {
+    Ok(())
 }
 
 /// No process is adopted, so none is reaped.

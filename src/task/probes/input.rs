@@ -23,8 +23,8 @@ use crate::process::{processes, pty, signals, tree, usage};
 use crate::progress::condition::{Condition, Evidence, Sighting, Sightings};
 use crate::progress::wait::{InputWait, ProcessName, ProcessWaits, Thread, WaitSource};
 use crate::progress::waiting::{
-    CONFIRMING_PAUSE, Confirmation, FIRST_PAUSES, InputJudgement, LATER_PAUSE, Modes, Sample,
-    ShownText, judge,
+    CONFIRMING_PAUSE, Confirmation, FIRST_PAUSES, InputJudgement, LATER_PAUSE, Modes,
+    PROBES_BEFORE_RARE, RARE_PAUSE, Sample, ShownText, judge,
 };
 use crate::task::live::{Detected, Input, LiveTask};
 use crate::task::output::reading;
@@ -42,6 +42,7 @@ pub(crate) struct InputDetection {
     /// The input that the task may wait for; `None` if it takes none.
     source: Option<InputSource>,
     snapshots: Arc<Snapshots>,
+    turn: Duration,
     /// When the next probe is due; `None` once the task has ended.
     pub next: Option<Instant>,
     /// No more probes.
@@ -133,8 +134,12 @@ impl TreeView<'_> {
 }
 
 impl InputDetection {
-    pub fn new(source: Option<InputSource>, snapshots: Arc<Snapshots>) -> InputDetection {
-        let mut input_detection = InputDetection { source, snapshots, ..InputDetection::default() };
+    pub fn new(
+        source: Option<InputSource>,
+        (snapshots, turn): (Arc<Snapshots>, Duration),
+    ) -> InputDetection {
+        let mut input_detection =
+            InputDetection { source, snapshots, turn, ..InputDetection::default() };
         input_detection.restart(Instant::now());
         input_detection
     }
@@ -149,15 +154,18 @@ impl InputDetection {
         self.sightings = Sightings::default();
         self.probes_taken = 0;
         self.confirming = false;
-        self.next = Some(self.time_after_pause(now));
+        self.next = Some(self.time_after_pause(now, true));
     }
 
     /// The first probes have their own times, later ones the times that all tasks share. A task
-    /// that takes no input needs no early probes.
-    fn time_after_pause(&self, now: Instant) -> Instant {
-        match FIRST_PAUSES.get(self.probes_taken) {
-            Some(pause) if self.source.is_some() => now + *pause,
-            _ => self.snapshots.common_time(now, LATER_PAUSE),
+    /// that takes no input needs no early probes, and rare ones once it has long been silent and no
+    /// call waits for it.
+    fn time_after_pause(&self, now: Instant, awaited: bool) -> Instant {
+        let common = |pause| self.snapshots.common_time(now, pause, self.turn);
+        match (FIRST_PAUSES.get(self.probes_taken), &self.source) {
+            (Some(pause), Some(_)) => now + *pause,
+            (_, None) if !awaited && self.probes_taken >= PROBES_BEFORE_RARE => common(RARE_PAUSE),
+            _ => common(LATER_PAUSE),
         }
     }
 
@@ -201,7 +209,7 @@ impl InputDetection {
             _ => None,
         };
         let now = Instant::now();
-        let regular = self.time_after_pause(now);
+        let regular = self.time_after_pause(now, task.state().active_calls > 0);
         self.next = Some(soon.map_or(regular, |pause| regular.min(now + pause)));
         Detected {
             waiting,
@@ -497,7 +505,7 @@ mod tests {
 
     #[test]
     fn a_series_that_is_over_does_not_begin_again() {
-        let mut input_detection = InputDetection::new(None, Arc::default());
+        let mut input_detection = InputDetection::new(None, (Arc::default(), Duration::ZERO));
         assert!(input_detection.next.is_some());
         input_detection.stop();
         // Input that was still queued when the shell ended.

@@ -45,6 +45,7 @@ const BEFORE_DEADLINE: Duration = Duration::from_millis(50);
 /// The series of probes of one task.
 pub(crate) struct ProgressProbe {
     snapshots: Arc<Snapshots>,
+    turn: Duration,
     settings: TrackerSettings,
     /// The input that the task may wait for, and the session in which it may.
     input: Option<InputSource>,
@@ -76,13 +77,14 @@ pub(crate) struct ProgressProbe {
 impl ProgressProbe {
     pub fn new(
         settings: TrackerSettings,
-        snapshots: Arc<Snapshots>,
+        (snapshots, turn): (Arc<Snapshots>, Duration),
         input: Option<InputSource>,
         session: i32,
         moving_deadline: Option<Instant>,
     ) -> ProgressProbe {
         let mut progress_probe = ProgressProbe {
             snapshots,
+            turn,
             settings,
             input,
             session,
@@ -110,7 +112,7 @@ impl ProgressProbe {
         if awaited {
             pause = pause.min(AWAITED_PAUSE);
         }
-        let regular = self.snapshots.common_time(now, pause.min(interval));
+        let regular = self.snapshots.common_time(now, pause.min(interval), self.turn);
         match self.before_deadline.filter(|before| *before > now) {
             Some(before) => regular.min(before),
             None => regular,
