@@ -3,7 +3,7 @@
 # install and uninstall honour PREFIX (default ~/.claude/plugins) and DESTDIR.
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo demo-static test test-long test-portable test-xnu-poll check-macos test-by-host test-static test-clients install uninstall static release bench fuzz deny fmt lint ci
+.PHONY: help build demo demo-static test test-long test-portable test-xnu-poll check-macos test-by-host test-static test-arm64 test-clients install uninstall static release bench fuzz deny fmt lint ci
 
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -88,6 +88,11 @@ test-static: static ## Run the integration tests with the static binary.
 
 test-clients: ## Drive the server with the official SDKs, Claude Code and a browser.
 	tests/clients/run
+
+test-arm64: ## Run the integration tests with the static binary for arm64, emulated by qemu.
+	@scripts/need cargo cc $(PROGRAMS)
+	@scripts/need $(addprefix page:,$(PAGES))
+	scripts/test-arm64
 
 install: build ## Install the Claude Code plugin under ~/.claude/plugins and enable it.
 	scripts/install

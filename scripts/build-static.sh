@@ -18,31 +18,21 @@ scripts/need cargo gcc musl-gcc ar readelf
 # SQLite's C sources are also compiled for musl.
 export CC_x86_64_unknown_linux_musl=musl-gcc
 
+# rustup provides the linker lld, which merges identical functions. Its musl, unlike
+# Debian's, reads relocations in the short form (RELR).
 build_with_rustup() {
-    cargo build --release --target "$target" "$@"
+    lld=$(rustc --print sysroot)/lib/rustlib/x86_64-unknown-linux-gnu/bin/gcc-ld
+    cargo rustc --release --target "$target" --bin zsh-tool "$@" -- "-Clink-arg=-B$lld" \
+        -Clink-arg=-fuse-ld=lld -Clink-arg=-Wl,--icf=all,--pack-dyn-relocs=relr
 }
 
 build_with_debian() {
-    scripts/need debian-rustc debian-rust-source
-    compiler=$(/usr/bin/rustc -V | cut -d' ' -f2)
-    source=$(basename "$(readlink -f /usr/lib/rustlib/src/rust)")
-    if [ "rustc-$compiler" != "$source" ]; then
-        echo "build-static: rustc-web is $compiler but rust-web-src is $source: upgrade both to one version" >&2
-        exit 1
-    fi
-
-    # A separate sysroot that links to Debian's and adds the folder of start files
-    # that rustc needs for musl. Nothing outside target/ is written.
+    # A separate sysroot, to which the start files that rustc needs for musl are added.
     sysroot=$PWD/target/static-sysroot
-    rustlib=$sysroot/lib/rustlib
-    objects=$rustlib/$target/lib/self-contained
+    scripts/debian-sysroot "$sysroot" "$target"
+    objects=$sysroot/lib/rustlib/$target/lib/self-contained
     musl=/usr/lib/x86_64-linux-musl
     gcc=$(dirname "$(gcc -print-file-name=crtbegin.o)")
-    rm -rf -- "$sysroot"
-    mkdir -p "$objects"
-    for entry in src x86_64-unknown-linux-gnu; do
-        ln -s "/usr/lib/rustlib/$entry" "$rustlib/$entry"
-    done
     for object in crt1 rcrt1 Scrt1 crti crtn; do cp "$musl/$object.o" "$objects/"; done
     for object in crtbegin crtbeginS crtbeginT crtend crtendS; do cp "$gcc/$object.o" "$objects/"; done
     cp "$musl/libc.a" "$objects/"
@@ -52,9 +42,6 @@ build_with_debian() {
     chmod u+w "$objects/libunwind.a"
     musl-gcc -O2 -fPIC -c scripts/dl_find_object.c -o "$objects/dl_find_object.o"
     ar r "$objects/libunwind.a" "$objects/dl_find_object.o" 2>/dev/null
-
-    printf '#!/bin/sh\nexec /usr/bin/rustc --sysroot "%s" "$@"\n' "$sysroot" >"$sysroot/rustc"
-    chmod +x "$sysroot/rustc"
 
     # libgcc_eh refers to pthread_* weakly. Without -u the linker omits them, and the
     # first panic jumps to address 0.

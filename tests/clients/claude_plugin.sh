@@ -7,6 +7,8 @@ tests=$(cd "$(dirname "$0")" && pwd)
 cd "$(dirname "$0")/../.." || exit 1
 repo=$PWD
 binary=$1
+# cargo runs by rustup, which looks for its compilers in HOME.
+cargo_home=${CARGO_HOME:-$HOME/.cargo} rustup_home=${RUSTUP_HOME:-$HOME/.rustup}
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
@@ -34,6 +36,32 @@ servers() {
     done
 }
 
+# The archive of a release, unpacked.
+unpack_release() {
+    strip -o "$scratch/stripped" "$binary" &&
+        CARGO_HOME=$cargo_home RUSTUP_HOME=$rustup_home \
+            scripts/package "$scratch/files" "$(uname -m)-unknown-linux-musl=$scratch/stripped" &&
+        mkdir "$release" && tar -xzf "$scratch"/files/zsh-tool-*-linux-musl.tar.gz -C "$release" --strip-components 1
+}
+# A PATH with what the start script and Claude Code call, and no Rust.
+without_rust() {
+    local folder program
+    mkdir "$scratch/no-rust"
+    while IFS= read -r -d : folder; do
+        for program in "$folder"/*; do
+            case ${program##*/} in cargo* | rust*) ;; *) ln -s "$program" "$scratch/no-rust/" 2>/dev/null ;; esac
+        done
+    done <<<"$PATH:"
+    export PATH=$scratch/no-rust
+    hash -r
+    ! command -v cargo && ! command -v rustc && ! command -v rustup
+}
+# The servers that Claude Code has started are its copy of the release's binary.
+starts_its_copy() {
+    local copies=("$HOME"/.claude/plugins/cache/*/zsh-tool/*/bin/*-linux-musl/zsh-tool)
+    cmp "${copies[0]}" "$scratch/stripped" && [ ! -e "$ZSH_TOOL_STATE_DIR/build.log" ]
+}
+
 check "the plugin manifest is valid" claude plugin validate --strict "$repo/.claude-plugin/plugin.json"
 check "the marketplace manifest is valid" claude plugin validate --strict "$repo"
 allow='"allow": ["mcp__plugin_zsh-tool_zsh-tool"]'
@@ -58,5 +86,18 @@ check "it uninstalls again" scripts/uninstall
 check "a staged install registers nothing" env DESTDIR="$scratch/stage" PREFIX=/opt/plugins scripts/install "$binary"
 check "and lays out under DESTDIR and PREFIX" test -x "$scratch/stage/opt/plugins/zsh-tool/bin/zsh-tool"
 check "and is no marketplace" hides 'zsh-tool' claude plugin marketplace list --json
+
+release=$scratch/release
+check "a release is unpacked" unpack_release
+PATH=$2:/usr/local/bin:/usr/bin:/bin
+check "Rust is not on PATH" without_rust
+check "the release's plugin is valid" claude plugin validate --strict "$release/.claude-plugin/plugin.json"
+check "and its marketplace" claude plugin validate --strict "$release"
+check "Claude Code adds it" claude plugin marketplace add "$release"
+check "and installs it" claude plugin install zsh-tool@zsh-tool
+check "its server connects without Rust" elsewhere shows 'zsh-tool:.*Connected' claude mcp list
+check "it is the release's binary, and nothing is built" starts_its_copy
+check "and no process is left" hides . servers
+check "it uninstalls too" claude plugin uninstall zsh-tool@zsh-tool
 
 conclude
