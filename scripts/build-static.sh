@@ -1,5 +1,6 @@
 #!/bin/sh
 # Builds the static binary: scripts/build-static.sh [CARGO-BUILD-ARGUMENT...]
+# in Cargo's profile PROFILE, by default `release`.
 #
 # Uses rustup's musl target if rustup can fetch it. Otherwise uses only Debian packages:
 # Debian's rustc compiles the standard library from Debian's source. The result is a
@@ -8,7 +9,12 @@ set -eu
 
 cd "$(dirname "$0")/.."
 readonly target=x86_64-unknown-linux-musl
-readonly result=target/$target/release/zsh-tool
+readonly profile="${PROFILE:-release}"
+case $profile in
+    dev) folder=debug ;;
+    *) folder=$profile ;;
+esac
+readonly result="target/$target/$folder/zsh-tool"
 
 if [ "$(uname -sm)" != "Linux x86_64" ]; then
     echo "build-static: this script supports only Linux on x86_64; elsewhere: cargo build --release --target <a musl target>" >&2
@@ -22,7 +28,7 @@ export CC_x86_64_unknown_linux_musl=musl-gcc
 # Debian's, reads relocations in the short form (RELR).
 build_with_rustup() {
     lld=$(rustc --print sysroot)/lib/rustlib/x86_64-unknown-linux-gnu/bin/gcc-ld
-    cargo rustc --release --target "$target" --bin zsh-tool "$@" -- "-Clink-arg=-B$lld" \
+    cargo rustc --profile "$profile" --target "$target" --bin zsh-tool "$@" -- "-Clink-arg=-B$lld" \
         -Clink-arg=-fuse-ld=lld -Clink-arg=-Wl,--icf=all,--pack-dyn-relocs=relr
 }
 
@@ -56,7 +62,7 @@ build_with_debian() {
     done
     # -Z build-std is what RUSTC_BOOTSTRAP is for: Debian has no std for musl.
     RUSTC=$sysroot/rustc RUSTC_BOOTSTRAP=1 CARGO_ENCODED_RUSTFLAGS=$flags \
-        cargo build -Z build-std=std,panic_unwind --release --target "$target" "$@"
+        cargo build -Z build-std=std,panic_unwind --profile "$profile" --target "$target" "$@"
 }
 
 if command -v rustup >/dev/null 2>&1 && rustup target add "$target" >/dev/null 2>&1; then
