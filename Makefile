@@ -38,7 +38,7 @@ test: ## Run the Rust tests with the real zsh and man, and the model check.
 	@scripts/shape-programs
 	cargo test
 	@$(MAKE) --no-print-directory test-by-host
-	RUSTFLAGS="--cfg shuttle" cargo test --test model --target-dir target/shuttle
+	cargo test --features shuttle --test model
 
 # SOAK_CALLS and LAST_LINES say how many calls and commands the last two take.
 test-long: ## Bear faults for long, watch process shapes, run all of zsh's own tests, many calls, long calls.

@@ -1,5 +1,5 @@
-//! One mutex with its condvar, from parking_lot or, under `cfg(shuttle)`, from the
-//! model checker.
+//! One mutex with its condvar, from parking_lot or, with the feature `shuttle`,
+//! from the model checker.
 //!
 //! Guards are moved through the waits, as in std, which both implementations support. Under
 //! Shuttle timed waits never time out: a lost wake-up becomes a deadlock, which the model
@@ -8,9 +8,9 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-#[cfg(not(shuttle))]
+#[cfg(not(feature = "shuttle"))]
 use parking_lot::{Condvar, Mutex, MutexGuard};
-#[cfg(shuttle)]
+#[cfg(feature = "shuttle")]
 use shuttle::sync::{Condvar, Mutex, MutexGuard};
 
 /// A value behind a mutex, and the condvar that signals its changes.
@@ -35,7 +35,7 @@ impl<T> Monitor<T> {
     }
 }
 
-#[cfg(not(shuttle))]
+#[cfg(not(feature = "shuttle"))]
 impl<T> Monitor<T> {
     /// Takes the lock.
     pub fn lock(&self) -> Guard<'_, T> {
@@ -55,7 +55,7 @@ impl<T> Monitor<T> {
     }
 }
 
-#[cfg(shuttle)]
+#[cfg(feature = "shuttle")]
 impl<T> Monitor<T> {
     /// Takes the lock.
     pub fn lock(&self) -> Guard<'_, T> {

@@ -31,7 +31,8 @@ registry_takes() {
         and all(.packages[]; .transport == {"type": "stdio"} and
             if .registryType == "mcpb"
             then (.identifier | startswith("https://")) and (.fileSha256 | test("^[a-f0-9]{64}$"))
-            else (.registryType | IN("npm", "pypi")) and .identifier == "zsh-tool" and .version end)
+            else (.registryType | IN("npm", "pypi")) and .identifier == "zsh-tool" and .version and
+                all(.packageArguments[]; .type == "positional" and .value) end)
         and (keys - ["$schema", "name", "title", "description", "version", "packages"] == [])' "$1"
 }
 names_the_bundle() {
@@ -70,6 +71,16 @@ serves_as_a_plugin() {
     "$scratch/plugin/scripts/run-mcp.sh" --version
 }
 formula_names() { grep -qF "$(sha256sum <"$1" | cut -d' ' -f1)" "$out/zsh-tool.rb" && grep -qF "\"$url/${1##*/}\"" "$out/zsh-tool.rb"; }
+# What cargo-binstall makes of the templates in Cargo.toml.
+binstall_finds() {
+    local template=$scratch/binstall archive program
+    cargo metadata --no-deps --format-version 1 >"$scratch/metadata" || return
+    jq -r --arg target "$target" '.packages[0] | . as $p | .metadata.binstall | .["pkg-url"], .["bin-dir"]
+        | gsub("{ repo }"; "") | gsub("{ name }"; $p.name) | gsub("{ version }"; $p.version)
+        | gsub("{ target }"; $target) | gsub("{ bin }"; $p.name)' "$scratch/metadata" >"$template"
+    { read -r archive && read -r program; } <"$template"
+    tar -tzf "$out/${archive##*/}" "$program"
+}
 names_every_crate() { jq -e '(.components | length > 50) and all(.components[]; .licenses[0].expression and .hashes)' "$out"/*.cdx.json; }
 
 check "the packages are made" package "$out"
@@ -90,6 +101,7 @@ check "SHA256SUMS names every file" matches_its_hashes
 check "the universal binary holds both" holds_both
 check "the archive is a plugin that starts" serves_as_a_plugin
 check "the formula names the archive and its hash" formula_names "$(echo "$out"/zsh-tool-*-"$target".tar.gz)"
+check "cargo-binstall finds the binary" binstall_finds
 check "the bill of materials names every crate" names_every_crate
 
 # The three ways to install, with one SDK each.
@@ -105,13 +117,26 @@ debian() { # debian ARGUMENT...: dpkg with a root of its own.
 debian_install() { mkdir -p "$scratch"/root/var/lib/dpkg/{info,updates} && : >"$scratch/root/var/lib/dpkg/status" && debian --install "$out"/*.deb; }
 no_file_left() { ! find "$1" -not -type d -name '*zsh-tool*' -not -path '*/var/lib/dpkg/*' | grep .; }
 says_what_is_missing() { ! "$1" --version && grep -q 'the npm package zsh-tool-linux-.* is missing' "$scratch/checked"; }
+# GNU tools then read their arguments as those of macOS do: no option after an operand.
 launched() { # launched NAME PROGRAM [ARGUMENT...]
-    "$programs/node" tests/clients/launcher.mjs "$1" "$FIRST_ANSWER" "${@:2}"
+    POSIXLY_CORRECT=1 "$programs/node" tests/clients/launcher.mjs "$1" "$FIRST_ANSWER" "${@:2}"
 }
+# Scripts for any sh: dash, and bash, which is macOS's.
+starts_in_every_shell() { # starts_in_every_shell SCRIPT
+    local shell
+    for shell in dash 'bash --posix'; do
+        # shellcheck disable=SC2086  # Two words.
+        POSIXLY_CORRECT=1 $shell "$1" --version | grep '^zsh-tool ' || return
+    done
+}
+names_the_server() { jq -e --slurpfile entry "$out/server.json" '.mcpName == $entry[0].name' "$1"; }
 sdk() { "$programs/node" tests/clients/typescript_sdk.mjs "$1" "$clients/npm" 1; }
 
 installed=$scratch/npm/node_modules/.bin/zsh-tool
 check "npm installs it" npm_install
+check "npm: the package names the server" names_the_server "$scratch/npm/node_modules/zsh-tool/package.json"
+check "npm: the launcher runs in every shell" starts_in_every_shell "$installed"
+check "… as does the plugin's start script" starts_in_every_shell "$scratch/plugin/scripts/run-mcp.sh"
 check "npm: everything is handed through, nothing is left" launched npm "$installed"
 check "npx: the same" launched npx npx --prefix "$scratch/npm" zsh-tool
 check "npm: the TypeScript SDK's session" sdk "$installed"

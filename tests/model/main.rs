@@ -1,11 +1,10 @@
 //! A model check of the listen window: whatever the schedule, no wake-up is lost, and no
 //! output from before the end is missing in the answers up to the one that names the end.
 //!
-//! Runs under `RUSTFLAGS="--cfg shuttle"`, where the task's monitor is made of the model
-//! checker's mutex and condvar. Its timed waits never time out, so that a lost wake-up
-//! shows as a deadlock. Without the flag there is nothing to check here.
+//! Needs the feature `shuttle`, with which the task's monitor is made of the model checker's
+//! mutex and condvar. Its timed waits never time out, so that a lost wake-up shows as a
+//! deadlock.
 
-#[cfg(shuttle)]
 mod listen_window {
     use std::path::PathBuf;
     use std::sync::Arc;
