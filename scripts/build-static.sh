@@ -2,8 +2,9 @@
 # Builds the static binary: scripts/build-static.sh [CARGO-BUILD-ARGUMENT...]
 # in Cargo's profile PROFILE, by default `release`.
 #
-# Uses rustup's musl target if rustup can fetch it. Otherwise uses only Debian packages:
-# Debian's rustc compiles the standard library from Debian's source. The result is a
+# Uses rustup's musl target if it is installed (rustup target add x86_64-unknown-linux-musl).
+# Otherwise uses only Debian packages: Debian's rustc compiles the standard library from
+# Debian's source. The result is a
 # static-pie that needs nothing from the system on which it runs.
 set -eu
 
@@ -65,11 +66,11 @@ build_with_debian() {
         cargo build -Z build-std=std,panic_unwind --profile "$profile" --target "$target" "$@"
 }
 
-if command -v rustup >/dev/null 2>&1 && rustup target add "$target" >/dev/null 2>&1; then
+if scripts/has-target "$target"; then
     echo "build-static: building with rustup's $target" >&2
     build_with_rustup "$@"
 else
-    echo "build-static: rustup cannot provide $target: building with Debian's rustc and its source" >&2
+    echo "build-static: $target is not installed in rustup (rustup target add $target): building with Debian's rustc and its source" >&2
     build_with_debian "$@"
 fi
 
