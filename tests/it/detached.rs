@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::support::client::{Client, send_signal};
+use crate::support::client::{Client, kill_those_alive, send_signal};
 use crate::support::env::{Env, binary, unique_word};
 use crate::support::processes::{
     Found, UniqueSleep, assert_none_left, descendants_of, processes_with, wait_until,
@@ -80,9 +80,7 @@ fn whatever_ends_the_server_the_next_one_continues_the_task() {
             _ => {
                 let tree = descendants_of(first.pid());
                 first.signal("KILL");
-                for process in tree {
-                    send_signal("KILL", process.pid);
-                }
+                kill_those_alive(tree.into_iter().map(|process| process.pid));
             }
         }
         first.wait_exit(EXIT);
@@ -165,10 +163,8 @@ fn the_death_of_a_shim_or_of_its_guard_ends_its_task_and_is_reported_once() {
                 send_signal("STOP", guard.pid);
                 send_signal("STOP", holder.pid);
                 let below = descendants_of(holder.pid);
-                for process in below.iter().chain([&holder, &guard]) {
-                    send_signal("KILL", process.pid);
-                }
-                sleep.running().iter().for_each(|left| send_signal("KILL", left.pid));
+                kill_those_alive(below.iter().chain([&holder, &guard]).map(|process| process.pid));
+                kill_those_alive(sleep.running().iter().map(|process| process.pid));
             }
         }
         sleep.assert_gone();

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use serde_json::{Value, json};
 
-use crate::support::client::{Client, send_signal};
+use crate::support::client::{Client, kill_those_alive, send_signal};
 use crate::support::env::{Env, binary, unique_word};
 use crate::support::processes::{
     Found, UniqueSleep, assert_none_left, descendants_of, processes_with, wait_until,
@@ -228,9 +228,9 @@ fn no_task_survives_the_lease_whatever_is_killed() {
                     process.arguments.contains(" far --server")
                         && !process.arguments.contains("--guarded")
                 });
-                guard.for_each(|guard| send_signal("KILL", guard.pid));
+                kill_those_alive(guard.map(|guard| guard.pid));
             }
-            _ => host.session_pids().into_iter().for_each(|pid| send_signal("KILL", pid)),
+            _ => kill_those_alive(host.session_pids()),
         }
         // On its own, with nothing that asks for it.
         sleep.assert_gone();
@@ -576,7 +576,7 @@ fn a_command_of_exec_ends_there_with_its_connection() {
                 let mut carriers = below.filter(|process| process.arguments.starts_with("ssh "));
                 send_signal("KILL", carriers.next().expect("a carrier").pid);
             }
-            _ => host.session_pids().into_iter().for_each(|pid| send_signal("KILL", pid)),
+            _ => kill_those_alive(host.session_pids()),
         }
         let ended = exec.wait().expect("its end");
         match victim {

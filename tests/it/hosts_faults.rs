@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use crate::hosts::{await_delivery, by_ssh, carrier, cut, on_host};
-use crate::support::client::{Client, PATIENCE, send_signal};
+use crate::support::client::{Client, PATIENCE, kill_those_alive, send_signal};
 use crate::support::env::{Env, binary};
 use crate::support::processes::{
     UniqueSleep, assert_none_left, descendants_of, processes_with, wait_until,
@@ -40,10 +40,10 @@ pub fn kill_at_any_moment(rounds: u32) {
             "carrier" => {
                 let below = descendants_of(client.pid()).into_iter();
                 let mut carriers = below.filter(|process| process.arguments.starts_with("ssh "));
-                carriers.next().into_iter().for_each(|ssh| send_signal("KILL", ssh.pid));
+                kill_those_alive(carriers.next().map(|ssh| ssh.pid));
             }
             "far side" => {
-                far_sides(&env).into_iter().for_each(|far| send_signal("KILL", far.pid));
+                kill_those_alive(far_sides(&env).into_iter().map(|far| far.pid));
             }
             "far guard" => {
                 let guards = processes_with(env.mark()).into_iter();
@@ -51,9 +51,9 @@ pub fn kill_at_any_moment(rounds: u32) {
                     process.arguments.contains(" far --server")
                         && !process.arguments.contains("--guarded")
                 });
-                guards.for_each(|guard| send_signal("KILL", guard.pid));
+                kill_those_alive(guards.map(|guard| guard.pid));
             }
-            _ => host.session_pids().into_iter().for_each(|pid| send_signal("KILL", pid)),
+            _ => kill_those_alive(host.session_pids()),
         }
         if victim == "server" {
             client.wait_exit(PATIENCE);

@@ -322,6 +322,13 @@ pub fn send_signal(name: &str, pid: u32) {
     assert!(try_signal(name, pid), "cannot send {name} to {pid}");
 }
 
+/// Kills processes, of which some may have ended meanwhile, if only because others were killed.
+pub fn kill_those_alive(pids: impl IntoIterator<Item = u32>) {
+    for pid in pids {
+        try_signal("KILL", pid);
+    }
+}
+
 /// Like [`send_signal`], for a process that may just have ended; returns whether the signal
 /// arrived.
 fn try_signal(name: &str, pid: u32) -> bool {
