@@ -238,6 +238,10 @@ fn a_person_types_and_kills_by_the_command_line_and_the_agent_still_hears_of_it(
     assert!(killed.text().contains("no survivors"), "{killed:?}");
     let next = client.run("echo next");
     assert!(next.text.contains(&task), "the end is reported: {}", next.text);
+    wait_until("other processes can know of the end", || {
+        let listed = ran(&env, &["tasks", "--all", "--json"]).text();
+        listed.lines().any(|line| line.contains(&task) && line.contains("killed")).then_some(())
+    });
     for arguments in [&["kill", &task][..], &["send", &task, "x"]] {
         let ended = ran(&env, arguments);
         assert_eq!(ended.code, 1, "{ended:?}");
