@@ -40,7 +40,7 @@ pub use executors::{PromptBy, UserExecutor};
 pub use hosts::{HostEntry, HostList, UnknownHost};
 pub use layers::{SettingSource, Warning};
 pub use oneshot::{RunFlags, RunSettings};
-pub use secrets::{Cause, ResolveContext, ResolveError, SecretSource, Secrets};
+pub use secrets::{ResolveContext, ResolveError, SecretError, SecretSource, Secrets};
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
@@ -447,7 +447,7 @@ impl Config {
         // Lowering only the maximum is not an error.
         if of_default != SettingSource::Default {
             warnings.push(Warning {
-                place: of_default,
+                source: of_default,
                 key: Some("timeout_default".to_owned()),
                 text: format!(
                     "{} s is above timeout_max; using {} s ({of_max})",
@@ -703,7 +703,7 @@ mod tests {
         assert_eq!(config.max_tasks, 64);
         assert_eq!(warnings.len(), 1);
         assert!(
-            matches!(&warnings[0].place, SettingSource::File { path: at, line: Some(2..=3) } if *at == path),
+            matches!(&warnings[0].source, SettingSource::File { path: at, line: Some(2..=3) } if *at == path),
             "{warnings:?}"
         );
         assert!(warnings[0].text.ends_with("; none of it is used"));

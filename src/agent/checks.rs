@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use super::judge::{self, Evidence, Judge, JudgeError, Judgement};
 use crate::base::clock::{Clock, Now, SystemClock};
-use crate::base::sync::Monitor;
+use crate::base::sync::CondvarMutex;
 use crate::process::files;
 
 /// How many checks may run at once.
@@ -82,7 +82,7 @@ pub struct Checks {
 struct Shared {
     judge: Arc<dyn Judge>,
     clock: Arc<dyn Clock>,
-    board: Monitor<Board>,
+    board: CondvarMutex<Board>,
 }
 
 #[derive(Default)]
@@ -119,7 +119,10 @@ impl Checks {
         enabled: bool,
         clock: Arc<dyn Clock>,
     ) -> Checks {
-        Checks { enabled, shared: Arc::new(Shared { judge, clock, board: Monitor::default() }) }
+        Checks {
+            enabled,
+            shared: Arc::new(Shared { judge, clock, board: CondvarMutex::default() }),
+        }
     }
 
     /// Starts a check and returns its id without waiting for it.
@@ -194,11 +197,11 @@ impl Checks {
     /// A check's state, after waiting at most `wait` for its end; `None` if the id is unknown or
     /// the check was dropped.
     pub fn get(&self, check_id: &str, wait: Duration) -> Option<CheckState> {
-        self.look(check_id, wait).map(|check| check.state)
+        self.wait_for(check_id, wait).map(|check| check.state)
     }
 
     /// Like [`Checks::get`], with the time of the last change.
-    pub fn look(&self, check_id: &str, wait: Duration) -> Option<Check> {
+    pub fn wait_for(&self, check_id: &str, wait: Duration) -> Option<Check> {
         let limit = Instant::now() + wait;
         let Shared { judge, clock, board: monitor } = &*self.shared;
         let mut board = monitor.lock();
@@ -328,7 +331,7 @@ mod tests {
     /// Answers once the test opens it.
     #[derive(Default)]
     struct Gate {
-        open: Monitor<bool>,
+        open: CondvarMutex<bool>,
         panics: bool,
     }
 
@@ -376,7 +379,7 @@ mod tests {
     fn start(checks: &Checks, session: &str) -> Result<String, CheckRefusal> {
         let evidence = Evidence {
             session: session.to_owned(),
-            what: String::new(),
+            prompt_or_command: String::new(),
             status: Status::Stuck,
             evidence: Vec::new(),
             heartbeats: 0,
@@ -411,7 +414,7 @@ mod tests {
         start(&checks, "a").unwrap();
         clock.advance(CHECK_TIME / 2);
         gate.open();
-        let done = checks.look("a", PATIENCE).unwrap();
+        let done = checks.wait_for("a", PATIENCE).unwrap();
         assert!(matches!(done.state, CheckState::Done(_)));
         assert_eq!(done.at, clock.now().unix_seconds());
         clock.advance(RETENTION - Duration::from_millis(1));

@@ -5,7 +5,7 @@
 use serde_json::Value;
 
 use super::activity::Activity;
-use crate::text::lines::cut;
+use crate::text::lines::truncate;
 
 /// How much of a tool call's argument is kept for display, logs and comparison.
 const MAX_ARGUMENT: usize = 2_000;
@@ -61,7 +61,7 @@ pub(super) fn call(name: &str, arguments: &Value) -> Activity {
     let informative = INFORMATIVE.iter().find_map(|key| arguments.get(key));
     Activity::ToolCall {
         name: name.to_owned(),
-        argument: cut(&flat(informative.unwrap_or(arguments)), MAX_ARGUMENT).into_owned(),
+        argument: truncate(&flat(informative.unwrap_or(arguments)), MAX_ARGUMENT).into_owned(),
     }
 }
 

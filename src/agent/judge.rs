@@ -65,14 +65,14 @@ impl Judge for Heuristic {
 
 /// A configured judge that is unusable. The heuristic's judgements in its place contain the cause.
 #[derive(Debug, Clone)]
-pub struct Unusable {
+pub struct UnusableJudge {
     /// Its name.
     pub name: String,
     /// The fault in its configuration.
     pub cause: String,
 }
 
-impl Judge for Unusable {
+impl Judge for UnusableJudge {
     fn name(&self) -> &str {
         &self.name
     }
@@ -152,7 +152,7 @@ pub struct Evidence {
     /// The id of the task or of the agent run.
     pub session: String,
     /// Its command line, or the beginning of its prompt; redacted.
-    pub what: String,
+    pub prompt_or_command: String,
     /// The tracker's status.
     pub status: Status,
     /// The reasons for the status, in words.
@@ -237,7 +237,7 @@ pub(crate) mod tests {
     pub fn evidence(status: Status) -> Evidence {
         Evidence {
             session: "3dc8c9ee".to_owned(),
-            what: "make test".to_owned(),
+            prompt_or_command: "make test".to_owned(),
             status,
             evidence: vec!["read or wrote 5.5 MB".to_owned(), "cpu 0%".to_owned()],
             heartbeats: 12,

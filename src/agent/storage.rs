@@ -15,7 +15,7 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use super::activity::{Activity, Answer, Texts};
-use crate::text::lines::cut;
+use crate::text::lines::truncate;
 use files::FoundFile;
 
 pub use files::Reference;
@@ -107,7 +107,7 @@ fn recovery(activities: &[Activity]) -> Recovery {
 fn reported_line(activity: &Activity) -> Option<String> {
     let text = activity.act()?;
     let line = text.lines().collect::<Vec<_>>().join(" ");
-    Some(cut(&line, REPORTED_CHARS).into_owned())
+    Some(truncate(&line, REPORTED_CHARS).into_owned())
 }
 
 fn list(acts: &[String]) -> String {

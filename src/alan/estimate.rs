@@ -22,7 +22,7 @@ use crate::shell::outcome::Outcome;
 /// How many of the newest runs of a key are considered.
 pub const RUNS_CONSIDERED: usize = 200;
 /// The fewest completed runs from which to estimate.
-pub const FEWEST_SAMPLES: usize = 3;
+pub const MIN_SAMPLES: usize = 3;
 /// With this many completed runs of the exact command, runs of its kind are not used.
 pub const MIN_EXACT_SAMPLES: usize = 5;
 /// The fewest completed runs from which to measure the upper figure: the next run exceeds the
@@ -37,7 +37,7 @@ const UPPER: f64 = 0.1;
 /// The share above the median.
 const HALF: f64 = 0.5;
 /// The shortest suggested wait, in seconds: how long a poll listens by default.
-pub const SHORTEST_POLL_S: f64 = 2.0;
+pub const MIN_POLL_S: f64 = 2.0;
 /// The first suggested wait without an estimate, in seconds …
 const FIRST_BLIND_POLL_S: f64 = 20.0;
 /// … the longest one …
@@ -92,7 +92,7 @@ pub struct Quantile {
     /// Whether this is a bound instead of a measured quantile. The median's bound is the longest
     /// completed run, used if the curve never falls that low. The upper figure's bound comes from
     /// the fitted distribution, used if there are few runs or too many were cut off.
-    pub at_least: bool,
+    pub is_bound: bool,
 }
 
 /// How long a command takes. Computed once per task and queried at every poll.
@@ -123,7 +123,7 @@ impl Estimate {
         let longest = longest(considered);
         let samples = drift::relevant(considered);
         let sample_size = completed(samples);
-        if sample_size < FEWEST_SAMPLES {
+        if sample_size < MIN_SAMPLES {
             return None;
         }
         let curve = Curve::new(samples.to_vec());
@@ -132,7 +132,7 @@ impl Estimate {
         let measured = curve.next_run(UPPER, 1.0).filter(|_| !is_few);
         let (p90, prediction) = match measured {
             Some(seconds) => {
-                let p90 = Quantile { seconds: seconds.max(median.seconds), at_least: false };
+                let p90 = Quantile { seconds: seconds.max(median.seconds), is_bound: false };
                 (p90, None)
             }
             None => {
@@ -194,7 +194,7 @@ impl Estimate {
     }
 
     /// A time limit in seconds that suffices for nine in ten runs, with a margin.
-    pub fn enough(&self) -> f64 {
+    pub fn sufficient_time(&self) -> f64 {
         self.p90.seconds * PAST_UPPER
     }
 
@@ -226,7 +226,7 @@ fn bound(curve: &Curve, samples: &[Sample], of_all: Option<Prediction>) -> Quant
         curve.longest_completed
     };
     let seconds = bounds.map(|of| of.exceeded_by(UPPER)).fold(minimum, f64::max);
-    Quantile { seconds: seconds.min(longest(samples) * MAX_BOUND_RATIO), at_least: true }
+    Quantile { seconds: seconds.min(longest(samples) * MAX_BOUND_RATIO), is_bound: true }
 }
 
 /// Whether the runs of the exact command suffice without runs of its kind.
@@ -236,7 +236,7 @@ pub fn suffices_alone(exact: &[Sample]) -> bool {
 
 /// Whether these runs are enough for an estimate.
 pub fn can_estimate(samples: &[Sample]) -> bool {
-    completed(newest(samples)) >= FEWEST_SAMPLES
+    completed(newest(samples)) >= MIN_SAMPLES
 }
 
 fn completed(samples: &[Sample]) -> usize {
@@ -310,7 +310,7 @@ impl Curve {
         let found = self.steps.iter().find(|(_, survival)| *survival < level - ROUNDING);
         Quantile {
             seconds: found.map_or(self.longest_completed, |(at, _)| *at),
-            at_least: found.is_none() && self.steps.last().is_some_and(|(_, s)| *s > ROUNDING),
+            is_bound: found.is_none() && self.steps.last().is_some_and(|(_, s)| *s > ROUNDING),
         }
     }
 
@@ -376,9 +376,9 @@ mod tests {
             let durations: Vec<f64> = (0..n).map(|i| 1.0 + i as f64 * 0.7).collect();
             let found = estimate(&shuffled(durations.clone()));
             assert_eq!(found.median.seconds, durations[n / 2], "median of {n}");
-            assert!(!found.median.at_least);
+            assert!(!found.median.is_bound);
             assert_eq!(found.sample_size, n);
-            assert_eq!(found.p90.at_least, n < MIN_MEASURED, "p90 of {n}");
+            assert_eq!(found.p90.is_bound, n < MIN_MEASURED, "p90 of {n}");
             if n >= MIN_MEASURED {
                 // Of n runs the 0.9 (n + 1)th, counted from 1.
                 let rank = 0.9 * (n + 1) as f64 - 1.0;
@@ -396,10 +396,10 @@ mod tests {
     fn few_runs_give_a_bound_that_is_marked_as_one() {
         let runs: Vec<Sample> = [8.0, 10.0, 12.5].map(completed).to_vec();
         let found = estimate(&runs);
-        assert_eq!(found.median, Quantile { seconds: 10.0, at_least: false });
+        assert_eq!(found.median, Quantile { seconds: 10.0, is_bound: false });
         // 10 s times e^(1.8856 · 0.22314 · √(4/3)).
         assert!((found.p90.seconds - 16.256).abs() < 0.01, "{found:?}");
-        assert!(found.p90.at_least);
+        assert!(found.p90.is_bound);
         let with_a_kill: Vec<Sample> = runs.iter().copied().chain([cut_off(60.0)]).collect();
         assert!(estimate(&with_a_kill).p90.seconds > 60.0);
         let wild = estimate(&[0.01, 0.01, 100.0].map(completed));
@@ -409,11 +409,11 @@ mod tests {
     #[test]
     fn where_the_curve_stays_high_the_upper_figure_is_a_bound_as_well() {
         let mut runs: Vec<Sample> = (1..=12).map(|run| completed(f64::from(run))).collect();
-        assert!(!estimate(&runs).p90.at_least);
+        assert!(!estimate(&runs).p90.is_bound);
         runs.extend([cut_off(11.5), cut_off(20.0), cut_off(20.0)]);
         let found = estimate(&runs);
-        assert!(found.p90.at_least && found.p90.seconds > 12.0, "{found:?}");
-        assert!(!found.median.at_least);
+        assert!(found.p90.is_bound && found.p90.seconds > 12.0, "{found:?}");
+        assert!(!found.median.is_bound);
     }
 
     #[test]
@@ -462,7 +462,7 @@ mod tests {
         let mut samples = vec![cut_off(100.0); 10];
         samples.extend([completed(1.0), completed(2.0), completed(3.0)]);
         let found = estimate(&samples);
-        assert_eq!(found.median, Quantile { seconds: 3.0, at_least: true });
+        assert_eq!(found.median, Quantile { seconds: 3.0, is_bound: true });
     }
 
     #[test]
@@ -515,14 +515,14 @@ mod tests {
             let mut cut = whole.clone();
             for number in killed {
                 let index = number % cut.len();
-                if cut.iter().filter(|sample| sample.completed).count() > FEWEST_SAMPLES {
+                if cut.iter().filter(|sample| sample.completed).count() > MIN_SAMPLES {
                     cut[index].completed = false;
                 }
             }
             prop_assume!(!has_changed(&whole) && !has_changed(&cut));
             let (whole, cut) = (estimate(&whole), estimate(&cut));
-            prop_assert!(cut.median.seconds >= whole.median.seconds || cut.median.at_least);
-            prop_assert!(cut.p90.seconds >= whole.p90.seconds || cut.p90.at_least);
+            prop_assert!(cut.median.seconds >= whole.median.seconds || cut.median.is_bound);
+            prop_assert!(cut.p90.seconds >= whole.p90.seconds || cut.p90.is_bound);
         }
 
         #[test]

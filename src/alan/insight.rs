@@ -12,7 +12,7 @@ use self::after::OutOfMemory;
 use super::history::{History, RETRY_WINDOW_MINUTES};
 use crate::shell::lint::Lint;
 use crate::shell::outcome::Outcome;
-pub use crate::text::lines::cut;
+pub use crate::text::lines::truncate;
 use crate::text::quantity::size;
 
 /// How many characters of a kind of command an insight shows. That is enough, since its reader
@@ -266,7 +266,7 @@ impl fmt::Display for Insight {
             Insight::Similar { template, runs, succeeded } => write!(
                 f,
                 "Similar to '{}' - {succeeded}/{runs} succeeded recently.",
-                cut(template, KIND_CHARS)
+                truncate(template, KIND_CHARS)
             ),
             Insight::SuccessStreak(length) => {
                 write!(f, "Streak: {length} successes in a row. Solid.")
@@ -292,13 +292,13 @@ impl fmt::Display for Insight {
             Insight::RemoteFails { template, failed, runs } => write!(
                 f,
                 "Remote command '{}' fails often ({failed}/{runs}).",
-                cut(template, KIND_CHARS)
+                truncate(template, KIND_CHARS)
             ),
             Insight::RemoteReliable { template, hosts } => {
                 write!(
                     f,
                     "Remote command '{}' reliable across {hosts} hosts.",
-                    cut(template, KIND_CHARS)
+                    truncate(template, KIND_CHARS)
                 )
             }
             Insight::Pitfall(pitfall) => write!(f, "{pitfall}"),
@@ -312,7 +312,7 @@ impl fmt::Display for Insight {
                 write!(f, "pipe segment {segment} exited {code} (masked by downstream)")
             }
             Insight::SameFailure { times, line, changes } => {
-                let line = cut(line, ERROR_CHARS);
+                let line = truncate(line, ERROR_CHARS);
                 let end = if line.ends_with(['.', '…']) { "" } else { "." };
                 write!(f, "Same failure {times} times: {line}{end}")?;
                 for (index, change) in changes.iter().enumerate() {
@@ -403,7 +403,7 @@ mod tests {
             let text = insight.to_string();
             assert!(text.chars().count() < most && text.contains('…'), "{text}");
         }
-        assert_eq!(cut("make *", KIND_CHARS), "make *");
+        assert_eq!(truncate("make *", KIND_CHARS), "make *");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::estimate::Estimate;
-use super::insight::{KIND_CHARS, cut};
+use super::insight::{KIND_CHARS, truncate};
 
 /// A kind of command killed at least this often may itself be the problem …
 const PATTERN_KILLS: u64 = 3;
@@ -133,7 +133,7 @@ fn class(facts: &KillFacts) -> KillClass {
 
 impl fmt::Display for KillInsight {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let template = cut(&self.template, KIND_CHARS);
+        let template = truncate(&self.template, KIND_CHARS);
         let elapsed = self.elapsed.as_secs_f64();
         match self.class {
             KillClass::PatternProblem { kills, runs } => write!(

@@ -6,7 +6,7 @@ use crate::shell::exit_status_source::is_complaint;
 
 /// The identity of a command line in the store.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Pattern {
+pub struct CommandPattern {
     /// 16 hex digits; equal for equal commands only.
     pub hash: String,
     /// The kind of command, as in `git push origin *`.
@@ -17,7 +17,7 @@ pub struct Pattern {
     /// The redacted command, at most [`PREVIEW_BYTES`] long.
     pub preview: String,
     /// Base name of the program that determines the exit status, unless the shell reported an
-    /// error ([`Pattern::decides`]): a single command, or the last segment of a pipeline.
+    /// error ([`CommandPattern::decides`]): a single command, or the last segment of a pipeline.
     /// `None` for lists (`a && b`), whose status may come from any member.
     pub program: Option<String>,
     /// The segments of a pipeline, from the left; empty for anything else.
@@ -26,7 +26,7 @@ pub struct Pattern {
     pub ssh: Option<Ssh>,
 }
 
-impl Pattern {
+impl CommandPattern {
     /// The program that determined a run's exit status. `None` if the output contains an error of
     /// the shell itself, which may have failed before it started the program.
     pub fn decides(&self, output: &[&str]) -> Option<&str> {
@@ -43,11 +43,11 @@ pub const PREVIEW_BYTES: usize = 200;
 /// One segment of a pipeline.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Segment {
-    /// As [`Pattern::hash`].
+    /// As [`CommandPattern::hash`].
     pub hash: String,
-    /// As [`Pattern::template`].
+    /// As [`CommandPattern::template`].
     pub template: String,
-    /// As [`Pattern::preview`].
+    /// As [`CommandPattern::preview`].
     pub preview: String,
     /// Base name of its program.
     pub program: Option<String>,

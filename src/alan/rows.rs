@@ -19,13 +19,13 @@ use crate::shell::outcome::Outcome;
 pub struct Observation {
     /// Unique in all databases.
     pub id: String,
-    /// As [`crate::alan::pattern::Pattern::hash`].
+    /// As [`crate::alan::pattern::CommandPattern::hash`].
     pub command_hash: String,
-    /// As [`crate::alan::pattern::Pattern::template`].
+    /// As [`crate::alan::pattern::CommandPattern::template`].
     pub command_template: Option<String>,
-    /// As [`crate::alan::pattern::Pattern::subcommand_template`]; `None` for a segment.
+    /// As [`crate::alan::pattern::CommandPattern::subcommand_template`]; `None` for a segment.
     pub subcommand_template: Option<String>,
-    /// As [`crate::alan::pattern::Pattern::preview`].
+    /// As [`crate::alan::pattern::CommandPattern::preview`].
     pub command_preview: Option<String>,
     /// −9 if the command was killed.
     pub exit_code: Option<i64>,

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use super::fingerprint::{self, Fingerprint};
 use super::history::RunPlace;
-use super::pattern::{Pattern, Segment};
+use super::pattern::{CommandPattern, Segment};
 use super::rows::{Observation, RecentCommand, SshObservation, timestamp, unix_seconds};
 use crate::shell::outcome::{Outcome, of_exit};
 use crate::shell::ssh::ExitType;
@@ -60,7 +60,7 @@ impl Ending {
 /// A finished task, not redacted yet.
 #[derive(Debug, Clone)]
 pub struct EndedRun<'a> {
-    pub pattern: Pattern,
+    pub pattern: CommandPattern,
     pub ending: Ending,
     /// How long the command ran, without draining its output.
     pub duration: Duration,
@@ -246,15 +246,15 @@ pub(crate) mod tests {
     use super::*;
     use crate::alan::pattern::{RemoteCommand, Ssh};
 
-    pub(crate) fn pattern(command: &str) -> Pattern {
+    pub(crate) fn pattern(command: &str) -> CommandPattern {
         let mut words = command.split_whitespace();
         let program = words.next().unwrap_or_default();
-        Pattern {
+        CommandPattern {
             hash: format!("hash of {command}"),
             template: format!("{program} *"),
             preview: command.to_owned(),
             program: Some(program.to_owned()),
-            ..Pattern::default()
+            ..CommandPattern::default()
         }
     }
 

@@ -32,11 +32,11 @@ use self::read::ReadView;
 use super::estimate::Estimate;
 use super::history::History;
 use super::insight::Insight;
-use super::pattern::Pattern;
+use super::pattern::CommandPattern;
 use super::rows::{CachedOptions, timestamp, unix_seconds};
 use super::run::Run;
 use super::schema::Derivation;
-use crate::base::sync::Monitor;
+use crate::base::sync::CondvarMutex;
 use crate::neverhang::Rules;
 use crate::process::files;
 
@@ -99,7 +99,7 @@ struct Shared {
     settings: StoreSettings,
     /// A unique name of this server.
     instance: String,
-    queue: Monitor<Queue>,
+    queue: CondvarMutex<Queue>,
     pool: Pool,
 }
 
@@ -109,7 +109,7 @@ impl Store {
         Store {
             shared: Arc::new(Shared {
                 instance: format!("{}{}", files::random_id(), files::random_id()),
-                queue: Monitor::new(Queue::default()),
+                queue: CondvarMutex::new(Queue::default()),
                 pool: Pool::new(settings.path.clone()),
                 settings,
             }),
@@ -154,13 +154,13 @@ impl Store {
     }
 
     /// The history of a command.
-    pub fn history(&self, pattern: &Pattern, now: SystemTime) -> History {
+    pub fn history(&self, pattern: &CommandPattern, now: SystemTime) -> History {
         let now = unix_seconds(now);
         self.view(|view| view.history(pattern, &self.shared.settings.session, now))
     }
 
     /// How long a command takes.
-    pub fn estimate(&self, pattern: &Pattern) -> Option<Estimate> {
+    pub fn estimate(&self, pattern: &CommandPattern) -> Option<Estimate> {
         self.view(|view| view.estimate(pattern))
     }
 

@@ -15,18 +15,18 @@ use shuttle::sync::{Condvar, Mutex, MutexGuard};
 
 /// A value behind a mutex, and the condvar that signals its changes.
 #[derive(Debug, Default)]
-pub struct Monitor<T> {
+pub struct CondvarMutex<T> {
     value: Mutex<T>,
     changed: Condvar,
 }
 
-/// The lock of a [`Monitor`], held.
+/// The lock of a [`CondvarMutex`], held.
 pub type Guard<'a, T> = MutexGuard<'a, T>;
 
-impl<T> Monitor<T> {
+impl<T> CondvarMutex<T> {
     /// Puts a value behind the lock.
     pub fn new(value: T) -> Self {
-        Monitor { value: Mutex::new(value), changed: Condvar::new() }
+        CondvarMutex { value: Mutex::new(value), changed: Condvar::new() }
     }
 
     /// Wakes every waiting thread.
@@ -36,7 +36,7 @@ impl<T> Monitor<T> {
 }
 
 #[cfg(not(feature = "shuttle"))]
-impl<T> Monitor<T> {
+impl<T> CondvarMutex<T> {
     /// Takes the lock.
     pub fn lock(&self) -> Guard<'_, T> {
         self.value.lock()
@@ -56,7 +56,7 @@ impl<T> Monitor<T> {
 }
 
 #[cfg(feature = "shuttle")]
-impl<T> Monitor<T> {
+impl<T> CondvarMutex<T> {
     /// Takes the lock.
     pub fn lock(&self) -> Guard<'_, T> {
         self.value.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
@@ -74,7 +74,7 @@ impl<T> Monitor<T> {
 /// Passes one value to the thread that waits for it. That thread sleeps at once, where a channel's
 /// receiver would first spin and yield, which takes the processor from the sender.
 pub fn handover<T>() -> (Giver<T>, Taker<T>) {
-    let slot = Arc::new(Monitor::new(Slot { value: None, is_given: false }));
+    let slot = Arc::new(CondvarMutex::new(Slot { value: None, is_given: false }));
     (Giver(Arc::clone(&slot)), Taker(slot))
 }
 
@@ -87,7 +87,7 @@ struct Slot<T> {
 
 /// Gives the value; dropped without one, it ends the other's wait.
 #[derive(Debug)]
-pub struct Giver<T>(Arc<Monitor<Slot<T>>>);
+pub struct Giver<T>(Arc<CondvarMutex<Slot<T>>>);
 
 impl<T> Giver<T> {
     /// Gives it.
@@ -105,7 +105,7 @@ impl<T> Drop for Giver<T> {
 
 /// Waits for the value.
 #[derive(Debug)]
-pub struct Taker<T>(Arc<Monitor<Slot<T>>>);
+pub struct Taker<T>(Arc<CondvarMutex<Slot<T>>>);
 
 impl<T> Taker<T> {
     /// The value; `None` if none will come.

@@ -138,7 +138,7 @@ fn connect_to_task<T>(
 
 /// Runs the process that restores the terminal.
 pub(crate) fn restore_terminal() -> ExitCode {
-    match own_terminal().and_then(|terminal| restorer::attend(terminal, LEAVE.as_bytes())) {
+    match own_terminal().and_then(|terminal| restorer::run(terminal, LEAVE.as_bytes())) {
         Ok(()) => ExitCode::SUCCESS,
         Err(_) => ExitCode::FAILURE,
     }

@@ -39,7 +39,7 @@ use crate::process::spawn::SpawnError;
 use crate::process::survivors;
 use crate::progress::wait::ProcessName;
 use crate::shell::outcome::Outcome;
-use crate::task::live::{Cancel, StateView};
+use crate::task::live::{Cancel, WaitStep};
 use crate::task::registry::TaskHandle;
 use crate::task::request::{Request, StartError, Stderr, Stdin};
 use crate::task::state::{KILL_GRACE, KillRequest};
@@ -321,8 +321,8 @@ impl Run<'_> {
                 Some(Instant::now() + KILL_GRACE),
                 &Cancel::default(),
                 |state| match state.ended {
-                    Some(_) => StateView::Found(()),
-                    None => StateView::WaitUntil(None),
+                    Some(_) => WaitStep::Found(()),
+                    None => WaitStep::WaitUntil(None),
                 },
                 Instant::now,
             );

@@ -54,7 +54,7 @@ pub(crate) fn run(arguments: FarArguments) -> ExitCode {
     }
     descriptors::seal_inherited();
     if let Some(instance) = arguments.guarded.clone() {
-        if let Err(error) = guard::attend() {
+        if let Err(error) = guard::watch_guard() {
             tracing::warn!("cannot talk to the guard: {error}");
         }
         return hold(instance, &arguments);
@@ -122,15 +122,15 @@ fn far_prefix(server: &str) -> String {
 }
 
 fn hold(instance: String, arguments: &FarArguments) -> ExitCode {
-    memory::close_to_others();
-    memory::share_arena();
+    memory::hide_from_other_processes();
+    memory::use_one_arena();
     let (config, warnings) = setup::start();
     if let Err(error) = payload::remove_unused(SystemTime::now()) {
         tracing::warn!("cannot remove unused versions beside this program: {error}");
     }
     setup::adopt_orphans();
     let message_limit = setup::message_limit(&config);
-    let supervisor = setup::supervisor_of_instance(instance, &config);
+    let supervisor = setup::supervisor_with_instance(instance, &config);
     let recorder = setup::recorder(&config, &supervisor.settings.redactor);
     let (stop, stopped) = bounded(1);
     let guard = arguments.guarded.as_ref().map(|_| std::os::unix::process::parent_id());

@@ -167,7 +167,7 @@ impl Routes for WithJudges {
 
 /// Runs the command.
 pub(crate) fn run(address: SocketAddr) -> ExitCode {
-    memory::close_to_others();
+    memory::hide_from_other_processes();
     let (config, _) = setup::start();
     let ended = match watch_signals() {
         Ok(ended) => ended,

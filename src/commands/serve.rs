@@ -47,7 +47,7 @@ type Hurried = Arc<OnceLock<i32>>;
 pub(crate) fn run(guarded: Option<String>, launcher: Option<i32>) -> ExitCode {
     descriptors::seal_inherited();
     if let Some(instance) = guarded {
-        if let Err(error) = guard::attend() {
+        if let Err(error) = guard::watch_guard() {
             output::complain(format_args!(
                 "cannot talk to the guard ({error}): if this server is killed, processes may be left behind"
             ));
@@ -83,12 +83,12 @@ pub(super) fn conclude(instance: &str, exit: Exit, reaped: &[(i32, Exit)]) -> Ex
 }
 
 fn serve(guard: Option<i32>, launcher: Option<Launcher>, instance: String) -> ExitCode {
-    memory::close_to_others();
-    memory::share_arena();
+    memory::hide_from_other_processes();
+    memory::use_one_arena();
     let (config, mut warnings) = setup::start();
     setup::adopt_orphans();
     let message_limit = setup::message_limit(&config);
-    let supervisor = setup::supervisor_of_instance(instance, &config);
+    let supervisor = setup::supervisor_with_instance(instance, &config);
     let parent = guard.and_then(tree::look_up).map(|guard| guard.parent);
     let parent = parent.or_else(|| i32::try_from(std::os::unix::process::parent_id()).ok());
     if let Some(client) = parent.and_then(tree::look_up) {
@@ -180,7 +180,7 @@ fn start_monitor(
         .inspect_err(|error| {
             output::complain(error);
             warnings.push(Warning {
-                place: config.source("http"),
+                source: config.source("http"),
                 key: Some("http".to_owned()),
                 text: format!("{error}; there is no monitor"),
             });

@@ -14,7 +14,7 @@ use crate::agent::endpoint::{self, Endpoint};
 use crate::agent::executor::{Executors, ListError};
 use crate::agent::judge::command::CommandJudge;
 use crate::agent::judge::openai::OpenaiJudge;
-use crate::agent::judge::{Heuristic, Judge, Unusable};
+use crate::agent::judge::{Heuristic, Judge, UnusableJudge};
 use crate::alan::schema::Derivation;
 use crate::alan::store::{Store, StoreSettings};
 use crate::base::clock::SystemClock;
@@ -176,7 +176,7 @@ pub(crate) fn judge(
 ) -> Arc<dyn Judge> {
     let unusable = |name: &str, cause: String| {
         tracing::warn!("the judge {name} cannot be used: {cause}");
-        Arc::new(Unusable { name: name.to_owned(), cause })
+        Arc::new(UnusableJudge { name: name.to_owned(), cause })
     };
     match choice {
         JudgeChoice::Heuristic => Arc::new(Heuristic),
@@ -206,13 +206,13 @@ pub(crate) fn supervisor(config: &Config) -> Arc<Supervisor> {
 }
 
 /// A server's supervisor, with the instance name from the guard.
-pub(crate) fn supervisor_of_instance(instance: String, config: &Config) -> Arc<Supervisor> {
+pub(crate) fn supervisor_with_instance(instance: String, config: &Config) -> Arc<Supervisor> {
     survive_file_size_limit();
     let mut settings = settings(config);
     // Only servers need this: other commands already run in the environment of a person's shell.
     settings.environment.login = config.environment == EnvironmentChoice::Login;
     settings.environment.tools = config.environment_tools.clone();
-    Arc::new(Supervisor::of_instance(instance, settings, Arc::new(SystemClock)))
+    Arc::new(Supervisor::with_instance(instance, settings, Arc::new(SystemClock)))
 }
 
 /// Where Claude Code's hooks write variables for commands.
@@ -257,7 +257,7 @@ pub(crate) fn release_memory(recorder: &Arc<Recorder>) -> impl Fn() + Send + use
     let recorder = Arc::clone(recorder);
     move || {
         recorder.store().release_memory();
-        memory::give_back_free();
+        memory::trim_heap();
     }
 }
 

@@ -20,7 +20,7 @@ use crate::process::guard::Role;
 use crate::process::{descriptors, files, guard, memory};
 use crate::protocol::transport::{Outbound, Transport};
 use crate::task::journal::{self, SHIM_PREFIX};
-use crate::task::live::{Cancel, LiveState, StateView};
+use crate::task::live::{Cancel, LiveState, WaitStep};
 use crate::task::supervisor::Supervisor;
 
 /// How long cancelled calls may take to end.
@@ -34,7 +34,7 @@ const FLUSH: Duration = Duration::from_millis(150);
 pub(crate) fn run(guarded: Option<String>) -> ExitCode {
     if let Some(instance) = guarded {
         descriptors::seal_inherited();
-        if let Err(error) = guard::attend() {
+        if let Err(error) = guard::watch_guard() {
             tracing::warn!("cannot talk to the guard: {error}");
         }
         return hold(instance);
@@ -49,12 +49,12 @@ pub(crate) fn run(guarded: Option<String>) -> ExitCode {
 }
 
 fn hold(instance: String) -> ExitCode {
-    memory::close_to_others();
-    memory::share_arena();
+    memory::hide_from_other_processes();
+    memory::use_one_arena();
     let (config, warnings) = setup::start();
     setup::adopt_orphans();
     let message_limit = setup::message_limit(&config);
-    let supervisor = setup::supervisor_of_instance(instance, &config);
+    let supervisor = setup::supervisor_with_instance(instance, &config);
     let recorder = setup::recorder(&config, &supervisor.settings.redactor);
     let (stop, stopped) = bounded(1);
     let guard = i32::try_from(std::os::unix::process::parent_id()).ok();
@@ -132,8 +132,8 @@ pub(super) fn await_end(
 ) {
     for task in supervisor.tasks() {
         let closed = |state: &LiveState| match state.closed {
-            true => StateView::Found(()),
-            false => StateView::WaitUntil(None),
+            true => WaitStep::Found(()),
+            false => WaitStep::WaitUntil(None),
         };
         loop {
             let now = Instant::now();

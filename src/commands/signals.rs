@@ -8,7 +8,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::SignalsInfo;
 use signal_hook::iterator::exfiltrator::WithRawSiginfo;
 
-use crate::process::signals::{Request, Requests, is_ignored, sender, unblock};
+use crate::process::signals::{EndRequest, EndRequests, is_ignored, sender, unblock};
 use crate::process::survivors;
 
 /// Signals that ask the process to end; SIGQUIT is Ctrl-\ on a terminal.
@@ -46,7 +46,7 @@ pub(super) fn handle(
     std::thread::Builder::new()
         .name("signals".to_owned())
         .spawn(move || {
-            let mut requests = Requests::with_relay(guard);
+            let mut requests = EndRequests::with_relay(guard);
             for info in signals.forever() {
                 let signal = info.si_signo;
                 if !ending.contains(&signal) {
@@ -54,9 +54,9 @@ pub(super) fn handle(
                     continue;
                 }
                 match requests.note(Instant::now(), Some(sender(&info))) {
-                    Request::First => handler(StopRequest::End(signal)),
-                    Request::Same => {}
-                    Request::Again => handler(StopRequest::EndAtOnce(signal)),
+                    EndRequest::First => handler(StopRequest::End(signal)),
+                    EndRequest::Same => {}
+                    EndRequest::Again => handler(StopRequest::EndAtOnce(signal)),
                 }
             }
         })

@@ -107,7 +107,7 @@ impl JudgeChoice {
     ///
     /// # Errors
     /// For any other word, with the expected words.
-    pub(crate) fn of_word(word: &str) -> Result<JudgeChoice, String> {
+    pub(crate) fn parse(word: &str) -> Result<JudgeChoice, String> {
         JudgeParser.read(&Raw::Text(word.to_owned()), None)
     }
 }

@@ -56,7 +56,7 @@ impl fmt::Display for SettingSource {
 /// An error in the environment or in a file. The wrong value is not used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Warning {
-    pub place: SettingSource,
+    pub source: SettingSource,
     pub key: Option<String>,
     /// The error, and the value used instead.
     pub text: String,
@@ -65,8 +65,8 @@ pub struct Warning {
 impl fmt::Display for Warning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.key {
-            Some(key) => write!(f, "{}: {key}: {}", self.place, self.text),
-            None => write!(f, "{}: {}", self.place, self.text),
+            Some(key) => write!(f, "{}: {key}: {}", self.source, self.text),
+            None => write!(f, "{}: {}", self.source, self.text),
         }
     }
 }
@@ -146,7 +146,7 @@ impl<'a> Sources<'a> {
     }
 
     pub(super) fn warn(&mut self, place: SettingSource, key: Option<String>, text: String) {
-        self.warnings.push(Warning { place, key, text });
+        self.warnings.push(Warning { source: place, key, text });
     }
 
     /// Takes the entries of a section of the file. `expected` describes the section for the

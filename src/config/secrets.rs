@@ -24,7 +24,7 @@ use super::value::{Field, File, Raw, ValueParser, is_variable, listed};
 use crate::process::capture::{self, CaptureError, Limits};
 use crate::process::files;
 use crate::process::spawn::{Errors, Launch, Wiring};
-use crate::text::mask::{MAX_SECRET_BYTES, Secret, Unusable};
+use crate::text::mask::{MAX_SECRET_BYTES, MaskError, Secret};
 
 pub(super) const KEY: &str = "secrets";
 
@@ -215,11 +215,11 @@ pub enum ResolveError {
     #[error(
         "secret {name} is not available: {cause}; `zsh-tool doctor` shows where it is looked up"
     )]
-    NotThere { name: String, cause: Cause },
+    NotThere { name: String, cause: SecretError },
 }
 
 #[derive(Debug, thiserror::Error)]
-pub enum Cause {
+pub enum SecretError {
     /// The variable is unset, or an unexpanded `${…}` of a plugin.
     #[error("its variable is not set in the server's environment")]
     Unset,
@@ -231,7 +231,7 @@ pub enum Cause {
     Program(CaptureError),
     /// The value cannot be typed or masked.
     #[error(transparent)]
-    Unusable(#[from] Unusable),
+    Unusable(#[from] MaskError),
 }
 
 impl SecretSource {
@@ -239,7 +239,7 @@ impl SecretSource {
     ///
     /// # Errors
     /// If it is not available.
-    pub fn check(&self, context: &ResolveContext) -> Result<(), Cause> {
+    pub fn check(&self, context: &ResolveContext) -> Result<(), SecretError> {
         match self {
             SecretSource::Env(_) | SecretSource::File(_) => self.value(context).map(|_| ()),
             SecretSource::Command(words) => program_of(words, context).map(|_| ()),
@@ -256,24 +256,24 @@ impl SecretSource {
         }
     }
 
-    fn value(&self, context: &ResolveContext) -> Result<Secret, Cause> {
+    fn value(&self, context: &ResolveContext) -> Result<Secret, SecretError> {
         let bytes = match self {
             SecretSource::Env(variable) => of_variable(variable, context)?,
-            SecretSource::File(path) => without_line_end(of_file(path).map_err(Cause::File)?),
+            SecretSource::File(path) => without_line_end(of_file(path).map_err(SecretError::File)?),
             SecretSource::Command(words) => without_line_end(of_command(words, context)?),
         };
         Ok(Secret::new(bytes)?)
     }
 }
 
-fn of_variable(name: &str, context: &ResolveContext) -> Result<Zeroizing<Vec<u8>>, Cause> {
-    let value = (context.env)(name).ok_or(Cause::Unset)?;
+fn of_variable(name: &str, context: &ResolveContext) -> Result<Zeroizing<Vec<u8>>, SecretError> {
+    let value = (context.env)(name).ok_or(SecretError::Unset)?;
     let bytes = Zeroizing::new(value.into_vec());
     // A secret may contain these characters, but a value that consists of `${…}` is an unexpanded
     // variable of a plugin.
     let is_unexpanded = bytes.starts_with(b"${") && bytes.ends_with(b"}");
     if is_unexpanded {
-        return Err(Cause::Unset);
+        return Err(SecretError::Unset);
     }
     Ok(bytes)
 }
@@ -286,7 +286,10 @@ fn of_file(path: &Path) -> io::Result<Zeroizing<Vec<u8>>> {
     Ok(bytes)
 }
 
-fn of_command(words: &[String], context: &ResolveContext) -> Result<Zeroizing<Vec<u8>>, Cause> {
+fn of_command(
+    words: &[String],
+    context: &ResolveContext,
+) -> Result<Zeroizing<Vec<u8>>, SecretError> {
     let program = program_of(words, context)?;
     let limits = Limits {
         time: COMMAND_TIME,
@@ -300,13 +303,13 @@ fn of_command(words: &[String], context: &ResolveContext) -> Result<Zeroizing<Ve
         directory: PathBuf::from("/"),
         wiring: Wiring::Pipe(Errors::Nowhere),
     };
-    capture::output_of(launch, &limits).map_err(Cause::Program)
+    capture::output_of(launch, &limits).map_err(SecretError::Program)
 }
 
-fn program_of(words: &[String], context: &ResolveContext) -> Result<PathBuf, Cause> {
-    let program = words.first().ok_or(Cause::NoProgram)?;
+fn program_of(words: &[String], context: &ResolveContext) -> Result<PathBuf, SecretError> {
+    let program = words.first().ok_or(SecretError::NoProgram)?;
     let search_path = (context.env)("PATH").unwrap_or_default();
-    files::find_program(program, &search_path).map_err(|_| Cause::NoProgram)
+    files::find_program(program, &search_path).map_err(|_| SecretError::NoProgram)
 }
 
 /// Removes one line ending, which is not part of the secret.

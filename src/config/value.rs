@@ -16,7 +16,7 @@ use serde::de::value::SeqAccessDeserializer;
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::Spanned;
 
-use crate::text::lines::cut;
+use crate::text::lines::truncate;
 
 /// The most characters of a value that a warning quotes.
 const QUOTED_CHARS: usize = 40;
@@ -105,7 +105,7 @@ impl Raw {
     pub(super) fn describe(&self) -> String {
         match self {
             Raw::Null => "nothing".to_owned(),
-            Raw::Text(text) => format!("{:?}", cut(text, QUOTED_CHARS)),
+            Raw::Text(text) => format!("{:?}", truncate(text, QUOTED_CHARS)),
             Raw::List(_) => "a list".to_owned(),
             Raw::Map(_) => "a mapping".to_owned(),
             Raw::NotUtf8(_) => "a value that is not UTF-8".to_owned(),

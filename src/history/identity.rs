@@ -1,6 +1,6 @@
 //! Derives the identity of a command: redacts it, then runs the lexer on the redacted text.
 
-use crate::alan::pattern::{PREVIEW_BYTES, Pattern, RemoteCommand, Segment, Ssh};
+use crate::alan::pattern::{CommandPattern, PREVIEW_BYTES, RemoteCommand, Segment, Ssh};
 use crate::shell::exit_status_source::exit_status_source;
 use crate::shell::lexer::lex;
 use crate::shell::ssh::{self, ssh_of_segment};
@@ -15,7 +15,7 @@ pub const DERIVATION_VERSION: u32 = normalise::VERSION << 16 | template::VERSION
 #[derive(Debug, Clone)]
 pub struct CommandIdentity {
     /// The part that the store keeps.
-    pub pattern: Pattern,
+    pub pattern: CommandPattern,
     /// The whole command without secrets.
     pub redacted: String,
     /// Whether timeout(1) limits the program that determines the exit status.
@@ -31,7 +31,7 @@ impl CommandIdentity {
         let last = last.and_then(|found| Some((*found.segments.last()?, found.is_alone)));
         let sole = last.filter(|(_, is_alone)| *is_alone);
         let sole = sole.map(|(segment, _)| segment);
-        let pattern = Pattern {
+        let pattern = CommandPattern {
             hash: normalise::hash(&redacted),
             template: template::template(&redacted),
             subcommand_template: template::with_subcommands(&redacted),
@@ -48,11 +48,11 @@ impl CommandIdentity {
     /// An identity that consists only of a name, without any command line.
     pub fn named(name: &str) -> CommandIdentity {
         CommandIdentity {
-            pattern: Pattern {
+            pattern: CommandPattern {
                 hash: normalise::hash(name),
                 template: name.to_owned(),
                 preview: name.to_owned(),
-                ..Pattern::default()
+                ..CommandPattern::default()
             },
             redacted: String::new(),
             is_time_limited: false,
@@ -60,13 +60,16 @@ impl CommandIdentity {
     }
 
     /// The pattern with the pipeline segments that have these exit statuses.
-    pub fn with_segments(&self, pipestatus: &[i32]) -> Pattern {
+    pub fn with_segments(&self, pipestatus: &[i32]) -> CommandPattern {
         let segments = if pipestatus.len() < 2 {
             Vec::new()
         } else {
             reported_segments(&self.redacted, pipestatus.len())
         };
-        Pattern { segments: segments.into_iter().map(segment).collect(), ..self.pattern.clone() }
+        CommandPattern {
+            segments: segments.into_iter().map(segment).collect(),
+            ..self.pattern.clone()
+        }
     }
 
     /// The words that look like options.

@@ -7,7 +7,7 @@ use crate::task::live::{End, LiveTask};
 use crate::task::registry::TaskHandle;
 
 /// How many notices are listed; further ones are only counted.
-pub const MOST_NAMED: usize = 5;
+pub const MAX_NAMED: usize = 5;
 
 /// A task that ended or runs without a watching call.
 #[derive(Debug, Clone)]

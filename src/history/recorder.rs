@@ -35,7 +35,7 @@ struct RunRecords {
 /// A summary of a command's history.
 #[derive(Debug, Clone)]
 pub struct CommandReport {
-    pub known: CommandIdentity,
+    pub identity: CommandIdentity,
     pub history: History,
     pub kills: KillCounts,
     /// The insights that a run without a terminal would report now.
@@ -140,7 +140,7 @@ impl Recorder {
     }
 
     /// Summarises a command's history without running it.
-    pub fn consult(&self, command: &str) -> CommandReport {
+    pub fn summarise(&self, command: &str) -> CommandReport {
         let identity = self.identify(command);
         let pitfalls = lints(&identity.redacted, false);
         let circuits = self.circuits();
@@ -152,7 +152,7 @@ impl Recorder {
             kills: self.store().kills(&identity.pattern.template),
             insights: run_record.take_insights(),
             circuit: circuits.into_iter().find(|circuit| circuit.hash == identity.pattern.hash),
-            known: identity,
+            identity,
         }
     }
 

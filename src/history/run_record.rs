@@ -137,7 +137,7 @@ impl RunRecord {
     /// Takes the insights that no result of this run has reported, without tables of options that
     /// results of other runs of the command have recently shown. `is_alone` is set if the result
     /// has no other remarks.
-    pub fn take_news(&self, choice: InsightChoice, is_alone: bool) -> Vec<Insight> {
+    pub fn take_new_insights(&self, choice: InsightChoice, is_alone: bool) -> Vec<Insight> {
         // Get the history first: taking the insights about the end drops the part that decides
         // which are useful.
         let history = self.history();
@@ -230,7 +230,7 @@ impl RunRecord {
         let directory = &ended.facts.directory;
         let code = ended.end.exit.code();
         let killed_after = (ended.end.outcome == Outcome::Killed)
-            .then(|| ended.asked.map_or(ended.end.duration, |asked| asked.elapsed));
+            .then(|| ended.stop_context.map_or(ended.end.duration, |asked| asked.elapsed));
         let ending = match (ended.end.outcome, killed_after) {
             (_, Some(after)) => Ending::Killed { after },
             (Outcome::Timeout, _) => Ending::TimedOut(code),
@@ -258,8 +258,11 @@ impl RunRecord {
         }
         let out_of_memory = (code == KILLED).then(|| self.out_of_memory(ended)).flatten();
         let facts = end_facts(&self.identity, run, ended.output_end.offset == 0, out_of_memory);
-        let _ =
-            self.end.set(EndFindings { facts, killed_after, stop_context: ended.asked.cloned() });
+        let _ = self.end.set(EndFindings {
+            facts,
+            killed_after,
+            stop_context: ended.stop_context.cloned(),
+        });
     }
 
     fn at_end(&self, facts: &EndFacts, history: &History) -> Vec<Insight> {
@@ -381,7 +384,7 @@ fn run_end(ended: &FinishedTask<'_>) -> RunEnd {
         Outcome::Timeout => RunEnd::TimedOut {
             allowed: ended.facts.timeout.unwrap_or(ended.end.duration).as_secs_f64(),
             usual: None,
-            waited_for_input: ended.asked.is_some_and(|asked| asked.waiting.is_some()),
+            waited_for_input: ended.stop_context.is_some_and(|asked| asked.waiting.is_some()),
         },
     }
 }

@@ -25,8 +25,8 @@ use crate::protocol::message::{self, INVALID_PARAMS};
 use crate::protocol::transport::{Closed, Outbound};
 use crate::task::attached::Person;
 use crate::task::follower::{Read, read_next};
-use crate::task::input::Sending;
-use crate::task::live::{Cancel, Input, LiveState, StateView};
+use crate::task::input::InputChunk;
+use crate::task::live::{Cancel, Input, LiveState, WaitStep};
 use crate::task::registry::TaskHandle;
 use crate::task::request::InputError;
 use crate::task::supervisor::Supervisor;
@@ -91,7 +91,7 @@ impl Attachment {
             return Err(refused(InputError::Ended(request.task_id)));
         }
         let types = !request.read_only && task.live.facts.input != Input::None;
-        let person = types.then(|| Person::arrive(supervisor, &task, request.size)).transpose();
+        let person = types.then(|| Person::attach(supervisor, &task, request.size)).transpose();
         Ok(Attachment { person: person.map_err(refused)?, outbound: outbound.clone(), task })
     }
 
@@ -104,9 +104,9 @@ impl Attachment {
         let (Some(person), Ok(typed)) = (&self.person, read::<Typed>(params)) else {
             return;
         };
-        let sending = Sending { bytes: typed.bytes.data, end: typed.end };
+        let sending = InputChunk { bytes: typed.bytes.data, end: typed.end };
         // Input after the task's end is dropped: the person is about to learn of the end.
-        if let Err(InputError::Full { .. } | InputError::Busy { .. }) = person.enter(sending) {
+        if let Err(InputError::Full { .. } | InputError::Busy { .. }) = person.send(sending) {
             let bell = Bytes { data: BELL.to_vec() };
             let _ = self.outbound.send(notification(ATTACH_OUTPUT, &bell));
         }
@@ -146,14 +146,14 @@ impl Attachment {
         loop {
             let has_screen = drawn.is_some();
             let next_of = |state: &LiveState| {
-                StateView::Found(if has_screen && state.resizes != sizes {
+                WaitStep::Found(if has_screen && state.resizes != sizes {
                     Next::Screen
                 } else if state.output_end.offset > next {
                     Next::Output(state.output_end.offset)
                 } else if let Some(end) = &state.ended {
                     Next::End(end.exit.code())
                 } else {
-                    return StateView::WaitUntil(None);
+                    return WaitStep::WaitUntil(None);
                 })
             };
             let found = self.task.live.wait_for(None, cancel, next_of, Instant::now);

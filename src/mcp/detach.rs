@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::dispatch::{Answered, Shims, ToolCall, ToolResult, Tools};
+use super::dispatch::{Answered, CallContext, Shims, ToolResult, Tools};
 use super::outputs::DetachedRow;
 use super::render::result::{command_line, listening_on, millis};
 use super::tools::Tool;
@@ -16,7 +16,7 @@ use crate::peer::{Peer, PeerCall, PeerError, RelayedClient, RelayedStart};
 use crate::protocol::message::put;
 use crate::task::describe::outcome_word;
 use crate::task::journal::{self, Entry};
-use crate::task::port_watch::Members;
+use crate::task::port_watch::ListedTask;
 use crate::task::tombstone;
 use crate::text::quantity::seconds;
 
@@ -38,7 +38,7 @@ impl Tools {
         &self,
         tool: &Tool,
         arguments: &Value,
-        call: &mut ToolCall,
+        call: &mut CallContext,
     ) -> Option<Answered> {
         let refused = |text: String| Some(Answered::of(ToolResult::error(text)));
         if !self.config.allow_detach {
@@ -185,9 +185,9 @@ impl DetachedTask {
     }
 
     /// The task's processes; none if it is over.
-    fn members(&self) -> Members {
+    fn members(&self) -> ListedTask {
         let lives = self.lives && !self.entry.is_over();
-        Members {
+        ListedTask {
             shell: lives.then_some(self.entry.pid),
             leftovers: if lives { self.entry.leftovers.clone() } else { Vec::new() },
         }

@@ -16,7 +16,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::arguments::{self, Clamped};
-use super::render::insight::{self, Insight};
+use super::render::insight::{self, ResultNote};
 use super::render::result::{self, Palette, TaskResult};
 use super::render::view::View;
 use super::tools::{RESULT_CHARS, Tool, ToolName};
@@ -41,7 +41,7 @@ use crate::task::recalled::RecalledTask;
 use crate::task::registry::TaskHandle;
 use crate::task::supervisor::Supervisor;
 use crate::task::terminal::Terminal;
-use crate::task::watch::{Goal, Tick, WaitEnd, Watch};
+use crate::task::watch::{Goal, TaskWatch, Tick, WaitEnd};
 use crate::text::lines::{self, Layout, OutputSpan, Repeats, Room, Shown};
 use crate::text::mask::Secret;
 use crate::text::quantity::grouped;
@@ -109,13 +109,13 @@ impl ToolResult {
 }
 
 /// The context of a call: its client, its channel back, and values that other servers add.
-pub struct ToolCall<'a> {
+pub struct CallContext<'a> {
     /// Cancelled by the client or by the server's end.
     pub cancel: &'a Cancel,
     /// Receives progress, if the client wants it.
     pub progress: Option<&'a mut dyn FnMut(Progress)>,
     /// How the client shows results.
-    pub client: Client,
+    pub client: ClientProfile,
     /// The client's name; empty if it gave none.
     pub client_name: String,
     /// Whether the client accepts a task as the answer.
@@ -137,7 +137,7 @@ pub struct ToolCall<'a> {
     pub shown_before: Option<(Arc<TaskHandle>, ShownMark)>,
 }
 
-impl ToolCall<'_> {
+impl CallContext<'_> {
     /// Views the task, and marks its new output and its end as shown.
     pub(super) fn show_new(&mut self, task: &Arc<TaskHandle>) -> View {
         self.show(task, LiveState::take_delta)
@@ -206,7 +206,7 @@ impl Answered {
 
 /// How a client shows results, and how long it waits for them.
 #[derive(Debug, Clone, Copy)]
-pub struct Client {
+pub struct ClientProfile {
     pub palette: Palette,
     /// How many bytes of a result reach the model; `None` if only [`RESULT_CHARS`] limits it.
     pub result_bytes: Option<usize>,
@@ -218,7 +218,7 @@ pub struct Client {
 /// bytes are limited.
 pub const AROUND_OUTPUT: usize = 4_000;
 
-impl Client {
+impl ClientProfile {
     /// The room for output, given the `max_output` of the caller or the settings.
     pub(super) fn room(self, max_output: usize) -> Room {
         Room {
@@ -295,7 +295,7 @@ pub(super) struct DeferredResult {
     pub max_output: usize,
     /// Remarks about the call and its command, kept so that the result is the same whenever the
     /// client requests it.
-    pub notes: Vec<Insight>,
+    pub notes: Vec<ResultNote>,
 }
 
 /// Where the server also serves HTTP.
@@ -373,7 +373,7 @@ impl Tools {
         &self,
         tool: &Tool,
         arguments: Option<&Value>,
-        call: &mut ToolCall,
+        call: &mut CallContext,
     ) -> Option<Answered> {
         let about =
             arguments.and_then(|arguments| arguments.get("task_id")).and_then(Value::as_str);
@@ -436,7 +436,7 @@ impl Tools {
         &self,
         text: String,
         about: Option<&str>,
-        call: &ToolCall,
+        call: &CallContext,
     ) -> String {
         // Notices are only for this process's own client.
         if !call.relays {
@@ -480,7 +480,7 @@ impl Tools {
         goal: Goal<'_>,
         until: Until<'_>,
         limit: Duration,
-        call: &mut ToolCall,
+        call: &mut CallContext,
     ) -> Result<WaitEnd, NoAnswer> {
         let cancel = call.cancel;
         let mut report;
@@ -504,7 +504,7 @@ impl Tools {
         let mut port = until.port.map(|port| self.supervisor.port_watch(task, port));
         let limit = Instant::now() + limit;
         let (pattern, port) = (until.pattern, port.as_mut());
-        Ok(Watch { goal, pattern, port, limit, cancel, tick }.run(task)?)
+        Ok(TaskWatch { goal, pattern, port, limit, cancel, tick }.run(task)?)
     }
 
     /// Adds the line or the port that ended the wait, or that the wait was for, to the result.
@@ -515,7 +515,7 @@ impl Tools {
                 result.served = Some((port, server));
             }
             (WaitEnd::Port(PortFound::Held(holder)), Some(port)) => {
-                result.insights.push(Insight::warning(self.port_in_use(port, &holder)));
+                result.insights.push(ResultNote::warning(self.port_in_use(port, &holder)));
             }
             (_, port) => {
                 result.awaited_port = port;
@@ -542,7 +542,7 @@ impl Tools {
     }
 
     /// Warns, once for each task, of more processes than `max_processes_task`.
-    fn many_processes_note(&self, task: &TaskHandle) -> Option<Insight> {
+    fn many_processes_note(&self, task: &TaskHandle) -> Option<ResultNote> {
         let limit = self.config.max_processes_task;
         let mut state = task.live.state();
         let count = state.process_count;
@@ -550,11 +550,11 @@ impl Tools {
             return None;
         }
         state.process_count_reported = true;
-        Some(Insight::warning(format!("this task has {} processes", grouped(count as u64))))
+        Some(ResultNote::warning(format!("this task has {} processes", grouped(count as u64))))
     }
 
     /// Names the process that holds the port which a failed or running command found in use.
-    fn address_in_use(&self, task: &TaskHandle, result: &TaskResult) -> Option<Insight> {
+    fn address_in_use(&self, task: &TaskHandle, result: &TaskResult) -> Option<ResultNote> {
         let failed = |end: &End| end.exit.code() != 0;
         if result.view.ended.as_ref().is_some_and(|end| !failed(end)) {
             return None;
@@ -562,7 +562,7 @@ impl Tools {
         let number = port::in_use(&result.shown.text, &task.live.facts.command)?;
         let port = Port::at_any_address(number);
         let holder = port_watch::holder_of(port)?;
-        Some(Insight::warning(self.port_in_use(port, &holder)))
+        Some(ResultNote::warning(self.port_in_use(port, &holder)))
     }
 
     /// The result that shows these spans of a task's output, or the screen of a full-screen program.
@@ -573,7 +573,7 @@ impl Tools {
         spans: io::Result<Vec<OutputSpan>>,
         numbering: Numbering,
         max_output: usize,
-        client: Client,
+        client: ClientProfile,
     ) -> Answer {
         let spans = spans.map_err(|error| unreadable(task, &error))?;
         result.numbered = numbering != Numbering::Plain;
@@ -617,7 +617,7 @@ impl Tools {
         &self,
         task: &TaskHandle,
         mut result: TaskResult,
-        client: Client,
+        client: ClientProfile,
     ) -> ToolResult {
         let facts = &task.live.facts;
         let end = result.view.ended.as_ref();
@@ -635,10 +635,10 @@ impl Tools {
             let leftovers = result.view.leftovers.iter().map(|left| left.pid);
             result.listening = listening::ports_of(&leftovers.collect::<Vec<i32>>());
         }
-        let news = run_record
-            .iter()
-            .flat_map(|run_record| run_record.take_news(self.config.insights, insights.is_empty()));
-        let news: Vec<Insight> = news.map(Insight::from).collect();
+        let news = run_record.iter().flat_map(|run_record| {
+            run_record.take_new_insights(self.config.insights, insights.is_empty())
+        });
+        let news: Vec<ResultNote> = news.map(ResultNote::from).collect();
         insights.extend(news);
         let priority = if insights.iter().any(|insight| insight.level == Level::Warning) {
             1.0
@@ -669,7 +669,7 @@ pub(super) fn poll_call(task: &TaskHandle) -> String {
 }
 
 /// Warns, once for each task that takes input, that a wait for input may go unnoticed.
-fn limited_visibility_note(task: &TaskHandle) -> Option<Insight> {
+fn limited_visibility_note(task: &TaskHandle) -> Option<ResultNote> {
     let mut state = task.live.state();
     if state.ended.is_some() || state.evidence_reported || task.live.facts.input == Input::None {
         return None;
@@ -680,11 +680,11 @@ fn limited_visibility_note(task: &TaskHandle) -> Option<Insight> {
 }
 
 /// Says, once for each task, how to see the screen of a full-screen program.
-pub(super) fn screen_hint(task: &TaskHandle) -> Option<Insight> {
+pub(super) fn screen_hint(task: &TaskHandle) -> Option<ResultNote> {
     let is_full_screen = task.live.terminal().is_some_and(Terminal::is_full_screen);
     let is_new = is_full_screen && !std::mem::replace(&mut task.live.state().screen_reported, true);
     is_new.then(|| {
-        Insight::info("a full-screen program: zsh_poll screen=true shows what it looks like.")
+        ResultNote::info("a full-screen program: zsh_poll screen=true shows what it looks like.")
     })
 }
 
@@ -709,7 +709,7 @@ pub(super) fn read_waiting<T: DeserializeOwned>(
     tool: &Tool,
     arguments: Option<&Value>,
     ceiling: Duration,
-) -> Result<(T, Vec<Insight>), NoAnswer> {
+) -> Result<(T, Vec<ResultNote>), NoAnswer> {
     let (read, clamped) = arguments::read(tool.wire_name, &tool.schema, arguments, ceiling)?;
     Ok((read, clamped.iter().map(clamped_note).collect()))
 }
@@ -718,7 +718,7 @@ pub(super) fn read_waiting<T: DeserializeOwned>(
 pub(super) fn read<T: DeserializeOwned>(
     tool: &Tool,
     arguments: Option<&Value>,
-) -> Result<(T, Vec<Insight>), NoAnswer> {
+) -> Result<(T, Vec<ResultNote>), NoAnswer> {
     read_waiting(tool, arguments, MAX_WAIT)
 }
 
@@ -742,12 +742,12 @@ pub(super) fn seconds_or(
         .map_err(|_| refused(format!("{argument} must be a number of seconds, not {seconds}")))
 }
 
-fn clamped_note(clamped: &Clamped) -> Insight {
+fn clamped_note(clamped: &Clamped) -> ResultNote {
     let longer = match clamped.argument {
         "listen" => "To wait longer, poll again.",
         _ => "For longer waits pass background: true and poll.",
     };
-    Insight::info(format!(
+    ResultNote::info(format!(
         "{} {} s is above the ceiling of this client's calls: {} s is used. {longer}",
         clamped.argument, clamped.requested, clamped.used
     ))

@@ -26,7 +26,7 @@ use crate::task::registry::TaskHandle;
 use crate::task::supervisor::Supervisor;
 use crate::task::terminal::Terminal;
 use crate::task::tombstone;
-use crate::text::lines::clip;
+use crate::text::lines::elide_middle;
 use crate::text::quantity::seconds;
 use crate::text::redact::Redactor;
 
@@ -70,7 +70,7 @@ impl Event {
     /// An event of a task, described by the task's current state.
     pub(crate) fn of(kind: EventKind, task: &TaskHandle, redactor: &Redactor) -> Event {
         let facts = &task.live.facts;
-        let shown = |text: &str| clip(&one_line(&redactor.redact(text)), SHOWN_CHARS);
+        let shown = |text: &str| elide_middle(&one_line(&redactor.redact(text)), SHOWN_CHARS);
         let mut event = Event {
             event: kind,
             task_id: facts.id.clone(),
@@ -132,7 +132,7 @@ impl Event {
 
     /// The end of a task whose output has been removed.
     pub(crate) fn of_ended(entry: &Entry) -> Event {
-        let shown = |text: &str| clip(&one_line(text), SHOWN_CHARS);
+        let shown = |text: &str| elide_middle(&one_line(text), SHOWN_CHARS);
         Event {
             event: EventKind::Ended,
             task_id: entry.id.clone(),

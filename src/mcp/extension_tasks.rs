@@ -10,10 +10,10 @@ use std::time::{Duration, SystemTime};
 use serde_json::{Value, json};
 
 use super::dispatch::{
-    Answer, Client, DeferredResult, NoAnswer, Numbering, ToolResult, Tools, newest_line,
+    Answer, ClientProfile, DeferredResult, NoAnswer, Numbering, ToolResult, Tools, newest_line,
 };
 use super::poll::PAST_TASK_CHARS;
-use super::render::insight::Insight;
+use super::render::insight::ResultNote;
 use super::render::result::{Palette, TaskResult, end_words, output_gone};
 use super::render::view::View;
 use crate::config::TaskChoice;
@@ -94,7 +94,7 @@ impl Tools {
         &self,
         operation: Operation,
         id: &str,
-        client: Client,
+        client: ClientProfile,
     ) -> Result<Value, UnknownTask> {
         let task = match self.recall(id) {
             Some(RecalledTask::Task(task)) => task,
@@ -147,7 +147,7 @@ impl Tools {
         task.as_detailed()
     }
 
-    fn status(&self, task: &TaskHandle, end: Option<&End>, client: Client) -> TaskStatus {
+    fn status(&self, task: &TaskHandle, end: Option<&End>, client: ClientProfile) -> TaskStatus {
         let status = match end.map(|end| end.outcome) {
             None => return TaskStatus::Working,
             Some(Outcome::Killed) => TaskStatus::Cancelled,
@@ -163,7 +163,7 @@ impl Tools {
     }
 
     /// The answer that the call would have given if it had waited.
-    fn result(&self, task: &TaskHandle, client: Client) -> TaskStatus {
+    fn result(&self, task: &TaskHandle, client: ClientProfile) -> TaskStatus {
         #[cfg(feature = "conformance")]
         if let Some(status) = super::conformance::ends_as(task.live.facts.description.as_deref()) {
             return status;
@@ -177,9 +177,9 @@ impl Tools {
     }
 
     /// Why a task has no result, and the end of its output.
-    fn interruption(&self, task: &TaskHandle, client: Client) -> String {
+    fn interruption(&self, task: &TaskHandle, client: ClientProfile) -> String {
         const CAUSE: &str = "the server ended before the command did";
-        let plain = Client { palette: Palette::Plain, ..client };
+        let plain = ClientProfile { palette: Palette::Plain, ..client };
         match self.whole(task, PAST_TASK_CHARS, Vec::new(), plain) {
             Ok(result) => format!("{CAUSE}:\n{}", result.text),
             Err(_) => CAUSE.to_owned(),
@@ -191,8 +191,8 @@ impl Tools {
         &self,
         task: &TaskHandle,
         max_output: usize,
-        notes: Vec<Insight>,
-        client: Client,
+        notes: Vec<ResultNote>,
+        client: ClientProfile,
     ) -> Answer {
         let view = View::of(&task.live);
         let spans =
@@ -203,7 +203,7 @@ impl Tools {
 
     /// How much output the result of a task shows, and its remarks. The history returns its
     /// insights only once, so the first result keeps them for later ones.
-    fn left_to_result(&self, task: &TaskHandle) -> (usize, Vec<Insight>) {
+    fn left_to_result(&self, task: &TaskHandle) -> (usize, Vec<ResultNote>) {
         if !self.handed_over.lock().contains_key(task.id()) {
             return (self.config.max_output, Vec::new());
         }
@@ -211,8 +211,8 @@ impl Tools {
         let run_record = self.recorder.record_of(task.id());
         let news = run_record
             .iter()
-            .flat_map(|run_record| run_record.take_news(self.config.insights, false));
-        let news: Vec<Insight> = news.map(Insight::from).collect();
+            .flat_map(|run_record| run_record.take_new_insights(self.config.insights, false));
+        let news: Vec<ResultNote> = news.map(ResultNote::from).collect();
         let mut handed_over = self.handed_over.lock();
         match handed_over.get_mut(task.id()) {
             Some(rest) => {
@@ -261,7 +261,7 @@ fn describe(task: &TaskHandle, status: TaskStatus, end: Option<&End>, kept: Dura
 fn waiting_message(task: &TaskHandle, waiting: &Waiting) -> String {
     let prompt = match waiting.prompt.trim() {
         "" => String::new(),
-        prompt => format!(" \"{}\"", lines::clip(prompt, PROMPT_CHARS)),
+        prompt => format!(" \"{}\"", lines::elide_middle(prompt, PROMPT_CHARS)),
     };
     let what = match waiting.wanted {
         WantedInput::Input => "input",

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde_json::Value;
 
-use super::dispatch::{Answered, ToolCall, ToolResult, Tools};
+use super::dispatch::{Answered, CallContext, ToolResult, Tools};
 use super::relay;
 use super::tools::{Tool, ToolName};
 use crate::config::MAX_WAIT;
@@ -78,7 +78,7 @@ impl Tools {
         &self,
         tool: &Tool,
         on_host: HostCall,
-        call: &mut ToolCall,
+        call: &mut CallContext,
     ) -> Option<Answered> {
         match self.ask_host(tool, &on_host, call) {
             Ok((peer, result)) => self.pass_on(peer, result, call),
@@ -91,7 +91,7 @@ impl Tools {
         &self,
         tool: &Tool,
         on_host: &HostCall,
-        call: &mut ToolCall,
+        call: &mut CallContext,
     ) -> Result<(Peer, Value), HostFailure> {
         let host = self.hosts.find(&on_host.host).map_err(HostFailure::of)?;
         if !call.relays {

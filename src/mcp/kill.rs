@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::dispatch::{Answer, NoAnswer, ToolCall, ToolResult, Tools, Until, read, refused};
+use super::dispatch::{Answer, CallContext, NoAnswer, ToolResult, Tools, Until, read, refused};
 use super::render::result::{
     DIM, Palette, RED, YELLOW, command_line, millis, status_line, status_word,
 };
@@ -16,7 +16,7 @@ use crate::process::signals::Signal;
 use crate::task::commands::MAX_COMMANDS;
 use crate::task::live::{ActiveCall, Facts};
 use crate::task::state::KillRequest;
-use crate::task::supervisor::NoReceipt;
+use crate::task::supervisor::KillError;
 use crate::task::termination::{Receipt, SurvivalReason};
 use crate::task::watch::Goal;
 use crate::text::quantity::size;
@@ -29,7 +29,7 @@ impl Tools {
         &self,
         tool: &Tool,
         arguments: Option<&Value>,
-        call: &mut ToolCall,
+        call: &mut CallContext,
     ) -> Answer {
         let (arguments, _) = read::<KillArguments>(tool, arguments)?;
         let task = self.find(&arguments.task_id)?;
@@ -42,7 +42,7 @@ impl Tools {
         };
         let _active_call = ActiveCall::begin(&task.live);
         let receipt = self.supervisor.kill(&task, request);
-        if let Err(NoReceipt::Busy) = receipt {
+        if let Err(KillError::Busy) = receipt {
             return Err(refused(format!(
                 "task {} has {MAX_COMMANDS} requests pending: try again in a moment",
                 task.id()
@@ -78,15 +78,15 @@ fn receipt_text(
     facts: &Facts,
     view: &View,
     request: KillRequest,
-    receipt: &Result<Receipt, NoReceipt>,
+    receipt: &Result<Receipt, KillError>,
     palette: Palette,
 ) -> String {
     let mut lines = vec![format!("$ {}", command_line(&facts.command))];
     match (receipt, request) {
-        (Err(NoReceipt::Ended), _) => {
+        (Err(KillError::Ended), _) => {
             lines.push("receipt: the task had already ended with all its processes".to_owned());
         }
-        (Err(NoReceipt::Busy | NoReceipt::Late), _) => lines.push(format!(
+        (Err(KillError::Busy | KillError::Late), _) => lines.push(format!(
             "receipt: none yet; the kill continues, see zsh_poll task_id={}",
             facts.id
         )),

@@ -15,7 +15,7 @@ use super::outputs::{
 use super::render::result::command_line;
 use super::tools::{NoArguments, QueryArguments, ResetArguments, Tool};
 use crate::alan::history::RETRY_WINDOW_MINUTES;
-use crate::alan::insight::{self, Level, cut};
+use crate::alan::insight::{self, Level, truncate};
 use crate::alan::store::circuits::{CircuitStatus, Reset};
 use crate::alan::store::{Status, StoreError};
 use crate::history::recorder::{CommandReport, Recorder};
@@ -57,7 +57,7 @@ pub(crate) fn stats(recorder: &Recorder) -> Result<ToolResult, StoreError> {
 
 /// What is known about a command.
 pub(crate) fn query(recorder: &Recorder, command: &str) -> ToolResult {
-    let report = recorder.consult(command);
+    let report = recorder.summarise(command);
     let output = query_output(&report);
     ToolResult::structured(query_text(&report, &output), &output)
 }
@@ -144,9 +144,9 @@ fn query_output(report: &CommandReport) -> QueryOutput {
     let retries = recent(&history.retries);
     let insights = report.insights.iter();
     QueryOutput {
-        command: report.known.redacted.clone(),
-        hash: report.known.pattern.hash.clone(),
-        template: report.known.pattern.template.clone(),
+        command: report.identity.redacted.clone(),
+        hash: report.identity.pattern.hash.clone(),
+        template: report.identity.pattern.template.clone(),
         insights: insights
             .map(|insight| InsightOutput {
                 level: insight.level().as_str(),
@@ -174,9 +174,9 @@ fn query_output(report: &CommandReport) -> QueryOutput {
             command_template: estimate.template.clone(),
             sample_size: estimate.sample_size,
             median_duration_s: estimate.median.seconds,
-            median_at_least: estimate.median.at_least,
+            median_at_least: estimate.median.is_bound,
             p90_duration_s: estimate.p90.seconds,
-            p90_at_least: estimate.p90.at_least,
+            p90_at_least: estimate.p90.is_bound,
         }),
         host: history.host.clone(),
         remote: history.remote.clone(),
@@ -465,7 +465,7 @@ fn plural(count: impl ToString, one: &str, more: &str) -> String {
 
 /// A command or template on one line, cut.
 fn one_line(command: &str) -> String {
-    cut(&command_line(command), COMMAND_CHARS).into_owned()
+    truncate(&command_line(command), COMMAND_CHARS).into_owned()
 }
 
 fn aligned(rows: &[(&str, String)]) -> String {

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::ceilings::Learned;
 use crate::alan::history::{HostHistory, RemoteHistory};
-use crate::alan::insight::cut;
+use crate::alan::insight::truncate;
 use crate::alan::store::KillCounts;
 use crate::progress::condition::{Condition, StopSignal};
 use crate::task::describe::{self, ConditionKind};
@@ -224,7 +224,7 @@ impl LearnedRow {
         format!(
             "learned    {} s at most for {}, whose call timed out after {:.1}s (client_timeout overrides)",
             self.ceiling_s,
-            cut(client.trim_end(), CLIENT_CHARS),
+            truncate(client.trim_end(), CLIENT_CHARS),
             self.timed_out_after_s
         )
     }

@@ -7,10 +7,10 @@ use regex::Regex;
 use serde_json::Value;
 
 use super::dispatch::{
-    Answer, Client, DEFAULT_LISTEN, NoAnswer, Numbering, ToolCall, Tools, Until, compile,
+    Answer, CallContext, ClientProfile, DEFAULT_LISTEN, NoAnswer, Numbering, Tools, Until, compile,
     poll_call, read_waiting, refused, screen_hint, seconds_or, unreadable, until_port,
 };
-use super::render::insight::Insight;
+use super::render::insight::ResultNote;
 use super::render::result::{TaskResult, screen_rows};
 use super::render::view::View;
 use super::search;
@@ -31,7 +31,7 @@ impl Tools {
         &self,
         tool: &Tool,
         arguments: Option<&Value>,
-        call: &mut ToolCall,
+        call: &mut CallContext,
     ) -> Answer {
         let (arguments, notes) =
             read_waiting::<PollArguments>(tool, arguments, call.client.ceiling)?;
@@ -52,7 +52,7 @@ impl Tools {
         let until = Until { pattern: pattern.as_ref(), port };
         let listen = seconds_or(DEFAULT_LISTEN, "listen", arguments.listen)?;
         let _active_call = ActiveCall::begin(&task.live);
-        self.supervisor.look(&task);
+        self.supervisor.request_probe(&task);
         let begun = Instant::now();
         let stopped = self.watch(&task, goal(&arguments), until, listen, call)?;
         if !call.cancel.begin_answer() {
@@ -95,8 +95,8 @@ impl Tools {
         &self,
         task: &Arc<TaskHandle>,
         arguments: &PollArguments,
-        notes: Vec<Insight>,
-        call: &mut ToolCall,
+        notes: Vec<ResultNote>,
+        call: &mut CallContext,
     ) -> Answer {
         let id = task.id();
         let no_screen = || match task.past {
@@ -123,7 +123,7 @@ impl Tools {
             return Err(NoAnswer::Cancelled);
         }
         let view = call.report_end(task);
-        let screen = terminal.seen();
+        let screen = terminal.content();
         let max_output = arguments.max_output.unwrap_or(self.config.max_output);
         let mut result = TaskResult::of(view, notes);
         result.shown = screen_rows(&screen.view, call.client.room(max_output), id);
@@ -138,9 +138,9 @@ impl Tools {
         &self,
         task: &TaskHandle,
         arguments: &PollArguments,
-        mut notes: Vec<Insight>,
+        mut notes: Vec<ResultNote>,
         max_output: usize,
-        client: Client,
+        client: ClientProfile,
     ) -> Answer {
         let first = arguments.from_line.unwrap_or(1);
         let view = View::of(&task.live);
@@ -167,9 +167,9 @@ impl Tools {
         task: &TaskHandle,
         pattern: &Regex,
         arguments: &PollArguments,
-        mut notes: Vec<Insight>,
+        mut notes: Vec<ResultNote>,
         max_output: usize,
-        client: Client,
+        client: ClientProfile,
     ) -> Answer {
         let view = View::of(&task.live);
         let (end, columns) = (view.delta.to, task.live.state().columns);
@@ -202,7 +202,7 @@ fn line_from(
     line: u64,
     first_char: u64,
     room: Room,
-) -> Result<Option<(Shown, Option<Insight>)>, NoAnswer> {
+) -> Result<Option<(Shown, Option<ResultNote>)>, NoAnswer> {
     let (end, columns) = {
         let state = task.live.state();
         (state.showable_end(), state.columns)
@@ -227,7 +227,7 @@ fn line_from(
     }
     let note = (part.first < first_char).then(|| {
         let chars = grouped(part.first - 1);
-        Insight::info(format!("line {line} has {chars} characters."))
+        ResultNote::info(format!("line {line} has {chars} characters."))
     });
     Ok(Some((shown, note)))
 }
@@ -286,19 +286,19 @@ fn refuse_contradictions(arguments: &PollArguments) -> Result<(), NoAnswer> {
 }
 
 /// Says how many lines there are if the range starts after the last.
-fn past_the_end(first: u64, end: LinePosition) -> Option<Insight> {
+fn past_the_end(first: u64, end: LinePosition) -> Option<ResultNote> {
     let lines = end.next_line() - 1;
     (first > lines).then(|| {
         let noun = if lines == 1 { "line" } else { "lines" };
-        Insight::info(format!("the output has {} {noun}.", grouped(lines)))
+        ResultNote::info(format!("the output has {} {noun}.", grouped(lines)))
     })
 }
 
 /// Says that a range begins with lines that are gone.
-fn beginning_gone(spans: &[OutputSpan]) -> Option<Insight> {
+fn beginning_gone(spans: &[OutputSpan]) -> Option<ResultNote> {
     match spans.first()? {
         OutputSpan::Missing { lines, readable: false, .. } if !lines.is_empty() => {
-            Some(Insight::warning(format!(
+            Some(ResultNote::warning(format!(
                 "lines {}–{} are gone.",
                 grouped(lines.start),
                 grouped(lines.end - 1)

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::dispatch::{Answered, DEFAULT_LISTEN, Progress, Relayed, ToolCall, ToolResult, Tools};
+use super::dispatch::{
+    Answered, CallContext, DEFAULT_LISTEN, Progress, Relayed, ToolResult, Tools,
+};
 use super::tools::{Tool, ToolName};
 use crate::peer::{self, ANSWER_LIMIT, Owner, Peer, PeerCall, PeerError};
 use crate::protocol::stateless::ResultType;
@@ -13,7 +15,7 @@ use crate::task::supervisor::KILL_LIMIT;
 
 impl Tools {
     /// The shim that owns a task, if the call is relayed to it.
-    pub(super) fn shim_of(&self, id: &str, call: &ToolCall) -> Option<Owner> {
+    pub(super) fn shim_of(&self, id: &str, call: &CallContext) -> Option<Owner> {
         if !call.relays || self.supervisor.task(id).is_some() {
             return None;
         }
@@ -27,7 +29,7 @@ impl Tools {
         owner: Owner,
         tool: &Tool,
         arguments: Option<&Value>,
-        call: &mut ToolCall,
+        call: &mut CallContext,
     ) -> Relayed {
         let arguments = arguments.unwrap_or(&Value::Null);
         if arguments.get("secret_env").is_some_and(|name| !name.is_null()) {
@@ -65,7 +67,7 @@ impl Tools {
         &self,
         peer: Peer,
         mut result: Value,
-        call: &ToolCall,
+        call: &CallContext,
     ) -> Option<Answered> {
         if !call.cancel.begin_answer() {
             return None;

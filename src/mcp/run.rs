@@ -7,10 +7,10 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::dispatch::{
-    Answer, DeferredResult, NoAnswer, Numbering, ToolCall, Tools, Until, compile, read_waiting,
+    Answer, CallContext, DeferredResult, NoAnswer, Numbering, Tools, Until, compile, read_waiting,
     refused, seconds_or, until_port,
 };
-use super::render::insight::Insight;
+use super::render::insight::ResultNote;
 use super::render::progress;
 use super::render::result::TaskResult;
 use super::tools::{RunArguments, TimeoutMode, Tool};
@@ -29,7 +29,7 @@ impl Tools {
         &self,
         tool: &Tool,
         arguments: Option<&Value>,
-        call: &mut ToolCall,
+        call: &mut CallContext,
     ) -> Answer {
         let ceiling = call.client.ceiling;
         let (mut arguments, mut notes) = read_waiting::<RunArguments>(tool, arguments, ceiling)?;
@@ -71,7 +71,7 @@ impl Tools {
         // Looked up while the command runs.
         let history = run_record.history();
         if let Some(estimate) = &history.estimate {
-            task.live.state().usual = progress::longest_expected(estimate);
+            task.live.state().expected_duration = progress::longest_expected(estimate);
         }
         if arguments.yield_after.is_none() && !background {
             let limit = self.config.learned_yield.min(ceiling);
@@ -104,7 +104,7 @@ impl Tools {
         let moved_to = view.ended.as_ref().and_then(|end| end.moved_to.as_ref());
         // A session keeps its own directory.
         if let Some(directory) = moved_to.filter(|_| arguments.session.is_none()) {
-            view.keeps_directory = self.supervisor.remember_cwd(directory);
+            view.keeps_directory = self.supervisor.keep_directory(directory);
         }
         let mut result = TaskResult::of(view, notes);
         self.note_found(&mut result, stopped, until);
@@ -117,7 +117,7 @@ impl Tools {
         &self,
         request: &mut Request,
         hours: Option<f64>,
-        call: &ToolCall,
+        call: &CallContext,
     ) -> Result<(), NoAnswer> {
         let limit = match hours {
             None => self.config.detached_hours,
@@ -130,7 +130,7 @@ impl Tools {
         Ok(())
     }
 
-    fn detached(&self, timeout: Option<Duration>, call: &ToolCall) -> Detached {
+    fn detached(&self, timeout: Option<Duration>, call: &CallContext) -> Detached {
         Detached {
             client: call.client_name.clone(),
             project: self.supervisor.settings.directory.to_string_lossy().into_owned(),
@@ -142,7 +142,7 @@ impl Tools {
         &self,
         arguments: &RunArguments,
         background: bool,
-        notes: &mut Vec<Insight>,
+        notes: &mut Vec<ResultNote>,
     ) -> Result<Request, NoAnswer> {
         let pty = arguments.pty.unwrap_or(false);
         let stdin_open = arguments.stdin_open.unwrap_or(false);
@@ -189,7 +189,7 @@ impl Tools {
         };
         let timeout = request::resolve_timeout(arguments.timeout, kind, &bounds)?;
         if let Some(requested) = timeout.clamped_from {
-            notes.push(Insight::info(format!(
+            notes.push(ResultNote::info(format!(
                 "timeout {requested} s is above the maximum: {} s is used. For longer runs pass background: true \
                  without timeout (or raise timeout_max).",
                 self.config.timeout_max.as_secs_f64()
@@ -197,7 +197,7 @@ impl Tools {
         }
         let is_extended = arguments.timeout_mode == Some(TimeoutMode::Progress);
         if is_extended && timeout.limit.is_none() {
-            notes.push(Insight::info(
+            notes.push(ResultNote::info(
                 "timeout_mode=progress extends the deadline, but this command has none: pass timeout.",
             ));
         }

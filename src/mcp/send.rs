@@ -5,15 +5,15 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::dispatch::{
-    Answer, DEFAULT_LISTEN, NoAnswer, Numbering, ToolCall, Tools, Until, read_waiting, refused,
+    Answer, CallContext, DEFAULT_LISTEN, NoAnswer, Numbering, Tools, Until, read_waiting, refused,
     seconds_or,
 };
-use super::render::insight::Insight;
+use super::render::insight::ResultNote;
 use super::render::result::TaskResult;
 use super::tools::{SendArguments, Tool};
 use crate::config::{ResolveContext, ResolveError};
 use crate::process::pty::TerminalSize;
-use crate::task::input::{LONGEST_LINE, Sending};
+use crate::task::input::{InputChunk, LONGEST_LINE};
 use crate::task::live::{ActiveCall, Input, LiveTask};
 use crate::task::output::reading;
 use crate::task::registry::TaskHandle;
@@ -29,7 +29,7 @@ impl Tools {
         &self,
         tool: &Tool,
         arguments: Option<&Value>,
-        call: &mut ToolCall,
+        call: &mut CallContext,
     ) -> Answer {
         let (arguments, mut notes) =
             read_waiting::<SendArguments>(tool, arguments, call.client.ceiling)?;
@@ -80,7 +80,7 @@ impl Tools {
         }
         if types {
             let bytes = bytes_for(&task.live, text, enter, &keys);
-            self.supervisor.send(&task, Sending { bytes, end: eof })?;
+            self.supervisor.send(&task, InputChunk { bytes, end: eof })?;
         }
         self.watch(&task, Goal::Reply { after, typed }, Until::default(), listen, call)?;
         if !call.cancel.begin_answer() {
@@ -99,7 +99,7 @@ impl Tools {
         &self,
         task: &TaskHandle,
         name: &'a str,
-        call: &ToolCall,
+        call: &CallContext,
     ) -> Result<(&'a str, Secret), NoAnswer> {
         // Checked before the secret's program runs, which may ask a person.
         self.supervisor.check_secret_goes_to(task)?;
@@ -144,7 +144,7 @@ fn bytes_for(task: &LiveTask, text: Option<&str>, enter: bool, keys: &[Key]) -> 
 }
 
 /// Remarks about what was sent.
-fn after_sending(task: &LiveTask, pressed_keys: bool) -> Vec<Insight> {
+fn after_sending(task: &LiveTask, pressed_keys: bool) -> Vec<ResultNote> {
     let mut notes = Vec::new();
     let (dropped, queued, runs) = {
         let mut state = task.state();
@@ -152,7 +152,7 @@ fn after_sending(task: &LiveTask, pressed_keys: bool) -> Vec<Insight> {
         (dropped, state.queued_input, state.ended.is_none())
     };
     if dropped > 0 {
-        notes.push(Insight::warning(format!(
+        notes.push(ResultNote::warning(format!(
             "the terminal dropped {} bytes of input: in line mode it takes lines of at most {} bytes. \
              Send shorter lines, or run it again with stdin_open: true.",
             grouped(dropped as u64),
@@ -160,7 +160,7 @@ fn after_sending(task: &LiveTask, pressed_keys: bool) -> Vec<Insight> {
         )));
     }
     if runs && queued > 0 && pressed_keys {
-        notes.push(Insight::warning(
+        notes.push(ResultNote::warning(
             "the keys wait behind input that the program has not read: zsh_kill signal=INT reaches it at once.",
         ));
     }

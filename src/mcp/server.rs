@@ -17,7 +17,7 @@ use super::attach::Attachment;
 use super::ceilings;
 #[cfg(feature = "conformance")]
 use super::conformance::{self, StandIn};
-use super::dispatch::{Answered, Client, Progress, ToolCall, ToolResult, Tools};
+use super::dispatch::{Answered, CallContext, ClientProfile, Progress, ToolResult, Tools};
 use super::events::{Acknowledged, Event};
 use super::in_flight::{BeginError, InFlight, MAX_CALLS};
 use super::render::result::Palette;
@@ -470,7 +470,7 @@ impl Server {
     }
 
     /// How the client of a request shows results, and how long it waits for them.
-    fn client(&self, era: &Era) -> Client {
+    fn client(&self, era: &Era) -> ClientProfile {
         let info = self.client_info(era);
         let shows_colours = info.name == COLOURING_CLIENT && era.takes_tasks();
         let cuts_results = info.name == CUTTING_CLIENT;
@@ -481,7 +481,7 @@ impl Server {
             ColorChoice::Auto => shows_colours,
         };
         let set = config.client_output.and_then(|bytes| usize::try_from(bytes).ok());
-        Client {
+        ClientProfile {
             palette: if coloured { Palette::Coloured } else { Palette::Plain },
             result_bytes: set.or(cuts_results.then_some(CUTTING_CLIENT_BYTES)),
             ceiling: self.tools.ceiling(&info, era.takes_tasks()),
@@ -680,7 +680,7 @@ impl RunningCall {
         let palette = if client.coloured { Palette::Coloured } else { Palette::Plain };
         let ceiling = client.ceiling_s.and_then(|s| Duration::try_from_secs_f64(s).ok());
         let ceiling = ceiling.map_or(ceilings::UNKNOWN, |ceiling| ceiling.min(MAX_WAIT));
-        let shown_to = Client { palette, result_bytes: client.result_bytes, ceiling };
+        let shown_to = ClientProfile { palette, result_bytes: client.result_bytes, ceiling };
         let lease = client.lease_s.and_then(|lease| Duration::try_from_secs_f64(lease).ok());
         if let (Access::Launch, Some(lease)) = (self.server.access, lease) {
             let _ = self.server.tools.lease.set(lease);
@@ -703,7 +703,7 @@ impl RunningCall {
         tool: &Tool,
         arguments: Option<&Value>,
         token: Option<&Value>,
-        client: Client,
+        client: ClientProfile,
         client_name: String,
         relayed: Option<&RelayedClient>,
     ) -> (Option<Answered>, Option<(Arc<TaskHandle>, ShownMark)>) {
@@ -713,7 +713,7 @@ impl RunningCall {
             report = |progress: Progress| self.report_progress(token, progress);
             progress = Some(&mut report);
         }
-        let mut call = ToolCall {
+        let mut call = CallContext {
             cancel: &self.cancel,
             progress,
             client,

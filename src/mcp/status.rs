@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::dispatch::{Answer, ToolCall, ToolResult, Tools, read};
+use super::dispatch::{Answer, CallContext, ToolResult, Tools, read};
 use super::memory;
 use super::outputs::{
     ConditionRow, DetachedRow, HealthOutput, HostRow, LearnedRow, StrayRow, TaskRow, TasksOutput,
@@ -19,7 +19,7 @@ use crate::config::Warning;
 use crate::process::processes;
 use crate::progress::condition::Condition;
 use crate::task::describe;
-use crate::task::port_watch::Members;
+use crate::task::port_watch::ListedTask;
 use crate::task::registry::TaskHandle;
 use crate::text::quantity::{seconds, size};
 
@@ -41,7 +41,7 @@ impl Tools {
         let more = listed.len().saturating_sub(limit);
         let redact = |text: &str| supervisor.settings.redactor.redact(text).into_owned();
         let shown = || listed.iter().take(limit);
-        let members: Vec<Members> = shown().map(|task| members(task)).collect();
+        let members: Vec<ListedTask> = shown().map(|task| members(task)).collect();
         let ports = supervisor.ports_of(&members);
         let rows: Vec<TaskSummary> = (shown().zip(ports))
             .map(|(task, ports)| TaskSummary::of(task, ports, &redact))
@@ -77,7 +77,12 @@ impl Tools {
     }
 
     /// Reports the state of the server.
-    pub(super) fn health(&self, tool: &Tool, arguments: Option<&Value>, call: &ToolCall) -> Answer {
+    pub(super) fn health(
+        &self,
+        tool: &Tool,
+        arguments: Option<&Value>,
+        call: &CallContext,
+    ) -> Answer {
         read::<NoArguments>(tool, arguments)?;
         let Tools { supervisor, config, monitor, .. } = self;
         let tasks = supervisor.tasks();
@@ -176,10 +181,10 @@ impl Tools {
 }
 
 /// The task's processes; none if it is over.
-fn members(task: &TaskHandle) -> Members {
+fn members(task: &TaskHandle) -> ListedTask {
     let state = task.live.state();
     let leftovers = state.leftovers.iter().map(|left| left.pid).collect();
-    Members { shell: (!state.closed).then_some(task.live.facts.shell.pid), leftovers }
+    ListedTask { shell: (!state.closed).then_some(task.live.facts.shell.pid), leftovers }
 }
 
 /// A row of the list, with facts that only its line shows.

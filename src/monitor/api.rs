@@ -27,10 +27,10 @@ use crate::oneshot::state::RunState;
 use crate::peer;
 use crate::peer::hosts::Hosts;
 use crate::progress::status_forecast::Status;
-use crate::task::live::{Cancel, StateView};
+use crate::task::live::{Cancel, WaitStep};
 use crate::task::registry::TaskHandle;
 use crate::task::state::KillRequest;
-use crate::task::supervisor::{KILL_LIMIT, NoReceipt};
+use crate::task::supervisor::{KILL_LIMIT, KillError};
 use crate::task::termination::Receipt;
 
 /// The longest wait for a result.
@@ -177,7 +177,7 @@ impl Api {
         if wait > MAX_WAIT {
             return Err(Response::error(400, "wait_ms is a number from 0 to 5000"));
         }
-        let Some(check) = self.checks.look(id, wait) else {
+        let Some(check) = self.checks.wait_for(id, wait) else {
             let message = "there is no check with this id; results are kept for ten minutes";
             return Err(Response::error(404, message));
         };
@@ -215,7 +215,7 @@ impl Api {
         let redact = |line: &String| self.sessions.redactor.redact(line).into_owned();
         Evidence {
             session: entry.id.clone(),
-            what: entry.command.clone(),
+            prompt_or_command: entry.command.clone(),
             // A task without a status has just started.
             status: entry.status(now).unwrap_or(Status::Progressing),
             evidence: evidence(entry, now),
@@ -321,12 +321,12 @@ impl Api {
                 let task = self.sessions.reload(&task);
                 Ok(Response::json(200, &killed(id, task.as_ref(), &receipt)))
             }
-            Err(NoReceipt::Ended) => Err(has_ended(id)),
-            Err(NoReceipt::Busy) => {
+            Err(KillError::Ended) => Err(has_ended(id)),
+            Err(KillError::Busy) => {
                 let message = format!("too many requests are waiting for task {id}: try again");
                 Err(Response::error(503, &message))
             }
-            Err(NoReceipt::Late) => Ok(Response::json(
+            Err(KillError::Late) => Ok(Response::json(
                 202,
                 &json!({"taskId": id, "state": "running", "message": "the kill continues"}),
             )),
@@ -391,8 +391,8 @@ fn await_end(task: &TaskHandle) {
         Some(limit),
         &Cancel::default(),
         |state| match state.ended {
-            Some(_) => StateView::Found(()),
-            None => StateView::WaitUntil(None),
+            Some(_) => WaitStep::Found(()),
+            None => WaitStep::WaitUntil(None),
         },
         Instant::now,
     );

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use crate::process::descriptors::{Interest, Poller, Waker};
 use crate::process::watch_file::DirectoryWatch;
-use crate::task::live::{Cancel, Mark, StateView};
+use crate::task::live::{Cancel, Mark, WaitStep};
 use crate::task::registry::TaskHandle;
 
 /// How often the state is checked if no change is reported …
@@ -55,11 +55,11 @@ impl OwnChanges {
                 let mark = state.mark();
                 let much = mark.output.saturating_sub(self.seen.output) >= ENOUGH;
                 if mark == self.seen {
-                    StateView::WaitUntil(None)
+                    WaitStep::WaitUntil(None)
                 } else if much || Instant::now() >= worth_reporting {
-                    StateView::Found(())
+                    WaitStep::Found(())
                 } else {
-                    StateView::WaitUntil(Some(worth_reporting))
+                    WaitStep::WaitUntil(Some(worth_reporting))
                 }
             },
             Instant::now,

@@ -16,7 +16,7 @@ use crate::task::journal;
 use crate::task::journal::Entry;
 use crate::task::registry::TaskHandle;
 use crate::text::ansi::{self, Colours};
-use crate::text::lines::{LinePosition, Position, clip};
+use crate::text::lines::{LinePosition, Position, elide_middle};
 
 /// Bytes read for one event.
 const PIECE_BYTES: u64 = 32 * 1024;
@@ -104,7 +104,7 @@ impl OutputSource {
             .map(|line| ansi::readable(line, Colours::Drop, entry.columns))
             .filter(|line| !line.trim().is_empty())
             .take(limit)
-            .map(|line| clip(&line, TAIL_LINE_CHARS))
+            .map(|line| elide_middle(&line, TAIL_LINE_CHARS))
             .collect();
         lines.reverse();
         lines

@@ -21,7 +21,7 @@ use crate::oneshot::state::RunState;
 use crate::oneshot::{log_reader, recovery};
 use crate::progress::status_forecast::{BlockedOn, Status};
 use crate::progress::tracker::ChangeKind;
-use crate::text::lines::clip;
+use crate::text::lines::elide_middle;
 
 /// How far back a log is searched for the newest heartbeat, since agents may print much in between.
 const HEARTBEAT_WITHIN: u64 = 1 << 20;
@@ -91,7 +91,7 @@ pub(crate) fn session(run: &RunView, now: f64, tail: Vec<String>) -> Session {
     Session {
         id: file.oneshot_id.clone(),
         kind: "run",
-        title: clip(&one_line(&file.prompt), SHOWN_CHARS),
+        title: elide_middle(&one_line(&file.prompt), SHOWN_CHARS),
         directory: file.directory.display().to_string(),
         pid: run.runner.map(|runner| runner.pid),
         state: file.state.name(),
@@ -118,7 +118,7 @@ pub(crate) fn session(run: &RunView, now: f64, tail: Vec<String>) -> Session {
             executor: file.executor.clone(),
             auditor: file.auditor.clone(),
             reason: reason(run),
-            feedback: file.feedback.as_ref().map(|text| clip(text, SHOWN_CHARS)),
+            feedback: file.feedback.as_ref().map(|text| elide_middle(text, SHOWN_CHARS)),
             live: run.live,
         }),
         ..Session::default()
@@ -128,7 +128,7 @@ pub(crate) fn session(run: &RunView, now: f64, tail: Vec<String>) -> Session {
 /// Why the run is in its state, if there is a reason.
 pub(crate) fn reason(run: &RunView) -> Option<String> {
     let reason = run.file.last()?.basis.reason.as_ref()?;
-    Some(clip(&one_line(&reason.to_string()), SHOWN_CHARS))
+    Some(elide_middle(&one_line(&reason.to_string()), SHOWN_CHARS))
 }
 
 /// The exit code of a run that has ended or is paused.
@@ -161,7 +161,7 @@ pub(crate) fn evidence(run: &RunView, now: f64, recent: Vec<String>) -> Evidence
     let last = beat.and_then(|beat| Some((beat.last_change.as_deref()?, beat.last_change_ts?)));
     Evidence {
         session: run.file.oneshot_id.clone(),
-        what: clip(&run.file.prompt, SHOWN_CHARS),
+        prompt_or_command: elide_middle(&run.file.prompt, SHOWN_CHARS),
         status: if run.live {
             beat.map_or(Status::Progressing, |beat| status(&beat.status))
         } else {
@@ -210,7 +210,10 @@ fn change_kind(word: &str) -> Option<ChangeKind> {
 fn lines_of(line: &LogLine, executors: Option<&Executors>, limit: usize) -> Vec<String> {
     let role = line.origin.role.map_or("", |role| role.name());
     let texts = describe(line, executors);
-    texts.iter().map(|text| clip(one_line(&format!("{role} {text}")).trim(), limit)).collect()
+    texts
+        .iter()
+        .map(|text| elide_middle(one_line(&format!("{role} {text}")).trim(), limit))
+        .collect()
 }
 
 /// A log line as text, uncut.

@@ -29,7 +29,7 @@ use crate::task::live::Input;
 use crate::task::registry::TaskHandle;
 use crate::task::supervisor::Supervisor;
 use crate::task::tombstone;
-use crate::text::lines::clip;
+use crate::text::lines::elide_middle;
 use crate::text::redact::Redactor;
 
 /// How many ended tasks the list contains …
@@ -299,11 +299,11 @@ impl Task {
             None => (now - entry.started).max(0.0),
         };
         let waiting = entry.waiting.as_ref().filter(|_| runs);
-        let prompt = waiting.map(|waiting| clip(waiting.prompt.trim(), PROMPT_CHARS));
+        let prompt = waiting.map(|waiting| elide_middle(waiting.prompt.trim(), PROMPT_CHARS));
         Session {
             id: entry.id.clone(),
             kind: "task",
-            title: clip(&one_line(&entry.command), TITLE_CHARS),
+            title: elide_middle(&one_line(&entry.command), TITLE_CHARS),
             description: entry.description.clone(),
             directory: entry.directory.clone(),
             pid: Some(entry.pid),

@@ -15,7 +15,7 @@ use super::log::{LineKind, Origin, RunLog, result_data};
 use super::pipeline::{
     ByteSource, Pipeline, PipelineDeps, PipelineEvent, Published, Received, Stream,
 };
-use super::policy::{Watch, WatchAction, WatchRules};
+use super::policy::{AgentWatch, WatchAction, WatchRules};
 use super::reporter::{Reporter, RunNews};
 use super::run_files::FileError;
 use super::run_tracker::RunTracker;
@@ -30,7 +30,7 @@ use crate::agent::stream::{Framer, Record};
 use crate::process::signals::Exit;
 use crate::progress::tracker::Status;
 use crate::task::follower::{Follower, TaskEvent, Topics};
-use crate::task::live::{LiveState, LiveTask, StateView};
+use crate::task::live::{LiveState, LiveTask, WaitStep};
 use crate::task::registry::TaskHandle;
 use crate::task::state::{KILL_GRACE, KILL_PATIENCE, KillRequest};
 use crate::task::supervisor::Supervisor;
@@ -94,7 +94,7 @@ pub(super) struct EndedAttempt {
 struct AttemptState<'a> {
     attempt: &'a Attempt<'a>,
     pipeline: Pipeline<'a, AgentSource>,
-    watch: Watch,
+    watch: AgentWatch,
     run_tracker: &'a mut RunTracker,
     reporter: &'a mut dyn Reporter,
     transcript: Transcript,
@@ -122,7 +122,7 @@ impl Attempt<'_> {
     ) -> Result<EndedAttempt, AttemptError> {
         let now = Instant::now();
         let (runtime, executor) = (self.runtime, self.executor);
-        let watch = Watch::new(self.rules, now);
+        let watch = AgentWatch::new(self.rules, now);
         let mut source = AgentSource::new(
             Arc::clone(&runtime.supervisor),
             Arc::clone(&self.task),
@@ -173,7 +173,7 @@ impl Attempt<'_> {
         let controller = self.controls.controller.clone();
         let wait = move || {
             let state = checks.get(&id, CHECK_TIME);
-            controller.ask(Control::Judged { task, state });
+            controller.send(Control::Judged { task, state });
         };
         std::thread::Builder::new()
             .name("check-wait".to_owned())
@@ -201,7 +201,7 @@ impl AttemptState<'_> {
             }
         }
         if self.asked {
-            self.reporter.tell(&RunNews::AskNoMore);
+            self.reporter.report(&RunNews::WithdrawQuestion);
         }
         Ok(outcome)
     }
@@ -273,14 +273,14 @@ impl AttemptState<'_> {
                     };
                     self.judged(&judgement)?;
                 }
-                Control::GoOn(goes_on) if self.asked => {
+                Control::KeepWaiting(goes_on) if self.asked => {
                     self.asked = false;
                     if !goes_on {
                         return Ok(Some(AttemptOutcome::Stopped(Event::Cancel)));
                     }
                 }
                 // An answer about another agent.
-                Control::Judged { .. } | Control::GoOn(_) => {}
+                Control::Judged { .. } | Control::KeepWaiting(_) => {}
             }
         }
         Ok(None)
@@ -293,7 +293,7 @@ impl AttemptState<'_> {
         if published.stream == Stream::Stderr {
             if let Record::Line(line) = &published.record {
                 self.transcript.add_stderr(line);
-                self.reporter.tell(&RunNews::Complaint { role, line });
+                self.reporter.report(&RunNews::StderrLine { role, line });
             }
             return Ok(());
         }
@@ -303,7 +303,7 @@ impl AttemptState<'_> {
             if let Activity::Session { id } = activity {
                 self.session = Some(id.clone());
             }
-            self.reporter.tell(&RunNews::Activity(activity));
+            self.reporter.report(&RunNews::Activity(activity));
         }
         let is_final = |activity: &Activity| matches!(activity, Activity::Final(_));
         if published.activities.iter().any(is_final) {
@@ -353,7 +353,7 @@ impl AttemptState<'_> {
         let heartbeat = self.run_tracker.heartbeat(self.attempt.role, now, unix);
         let data = serde_json::to_value(heartbeat).unwrap_or_default();
         self.pipeline.note(LineKind::Heartbeat, data)?;
-        self.reporter.tell(&RunNews::Status(&status.to_string()));
+        self.reporter.report(&RunNews::Status(&status.to_string()));
         if self.ending.is_none()
             && let Some(action) = self.watch.tick(status == Status::Stuck)
         {
@@ -367,7 +367,7 @@ impl AttemptState<'_> {
             WatchAction::End(event) => self.end(event),
             WatchAction::Ask => {
                 self.asked = true;
-                self.reporter.tell(&RunNews::Ask);
+                self.reporter.report(&RunNews::Ask);
             }
             WatchAction::Judge => {
                 let evidence = self.evidence();
@@ -383,7 +383,7 @@ impl AttemptState<'_> {
     fn judged(&mut self, judgement: &Judgement) -> Result<(), FileError> {
         let (finding, reason) = (judgement.finding.letter(), &*judgement.reason);
         self.note_check(finding, reason)?;
-        self.reporter.tell(&RunNews::Judged { finding, reason });
+        self.reporter.report(&RunNews::Judged { finding, reason });
         let confirmed = matches!(judgement.finding, Finding::Loop | Finding::Failed);
         match self.watch.judged(confirmed) {
             Some(action) if self.ending.is_none() && !self.asked => self.act_on(action),
@@ -408,7 +408,7 @@ impl AttemptState<'_> {
         let change = tracker.last_change;
         Evidence {
             session: self.attempt.run.to_owned(),
-            what: self.attempt.what.to_owned(),
+            prompt_or_command: self.attempt.what.to_owned(),
             status: self.run_tracker.status(now),
             evidence: self.run_tracker.evidence(),
             heartbeats: tracker.heartbeat_count,
@@ -512,12 +512,12 @@ impl ByteSource for AgentSource {
             return None;
         }
         let before = self.live().state().progress_probes;
-        self.supervisor.look(self.follower.task());
+        self.supervisor.request_probe(self.follower.task());
         let is_probed = |state: &LiveState| {
             if state.progress_probes > before {
-                StateView::Found(())
+                WaitStep::Found(())
             } else {
-                StateView::WaitUntil(None)
+                WaitStep::WaitUntil(None)
             }
         };
         let limit = Some(Instant::now() + PROBE_TIME);

@@ -28,7 +28,7 @@ pub enum Control {
         state: Option<CheckState>,
     },
     /// The person's answer: whether to wait for the stuck agent.
-    GoOn(bool),
+    KeepWaiting(bool),
 }
 
 /// Wakes a waiting run.
@@ -85,7 +85,7 @@ pub struct Controls {
 impl Controller {
     /// Sends a request. Drops it if the run has ended or the queue is full: a full queue already
     /// contains every useful request.
-    pub(crate) fn ask(&self, control: Control) {
+    pub(crate) fn send(&self, control: Control) {
         let _ = self.sender.try_send(control);
         self.waker.wake();
     }
@@ -112,7 +112,7 @@ mod tests {
     fn a_waker_wakes_once_and_is_not_missed() {
         let controls = Controls::new();
         assert!(!controls.controller.waker.take_wakeup());
-        controls.controller.ask(Control::Stop(Event::Cancel));
+        controls.controller.send(Control::Stop(Event::Cancel));
         assert!(controls.controller.waker.wait().is_cancelled(), "the wait ends at once");
         assert!(controls.controller.waker.take_wakeup());
         assert!(!controls.controller.waker.take_wakeup());

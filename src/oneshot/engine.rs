@@ -165,7 +165,7 @@ impl<'a> Engine<'a> {
         let action = self.run.apply(event, process, now)?;
         if action != Action::ReadVerdict {
             let position = self.run.position();
-            self.reporter.tell(&RunNews::State {
+            self.reporter.report(&RunNews::State {
                 state: position.state(),
                 reason: position.stage.reason().as_ref(),
                 iteration: position.iteration,
@@ -205,7 +205,7 @@ impl<'a> Engine<'a> {
             Role::Auditor => self.auditor_prompt(executor, iteration, audit)?,
         };
         if executor.prompt_by() == PromptBy::Argument && prompt.len() > MAX_ARGUMENT_PROMPT {
-            self.reporter.tell(&RunNews::Note(
+            self.reporter.report(&RunNews::Note(
                 "the prompt is too long for an argument: its middle is omitted",
             ));
         }
@@ -241,7 +241,7 @@ impl<'a> Engine<'a> {
         let task = match able.and_then(|()| start()) {
             Ok(task) => task,
             Err(why) => {
-                self.reporter.tell(&RunNews::Note(&why));
+                self.reporter.report(&RunNews::Note(&why));
                 self.apply(event)?;
                 return self.apply(&Event::SpawnFailed);
             }
@@ -382,7 +382,7 @@ impl<'a> Engine<'a> {
         };
         self.apply(&event)?;
         if let (Event::Retry, Some(feedback)) = (event, &self.run.file().feedback) {
-            self.reporter.tell(&RunNews::Feedback(feedback));
+            self.reporter.report(&RunNews::Feedback(feedback));
         }
         Ok(())
     }

@@ -67,7 +67,7 @@ pub(crate) enum WatchAction {
 
 /// Watches one agent.
 #[derive(Debug, Clone)]
-pub struct Watch {
+pub struct AgentWatch {
     rules: WatchRules,
     last_output: Instant,
     /// When the agent reported its result.
@@ -80,10 +80,10 @@ pub struct Watch {
     judge_from: u64,
 }
 
-impl Watch {
+impl AgentWatch {
     /// Watches an agent that starts now.
-    pub(crate) fn new(rules: WatchRules, now: Instant) -> Watch {
-        Watch {
+    pub(crate) fn new(rules: WatchRules, now: Instant) -> AgentWatch {
+        AgentWatch {
             rules,
             last_output: now,
             finished: None,
@@ -185,7 +185,7 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    fn watch(change: impl FnOnce(&mut WatchRules, Instant)) -> (Watch, Instant) {
+    fn watch(change: impl FnOnce(&mut WatchRules, Instant)) -> (AgentWatch, Instant) {
         let now = Instant::now();
         let mut rules = WatchRules {
             inactivity: 10 * SECOND,
@@ -195,7 +195,7 @@ mod tests {
             judge_again_after: 3,
         };
         change(&mut rules, now);
-        (Watch::new(rules, now), now)
+        (AgentWatch::new(rules, now), now)
     }
 
     #[test]

@@ -22,7 +22,7 @@ pub enum RunNews<'a> {
     /// An activity of an agent.
     Activity(&'a Activity),
     /// A line of an agent's stderr.
-    Complaint { role: Role, line: &'a str },
+    StderrLine { role: Role, line: &'a str },
     /// The tracker's new status of the agent.
     Status(&'a str),
     /// A judge's judgement.
@@ -36,7 +36,7 @@ pub enum RunNews<'a> {
     /// Ask the person whether to wait for a stuck agent.
     Ask,
     /// Withdraw the question: the agent has ended.
-    AskNoMore,
+    WithdrawQuestion,
     /// A note for the person.
     Note(&'a str),
 }
@@ -44,7 +44,7 @@ pub enum RunNews<'a> {
 /// Displays a run.
 pub trait Reporter {
     /// Displays news.
-    fn tell(&mut self, news: &RunNews<'_>);
+    fn report(&mut self, news: &RunNews<'_>);
 
     /// When to call [`Reporter::refresh`] next.
     fn due(&self) -> Option<Instant>;

@@ -210,10 +210,10 @@ mod tests {
         let (mut run_tracker, start) = run_tracker();
         for interval in 1..=6 {
             run_tracker.record(&[call("make")], start + interval * INTERVAL);
-            look(&mut run_tracker, start + interval * INTERVAL, u64::from(interval));
+            probe(&mut run_tracker, start + interval * INTERVAL, u64::from(interval));
         }
         let now = start + 7 * INTERVAL;
-        look(&mut run_tracker, now, 7);
+        probe(&mut run_tracker, now, 7);
         assert_eq!(run_tracker.status(now), Status::Stuck);
         let busy = TreeState::Computing { process: None, share: 0.98 };
         let totals = Totals { output: 8, ..Totals::default() };
@@ -223,7 +223,7 @@ mod tests {
         assert!(evidence.contains(&"busy: 98% CPU for 10s".to_owned()));
     }
 
-    fn look(run_tracker: &mut RunTracker, now: Instant, output: u64) {
+    fn probe(run_tracker: &mut RunTracker, now: Instant, output: u64) {
         let totals = Totals { output, ..Totals::default() };
         run_tracker.probe(totals, None, now);
     }
@@ -234,7 +234,7 @@ mod tests {
         for round in 1..=5 {
             let now = start + round * INTERVAL;
             run_tracker.record(&[call("cat config.json")], now);
-            look(&mut run_tracker, now, u64::from(round) * 100);
+            probe(&mut run_tracker, now, u64::from(round) * 100);
         }
         assert_eq!(run_tracker.status(start + 5 * INTERVAL), Status::Stuck);
     }
@@ -244,7 +244,7 @@ mod tests {
         let (mut run_tracker, start) = run_tracker();
         run_tracker.record(&[call("make")], start);
         for round in 1..=20 {
-            look(&mut run_tracker, start + round * INTERVAL, u64::from(round));
+            probe(&mut run_tracker, start + round * INTERVAL, u64::from(round));
         }
         assert_eq!(run_tracker.status(start + 20 * INTERVAL), Status::Slow);
     }
@@ -255,7 +255,7 @@ mod tests {
         let id = "1".to_owned();
         run_tracker.record(&[Activity::Session { id }, Activity::Other], start);
         for round in 1..=20 {
-            look(&mut run_tracker, start + round * INTERVAL, u64::from(round));
+            probe(&mut run_tracker, start + round * INTERVAL, u64::from(round));
         }
         assert_eq!(run_tracker.status(start + 20 * INTERVAL), Status::Slow);
     }
@@ -266,7 +266,7 @@ mod tests {
         for (round, name) in (1..).zip(["ls", "cat a", "make"]) {
             let now = start + round * INTERVAL;
             run_tracker.record(&[call(name)], now);
-            look(&mut run_tracker, now, u64::from(round));
+            probe(&mut run_tracker, now, u64::from(round));
             assert_eq!(run_tracker.status(now), Status::Progressing, "{name}");
         }
     }
@@ -274,9 +274,9 @@ mod tests {
     #[test]
     fn the_next_agent_counts_from_its_own_beginning() {
         let (mut run_tracker, start) = run_tracker();
-        look(&mut run_tracker, start + INTERVAL, 5000);
+        probe(&mut run_tracker, start + INTERVAL, 5000);
         run_tracker.begin("auditor", 1, start + INTERVAL);
-        look(&mut run_tracker, start + 2 * INTERVAL, 7);
+        probe(&mut run_tracker, start + 2 * INTERVAL, 7);
         let delta = run_tracker.tracker().delta().copied().unwrap_or_default();
         assert_eq!(delta.output, 7);
         assert!(run_tracker.evidence().contains(&"output +7 bytes".to_owned()));

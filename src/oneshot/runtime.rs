@@ -57,7 +57,7 @@ impl Runtime {
             environment: launch.environment,
             start: None,
             stdin: launch.stdin.map_or(Stdin::Null, Stdin::Text),
-            stderr: Stderr::Apart,
+            stderr: Stderr::Separate,
             terminal: None,
             emulated: false,
             timeout: None,

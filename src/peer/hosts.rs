@@ -437,7 +437,7 @@ impl Carrier {
             args: arguments.iter().map(OsString::from).chain(["sh".into()]).collect(),
             environment: context.environment.clone(),
             directory: PathBuf::from("/"),
-            wiring: Wiring::PipeWithInput(Errors::Apart),
+            wiring: Wiring::PipeWithInput(Errors::Separate),
         };
         let mut running = Running::start(launch, Arc::clone(&context.daemons))
             .map_err(|error| error.to_string())?;

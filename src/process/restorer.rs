@@ -50,7 +50,7 @@ impl Restorer {
 ///
 /// # Errors
 /// `terminal` is not a terminal, or is gone.
-pub(crate) fn attend(terminal: OwnedFd, leave: &[u8]) -> io::Result<()> {
+pub(crate) fn run(terminal: OwnedFd, leave: &[u8]) -> io::Result<()> {
     let before = tcgetattr(&terminal)?;
     let mut connection = UnixStream::from(stdin().try_clone_to_owned()?);
     connection.write_all(&[0])?;

@@ -98,7 +98,7 @@ impl Signal {
 
 /// Distinguishes repeated requests to end from signals that repeat one request.
 #[derive(Debug, Default)]
-pub struct Requests {
+pub struct EndRequests {
     /// A process that forwards its signals, and when its first one came.
     relay: Option<(i32, Option<Instant>)>,
     /// When the first one of another process came.
@@ -107,7 +107,7 @@ pub struct Requests {
 
 /// What a signal to end means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Request {
+pub enum EndRequest {
     /// The first request to end.
     First,
     /// A repetition of the same request.
@@ -116,15 +116,15 @@ pub enum Request {
     Again,
 }
 
-impl Requests {
+impl EndRequests {
     /// Requests that this process may forward. A signal that is sent to both is one request, though
     /// the relay may forward it a little later.
-    pub(crate) fn with_relay(pid: Option<i32>) -> Requests {
-        Requests { relay: pid.map(|pid| (pid, None)), first: None }
+    pub(crate) fn with_relay(pid: Option<i32>) -> EndRequests {
+        EndRequests { relay: pid.map(|pid| (pid, None)), first: None }
     }
 
     /// Records a signal that has just come, with its sender if that is known.
-    pub(crate) fn note(&mut self, now: Instant, sender: Option<i32>) -> Request {
+    pub(crate) fn note(&mut self, now: Instant, sender: Option<i32>) -> EndRequest {
         let (first, other) = match &mut self.relay {
             Some((pid, first)) if sender == Some(*pid) => (first, self.first),
             relay => (&mut self.first, relay.and_then(|(_, first)| first)),
@@ -133,13 +133,13 @@ impl Requests {
             (None, other) => {
                 *first = Some(now);
                 match other {
-                    None => Request::First,
-                    Some(first) if now < first + RELAYED => Request::Same,
-                    Some(_) => Request::Again,
+                    None => EndRequest::First,
+                    Some(first) if now < first + RELAYED => EndRequest::Same,
+                    Some(_) => EndRequest::Again,
                 }
             }
-            (Some(first), _) if now < first + SAME_REQUEST => Request::Same,
-            (Some(_), _) => Request::Again,
+            (Some(first), _) if now < first + SAME_REQUEST => EndRequest::Same,
+            (Some(_), _) => EndRequest::Again,
         }
     }
 }
@@ -263,15 +263,15 @@ mod tests {
 
     #[test]
     fn signals_at_once_are_one_request_and_a_later_one_is_another() {
-        let mut requests = Requests::default();
+        let mut requests = EndRequests::default();
         let first = Instant::now();
         let after = |milliseconds| first + Duration::from_millis(milliseconds);
         let mut note = |now| requests.note(now, Some(7));
-        assert_eq!(note(first), Request::First);
-        assert_eq!(note(first), Request::Same);
-        assert_eq!(note(after(49)), Request::Same);
-        assert_eq!(note(after(50)), Request::Again);
-        assert_eq!(note(after(51)), Request::Again);
+        assert_eq!(note(first), EndRequest::First);
+        assert_eq!(note(first), EndRequest::Same);
+        assert_eq!(note(after(49)), EndRequest::Same);
+        assert_eq!(note(after(50)), EndRequest::Again);
+        assert_eq!(note(after(51)), EndRequest::Again);
     }
 
     #[test]
@@ -279,17 +279,17 @@ mod tests {
         let first = Instant::now();
         let later = first + Duration::from_millis(999);
         for senders in [[7, 3], [3, 7]] {
-            let mut requests = Requests::with_relay(Some(3));
+            let mut requests = EndRequests::with_relay(Some(3));
             let mut note = |now, sender| requests.note(now, Some(sender));
-            assert_eq!(note(first, senders[0]), Request::First);
-            assert_eq!(note(later, senders[1]), Request::Same);
+            assert_eq!(note(first, senders[0]), EndRequest::First);
+            assert_eq!(note(later, senders[1]), EndRequest::Same);
             let again = later + SAME_REQUEST;
-            assert_eq!(note(again, 3), Request::Again);
-            assert_eq!(note(again, 7), Request::Again);
-            let mut requests = Requests::with_relay(Some(3));
+            assert_eq!(note(again, 3), EndRequest::Again);
+            assert_eq!(note(again, 7), EndRequest::Again);
+            let mut requests = EndRequests::with_relay(Some(3));
             let mut note = |now, sender| requests.note(now, Some(sender));
-            assert_eq!(note(first, senders[0]), Request::First);
-            assert_eq!(note(first + RELAYED, senders[1]), Request::Again);
+            assert_eq!(note(first, senders[0]), EndRequest::First);
+            assert_eq!(note(first + RELAYED, senders[1]), EndRequest::Again);
         }
     }
 

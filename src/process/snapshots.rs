@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use super::tree::Snapshot;
-use crate::base::sync::Monitor;
+use crate::base::sync::CondvarMutex;
 
 /// How long after a common time the last of the turns is, each a [`TURNS`]th of it after the one
 /// before. Threads that all woke at once would wait for the scan and for each other's lock.
@@ -22,7 +22,7 @@ pub struct Snapshots {
     /// Common times are whole multiples of a pause after this one.
     epoch: Instant,
     turns: AtomicU32,
-    newest: Monitor<LatestScan>,
+    newest: CondvarMutex<LatestScan>,
 }
 
 #[derive(Debug, Default)]
@@ -38,7 +38,7 @@ impl Default for Snapshots {
         Snapshots {
             epoch: Instant::now(),
             turns: AtomicU32::new(0),
-            newest: Monitor::new(LatestScan::default()),
+            newest: CondvarMutex::new(LatestScan::default()),
         }
     }
 }

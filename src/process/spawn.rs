@@ -40,7 +40,7 @@ pub enum Errors {
     /// On the pipe of stdout, in the order in which both are written.
     WithOutput,
     /// On a pipe of its own.
-    Apart,
+    Separate,
     /// To `/dev/null`.
     Nowhere,
 }
@@ -126,7 +126,7 @@ impl Launch {
         let (output, child_output) = descriptors::pipe()?;
         descriptors::widen_pipe(&output, OUTPUT_PIPE_BYTES);
         let (errors, child_errors) = match errors {
-            Errors::Apart => {
+            Errors::Separate => {
                 let (ours, theirs) = descriptors::pipe()?;
                 (Some(ours), theirs)
             }
@@ -181,7 +181,7 @@ impl Spawned {
             descriptors::set_nonblocking(fd)?;
         }
         let child = Child::adopt(pid)?;
-        memory::end_first(pid);
+        memory::prefer_for_oom_kill(pid);
         // The child is still in /proc: it has not been reaped.
         let started = tree::look_up(pid).map_or(0, |found| found.id.started);
         Ok(Spawned { child, id: Identity { pid, started }, output, errors, input, terminal })

@@ -93,7 +93,7 @@ pub struct Sightings {
 
 impl Sightings {
     /// Adds the next probe and returns the confirmed conditions.
-    pub fn take(&mut self, seen: Vec<Sighting>, now: Instant) -> Vec<Condition> {
+    pub fn add(&mut self, seen: Vec<Sighting>, now: Instant) -> Vec<Condition> {
         let before = std::mem::take(&mut self.since);
         let mut confirmed = Vec::new();
         self.unconfirmed = false;
@@ -155,28 +155,28 @@ mod tests {
     fn a_stop_that_two_probes_find_is_confirmed() {
         let now = Instant::now();
         let mut sightings = Sightings::default();
-        assert_eq!(sightings.take(vec![stopped()], now), []);
+        assert_eq!(sightings.add(vec![stopped()], now), []);
         assert!(sightings.unconfirmed);
-        let confirmed = sightings.take(vec![stopped()], now + SOON);
+        let confirmed = sightings.add(vec![stopped()], now + SOON);
         assert_eq!(confirmed, [stopped().condition]);
         assert!(!sightings.unconfirmed);
-        assert_eq!(sightings.take(vec![], now + SOON), []);
-        assert_eq!(sightings.take(vec![stopped()], now + SOON), []);
+        assert_eq!(sightings.add(vec![], now + SOON), []);
+        assert_eq!(sightings.add(vec![stopped()], now + SOON), []);
         sightings = Sightings::default();
-        assert_eq!(sightings.take(vec![stopped()], now + SOON), []);
+        assert_eq!(sightings.add(vec![stopped()], now + SOON), []);
     }
 
     #[test]
     fn disk_sleep_is_confirmed_when_one_sleep_lasts() {
         let now = Instant::now();
         let mut sightings = Sightings::default();
-        assert_eq!(sightings.take(vec![asleep(5)], now), []);
+        assert_eq!(sightings.add(vec![asleep(5)], now), []);
         assert!(!sightings.unconfirmed, "a short one is nothing");
-        assert_eq!(sightings.take(vec![asleep(5)], now + SOON), []);
+        assert_eq!(sightings.add(vec![asleep(5)], now + SOON), []);
         let later = now + LONG_SLEEP;
-        let confirmed = sightings.take(vec![asleep(5)], later);
+        let confirmed = sightings.add(vec![asleep(5)], later);
         assert_eq!(confirmed, [asleep(5).condition]);
         // The process was awake in between: it keeps reading.
-        assert_eq!(sightings.take(vec![asleep(6)], later + LONG_SLEEP), []);
+        assert_eq!(sightings.add(vec![asleep(6)], later + LONG_SLEEP), []);
     }
 }

@@ -173,7 +173,7 @@ pub struct ActivityCounters {
     before: Option<HashMap<Key, KnownProcess>>,
     totals: Totals,
     /// Whether the I/O of some processes was unreadable.
-    pub(crate) hides: bool,
+    pub(crate) is_incomplete: bool,
     lines: Novelty,
     rates: Rates,
 }
@@ -212,8 +212,8 @@ impl KnownProcess {
 impl ActivityCounters {
     /// Adds the next probe and returns the totals since the first one, without output. `line_of`
     /// returns the command line of a process, empty if unknown.
-    pub fn take(&mut self, members: Vec<Member>, line_of: impl Fn(i32) -> String) -> Totals {
-        self.hides = members.iter().any(|member| member.io.is_none());
+    pub fn add(&mut self, members: Vec<Member>, line_of: impl Fn(i32) -> String) -> Totals {
+        self.is_incomplete = members.iter().any(|member| member.io.is_none());
         let before = self.before.take();
         let mut now = HashMap::with_capacity(members.len());
         for member in members {
@@ -422,19 +422,19 @@ mod tests {
     #[test]
     fn counting_begins_with_the_first_probe() {
         let mut counters = ActivityCounters::default();
-        assert_eq!(counters.take(vec![member(SHELL, 1, 5_000)], differ), Totals::default());
-        let tally = counters.take(vec![member(SHELL, 1, 5_100)], differ);
+        assert_eq!(counters.add(vec![member(SHELL, 1, 5_000)], differ), Totals::default());
+        let tally = counters.add(vec![member(SHELL, 1, 5_100)], differ);
         assert_eq!((tally.io, tally.cpu), (100, Duration::from_millis(100)));
     }
 
     #[test]
     fn a_childs_activity_counts_once_when_its_parent_waits_for_it() {
         let mut counters = primed();
-        counters.take(vec![member(SHELL, 1, 0), member(11, SHELL, 0)], differ);
-        let tally = counters.take(vec![member(SHELL, 1, 0), member(11, SHELL, 1_000)], differ);
+        counters.add(vec![member(SHELL, 1, 0), member(11, SHELL, 0)], differ);
+        let tally = counters.add(vec![member(SHELL, 1, 0), member(11, SHELL, 1_000)], differ);
         assert_eq!(tally.io, 1_000);
         // It read 8,000 more bytes before its end.
-        let tally = counters.take(vec![with_children(SHELL, 1, 0, 9_000)], differ);
+        let tally = counters.add(vec![with_children(SHELL, 1, 0, 9_000)], differ);
         assert_eq!((tally.io, tally.ended), (9_000, 1));
         assert_eq!(tally.cpu, Duration::from_millis(9_000));
     }
@@ -445,20 +445,20 @@ mod tests {
         let tree = |grandchild| {
             vec![member(SHELL, 1, 0), member(11, SHELL, 0), member(12, 11, grandchild)]
         };
-        counters.take(tree(0), differ);
-        assert_eq!(counters.take(tree(700), differ).io, 700);
-        let tally = counters.take(vec![with_children(SHELL, 1, 0, 8_700)], differ);
+        counters.add(tree(0), differ);
+        assert_eq!(counters.add(tree(700), differ).io, 700);
+        let tally = counters.add(vec![with_children(SHELL, 1, 0, 8_700)], differ);
         assert_eq!((tally.io, tally.ended), (8_700, 2));
     }
 
     #[test]
     fn totals_never_fall_when_no_parent_has_waited() {
         let mut counters = ActivityCounters::default();
-        counters.take(vec![member(SHELL, 1, 0), member(11, SHELL, 0)], differ);
-        counters.take(vec![member(SHELL, 1, 0), member(11, SHELL, 9_000)], differ);
-        let tally = counters.take(vec![member(SHELL, 1, 50)], differ);
+        counters.add(vec![member(SHELL, 1, 0), member(11, SHELL, 0)], differ);
+        counters.add(vec![member(SHELL, 1, 0), member(11, SHELL, 9_000)], differ);
+        let tally = counters.add(vec![member(SHELL, 1, 50)], differ);
         assert_eq!((tally.io, tally.ended), (9_050, 1));
-        assert_eq!(counters.take(Vec::new(), differ).io, 9_050);
+        assert_eq!(counters.add(Vec::new(), differ).io, 9_050);
     }
 
     #[test]
@@ -468,8 +468,8 @@ mod tests {
         for (bytes, calls) in [(6_976, 10), (130_034, 409), (46_065, 48), (25_132, 22)] {
             for times in [1, 1_000] {
                 counters.before = None;
-                counters.take(shell(0, 0), differ);
-                let tally = counters.take(shell(bytes * times, calls * times), differ);
+                counters.add(shell(0, 0), differ);
+                let tally = counters.add(shell(bytes * times, calls * times), differ);
                 assert_eq!(tally.io, 0, "{bytes} bytes in {calls} calls");
             }
         }
@@ -479,11 +479,11 @@ mod tests {
     fn counted(intervals: &[(u64, u64)]) -> Vec<u64> {
         let mut counters = ActivityCounters::default();
         let (mut bytes, mut calls, mut last) = (0, 0, 0);
-        counters.take(shell(0, 0), differ);
+        counters.add(shell(0, 0), differ);
         let mut count = |(more, more_calls): &(u64, u64)| {
             bytes += more;
             calls += more_calls;
-            let io = counters.take(shell(bytes, calls), differ).io;
+            let io = counters.add(shell(bytes, calls), differ).io;
             io - std::mem::replace(&mut last, io)
         };
         intervals.iter().map(&mut count).collect()
@@ -532,46 +532,46 @@ mod tests {
         let tree = |pid, bytes| vec![member(SHELL, 1, 0), member(pid, SHELL, bytes)];
         let beyond = MEGABYTE - BYTES_OF_A_START;
         let mut counters = ActivityCounters::default();
-        counters.take(tree(11, 0), differ);
-        assert_eq!(counters.take(tree(12, MEGABYTE), differ).io, beyond);
-        assert_eq!(counters.take(tree(13, MEGABYTE), differ).io, 2 * beyond);
+        counters.add(tree(11, 0), differ);
+        assert_eq!(counters.add(tree(12, MEGABYTE), differ).io, beyond);
+        assert_eq!(counters.add(tree(13, MEGABYTE), differ).io, 2 * beyond);
         let mut counters = ActivityCounters::default();
         let line = |pid| {
             if pid == SHELL { "zsh".to_owned() } else { alike(pid) }
         };
-        counters.take(tree(11, 0), line);
+        counters.add(tree(11, 0), line);
         for pid in 12..40 {
-            assert_eq!(counters.take(tree(pid, MEGABYTE), line).io, 0, "{pid}");
+            assert_eq!(counters.add(tree(pid, MEGABYTE), line).io, 0, "{pid}");
         }
         // One of them lives on, and its activity after the second probe counts.
-        assert_eq!(counters.take(tree(39, 2 * MEGABYTE), line).io, 0);
-        let tally = counters.take(tree(39, 4 * MEGABYTE), line);
+        assert_eq!(counters.add(tree(39, 2 * MEGABYTE), line).io, 0);
+        let tally = counters.add(tree(39, 4 * MEGABYTE), line);
         assert_eq!(tally.io, 2 * MEGABYTE - BYTES_OF_A_START);
         // The whole activity of an uncounted process appears in its parent.
         let mut counters = primed();
-        counters.take(tree(11, 0), line);
-        counters.take(tree(12, MEGABYTE), line);
-        let tally = counters.take(vec![with_children(SHELL, 1, 0, 2 * MEGABYTE)], line);
+        counters.add(tree(11, 0), line);
+        counters.add(tree(12, MEGABYTE), line);
+        let tally = counters.add(vec![with_children(SHELL, 1, 0, 2 * MEGABYTE)], line);
         assert_eq!((tally.io, tally.born, tally.ended), (2 * MEGABYTE, 1, 2));
     }
 
     #[test]
     fn a_start_between_two_probes_may_read_after_the_second() {
         let mut counters = ActivityCounters::default();
-        counters.take(vec![member(SHELL, 1, 0)], differ);
+        counters.add(vec![member(SHELL, 1, 0)], differ);
         let reads = |bytes| vec![member(SHELL, 1, 0), member(13, SHELL, bytes)];
-        assert_eq!(counters.take(reads(800), differ).io, 0);
+        assert_eq!(counters.add(reads(800), differ).io, 0);
         // A long life has one start.
-        assert_eq!(counters.take(reads(BYTES_OF_A_START), differ).io, 0);
-        assert_eq!(counters.take(reads(BYTES_OF_A_START + 500), differ).io, 500);
+        assert_eq!(counters.add(reads(BYTES_OF_A_START), differ).io, 0);
+        assert_eq!(counters.add(reads(BYTES_OF_A_START + 500), differ).io, 500);
     }
 
     #[test]
     fn a_reused_pid_is_another_process() {
         let mut counters = ActivityCounters::default();
-        counters.take(vec![member(11, SHELL, 900)], differ);
+        counters.add(vec![member(11, SHELL, 900)], differ);
         let again = Member { key: (11, 2), ..member(11, SHELL, BYTES_OF_A_START + 30) };
-        let tally = counters.take(vec![again], |_| "another".to_owned());
+        let tally = counters.add(vec![again], |_| "another".to_owned());
         assert_eq!((tally.io, tally.born, tally.ended), (30, 1, 1));
     }
 
@@ -579,11 +579,11 @@ mod tests {
     fn unreadable_io_is_reported_and_not_counted_later() {
         let mut counters = ActivityCounters::default();
         let hidden = Member { io: None, ..member(11, SHELL, 0) };
-        counters.take(vec![hidden], differ);
-        assert!(counters.hides);
-        assert_eq!(counters.take(vec![member(11, SHELL, 8_000)], differ).io, 0);
-        assert!(!counters.hides);
-        assert_eq!(counters.take(vec![member(11, SHELL, 8_500)], differ).io, 500);
+        counters.add(vec![hidden], differ);
+        assert!(counters.is_incomplete);
+        assert_eq!(counters.add(vec![member(11, SHELL, 8_000)], differ).io, 0);
+        assert!(!counters.is_incomplete);
+        assert_eq!(counters.add(vec![member(11, SHELL, 8_500)], differ).io, 500);
     }
 
     #[test]
@@ -591,12 +591,12 @@ mod tests {
         let counts = |steps: &[Counters]| {
             let mut counters = ActivityCounters::default();
             let mut sum = Counters::default();
-            counters.take(shell(0, 0), differ);
+            counters.add(shell(0, 0), differ);
             let takes = steps.iter().map(|step| {
                 sum = sum.and(*step);
                 let bytes = Bytes { all: sum, own: sum };
                 let member = Member { io: Some(bytes), ..member(SHELL, 1, 0) };
-                counters.take(vec![member], differ).io
+                counters.add(vec![member], differ).io
             });
             takes.collect::<Vec<u64>>()
         };
@@ -659,7 +659,7 @@ mod tests {
                     .into_iter()
                     .map(|(pid, parent, io, begun)| Member { key: (pid, begun), ..member(pid, parent, io) })
                     .collect();
-                let tally = counters.take(members, alike);
+                let tally = counters.add(members, alike);
                 proptest::prop_assert!(tally.io >= last.io && tally.cpu >= last.cpu);
                 proptest::prop_assert!(tally.born >= last.born && tally.ended >= last.ended);
                 last = tally;

@@ -45,7 +45,7 @@ impl ProgressSnapshot {
             (tree_state, lasted)
         });
         Some(Verdict {
-            status: self.tracker.outlook(held_up).status(now),
+            status: self.tracker.forecast(held_up).status(now),
             delta: *self.tracker.delta()?,
             tree_state,
             unchanged_for: self.tracker.unchanged_for(now),

@@ -299,22 +299,22 @@ impl Tracker {
 
     /// Whether it has given a sign of life within two intervals, or may still be busy.
     pub fn alive(&self, now: Instant) -> bool {
-        self.outlook(None).alive(now)
+        self.forecast(None).alive(now)
     }
 
     /// Whether it is alive and makes no progress.
     pub fn stuck(&self, now: Instant) -> bool {
-        self.outlook(None).stuck(now)
+        self.forecast(None).stuck(now)
     }
 
     /// The status according to the last probe.
     pub fn status(&self, now: Instant) -> Status {
-        self.outlook(None).status(now)
+        self.forecast(None).status(now)
     }
 
     /// The status of a running task for all times until the next probe. `held_up` is the reason for
     /// waiting according to evidence newer than the last probe.
-    pub fn outlook(&self, held_up: Option<BlockedOn>) -> StatusForecast<Instant> {
+    pub fn forecast(&self, held_up: Option<BlockedOn>) -> StatusForecast<Instant> {
         let after = |at: Instant, time| at.checked_add(time).unwrap_or(at);
         let two_intervals = self.settings.heartbeat_interval * 2;
         let quiet_from = after(self.last_heartbeat.unwrap_or(self.started), two_intervals);
@@ -686,7 +686,7 @@ mod tests {
             assert_eq!(run.status(), status);
         }
         for on in [BlockedOn::Input, BlockedOn::Stop] {
-            let status = run.tracker.outlook(Some(on)).status(run.now);
+            let status = run.tracker.forecast(Some(on)).status(run.now);
             assert_eq!(status, Status::Blocked(on));
         }
     }

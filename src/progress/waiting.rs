@@ -239,7 +239,7 @@ pub struct Confirmation {
 
 impl Confirmation {
     /// Adds the next judgement; returns the verdict, if there is one.
-    pub fn take(&mut self, judged: &InputJudgement) -> Option<Waiting> {
+    pub fn add(&mut self, judged: &InputJudgement) -> Option<Waiting> {
         let waits = match judged {
             InputJudgement::Waits(waiting) => Some(waiting.clone()),
             InputJudgement::Nothing | InputJudgement::After(_) => None,
@@ -430,11 +430,11 @@ mod tests {
         };
         let judged = InputJudgement::Waits(waiting.clone());
         let mut confirmation = Confirmation::default();
-        assert_eq!(confirmation.take(&judged), None);
-        assert_eq!(confirmation.take(&judged), Some(waiting));
-        assert_eq!(confirmation.take(&InputJudgement::Nothing), None);
-        assert_eq!(confirmation.take(&judged), None);
+        assert_eq!(confirmation.add(&judged), None);
+        assert_eq!(confirmation.add(&judged), Some(waiting));
+        assert_eq!(confirmation.add(&InputJudgement::Nothing), None);
+        assert_eq!(confirmation.add(&judged), None);
         confirmation = Confirmation::default();
-        assert_eq!(confirmation.take(&judged), None);
+        assert_eq!(confirmation.add(&judged), None);
     }
 }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use super::commands::WorkerCommand;
-use super::input::{MAX_QUEUED_INPUT, Sending};
+use super::input::{InputChunk, MAX_QUEUED_INPUT};
 use super::live::{Input, LiveState, People};
 use super::registry::TaskHandle;
 use super::request::InputError;
@@ -34,7 +34,7 @@ impl Person {
     ///
     /// # Errors
     /// The task has ended, or accepts no input.
-    pub fn arrive(
+    pub fn attach(
         supervisor: &Arc<Supervisor>,
         task: &Arc<TaskHandle>,
         size: TerminalSize,
@@ -83,7 +83,7 @@ impl Person {
     ///
     /// # Errors
     /// Nothing was sent.
-    pub fn enter(&self, sending: Sending) -> Result<(), InputError> {
+    pub fn send(&self, sending: InputChunk) -> Result<(), InputError> {
         let is_full = |sent: &Result<(), InputError>| {
             matches!(sent, Err(InputError::Full { .. } | InputError::Busy { .. }))
         };

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
 use parking_lot::Mutex;
 
-use super::input::Sending;
+use super::input::InputChunk;
 use super::secret_input::SecretInput;
 use super::state::KillRequest;
 use super::termination::Receipt;
@@ -127,7 +127,7 @@ pub enum WorkerCommand {
         receipt: Sender<Receipt>,
     },
     /// Write to the program.
-    Input(Sending),
+    Input(InputChunk),
     /// Type a secret, unless the terminal would show it.
     Secret(SecretInput),
     /// A new window size.

@@ -32,7 +32,7 @@ pub struct FinishedTask<'a> {
     /// See [`FinishedTask::output`].
     pub output_end: Position,
     /// Its state when it was first asked to end, if it was.
-    pub asked: Option<&'a StopContext>,
+    pub stop_context: Option<&'a StopContext>,
     /// See [`LiveState::memory_peak`](super::live::LiveState::memory_peak).
     pub memory_peak: u64,
 }
@@ -100,7 +100,8 @@ impl Completion {
         };
         let (facts, memory_peak) = (&task.facts, task.state().memory_peak);
         let asked = asked.as_ref();
-        let ended = FinishedTask { facts, end, output, output_end, asked, memory_peak };
+        let ended =
+            FinishedTask { facts, end, output, output_end, stop_context: asked, memory_peak };
         // The task ends even if recording it panics.
         let notified = catch_unwind(AssertUnwindSafe(|| on_end(&ended)));
         if notified.is_err() {

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
-use crate::base::sync::Monitor;
+use crate::base::sync::CondvarMutex;
 use crate::progress::waiting::Waiting;
 
 /// What has happened to a task.
@@ -52,7 +52,7 @@ impl ReportedEvents {
 /// Signals that the pending events of some task have changed.
 #[derive(Debug, Default)]
 pub struct EventSignal {
-    count: Monitor<u64>,
+    count: CondvarMutex<u64>,
 }
 
 impl EventSignal {

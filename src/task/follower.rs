@@ -8,7 +8,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::live::{Cancel, LiveState, StateView};
+use super::live::{Cancel, LiveState, WaitStep};
 use super::registry::TaskHandle;
 use crate::text::lines::{LinePosition, Position};
 
@@ -85,8 +85,8 @@ impl Follower {
     pub fn next(&mut self, deadline: Option<Instant>, cancel: &Cancel) -> io::Result<TaskEvent> {
         let task = Arc::clone(&self.task);
         let check = |state: &LiveState| match self.check(state) {
-            Some(woken) => StateView::Found(woken),
-            None => StateView::WaitUntil(None),
+            Some(woken) => WaitStep::Found(woken),
+            None => WaitStep::WaitUntil(None),
         };
         match task.live.wait_for(deadline, cancel, check, Instant::now) {
             Some(Woken::Output(end)) => self.read(end),

@@ -24,14 +24,14 @@ const MAX_QUEUED_REPLIES: usize = 4096;
 
 /// What one call sends.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Sending {
+pub struct InputChunk {
     /// The bytes as the program reads them.
     pub bytes: Vec<u8>,
     /// Whether the end of input follows them.
     pub end: bool,
 }
 
-impl Sending {
+impl InputChunk {
     /// Its share of the queue: an end counts as one byte.
     pub fn weight(&self) -> usize {
         self.bytes.len() + usize::from(self.end)
@@ -79,7 +79,7 @@ pub struct Flushed {
 }
 
 impl InputQueue {
-    pub fn push(&mut self, sending: Sending) {
+    pub fn push(&mut self, sending: InputChunk) {
         self.push_bytes(sending.bytes, Origin::Caller);
         if sending.end {
             self.pieces.push_back(Piece::End);

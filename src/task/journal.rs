@@ -486,7 +486,7 @@ fn progress(state: &LiveState, facts: &Facts) -> Option<Progress> {
         heartbeats: found.tracker.heartbeat_count,
         state_changes: found.tracker.change_count,
         last_change: found.tracker.last_change.map(|change| (change.kind, unix(change.at))),
-        outlook: found.tracker.outlook(state.held_up()).on_clock(unix),
+        outlook: found.tracker.forecast(state.held_up()).on_clock(unix),
         delta: *found.tracker.delta()?,
         tree_state: found
             .tree_state

@@ -16,7 +16,7 @@ use super::output::tail::Tail;
 use super::request::Detached;
 use super::terminal::Terminal;
 use crate::base::clock::Now;
-use crate::base::sync::{Guard, Monitor};
+use crate::base::sync::{CondvarMutex, Guard};
 use crate::process::descriptors::Waker;
 use crate::process::probe::Identity;
 use crate::process::pty::TerminalSize;
@@ -165,7 +165,7 @@ pub struct LiveState {
     /// Whether a result has reported that since it became stuck.
     pub stuck_reported: bool,
     /// How long such a command usually takes at most, if known.
-    pub usual: Option<Duration>,
+    pub expected_duration: Option<Duration>,
     pub polls: u64,
     /// How many polls in a row brought nothing.
     pub idle_polls: u32,
@@ -311,7 +311,7 @@ impl LiveState {
             return Some(Status::Ended);
         }
         let progress = self.progress.as_ref()?;
-        Some(progress.tracker.outlook(self.held_up()).status(now))
+        Some(progress.tracker.forecast(self.held_up()).status(now))
     }
 
     /// The status and its reason; `None` while there is nothing to judge by.
@@ -515,7 +515,7 @@ impl LiveState {
 #[derive(Debug)]
 pub struct LiveTask {
     pub facts: Facts,
-    monitor: Monitor<LiveState>,
+    monitor: CondvarMutex<LiveState>,
     pub(super) terminal: Option<Terminal>,
     /// Notified when its pending event changes; no other lock is taken then.
     pub(super) events: Option<Arc<EventSignal>>,
@@ -523,7 +523,12 @@ pub struct LiveTask {
 
 impl LiveTask {
     pub fn new(facts: Facts) -> LiveTask {
-        LiveTask { facts, monitor: Monitor::new(LiveState::new()), terminal: None, events: None }
+        LiveTask {
+            facts,
+            monitor: CondvarMutex::new(LiveState::new()),
+            terminal: None,
+            events: None,
+        }
     }
 
     /// Its emulated terminal; `None` without a terminal, or if a person's own terminal draws.
@@ -579,15 +584,15 @@ impl LiveTask {
         self: &Arc<Self>,
         limit: Option<Instant>,
         cancel: &Cancel,
-        mut check: impl FnMut(&LiveState) -> StateView<R>,
+        mut check: impl FnMut(&LiveState) -> WaitStep<R>,
         now: impl Fn() -> Instant,
     ) -> Option<R> {
         cancel.call.lock().task = Some(Arc::downgrade(self));
         let mut state = self.monitor.lock();
         loop {
             let recheck_at = match check(&state) {
-                StateView::Found(result) => return Some(result),
-                StateView::WaitUntil(at) => at,
+                WaitStep::Found(result) => return Some(result),
+                WaitStep::WaitUntil(at) => at,
             };
             if cancel.is_cancelled() || limit.is_some_and(|limit| now() >= limit) {
                 return None;
@@ -607,7 +612,7 @@ impl LiveTask {
         wanted: impl Fn(&LiveState) -> bool,
     ) {
         let check = |state: &LiveState| {
-            if wanted(state) { StateView::Found(()) } else { StateView::WaitUntil(None) }
+            if wanted(state) { WaitStep::Found(()) } else { WaitStep::WaitUntil(None) }
         };
         self.wait_for(Some(deadline), &Cancel::default(), check, Instant::now);
     }
@@ -625,7 +630,7 @@ impl LiveTask {
 
 /// The result of one check of the state.
 #[derive(Debug)]
-pub enum StateView<R> {
+pub enum WaitStep<R> {
     /// What the caller waits for.
     Found(R),
     /// Not yet: check again at the next change, or at this time.
@@ -680,7 +685,7 @@ impl Stage {
 /// A call that may be cancelled until its answer begins, and what to wake then.
 #[derive(Debug, Default)]
 pub struct Cancel {
-    call: Monitor<CallState>,
+    call: CondvarMutex<CallState>,
 }
 
 #[derive(Debug, Default)]

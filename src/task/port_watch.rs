@@ -30,14 +30,14 @@ const CONNECT_TIMEOUT: Duration = Duration::from_millis(50);
 const MAX_LIST_AGE: Duration = Duration::from_millis(200);
 
 /// What identifies the processes of a listed task.
-pub(crate) struct Members {
+pub(crate) struct ListedTask {
     /// The pid of its shell, which leads its session, unless the task is over.
     pub shell: Option<i32>,
     /// The processes that have outlived it.
     pub leftovers: Vec<i32>,
 }
 
-impl Members {
+impl ListedTask {
     fn pids(&self, snapshot: &Snapshot) -> BTreeSet<i32> {
         let of_shell = self.shell.into_iter().flat_map(|shell| {
             let in_session = snapshot.processes().filter(move |process| process.session == shell);
@@ -71,7 +71,7 @@ impl Supervisor {
     }
 
     /// The ports at which each of these tasks listens, in order.
-    pub(crate) fn ports_of(&self, tasks: &[Members]) -> Vec<Vec<u16>> {
+    pub(crate) fn ports_of(&self, tasks: &[ListedTask]) -> Vec<Vec<u16>> {
         if tasks.is_empty() {
             return Vec::new();
         }

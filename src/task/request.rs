@@ -38,7 +38,7 @@ pub enum Stderr {
     #[default]
     Merged,
     /// Apart from its output: its newest bytes are kept in memory.
-    Apart,
+    Separate,
 }
 
 #[derive(Debug, Clone)]

@@ -14,7 +14,7 @@ use super::commands::{CommandSender, MAX_COMMANDS, SendError, WorkerCommand};
 use super::completion::{Completion, OnEnd};
 use super::environment::{self, EnvironmentSettings, Environments, StartEnvironment, search_path};
 use super::events::{EventKind, EventSignal};
-use super::input::{MAX_QUEUED_INPUT, Sending};
+use super::input::{InputChunk, MAX_QUEUED_INPUT};
 use super::invocation::{self, LaunchContext, Prepared, StartupFiles};
 use super::journal::{CONTROL_SOCKET, Journal, ServerDir};
 use super::live::{Facts, Input, LiveTask, ShownMark};
@@ -60,7 +60,7 @@ pub const KILL_LIMIT: Duration =
 
 /// Why a kill has no receipt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NoReceipt {
+pub enum KillError {
     /// No process of the task is alive.
     Ended,
     /// Too many commands wait for the worker.
@@ -136,11 +136,15 @@ pub struct Supervisor {
 impl Supervisor {
     /// A supervisor without tasks. It opens and starts nothing yet.
     pub fn new(settings: Settings, clock: Arc<dyn Clock>) -> Supervisor {
-        Self::of_instance(files::random_id(), settings, clock)
+        Self::with_instance(files::random_id(), settings, clock)
     }
 
     /// Like [`Supervisor::new`], for a server whose name other processes already know.
-    pub fn of_instance(instance: String, settings: Settings, clock: Arc<dyn Clock>) -> Supervisor {
+    pub fn with_instance(
+        instance: String,
+        settings: Settings,
+        clock: Arc<dyn Clock>,
+    ) -> Supervisor {
         Supervisor {
             budget: Budget::new(settings.directory_quota),
             snapshots: Arc::default(),
@@ -335,7 +339,7 @@ impl Supervisor {
         let emulated = request.terminal.filter(|_| request.emulated);
         let errors = match request.stderr {
             Stderr::Merged => Errors::WithOutput,
-            Stderr::Apart => Errors::Apart,
+            Stderr::Separate => Errors::Separate,
         };
         let (wiring, input) = match (request.terminal, &request.stdin) {
             (Some(size), _) => (Wiring::Terminal(size), Input::Terminal),
@@ -345,9 +349,9 @@ impl Supervisor {
         };
         let first_input = match request.stdin {
             Stdin::Text(text) => {
-                Sending { bytes: text.into_bytes(), end: request.terminal.is_none() }
+                InputChunk { bytes: text.into_bytes(), end: request.terminal.is_none() }
             }
-            Stdin::Null | Stdin::Open => Sending::default(),
+            Stdin::Null | Stdin::Open => InputChunk::default(),
         };
         let columns = request.terminal.map(|size| size.cols);
         let launch = Launch {
@@ -473,7 +477,7 @@ impl Supervisor {
 
     /// Makes later commands start in this directory, if the settings say so; returns whether they
     /// do. For the call that started a command and saw it end there.
-    pub fn remember_cwd(&self, directory: &Path) -> bool {
+    pub fn keep_directory(&self, directory: &Path) -> bool {
         if self.settings.keep_directory {
             *self.kept_directory.lock() = Some(directory.to_path_buf());
         }
@@ -534,16 +538,16 @@ impl Supervisor {
     ///
     /// # Errors
     /// No receipt came in time; the kill may still be under way.
-    pub fn kill(&self, task: &TaskHandle, request: KillRequest) -> Result<Receipt, NoReceipt> {
+    pub fn kill(&self, task: &TaskHandle, request: KillRequest) -> Result<Receipt, KillError> {
         let closed = || task.live.state().closed;
         let received = self.begin_kill(task, request)?;
         if closed() {
             // The worker may have received the command in its last turn, or not at all.
-            return received.try_recv().map_err(|_| NoReceipt::Ended);
+            return received.try_recv().map_err(|_| KillError::Ended);
         }
         received.recv_timeout(KILL_LIMIT).map_err(|error| match error {
-            RecvTimeoutError::Timeout => NoReceipt::Late,
-            RecvTimeoutError::Disconnected => NoReceipt::Ended,
+            RecvTimeoutError::Timeout => KillError::Late,
+            RecvTimeoutError::Disconnected => KillError::Ended,
         })
     }
 
@@ -555,15 +559,15 @@ impl Supervisor {
         &self,
         task: &TaskHandle,
         request: KillRequest,
-    ) -> Result<Receiver<Receipt>, NoReceipt> {
+    ) -> Result<Receiver<Receipt>, KillError> {
         if task.live.state().closed {
-            return Err(NoReceipt::Ended);
+            return Err(KillError::Ended);
         }
         let (receipt, received) = bounded(1);
         task.commands.send(WorkerCommand::Kill { request, receipt }).map_err(
             |error| match error {
-                SendError::Ended => NoReceipt::Ended,
-                SendError::Busy => NoReceipt::Busy,
+                SendError::Ended => KillError::Ended,
+                SendError::Busy => KillError::Busy,
             },
         )?;
         Ok(received)
@@ -571,7 +575,7 @@ impl Supervisor {
 
     /// Asks the worker to probe the task's progress now; `LiveState::progress_probes` counts the
     /// probe. A task that has ended is not probed.
-    pub fn look(&self, task: &TaskHandle) {
+    pub fn request_probe(&self, task: &TaskHandle) {
         let _ = task.commands.send(WorkerCommand::ProbeProgress);
     }
 
@@ -580,7 +584,7 @@ impl Supervisor {
     ///
     /// # Errors
     /// The task accepts no input, or too much is waiting already.
-    pub fn send(&self, task: &TaskHandle, sending: Sending) -> Result<(), InputError> {
+    pub fn send(&self, task: &TaskHandle, sending: InputChunk) -> Result<(), InputError> {
         let id = || task.id().to_owned();
         if task.live.facts.input == Input::None {
             return Err(InputError::NoInput(id()));

@@ -91,12 +91,12 @@ impl Terminal {
 
     /// Keeps only what is on the screen: no more output will come.
     pub fn close(&self) {
-        let last = self.seen();
+        let last = self.content();
         *self.state.lock() = TerminalState::Last(last);
     }
 
     /// What is on the screen.
-    pub fn seen(&self) -> ScreenContent {
+    pub fn content(&self) -> ScreenContent {
         match &*self.state.lock() {
             TerminalState::Live(live) => live.seen(),
             TerminalState::Last(seen) => seen.clone(),
@@ -199,10 +199,10 @@ mod tests {
         let future = past + Duration::from_secs(60);
         assert_eq!(terminal.feed(b"one\x1b[6n", past), "");
         assert!(terminal.is_behind());
-        assert_eq!(terminal.seen().undrawn, 7);
+        assert_eq!(terminal.content().undrawn, 7);
         assert_eq!(terminal.feed(b" two", future), "\x1b[1;4R");
         assert!(!terminal.is_behind());
-        let seen = terminal.seen();
+        let seen = terminal.content();
         assert_eq!((seen.view.rows[0].as_str(), seen.undrawn), ("one two", 0));
     }
 
@@ -211,7 +211,7 @@ mod tests {
         let terminal = Terminal::new(TerminalSize { rows: 2, cols: 10 });
         terminal.feed(b"late", Instant::now());
         terminal.close();
-        assert_eq!(terminal.seen().undrawn, 4);
+        assert_eq!(terminal.content().undrawn, 4);
         assert!(!terminal.is_behind());
     }
 }

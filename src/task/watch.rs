@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use regex::Regex;
 
-use super::live::{Cancel, LiveState, StateView};
+use super::live::{Cancel, LiveState, WaitStep};
 use super::output::reading::{self, Match, PatternWatch};
 use super::port::PortFound;
 use super::port_watch::{CHECK_INTERVAL, PortWatch};
@@ -68,7 +68,7 @@ pub struct Tick<'a> {
     pub call: &'a mut dyn FnMut(&TaskHandle),
 }
 
-pub struct Watch<'a> {
+pub struct TaskWatch<'a> {
     pub goal: Goal<'a>,
     /// A matching line ends the wait; other output does not.
     pub pattern: Option<&'a Regex>,
@@ -88,7 +88,7 @@ enum Woken {
     MoreToMatch,
 }
 
-impl Watch<'_> {
+impl TaskWatch<'_> {
     /// The end of the output, if everything after `after` is only an echo.
     fn echo_until(&self, task: &TaskHandle, after: u64, columns: Option<u16>) -> Option<u64> {
         let Goal::Reply { typed: Some(typed), .. } = self.goal else {
@@ -144,25 +144,25 @@ impl Watch<'_> {
                 self.cancel,
                 |state| {
                     if searched.is_some_and(|searched| state.output_end.offset > searched) {
-                        return StateView::Found(Woken::MoreToMatch);
+                        return WaitStep::Found(Woken::MoreToMatch);
                     }
                     let ended =
                         state.closed || (state.ended.is_some() && !end_reported && !awaits_more);
                     if ended {
-                        return StateView::Found(Woken::Stop(WaitEnd::Ended));
+                        return WaitStep::Found(Woken::Stop(WaitEnd::Ended));
                     }
                     // A person who is attached answers.
                     if state.waiting.is_some() && state.people.is_none() {
-                        return StateView::Found(Woken::Stop(WaitEnd::WaitsForInput));
+                        return WaitStep::Found(Woken::Stop(WaitEnd::WaitsForInput));
                     }
                     if state.is_held_up_by_stop() {
-                        return StateView::Found(Woken::Stop(WaitEnd::TaskStopped));
+                        return WaitStep::Found(Woken::Stop(WaitEnd::TaskStopped));
                     }
                     if state.is_stuck && !state.stuck_reported {
-                        return StateView::Found(Woken::Stop(WaitEnd::Stuck));
+                        return WaitStep::Found(Woken::Stop(WaitEnd::Stuck));
                     }
                     match goal {
-                        Goal::End => StateView::WaitUntil(None),
+                        Goal::End => WaitStep::WaitUntil(None),
                         Goal::Output => new_output(state, shown, &mut settled_at),
                         Goal::Reply { after, .. } => reply(state, after, echoed),
                     }
@@ -209,25 +209,25 @@ fn is_echo(output: &str, typed: &str) -> bool {
 }
 
 /// The listen window: output that had not been shown when the wait began, settled.
-fn new_output(state: &LiveState, shown: u64, settled_at: &mut Option<Instant>) -> StateView<Woken> {
+fn new_output(state: &LiveState, shown: u64, settled_at: &mut Option<Instant>) -> WaitStep<Woken> {
     if state.showable_end().at.offset <= shown {
-        return StateView::WaitUntil(None);
+        return WaitStep::WaitUntil(None);
     }
     let newest = state.last_output.unwrap_or_else(Instant::now);
     let settled = *settled_at.get_or_insert(newest + SETTLE);
     if Instant::now() >= settled {
-        StateView::Found(Woken::Stop(WaitEnd::Output))
+        WaitStep::Found(Woken::Stop(WaitEnd::Output))
     } else {
-        StateView::WaitUntil(Some(settled))
+        WaitStep::WaitUntil(Some(settled))
     }
 }
 
 /// Output has come and become silent. If it is an echo, it counts as a reply only once the
 /// processes have been seen idle since it came.
-fn reply(state: &LiveState, before: u64, echoed: Option<u64>) -> StateView<Woken> {
+fn reply(state: &LiveState, before: u64, echoed: Option<u64>) -> WaitStep<Woken> {
     let end = state.showable_end().at.offset;
     if end <= before {
-        return StateView::WaitUntil(None);
+        return WaitStep::WaitUntil(None);
     }
     let newest = state.last_output.unwrap_or_else(Instant::now);
     let mut silent_at = newest + REPLY_SILENCE;
@@ -235,13 +235,13 @@ fn reply(state: &LiveState, before: u64, echoed: Option<u64>) -> StateView<Woken
         silent_at += CONFIRMATION;
     }
     if Instant::now() < silent_at {
-        return StateView::WaitUntil(Some(silent_at));
+        return WaitStep::WaitUntil(Some(silent_at));
     }
     let is_idle = state.last_input_probe.is_some_and(|(at, active)| at > newest && !active);
     match echoed {
-        Some(echoed) if !is_idle && end > echoed => StateView::Found(Woken::Silence),
-        Some(_) if !is_idle => StateView::WaitUntil(None),
-        _ => StateView::Found(Woken::Stop(WaitEnd::Output)),
+        Some(echoed) if !is_idle && end > echoed => WaitStep::Found(Woken::Silence),
+        Some(_) if !is_idle => WaitStep::WaitUntil(None),
+        _ => WaitStep::Found(Woken::Stop(WaitEnd::Output)),
     }
 }
 

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use super::commands::{CommandReceiver, WorkerCommand};
 use super::completion::Completion;
-use super::input::{Flushed, InputQueue, Sending};
+use super::input::{Flushed, InputChunk, InputQueue};
 use super::journal::{self, Journal};
 use super::live::{End, Input, LiveTask};
 use super::output::collector::{Collector, OnPressure};
@@ -55,7 +55,7 @@ pub(super) struct Setup {
     /// What the task's processes carry in their environment.
     pub cookie: String,
     pub commands: CommandReceiver,
-    pub first_input: Sending,
+    pub first_input: InputChunk,
     /// Names of programs that do not count as leftovers once they have left the session.
     pub daemons: Arc<[String]>,
     pub journal: Journal,

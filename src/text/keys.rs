@@ -7,7 +7,7 @@
 //! Limits: no separate keypad, no function keys above F12, no newer keyboard protocols that
 //! programs may request. Pure.
 
-use super::lines::cut;
+use super::lines::truncate;
 use super::screen::Modes;
 
 const ESCAPE: u8 = 0x1b;
@@ -345,7 +345,7 @@ fn nearest_name(name: &str) -> Option<&'static str> {
 }
 
 fn shown(name: &str) -> String {
-    cut(name, SHOWN_CHARS).into_owned()
+    truncate(name, SHOWN_CHARS).into_owned()
 }
 
 /// The bytes that a terminal sends for typed or pasted text: lines end with CR. Text of several

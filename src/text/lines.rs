@@ -138,7 +138,7 @@ pub enum OutputSpan {
         /// Missing bytes of the line shown before the gap, if known.
         of_line_before: u64,
         /// Missing bytes of the line shown after the gap, if it is a different line.
-        of_line_behind: u64,
+        of_line_after: u64,
     },
 }
 
@@ -306,7 +306,7 @@ fn missing_lines(from: u64, to: u64, readable: bool, reader: &str) -> String {
 }
 
 /// A line cut to `limit` characters: one third from its head, two thirds from its tail.
-pub fn clip(text: &str, limit: usize) -> String {
+pub fn elide_middle(text: &str, limit: usize) -> String {
     let length = text.chars().count();
     if length <= limit {
         return text.to_owned();
@@ -356,9 +356,9 @@ fn rows(spans: &[OutputSpan], layout: &Layout) -> Vec<LineRow> {
     let mut of_next = Cut::default();
     for span in spans {
         match span {
-            OutputSpan::Missing { lines, readable, of_line_before, of_line_behind } => {
+            OutputSpan::Missing { lines, readable, of_line_before, of_line_after } => {
                 of_open.add(*of_line_before, *readable);
-                of_next.add(*of_line_behind, *readable);
+                of_next.add(*of_line_after, *readable);
                 if !lines.is_empty() {
                     rows.push(LineRow {
                         first: lines.start,
@@ -428,7 +428,7 @@ fn end_of_line(number: u64, rest: &[u8], missing: Cut, layout: &Layout) -> LineR
 }
 
 /// The first `max_chars` characters, with an ellipsis if there are more.
-pub fn cut(text: &str, max_chars: usize) -> Cow<'_, str> {
+pub fn truncate(text: &str, max_chars: usize) -> Cow<'_, str> {
     let head = first_chars(text, max_chars);
     if head.len() == text.len() { Cow::Borrowed(text) } else { Cow::Owned(format!("{head}…")) }
 }
@@ -468,7 +468,7 @@ mod tests {
 
     /// A gap of these lines, with numbers of missing bytes of the lines before and after it.
     fn missing(lines: Range<u64>, readable: bool, parts: (u64, u64)) -> OutputSpan {
-        OutputSpan::Missing { lines, readable, of_line_before: parts.0, of_line_behind: parts.1 }
+        OutputSpan::Missing { lines, readable, of_line_before: parts.0, of_line_after: parts.1 }
     }
 
     fn omitted(lines: Range<u64>) -> OutputSpan {

@@ -41,7 +41,7 @@ pub struct Secret(Zeroizing<Vec<u8>>);
 
 /// Why bytes cannot be typed and masked as a secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Unusable {
+pub enum MaskError {
     /// No bytes.
     #[error("it is empty")]
     Empty,
@@ -63,12 +63,12 @@ impl Secret {
     ///
     /// # Errors
     /// If they cannot be typed or masked.
-    pub fn new(bytes: Zeroizing<Vec<u8>>) -> Result<Secret, Unusable> {
+    pub fn new(bytes: Zeroizing<Vec<u8>>) -> Result<Secret, MaskError> {
         match bytes.len() {
-            0 => Err(Unusable::Empty),
-            _ if bytes.iter().any(u8::is_ascii_control) => Err(Unusable::Control),
-            length if length < MIN_SECRET_BYTES => Err(Unusable::Short),
-            length if length > MAX_SECRET_BYTES => Err(Unusable::Long),
+            0 => Err(MaskError::Empty),
+            _ if bytes.iter().any(u8::is_ascii_control) => Err(MaskError::Control),
+            length if length < MIN_SECRET_BYTES => Err(MaskError::Short),
+            length if length > MAX_SECRET_BYTES => Err(MaskError::Long),
             _ => Ok(Secret(bytes)),
         }
     }
@@ -286,13 +286,13 @@ mod tests {
     #[test]
     fn secrets_that_cannot_be_typed_or_masked_are_refused() {
         let unusable = |bytes: &[u8]| Secret::new(Zeroizing::new(bytes.to_vec())).err();
-        assert_eq!(unusable(b""), Some(Unusable::Empty));
-        assert_eq!(unusable(b"abc"), Some(Unusable::Short));
+        assert_eq!(unusable(b""), Some(MaskError::Empty));
+        assert_eq!(unusable(b"abc"), Some(MaskError::Short));
         assert_eq!(unusable(&[b'x'; 4_094]), None);
-        assert_eq!(unusable(&[b'x'; 4_095]), Some(Unusable::Long));
+        assert_eq!(unusable(&[b'x'; 4_095]), Some(MaskError::Long));
         for byte in [0, 3, b'\n', b'\r', b'\t', 0x1b, 0x7f] {
             let bytes = [b'a', b'b', byte, b'c', b'd'];
-            assert_eq!(unusable(&bytes), Some(Unusable::Control), "{byte}");
+            assert_eq!(unusable(&bytes), Some(MaskError::Control), "{byte}");
         }
         assert_eq!(unusable("pässwörd \u{1f511}".as_bytes()), None);
         assert_eq!(unusable(b"\xff\xfe\xfd\xfc"), None);

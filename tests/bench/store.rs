@@ -8,7 +8,7 @@
 use std::time::{Duration, Instant, SystemTime};
 
 use serde_json::{Map, Value, json};
-use zsh_tool::alan::pattern::{Pattern, RemoteCommand, Ssh};
+use zsh_tool::alan::pattern::{CommandPattern, RemoteCommand, Ssh};
 use zsh_tool::alan::rows::JournalRow;
 use zsh_tool::alan::run::Ending;
 use zsh_tool::alan::run::{EndedRun, Run};
@@ -100,8 +100,8 @@ fn fill(store: &Store, size: usize) {
     store.import(&entries).expect("rows");
 }
 
-fn pattern(kind: usize) -> Pattern {
-    Pattern {
+fn pattern(kind: usize) -> CommandPattern {
+    CommandPattern {
         hash: format!("{kind:016x}"),
         template: format!("program{kind} *"),
         subcommand_template: Some(format!("program{kind} with *")),
@@ -118,7 +118,7 @@ fn pattern(kind: usize) -> Pattern {
     }
 }
 
-fn run(pattern: &Pattern, number: usize, at: SystemTime) -> Run<'static> {
+fn run(pattern: &CommandPattern, number: usize, at: SystemTime) -> Run<'static> {
     let ended = EndedRun {
         pattern: pattern.clone(),
         ending: Ending::Exited(i32::from(number.is_multiple_of(3))),

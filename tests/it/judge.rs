@@ -17,7 +17,7 @@ use zsh_tool::config::UserExecutor;
 use zsh_tool::progress::tracker::{ChangeKind, Status, TrackerSettings};
 use zsh_tool::shell::mode::ShellMode;
 use zsh_tool::task::environment::EnvironmentSettings;
-use zsh_tool::task::live::{Cancel, StateView};
+use zsh_tool::task::live::{Cancel, WaitStep};
 use zsh_tool::task::registry::TaskHandle;
 use zsh_tool::task::request::{Request, Stderr, Stdin};
 use zsh_tool::task::state::KillRequest;
@@ -34,7 +34,7 @@ const KEY: &str = "sk-sesame-open-1234567890";
 fn evidence(session: &str, status: Status) -> Evidence {
     Evidence {
         session: session.to_owned(),
-        what: "make test".to_owned(),
+        prompt_or_command: "make test".to_owned(),
         status,
         evidence: vec!["read or wrote 0 B".to_owned()],
         heartbeats: 12,
@@ -114,7 +114,7 @@ fn secrets_of_the_run_do_not_reach_the_endpoint() {
     let endpoint = Endpoint::start(&env, &json!([{"text": "A: fine"}]));
     let checks = Checks::new(judge_at(endpoint.base_url()), true);
     let mut evidence = evidence("a", Status::Slow);
-    evidence.what = "mysql -phunter2hunter2 db".to_owned();
+    evidence.prompt_or_command = "mysql -phunter2hunter2 db".to_owned();
     evidence.recent = vec!["API_TOKEN=tok_abcdef1234567890".to_owned()];
     let id = checks.start("a", None, evidence).expect("a check");
     assert_eq!(finished(&checks, &id).finding, Finding::Progress);
@@ -365,8 +365,8 @@ fn drain(task: &TaskHandle) {
         Some(Instant::now() + PATIENCE),
         &Cancel::default(),
         |state| match state.output_end.offset >= goal {
-            true => StateView::Found(()),
-            false => StateView::WaitUntil(None),
+            true => WaitStep::Found(()),
+            false => WaitStep::WaitUntil(None),
         },
         Instant::now,
     );

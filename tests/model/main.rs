@@ -16,7 +16,7 @@ mod listen_window {
     use zsh_tool::process::probe::Identity;
     use zsh_tool::process::signals::Exit;
     use zsh_tool::shell::outcome::Outcome;
-    use zsh_tool::task::live::{Cancel, End, Facts, Input, LiveState, LiveTask, StateView};
+    use zsh_tool::task::live::{Cancel, End, Facts, Input, LiveState, LiveTask, WaitStep};
 
     /// Schedules tried for each property.
     const SCHEDULES: usize = 10_000;
@@ -75,9 +75,9 @@ mod listen_window {
     fn listen(task: &Arc<LiveTask>, cancel: &Cancel, shown: u64) -> bool {
         let heard = |state: &LiveState| {
             if state.output_end.offset > shown || state.closed {
-                StateView::Found(())
+                WaitStep::Found(())
             } else {
-                StateView::WaitUntil(None)
+                WaitStep::WaitUntil(None)
             }
         };
         task.wait_for(far(), cancel, heard, Instant::now).is_some()
@@ -184,8 +184,8 @@ mod listen_window {
                 let task = Arc::clone(&task);
                 thread::spawn(move || {
                     let ended = |state: &LiveState| match state.ended {
-                        Some(_) => StateView::Found(()),
-                        None => StateView::WaitUntil(None),
+                        Some(_) => WaitStep::Found(()),
+                        None => WaitStep::WaitUntil(None),
                     };
                     assert!(
                         task.wait_for(far(), &Cancel::default(), ended, Instant::now).is_some()

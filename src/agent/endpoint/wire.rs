@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::Bounds;
-use crate::text::lines::cut;
+use crate::text::lines::truncate;
 
 /// How much of an error's message is kept, in characters.
 const MAX_MESSAGE: usize = 300;
@@ -157,7 +157,7 @@ fn message_of(error: &Value) -> String {
 
 fn one_line(text: &str) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
-    cut(&words.join(" "), MAX_MESSAGE).into_owned()
+    truncate(&words.join(" "), MAX_MESSAGE).into_owned()
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ use crate::agent::executor::{Executor, Ids, Role, exec_line};
 use crate::agent::stream::Framer;
 use crate::shell::outcome::Outcome;
 use crate::task::live::ActiveCall;
-use crate::task::live::{Cancel, LiveState, StateView};
+use crate::task::live::{Cancel, LiveState, WaitStep};
 use crate::task::registry::TaskHandle;
 use crate::task::request::{Request, Stderr, Stdin};
 use crate::task::state::KillRequest;
@@ -123,8 +123,8 @@ impl CommandJudge {
         // The task's own deadline is earlier.
         let limit = Instant::now() + self.time * 2;
         let ended = |state: &LiveState| match state.ended {
-            Some(_) => StateView::Found(()),
-            None => StateView::WaitUntil(None),
+            Some(_) => WaitStep::Found(()),
+            None => WaitStep::WaitUntil(None),
         };
         let ended = task.live.wait_for(Some(limit), cancel, ended, Instant::now);
         if !task.live.state().closed {

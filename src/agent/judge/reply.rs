@@ -7,7 +7,7 @@
 //! Limits: English; the letter must be at the beginning (not `Answer: B`). Pure.
 
 use super::{Finding, Judgement};
-use crate::text::lines::cut;
+use crate::text::lines::truncate;
 
 /// How much of the reason is kept, in characters.
 const MAX_REASON: usize = 400;
@@ -41,7 +41,7 @@ pub(crate) fn parse(reply: &str) -> Judgement {
         Some((finding, rest)) => (finding, reason(rest)),
         None => (Finding::Unknown, reply),
     };
-    Judgement { finding, reason: cut(reason, MAX_REASON).into_owned() }
+    Judgement { finding, reason: truncate(reason, MAX_REASON).into_owned() }
 }
 
 /// The reply without the thinking that some models put before it.

@@ -17,7 +17,7 @@
 //! change by 1.4 σ or more, 85 to 91 %). Durations that grow with every run outgrow their
 //! newest 20: at 2 % a run the upper figure covers 70 to 86 %. Pure.
 
-use super::{FEWEST_SAMPLES, Sample, completed};
+use super::{MIN_SAMPLES, Sample, completed};
 
 /// How many of the newest runs are tested.
 const TESTED: usize = 8;
@@ -38,7 +38,7 @@ pub(super) fn relevant(samples: &[Sample]) -> &[Sample] {
 
 fn has_changed(newest: &[Sample], older: &[Sample]) -> bool {
     // Too few new runs would give no estimate, while all runs together do.
-    let is_enough = completed(newest) >= FEWEST_SAMPLES;
+    let is_enough = completed(newest) >= MIN_SAMPLES;
     let Some((lower, upper)) = quartiles(older).filter(|_| is_enough) else {
         return false;
     };

@@ -353,7 +353,7 @@ mod tests {
     use super::super::plots::plots;
     use super::super::read::ReadView;
     use super::*;
-    use crate::alan::pattern::{Pattern, RemoteCommand, Ssh};
+    use crate::alan::pattern::{CommandPattern, RemoteCommand, Ssh};
     use crate::alan::rows::{RecentCommand, Streak};
     use crate::alan::schema::{self, tests::derivation};
     use crate::arbitrary;
@@ -381,11 +381,11 @@ mod tests {
     fn query(database: &Connection, hash: &str, template: &str, host: &str, now: f64) {
         let view = ReadView::new(Some(database), "me", Vec::new()).expect("a view");
         let remote = RemoteCommand { preview: template.to_owned(), template: template.to_owned() };
-        let pattern = Pattern {
+        let pattern = CommandPattern {
             hash: hash.to_owned(),
             template: template.to_owned(),
             ssh: Some(Ssh { host: host.to_owned(), remote: Some(remote) }),
-            ..Pattern::default()
+            ..CommandPattern::default()
         };
         let history = view.history(&pattern, "s", now).expect("a history");
         let rates = history.rates();

@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
 
 use super::{Store, StoreError, is_readable};
-use crate::alan::pattern::Pattern;
+use crate::alan::pattern::CommandPattern;
 use crate::alan::rows::{CircuitRow, unix_seconds};
 use crate::neverhang::{Circuit, CircuitState, Decision, Lease, Rules, RunEnd, TimedOut};
 
@@ -57,7 +57,7 @@ impl Store {
     /// trial run to the first caller. Allows every run if the database cannot be used.
     pub fn circuit_check_and_lease(
         &self,
-        pattern: &Pattern,
+        pattern: &CommandPattern,
         now: SystemTime,
         deadline: Option<Duration>,
     ) -> Decision {
@@ -85,7 +85,7 @@ impl Store {
     /// timeout and looks up the median of the command's successes instead.
     pub fn circuit_report(
         &self,
-        pattern: &Pattern,
+        pattern: &CommandPattern,
         end: RunEnd,
         lease: Option<&Lease>,
         now: SystemTime,
@@ -169,7 +169,7 @@ impl Store {
 
     fn change_circuit<T>(
         &self,
-        pattern: &Pattern,
+        pattern: &CommandPattern,
         patience: Duration,
         decide: impl FnOnce(&mut Circuit) -> T,
     ) -> Option<T> {

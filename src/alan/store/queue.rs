@@ -13,14 +13,14 @@ use super::connection::Losses;
 use crate::alan::insight::Insight;
 use crate::alan::rows::CachedOptions;
 use crate::alan::run::RunRows;
-use crate::base::sync::Monitor;
+use crate::base::sync::CondvarMutex;
 use crate::shell::outcome::Outcome;
 
 /// The most entries kept while the database cannot be written.
 pub const MAX_QUEUED: usize = 10_000;
 
 /// Logs the losses of a database and keeps the warnings for the next answer.
-pub fn note_losses(queue: &Monitor<Queue>, path: &Path, losses: Losses) {
+pub fn note_losses(queue: &CondvarMutex<Queue>, path: &Path, losses: Losses) {
     let warnings = losses.warnings(path);
     for warning in &warnings {
         tracing::warn!("{warning}");

@@ -18,7 +18,7 @@ use crate::alan::history::{
     History, HostHistory, PastRun, RETRY_WINDOW_MINUTES, RemoteHistory, RunPlace, failures_in_a_row,
 };
 use crate::alan::insight::after::programs_of;
-use crate::alan::pattern::Pattern;
+use crate::alan::pattern::CommandPattern;
 use crate::alan::rows::{Observation, RecentCommand, SshObservation, Streak, seconds_of};
 use crate::alan::run::RunRows;
 use crate::shell::outcome::Outcome;
@@ -151,7 +151,12 @@ impl<'a> ReadView<'a> {
     }
 
     /// The history of a command.
-    pub fn history(&self, pattern: &Pattern, session: &str, now: f64) -> rusqlite::Result<History> {
+    pub fn history(
+        &self,
+        pattern: &CommandPattern,
+        session: &str,
+        now: f64,
+    ) -> rusqlite::Result<History> {
         let hash = pattern.hash.as_str();
         let window = now - f64::from(RETRY_WINDOW_MINUTES) * 60.0;
         let retries = self.recent("command_hash", session, hash, window, RUNS_CONSIDERED)?;
@@ -249,7 +254,7 @@ impl<'a> ReadView<'a> {
 
     /// Estimates how long a command takes from its runs, or from the runs of its kind if there are
     /// too few. Prefers the kind with a possible subcommand if that has enough runs.
-    pub fn estimate(&self, pattern: &Pattern) -> rusqlite::Result<Option<Estimate>> {
+    pub fn estimate(&self, pattern: &CommandPattern) -> rusqlite::Result<Option<Estimate>> {
         let exact = self.samples(Key::Command, &pattern.hash)?;
         if suffices_alone(&exact) {
             return Ok(Estimate::new(&pattern.template, &exact, &[]));
@@ -591,9 +596,9 @@ mod tests {
     #[test]
     fn a_view_without_a_database_is_empty_and_does_not_fail() {
         let view = ReadView::new(None, "me", Vec::new()).expect("a view");
-        let pattern = Pattern {
+        let pattern = CommandPattern {
             ssh: Some(Ssh { host: "h".to_owned(), remote: Some(RemoteCommand::default()) }),
-            ..Pattern::default()
+            ..CommandPattern::default()
         };
         let history = view.history(&pattern, "s", 0.0).expect("a history");
         assert!(!history.is_known() && history.estimate.is_none());

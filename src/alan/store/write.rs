@@ -13,7 +13,7 @@ use super::queue::{Phase, Queue, note_losses};
 use super::tables::write_batch;
 use super::{StoreSettings, admin};
 use crate::alan::rows::unix_seconds;
-use crate::base::sync::Monitor;
+use crate::base::sync::CondvarMutex;
 
 /// The most entries in one transaction: few enough that other servers do not wait long.
 const BATCH: usize = 256;
@@ -36,7 +36,7 @@ const LOG_BYTES: u64 = 4 << 20;
 const PRUNE_EVERY: Duration = Duration::from_secs(6 * 3600);
 
 /// Writes until the queue is closed and empty.
-pub fn run(settings: &StoreSettings, instance: &str, queue: &Monitor<Queue>) {
+pub fn run(settings: &StoreSettings, instance: &str, queue: &CondvarMutex<Queue>) {
     let mut writer = Writer {
         settings,
         instance,
@@ -59,7 +59,7 @@ pub fn run(settings: &StoreSettings, instance: &str, queue: &Monitor<Queue>) {
 struct Writer<'a> {
     settings: &'a StoreSettings,
     instance: &'a str,
-    queue: &'a Monitor<Queue>,
+    queue: &'a CondvarMutex<Queue>,
     database: Option<Database>,
     busy_since: Option<Instant>,
     prune_at: Instant,

@@ -26,7 +26,7 @@ use crate::task::environment::{self, EnvironmentSettings, Environments};
 use crate::task::journal::{self, CONTROL_SOCKET, Entry};
 use crate::task::live::Cancel;
 use crate::task::shell::{self, ShellKind};
-use crate::text::lines::{clip, grouped};
+use crate::text::lines::{elide_middle, grouped};
 use crate::text::quantity::{seconds, size};
 
 /// How much of a command a finding shows.
@@ -304,7 +304,7 @@ fn tasks_of(shim: &Path) -> Vec<Finding> {
     let pid = journal::server_pid(shim).map_or_else(|| "unknown".to_owned(), |pid| pid.to_string());
     let finding = |entry: Entry| {
         let age = Duration::try_from_secs_f64(now() - entry.started).unwrap_or_default();
-        let command = clip(&result::command_line(&entry.command), COMMAND_CHARS);
+        let command = elide_middle(&result::command_line(&entry.command), COMMAND_CHARS);
         Finding {
             fix: format!("`zsh-tool kill {}` ends it", entry.id),
             ..Finding::ok(

@@ -9,8 +9,8 @@ use std::time::Instant;
 
 use crate::commands::output::complain;
 use crate::process::descriptors::{self, Interest, Poller, Transfer};
-use crate::task::input::{MAX_QUEUED_INPUT, Sending};
-use crate::task::live::{Cancel, StateView};
+use crate::task::input::{InputChunk, MAX_QUEUED_INPUT};
+use crate::task::live::{Cancel, WaitStep};
 use crate::task::registry::TaskHandle;
 use crate::task::request::InputError;
 use crate::task::supervisor::Supervisor;
@@ -60,7 +60,7 @@ pub(crate) fn start(supervisor: Arc<Supervisor>, task: Arc<TaskHandle>) {
     });
     if let Err(error) = started {
         complain(format_args!("cannot pass stdin through: {error}"));
-        let _ = supervisor.send(&task, Sending { end: true, ..Sending::default() });
+        let _ = supervisor.send(&task, InputChunk { end: true, ..InputChunk::default() });
     }
 }
 
@@ -87,7 +87,7 @@ impl Forward {
                     // Fails only if the command has ended.
                     let _ = self
                         .supervisor
-                        .send(&self.task, Sending { end: true, ..Sending::default() });
+                        .send(&self.task, InputChunk { end: true, ..InputChunk::default() });
                     return;
                 }
             }
@@ -108,7 +108,7 @@ impl Forward {
         let mut limit = MAX_QUEUED_INPUT - chunk.len();
         loop {
             self.wait_until_queued(limit);
-            let sending = Sending { bytes: chunk.to_vec(), end: false };
+            let sending = InputChunk { bytes: chunk.to_vec(), end: false };
             match self.supervisor.send(&self.task, sending) {
                 // Many small chunks fill the worker's channel before the queue: wait until the
                 // worker has received all of them.
@@ -126,9 +126,9 @@ impl Forward {
             |state| {
                 let over = state.ended.is_some() || state.input_closed;
                 if over || state.queued_input <= limit {
-                    StateView::Found(())
+                    WaitStep::Found(())
                 } else {
-                    StateView::WaitUntil(None)
+                    WaitStep::WaitUntil(None)
                 }
             },
             Instant::now,

@@ -69,7 +69,7 @@ pub(super) fn run(
     {
         return Err(misused(error));
     }
-    let judge = settings.judge.as_deref().map(JudgeChoice::of_word);
+    let judge = settings.judge.as_deref().map(JudgeChoice::parse);
     let judge = judge
         .transpose()
         .map_err(|expected| misused(format_args!("--judge: {expected}")))?
@@ -173,8 +173,8 @@ fn listen(config: &Config) -> io::Result<Controls> {
     let controls = Controls::new();
     let (controller, daemons) = (controls.controller.clone(), config.daemons.clone());
     signals::handle(None, &[SIGUSR1], move |request| match request {
-        StopRequest::Other(_) => controller.ask(Control::Stop(Event::Cancel)),
-        StopRequest::End(number) => controller.ask(Control::Stop(Event::Interrupt(number))),
+        StopRequest::Other(_) => controller.send(Control::Stop(Event::Cancel)),
+        StopRequest::End(number) => controller.send(Control::Stop(Event::Interrupt(number))),
         StopRequest::EndAtOnce(number) => signals::exit_at_once(&daemons, number),
     })?;
     Ok(controls)
@@ -273,7 +273,7 @@ fn conclude(
     let recorder = setup::recorder(config, &supervisor.settings.redactor);
     let judge = setup::judge(judge, config, &supervisor);
     let checks = Arc::new(Checks::new(judge, config.enable_concurrent_checks));
-    setup::start_housekeeping(&supervisor, memory::give_back_free);
+    setup::start_housekeeping(&supervisor, memory::trim_heap);
     let directory = supervisor.directory_made();
     let hosts = Arc::new(Hosts::of_server(config.hosts.clone(), &supervisor));
     let tools = Tools::new(

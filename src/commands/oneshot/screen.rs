@@ -135,7 +135,7 @@ impl Screen {
                 asking.store(false, Ordering::Relaxed);
                 let word = line.trim().to_ascii_lowercase();
                 let keeps_waiting = !matches!(word.as_str(), "n" | "no");
-                controller.ask(Control::GoOn(keeps_waiting));
+                controller.send(Control::KeepWaiting(keeps_waiting));
             }
             // stdin has ended, which means to keep waiting.
             asking.store(false, Ordering::Relaxed);
@@ -180,7 +180,7 @@ impl Screen {
 }
 
 impl Reporter for Screen {
-    fn tell(&mut self, news: &RunNews<'_>) {
+    fn report(&mut self, news: &RunNews<'_>) {
         match news {
             RunNews::State { state, reason, iteration, maximum } => {
                 let phase = match state {
@@ -219,12 +219,12 @@ impl Reporter for Screen {
             }
             RunNews::Feedback(feedback) => self.show_feedback(feedback),
             RunNews::Ask => self.ask(),
-            RunNews::AskNoMore => {
+            RunNews::WithdrawQuestion => {
                 self.asking.store(false, Ordering::Relaxed);
                 self.say("        (the agent has ended; no answer is needed)");
             }
             RunNews::Note(text) => self.say(&format!("⚠ {}", words::clean(text))),
-            RunNews::Complaint { role, line } => {
+            RunNews::StderrLine { role, line } => {
                 if !line.trim().is_empty() {
                     self.last_error = words::line(line, STDERR_CHARS);
                     tracing::debug!("{}: {}", role.name(), self.last_error);

@@ -119,7 +119,7 @@ fn section(text: &mut String, title: &str, content: &str) {
     let _ = writeln!(text, "\n{title}");
     let count = content.lines().count();
     for line in content.lines().take(TEXT_LINES) {
-        let shown = crate::text::lines::clip(&words::clean(line), LINE_CHARS);
+        let shown = crate::text::lines::elide_middle(&words::clean(line), LINE_CHARS);
         let _ = writeln!(text, "  {shown}");
     }
     if count > TEXT_LINES {

@@ -40,7 +40,7 @@ pub(super) fn line(text: &str, limit: usize) -> String {
     let first = lines.next().unwrap_or_default();
     let more = lines.next().is_some();
     let shown = clean(first);
-    let cut = lines::clip(shown.trim(), limit);
+    let cut = lines::elide_middle(shown.trim(), limit);
     if more && !cut.ends_with('…') {
         return format!("{cut} …");
     }

@@ -15,26 +15,26 @@ use crate::task::tombstone::{EndCause, LostServer, ServerEnd};
 use crate::text::quantity::{grouped, size};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Insight {
+pub struct ResultNote {
     pub level: Level,
     /// Whether it comes from the command history and not from the task itself.
     pub from_history: bool,
     pub message: String,
 }
 
-impl Insight {
-    pub(crate) fn warning(message: impl Into<String>) -> Insight {
-        Insight { level: Level::Warning, from_history: false, message: message.into() }
+impl ResultNote {
+    pub(crate) fn warning(message: impl Into<String>) -> ResultNote {
+        ResultNote { level: Level::Warning, from_history: false, message: message.into() }
     }
 
-    pub(crate) fn info(message: impl Into<String>) -> Insight {
-        Insight { level: Level::Info, ..Insight::warning(message) }
+    pub(crate) fn info(message: impl Into<String>) -> ResultNote {
+        ResultNote { level: Level::Info, ..ResultNote::warning(message) }
     }
 }
 
-impl From<remembered::Insight> for Insight {
-    fn from(insight: remembered::Insight) -> Insight {
-        Insight { level: insight.level(), from_history: true, message: insight.to_string() }
+impl From<remembered::Insight> for ResultNote {
+    fn from(insight: remembered::Insight) -> ResultNote {
+        ResultNote { level: insight.level(), from_history: true, message: insight.to_string() }
     }
 }
 
@@ -50,16 +50,16 @@ const NO_TERMINAL: [&str; 6] = [
 ];
 
 /// Says that a task's server has ended, and how.
-pub(crate) fn of_past(past: &LostServer, end: Option<&End>) -> Insight {
+pub(crate) fn of_past(past: &LostServer, end: Option<&End>) -> ResultNote {
     let server = server_end(&past.server);
     if end.is_none_or(|end| end.outcome != Outcome::Interrupted) {
-        return Insight::info(format!("{server}, after this command."));
+        return ResultNote::info(format!("{server}, after this command."));
     }
     let assumed = match past.exit_assumed {
         true => " Its exit code is not known.",
         false => "",
     };
-    Insight::warning(format!(
+    ResultNote::warning(format!(
         "{server}, before this command did.{assumed} Run it again if it is still needed."
     ))
 }
@@ -86,35 +86,35 @@ pub(crate) fn of_task(
     end: Option<&End>,
     losses: &Losses,
     tail: &str,
-) -> Vec<Insight> {
+) -> Vec<ResultNote> {
     let notes = facts.start_notes.iter().cloned();
-    let mut insights: Vec<Insight> = notes.map(Insight::warning).collect();
+    let mut insights: Vec<ResultNote> = notes.map(ResultNote::warning).collect();
     if let Some(cause) = &losses.disk_failed {
-        insights.push(Insight::warning(format!(
+        insights.push(ResultNote::warning(format!(
             "the spool is not on disk ({cause}): only the newest output is kept, in memory."
         )));
     }
     if losses.bytes > 0 {
-        insights.push(Insight::warning(format!(
+        insights.push(ResultNote::warning(format!(
             "{} of the output ({} lines) are gone: over the spool's quota (spool_task_quota, spool_quota).",
             size(losses.bytes),
             grouped(losses.lines)
         )));
     }
     if end.is_some_and(|end| end.output_cut) {
-        insights.push(Insight::warning(describe::OUTPUT_CUT));
+        insights.push(ResultNote::warning(describe::OUTPUT_CUT));
     }
     let failed = end.is_some_and(|end| end.exit.code() != 0);
     if failed
         && facts.input != Input::Terminal
         && NO_TERMINAL.iter().any(|text| tail.contains(text))
     {
-        insights.push(Insight::warning(
+        insights.push(ResultNote::warning(
             "a program wanted a terminal and there is none: run it again with pty: true and answer with zsh_send.",
         ));
     }
     if failed && cfg!(target_os = "macos") {
-        insights.extend(refused_by_privacy(tail).map(Insight::warning));
+        insights.extend(refused_by_privacy(tail).map(ResultNote::warning));
     }
     insights
 }
@@ -143,14 +143,14 @@ fn refused_by_privacy(tail: &str) -> Option<&'static str> {
 }
 
 /// Says what zsh-tool cannot see of a task's processes.
-pub(crate) fn of_evidence(evidence: Evidence) -> Option<Insight> {
+pub(crate) fn of_evidence(evidence: Evidence) -> Option<ResultNote> {
     match evidence {
         Evidence::Whole => None,
-        Evidence::NoCalls => Some(Insight::warning(
+        Evidence::NoCalls => Some(ResultNote::warning(
             "the kernel does not show what processes are blocked in: waiting for input is \
              recognized only by prompts and silence.",
         )),
-        Evidence::Nothing => Some(Insight::warning(
+        Evidence::Nothing => Some(ResultNote::warning(
             "no processes can be seen: waiting for input is recognized only by plain password \
              prompts, and stopped processes are not found.",
         )),

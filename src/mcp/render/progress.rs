@@ -5,9 +5,9 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::view::{ProgressStatus, View};
-use crate::alan::estimate::{self, Estimate, FEWEST_SAMPLES, Quantile, SHORTEST_POLL_S};
+use crate::alan::estimate::{self, Estimate, MIN_POLL_S, MIN_SAMPLES, Quantile};
 use crate::alan::history::History;
-use crate::alan::insight::{KIND_CHARS, cut};
+use crate::alan::insight::{KIND_CHARS, truncate};
 use crate::progress::advice::{Advice, Situation, advise};
 use crate::progress::tracker::Status;
 use crate::progress::{advice, condition::Condition};
@@ -111,7 +111,7 @@ fn estimated(estimate: &Estimate, elapsed: Duration, detail: Detail) -> Vec<Stri
 }
 
 fn quantile(quantile: Quantile) -> String {
-    let bound = if quantile.at_least { " or more" } else { "" };
+    let bound = if quantile.is_bound { " or more" } else { "" };
     format!("{}{bound}", short_duration(quantile.seconds))
 }
 
@@ -172,8 +172,8 @@ fn estimate_meta(estimate: &Estimate, elapsed: f64) -> Value {
         "completion_probability": (100.0 * estimate.completion_probability(elapsed)).round() / 100.0,
         "sample_size": estimate.sample_size,
         "basis": estimate.basis.as_str(),
-        "at_least": estimate.median.at_least,
-        "p90_at_least": estimate.p90.at_least,
+        "at_least": estimate.median.is_bound,
+        "p90_at_least": estimate.p90.is_bound,
     })
 }
 
@@ -193,7 +193,7 @@ fn next_poll_after(
 ) -> f64 {
     let blind = if is_healthy { ceiling } else { estimate::next_blind_poll(elapsed) };
     let wait = estimate.map_or(blind, |estimate| estimate.next_poll(elapsed, blind));
-    wait.clamp(SHORTEST_POLL_S, ceiling)
+    wait.clamp(MIN_POLL_S, ceiling)
 }
 
 /// When a known command has probably ended. `None` without enough completed runs, or if the last
@@ -201,8 +201,8 @@ fn next_poll_after(
 pub(crate) fn known_end(history: &History) -> Option<Duration> {
     let ended = history.runs.iter().filter(|run| run.outcome.is_complete()).count();
     let succeeded = history.runs.first().is_some_and(|run| run.outcome == Outcome::Success);
-    let estimate = history.estimate.as_ref().filter(|_| ended >= FEWEST_SAMPLES && succeeded)?;
-    Duration::try_from_secs_f64(estimate.enough()).ok()
+    let estimate = history.estimate.as_ref().filter(|_| ended >= MIN_SAMPLES && succeeded)?;
+    Duration::try_from_secs_f64(estimate.sufficient_time()).ok()
 }
 
 /// The advice about a running task, if any.
@@ -237,7 +237,7 @@ pub(crate) fn longest_expected(estimate: &Estimate) -> Option<Duration> {
 
 fn for_advice(estimate: &Estimate) -> advice::DurationEstimate {
     advice::DurationEstimate {
-        template: cut(&estimate.template, KIND_CHARS).into_owned(),
+        template: truncate(&estimate.template, KIND_CHARS).into_owned(),
         median: Duration::try_from_secs_f64(estimate.median.seconds).unwrap_or_default(),
         longest: Duration::try_from_secs_f64(estimate.longest()).unwrap_or_default(),
     }

@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::insight::Insight;
+use super::insight::ResultNote;
 use super::progress;
 use super::view::View;
 use crate::alan::estimate::Estimate;
-use crate::alan::insight::{Level, cut};
-use crate::history::notices::{MOST_NAMED, Notice};
+use crate::alan::insight::{Level, truncate};
+use crate::history::notices::{MAX_NAMED, Notice};
 use crate::mcp::outputs::ConditionRow;
 use crate::progress::advice::Advice;
 use crate::progress::condition::{Condition, Evidence, StopSignal};
@@ -27,7 +27,7 @@ use crate::task::output::reading::Match;
 use crate::task::port::Port;
 use crate::task::terminal::ScreenContent;
 use crate::text::ansi::{self, Colours};
-use crate::text::lines::{Room, Shown, clip};
+use crate::text::lines::{Room, Shown, elide_middle};
 use crate::text::quantity::{grouped, size};
 use crate::text::screen;
 
@@ -95,12 +95,12 @@ pub struct TaskResult {
     pub screen: Option<ScreenContent>,
     /// The command by which a person can answer the password prompt.
     pub person_line: Option<String>,
-    pub insights: Vec<Insight>,
+    pub insights: Vec<ResultNote>,
 }
 
 impl TaskResult {
     /// A result without output; lines to be added are numbered and not new.
-    pub fn of(view: View, insights: Vec<Insight>) -> TaskResult {
+    pub fn of(view: View, insights: Vec<ResultNote>) -> TaskResult {
         TaskResult {
             view,
             shown: Shown::default(),
@@ -316,7 +316,7 @@ pub(crate) fn command_line(command: &str) -> String {
     // A carriage return would hide what is before it.
     let first = lines.next().unwrap_or_default().replace('\r', "^M");
     let first = ansi::readable(first.as_bytes(), Colours::Drop, None);
-    let first = cut(&first, COMMAND_CHARS);
+    let first = truncate(&first, COMMAND_CHARS);
     match lines.count() {
         0 => first.into_owned(),
         1 => format!("{first} … +1 line"),
@@ -435,7 +435,7 @@ pub(crate) fn listening_on(ports: &[u16]) -> String {
 
 /// Warnings before information. Messages about the task share one line, those of the history
 /// another; each table has its own.
-fn insight_lines(insights: &[Insight], palette: Palette) -> Vec<String> {
+fn insight_lines(insights: &[ResultNote], palette: Palette) -> Vec<String> {
     let mut lines = Vec::new();
     for (level, sign, colour) in [(Level::Warning, "⚠", YELLOW), (Level::Info, "ℹ", DIM)] {
         for (from_history, label) in [(false, ""), (true, "A.L.A.N.: ")] {
@@ -463,7 +463,7 @@ fn waiting_line(waiting: &Waiting, input: Input) -> String {
     };
     let prompt = match waiting.prompt.trim() {
         "" => String::new(),
-        prompt => format!(" \"{}\"", clip(prompt, PROMPT_CHARS)),
+        prompt => format!(" \"{}\"", elide_middle(prompt, PROMPT_CHARS)),
     };
     let proof = describe::input_proof_phrase(waiting, input);
     format!("⌨ WAITING FOR {what}{prompt} ({proof})")
@@ -592,7 +592,7 @@ pub(crate) fn notice_lines(
 ) -> Vec<String> {
     let mut lines: Vec<String> = notices
         .iter()
-        .take(MOST_NAMED)
+        .take(MAX_NAMED)
         .map(|notice| {
             let id = &notice.task.facts.id;
             let command = command_line(&redact(&notice.task.facts.command));
@@ -617,10 +617,10 @@ pub(crate) fn notice_lines(
             )
         })
         .collect();
-    if notices.len() > MOST_NAMED {
+    if notices.len() > MAX_NAMED {
         lines.push(format!(
             "┌ notify: {} more tasks: zsh_tasks all=true",
-            notices.len() - MOST_NAMED
+            notices.len() - MAX_NAMED
         ));
     }
     lines

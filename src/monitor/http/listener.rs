@@ -19,7 +19,7 @@ use super::access::{Access, Token};
 use super::connection::{Connection, Limits, Site};
 use super::response::{self, Response, Routes};
 use super::wire::Wire;
-use crate::base::sync::Monitor;
+use crate::base::sync::CondvarMutex;
 use crate::monitor::dashboard;
 use crate::process::descriptors::{Interest, Poller, Waker, drain_wakes};
 use crate::process::files;
@@ -70,7 +70,7 @@ struct Shared {
     stopping: AtomicBool,
     waker: Waker,
     /// The connections; a thread's name is its index plus one.
-    slots: Monitor<Vec<Option<Arc<Open>>>>,
+    slots: CondvarMutex<Vec<Option<Arc<Open>>>>,
 }
 
 /// An open connection.
@@ -137,7 +137,7 @@ impl Server {
             },
             stopping: AtomicBool::new(false),
             waker,
-            slots: Monitor::new(vec![None; limits.connections]),
+            slots: CondvarMutex::new(vec![None; limits.connections]),
         });
         let acceptor = Acceptor {
             shared: Arc::clone(&shared),

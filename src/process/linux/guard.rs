@@ -25,7 +25,7 @@ use rustix::process::{Pid, WaitOptions};
 
 use crate::process::kill::handles;
 use crate::process::launcher;
-use crate::process::signals::{self, Exit, Request, Requests, Signal, is_ignored};
+use crate::process::signals::{self, EndRequest, EndRequests, Exit, Signal, is_ignored};
 use crate::process::terminate::{GRACE, PATIENCE, Termination};
 use crate::process::tree::{Identity, ProcessInfo, Snapshot, cookie_of};
 use crate::process::{descriptors, memory, orphans};
@@ -91,10 +91,10 @@ pub(crate) fn run(
     if role == Role::Shim {
         descriptors::close_stdin()?;
     }
-    memory::close_to_others();
+    memory::hide_from_other_processes();
     memory::give_back_code();
     let server = Pid::from_child(&server);
-    let mut requests = Requests::default();
+    let mut requests = EndRequests::default();
     let (exit, hurry) = wait_for_server(server, &signals, &mut requests, &mut launches);
     let mut reaped = Vec::new();
     let mut lost = launches.lost(instance);
@@ -118,7 +118,7 @@ pub(crate) fn run(
             |_, limit| {
                 let asked = signals.wait(Some(limit.min(RESCAN)));
                 reap_all(&mut reaped);
-                asked.is_some() && requests.note(Instant::now(), None) != Request::Same
+                asked.is_some() && requests.note(Instant::now(), None) != EndRequest::Same
             },
         );
         reap_all(&mut reaped);
@@ -128,7 +128,7 @@ pub(crate) fn run(
 
 /// Called by the server. Does nothing: when the guard is killed, the kernel sends the server
 /// SIGTERM, and the guard finds the server's processes without its help.
-pub(crate) fn attend() -> io::Result<()> {
+pub(crate) fn watch_guard() -> io::Result<()> {
     Ok(())
 }
 
@@ -278,7 +278,7 @@ impl Launcher {
 fn wait_for_server(
     server: Pid,
     signals: &SignalSet,
-    requests: &mut Requests,
+    requests: &mut EndRequests,
     launches: &mut Launches,
 ) -> (Exit, bool) {
     let mut hurry = false;
@@ -291,8 +291,8 @@ fn wait_for_server(
             continue;
         };
         let request = requests.note(Instant::now(), None);
-        hurry |= request == Request::Again;
-        if request != Request::Same {
+        hurry |= request == EndRequest::Again;
+        if request != EndRequest::Same {
             let _ = rustix::process::kill_process(server, signal.raw());
         }
     }

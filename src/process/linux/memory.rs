@@ -89,7 +89,7 @@ fn group_files(name: &str) -> Vec<PathBuf> {
 
 /// When memory runs out, makes the kernel kill a program that this process has just started, and
 /// its descendants, before this process.
-pub(crate) fn end_first(pid: i32) {
+pub(crate) fn prefer_for_oom_kill(pid: i32) {
     /// How much more likely, in thousandths of the memory.
     const MORE: i32 = 300;
     /// `OOM_SCORE_ADJ_MAX` of `linux/oom.h`.
@@ -111,7 +111,7 @@ pub(crate) fn end_first(pid: i32) {
 /// an arena of its own, which keeps the memory that short-lived threads have freed: eight calls at
 /// a time left 70 MiB. A second arena costs 2 MiB and makes no call faster, since each thread has a
 /// cache of its own. Call this before other threads start. Other allocators need no such call.
-pub(crate) fn share_arena() {
+pub(crate) fn use_one_arena() {
     #[cfg(target_env = "gnu")]
     // SAFETY: changes a parameter of the allocator, which takes its own lock for it.
     unsafe {
@@ -121,7 +121,7 @@ pub(crate) fn share_arena() {
 
 /// Returns freed memory, which the allocator would keep, to the system. Takes milliseconds, during
 /// which other threads cannot allocate.
-pub(crate) fn give_back_free() {
+pub(crate) fn trim_heap() {
     #[cfg(target_env = "gnu")]
     // SAFETY: gives away only free pages, under the allocator's own locks.
     unsafe {
@@ -157,7 +157,7 @@ fn code_of(program: &Path, line: &str) -> Option<Range<usize>> {
 /// Closes this process's environment, memory and descriptors in `/proc` to other processes of this
 /// user: a command that the server runs could read configured secrets there. Root can still read
 /// them. Programs that this process starts are not affected.
-pub(crate) fn close_to_others() {
+pub(crate) fn hide_from_other_processes() {
     // Fails only on kernels without it, where secrets are better kept in a file.
     let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
 }

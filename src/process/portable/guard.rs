@@ -29,7 +29,7 @@ use crate::process::descriptors;
 use crate::process::groups::{self, News};
 use crate::process::launcher;
 use crate::process::memory;
-use crate::process::signals::{self, Exit, Request, Requests, Signal, is_ignored};
+use crate::process::signals::{self, EndRequest, EndRequests, Exit, Signal, is_ignored};
 use crate::process::terminate::{GRACE, PATIENCE, terminate};
 
 /// The socket's number in the server.
@@ -118,7 +118,7 @@ pub(crate) fn run(
     if role == Role::Shim {
         descriptors::close_stdin()?;
     }
-    memory::close_to_others();
+    memory::hide_from_other_processes();
     let groups = Groups::default();
     let server_ended = listen(ours, Arc::clone(&groups))?;
     let (exit, hurry) = wait_for_server(server, &signals);
@@ -182,7 +182,7 @@ fn listen(server: UnixStream, groups: Groups) -> io::Result<Receiver<()>> {
 
 /// The server's end, and whether it was asked for more than once.
 fn wait_for_server(server: Pid, signals: &Receiver<i32>) -> (Exit, bool) {
-    let mut requests = Requests::default();
+    let mut requests = EndRequests::default();
     let mut hurry = false;
     for number in signals {
         let Some(signal) = Signal::from_number(number) else {
@@ -194,8 +194,8 @@ fn wait_for_server(server: Pid, signals: &Receiver<i32>) -> (Exit, bool) {
             }
         };
         let request = requests.note(Instant::now(), None);
-        hurry |= request == Request::Again;
-        if request != Request::Same {
+        hurry |= request == EndRequest::Again;
+        if request != EndRequest::Same {
             let _ = rustix::process::kill_process(server, signal.raw());
         }
     }
@@ -208,7 +208,7 @@ fn wait_for_server(server: Pid, signals: &Receiver<i32>) -> (Exit, bool) {
 ///
 /// # Errors
 /// When there is no socket or no thread to be had: then the guard learns of no group.
-pub(crate) fn attend() -> io::Result<()> {
+pub(crate) fn watch_guard() -> io::Result<()> {
     // SAFETY: asks for the flags of a number that may or may not be open.
     if unsafe { libc::fcntl(LINK, libc::F_GETFD) } < 0 {
         return Err(io::Error::last_os_error());

@@ -31,15 +31,15 @@ pub(crate) fn give_back_code() {}
 
 /// Makes the kernel rather end a program than this process; nothing that can be asked for
 /// portably.
-pub(crate) fn end_first(_pid: i32) {}
+pub(crate) fn prefer_for_oom_kill(_pid: i32) {}
 
 /// Lets all threads allocate from one arena; nothing that can be asked for portably.
-pub(crate) fn share_arena() {}
+pub(crate) fn use_one_arena() {}
 
 /// Gives memory that has been freed back to the system; nothing that can be asked for
 /// portably.
-pub(crate) fn give_back_free() {}
+pub(crate) fn trim_heap() {}
 
 /// No portable call closes this process's data to others of its user: they may see its
 /// environment, as `ps -E` does. A file of mode 0600 is the better place for a secret.
-pub(crate) fn close_to_others() {}
+pub(crate) fn hide_from_other_processes() {}

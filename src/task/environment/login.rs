@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{EnvironmentSettings, entries, search_path, value};
-use crate::base::sync::Monitor;
+use crate::base::sync::CondvarMutex;
 use crate::process::capture::{self, CaptureError, Limits};
 use crate::process::files::{self, FileVersion, version};
 use crate::process::spawn::{Errors, Launch, Wiring};
@@ -48,7 +48,7 @@ const OTHER_START_FILES: StartFiles = StartFiles {
 
 /// The environment of the user's login shell, once a command has needed it.
 #[derive(Debug, Default)]
-pub(super) struct LoginShell(Monitor<RunState>);
+pub(super) struct LoginShell(CondvarMutex<RunState>);
 
 #[derive(Debug, Default)]
 struct RunState {

@@ -217,9 +217,9 @@ impl<'a> Assembly<'a> {
         };
         let of_line_before =
             if start.inside_line { begin_of(start.at.line + 1)? - start.at.offset - 1 } else { 0 };
-        let of_line_behind =
+        let of_line_after =
             if end.inside_line { end.at.offset - begin_of(end.at.line)? } else { 0 };
-        Ok((of_line_before, of_line_behind))
+        Ok((of_line_before, of_line_after))
     }
 
     /// As [`Assembly::parts_of_lines`], for output that is gone up to `to`; known only within one
@@ -240,7 +240,7 @@ impl<'a> Assembly<'a> {
             lines,
             readable,
             of_line_before: parts.0,
-            of_line_behind: parts.1,
+            of_line_after: parts.1,
         });
     }
 
@@ -840,7 +840,7 @@ mod tests {
         let all = excerpt(&spool, LinePosition::FIRST.at, end, ROOM).expect("memory");
         let [
             OutputSpan::Read(head),
-            OutputSpan::Missing { lines, of_line_before, of_line_behind, .. },
+            OutputSpan::Missing { lines, of_line_before, of_line_after, .. },
             OutputSpan::Read(tail),
         ] = &all[..]
         else {
@@ -848,7 +848,7 @@ mod tests {
         };
         assert_eq!(*lines, 2..3);
         assert_eq!(head.bytes.len() as u64 + of_line_before, 100_000);
-        assert_eq!(tail.bytes.len() as u64 - 1 + of_line_behind, 100_000);
+        assert_eq!(tail.bytes.len() as u64 - 1 + of_line_after, 100_000);
         let first = range(&spool, 1, Some(1), end, ROOM).expect("memory");
         let [
             OutputSpan::Read(head),

@@ -196,9 +196,9 @@ impl InputDetection {
             foreground: terminal.and_then(pty::foreground_group),
             shell: spawned.id.pid,
         };
-        let conditions = self.sightings.take(sightings(&view), Instant::now());
+        let conditions = self.sightings.add(sightings(&view), Instant::now());
         let judged = self.judge(&view, task, terminal, spool, processes);
-        let waiting = self.confirmation.take(&judged);
+        let waiting = self.confirmation.add(&judged);
         let unconfirmed = matches!(judged, InputJudgement::Waits(_)) && waiting.is_none()
             || self.sightings.unconfirmed;
         // One try, and then the regular time: a state that comes and goes is never confirmed.

@@ -253,7 +253,7 @@ impl ProgressProbe {
     /// Adds what the members have done, and this many bytes of output in all.
     fn count(&mut self, members: &[ProcessInfo], output: u64) {
         let members = usage::members(members);
-        let totals = self.counters.take(members, tree::command_line);
+        let totals = self.counters.add(members, tree::command_line);
         // A member wrote what came here as output: it does not count twice.
         let written_here = output.saturating_sub(self.totals.output);
         self.totals = Totals {
@@ -277,7 +277,7 @@ impl ProgressProbe {
         task.report(|state| {
             state.process_count = members.len();
             state.memory_peak = state.memory_peak.max(memory);
-            let usual = state.usual;
+            let usual = state.expected_duration;
             let progress = state.progress.get_or_insert_with(|| {
                 let tracker = Tracker::new(self.settings, task.facts.started.mono);
                 Box::new(ProgressSnapshot::new(tracker, now))
@@ -294,7 +294,7 @@ impl ProgressProbe {
             }
             progress.observe(tree_state, now);
             // The machine may hide all processes of a running task.
-            progress.degraded = members.is_empty() || self.counters.hides;
+            progress.degraded = members.is_empty() || self.counters.is_incomplete;
             state.progress_probes += 1;
             let status = state.status(now);
             state.is_stuck = status == Some(Status::Stuck);
