@@ -129,7 +129,7 @@ lint: ## Check formatting, lints, shell scripts and version numbers.
 	@scripts/need cargo cc c++ shellcheck jq
 	cargo fmt --check
 	rustfmt --edition 2024 --check tests/fuzz/targets/*.rs
-	cargo check --locked --manifest-path tests/fuzz/Cargo.toml --target-dir target/fuzz
+	cargo check --locked --manifest-path tests/fuzz/Cargo.toml --target-dir target
 	cargo clippy --all-targets -- -D warnings
 	cargo clippy --features conformance -- -D warnings
 	cargo clippy --features portable --all-targets -- -D warnings
