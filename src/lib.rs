@@ -68,7 +68,7 @@
 //! # Invariants
 //!
 //! - A command's exit code is its shell's own wait status. The prologue ([`task::prologue`])
-//!   reports pipeline statuses and the directory, and is trusted only where it agrees.
+//!   reports pipeline statuses and the directory, and is trusted only where both agree.
 //!   The shell behaves as under bare `zsh -c`; `zsh-tool help shell` lists each difference.
 //! - A task ends with its shell and a short drain. It never waits for a pipe to close that
 //!   another process may hold open.
@@ -99,8 +99,8 @@
 //! Order: the registry, then a task's monitor, then a spool's index, then the store's queue.
 //! None is held during a read, a write, a spawn or a channel send. No other lock is taken under
 //! that of a task's emulated screen ([`task::terminal`]), and none is held when the event signal
-//! ([`task::events`]) is notified. State that other threads wait for changes only in
-//! [`task::live::LiveTask::report`], under the task's monitor, which notifies them; a model
+//! ([`task::events`]) is notified. Only [`task::live::LiveTask::report`] changes state that other
+//! threads wait for; it holds the task's monitor, and then notifies them; a model
 //! check (`tests/model`) shows that no wake-up is lost. A thread that waits for another's
 //! scan of the machine ([`process::snapshots`]) holds no lock.
 //!
@@ -260,6 +260,7 @@ pub mod process {
     mod system {
         mod calls;
         pub mod close_on_exec;
+        pub mod directory_watch;
         pub mod ends;
         pub mod guard;
         pub mod hangup;
@@ -273,7 +274,6 @@ pub mod process {
         pub mod terminal_pair;
         pub mod usage;
         pub mod waits;
-        pub mod watch_file;
     }
 
     /// The twin of each file, for any other Unix.
@@ -282,6 +282,7 @@ pub mod process {
     mod system {
         pub mod close_on_exec;
         mod darwin;
+        pub mod directory_watch;
         pub mod ends;
         pub mod groups;
         pub mod guard;
@@ -297,7 +298,6 @@ pub mod process {
         pub mod terminal_pair;
         pub mod usage;
         pub mod waits;
-        pub mod watch_file;
     }
 
     pub use system::*;

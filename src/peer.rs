@@ -405,7 +405,7 @@ impl Peer {
         mut progress: Option<&mut dyn FnMut(&Value)>,
     ) -> Result<Value, PeerError> {
         let (waker, wakes) = Waker::new().map_err(|error| self.failed(error, begun))?;
-        cancel.wake_by(waker);
+        cancel.set_waker(waker);
         let input = AwaitedInput { stream: &self.stream, wakes, deadline: begun + limit };
         let mut frames = FrameReader::new(input, MAX_FRAME_BYTES);
         loop {
@@ -471,7 +471,7 @@ impl Peer {
     pub fn attach(
         self,
         request: &AttachRequest,
-    ) -> Result<(AttachState, Attached, AttachedEvents), PeerError> {
+    ) -> Result<(AttachState, AttachSender, AttachReceiver), PeerError> {
         let begun = Instant::now();
         let failed = |error| self.failed(error, begun);
         let message =
@@ -481,13 +481,13 @@ impl Peer {
             .map_err(failed)?;
         let input = self.stream.try_clone().map_err(failed)?;
         let frames = FrameReader::new(input, MAX_FRAME_BYTES);
-        let mut events = AttachedEvents { owner: self.owner.clone(), frames };
+        let mut events = AttachReceiver { owner: self.owner.clone(), frames };
         let AttachEvent::State(state) = events.next_event()? else {
             let error = io::Error::other("the first message is not the state");
             return Err(failed(error));
         };
         self.stream.set_read_timeout(None).map_err(failed)?;
-        Ok((state, Attached(self), events))
+        Ok((state, AttachSender(self), events))
     }
 
     /// Confirms that the result of the call has reached its reader.
@@ -524,21 +524,21 @@ impl Peer {
 /// The sending side of an attached person. Writes wait for an owner that does not read; after a
 /// failed write, the connection is unusable.
 #[derive(Debug)]
-pub struct Attached(Peer);
+pub struct AttachSender(Peer);
 
-impl Attached {
+impl AttachSender {
     /// Types into the task.
     ///
     /// # Errors
     /// When the owner is gone or does not read.
-    pub fn enter(&self, data: Vec<u8>, end: bool) -> Result<(), PeerError> {
+    pub fn send_input(&self, data: Vec<u8>, end: bool) -> Result<(), PeerError> {
         self.notify(ATTACH_INPUT, &Typed { bytes: Bytes { data }, end })
     }
 
     /// Reports the size of the person's window, so that the task redraws the screen.
     ///
     /// # Errors
-    /// As [`Attached::enter`].
+    /// As [`AttachSender::enter`].
     pub fn resize(&self, size: TerminalSize) -> Result<(), PeerError> {
         self.notify(ATTACH_RESIZE, &size)
     }
@@ -560,12 +560,12 @@ pub enum AttachEvent {
 
 /// The receiving side of an attached person.
 #[derive(Debug)]
-pub struct AttachedEvents {
+pub struct AttachReceiver {
     owner: Owner,
     frames: FrameReader<UnixStream>,
 }
 
-impl AttachedEvents {
+impl AttachReceiver {
     /// Waits for the next event.
     ///
     /// # Errors

@@ -21,9 +21,9 @@ use crate::cli::AttachArguments;
 use crate::config::Config;
 use crate::peer::hosts::Purpose;
 use crate::peer::{
-    AttachEvent, AttachMode, AttachRequest, Attached, AttachedEvents, Owner, Peer, PeerError,
+    AttachEvent, AttachMode, AttachReceiver, AttachRequest, AttachSender, Owner, Peer, PeerError,
 };
-use crate::process::descriptors::Waiting;
+use crate::process::descriptors::BlockingFile;
 use crate::process::pty::{self, RawTerminal, TerminalSize};
 use crate::process::restorer::{self, Restorer};
 use crate::task::journal::Entry;
@@ -241,8 +241,8 @@ impl Person<'_> {
     /// Passes on keys and output until one side ends, and restores the terminal.
     fn converse(
         mut self,
-        attached: Attached,
-        events: AttachedEvents,
+        attached: AttachSender,
+        events: AttachReceiver,
         read_only: bool,
     ) -> io::Result<Ending> {
         let (notify, notified) = bounded(QUEUED_EVENTS);
@@ -404,7 +404,7 @@ fn start(
     std::thread::Builder::new().name(name.to_owned()).spawn(move || run(notify)).map(drop)
 }
 
-fn follow(mut events: AttachedEvents, notify: Sender<Event>) {
+fn follow(mut events: AttachReceiver, notify: Sender<Event>) {
     loop {
         let event = events.next_event();
         let is_over = !matches!(event, Ok(AttachEvent::State(_) | AttachEvent::Output(_)));
@@ -417,15 +417,15 @@ fn follow(mut events: AttachedEvents, notify: Sender<Event>) {
 /// Writes messages to the owner until the channel closes or a write fails. Dropping `_writing`
 /// signals the end.
 fn pass_keys(
-    attached: &Attached,
+    attached: &AttachSender,
     messages: &Receiver<Message>,
     notify: &Sender<Event>,
     _writing: &Sender<Infallible>,
 ) {
     for message in messages {
         let written = match message {
-            Message::Keys(keys) => attached.enter(keys, false),
-            Message::InputEnd => attached.enter(Vec::new(), true),
+            Message::Keys(keys) => attached.send_input(keys, false),
+            Message::InputEnd => attached.send_input(Vec::new(), true),
             Message::Size(size) => attached.resize(size),
         };
         if let Err(error) = written {
@@ -443,7 +443,7 @@ fn read_keys(notify: Sender<Event>) {
     let Ok(stdin) = io::stdin().as_fd().try_clone_to_owned() else {
         return;
     };
-    let mut stdin = Waiting::new(stdin);
+    let mut stdin = BlockingFile::new(stdin);
     let mut buffer = vec![0; KEYS];
     loop {
         let event = match stdin.read(&mut buffer) {

@@ -22,7 +22,7 @@ use crate::mcp::server::{Access, Server};
 use crate::monitor::far::FarPages;
 use crate::peer::hosts::{self, Hosts};
 use crate::peer::{self, ANSWER_LIMIT, Owner, Peer, payload};
-use crate::process::descriptors::{self, Waiting};
+use crate::process::descriptors::{self, BlockingFile};
 use crate::process::guard::{self, Launcher, Role};
 use crate::process::{files, local_socket, memory};
 use crate::protocol::transport::{Outbound, Transport};
@@ -216,8 +216,8 @@ fn serve_connection(
         receives.store(true, Ordering::Relaxed);
         receiver.receive(outbound, received);
     };
-    let input = Waiting::new(io::stdin().as_fd().try_clone_to_owned()?);
-    let output = Waiting::new(io::stdout().as_fd().try_clone_to_owned()?);
+    let input = BlockingFile::new(io::stdin().as_fd().try_clone_to_owned()?);
+    let output = BlockingFile::new(io::stdout().as_fd().try_clone_to_owned()?);
     let transport = Transport::start(Box::new(input), Box::new(output), message_limit, receive)?;
     let stopped = loop {
         select! {

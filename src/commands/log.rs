@@ -12,10 +12,10 @@ use std::time::Duration;
 use super::output::{self, Output, OutputError, complain};
 use super::{on_host, setup, tasks};
 use crate::process::descriptors::{Interest, Poller};
+use crate::process::directory_watch::DirectoryWatch;
 use crate::process::files;
 use crate::process::kill::Handle;
 use crate::process::tree;
-use crate::process::watch_file::DirectoryWatch;
 use crate::task::journal;
 
 /// Bytes read at once.

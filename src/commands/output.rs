@@ -6,7 +6,7 @@ use std::io::{self, ErrorKind, Write};
 use std::os::fd::AsFd;
 use std::process::ExitCode;
 
-use crate::process::descriptors::Waiting;
+use crate::process::descriptors::BlockingFile;
 
 /// The exit code of usage errors, as clap's.
 pub(crate) const EXIT_USAGE: u8 = 2;
@@ -45,7 +45,7 @@ impl OutputError {
 /// stdout, for raw bytes.
 #[derive(Debug)]
 pub(crate) struct Output {
-    file: Waiting,
+    file: BlockingFile,
 }
 
 impl Output {
@@ -55,7 +55,7 @@ impl Output {
     /// When no descriptor is left.
     pub(crate) fn stdout() -> io::Result<Output> {
         let fd = io::stdout().as_fd().try_clone_to_owned()?;
-        Ok(Output { file: Waiting::new(fd) })
+        Ok(Output { file: BlockingFile::new(fd) })
     }
 
     /// Writes all of it, waiting for a slow reader.

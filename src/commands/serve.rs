@@ -17,7 +17,7 @@ use crate::mcp::control::ControlSocket;
 use crate::mcp::dispatch::{Shims, Tools};
 use crate::mcp::server::{Access, Server};
 use crate::peer::hosts::Hosts;
-use crate::process::descriptors::Waiting;
+use crate::process::descriptors::BlockingFile;
 use crate::process::guard::{Launcher, Role};
 use crate::process::signals::Exit;
 use crate::process::{descriptors, files, guard, memory, survivors, tree};
@@ -122,8 +122,8 @@ fn serve(guard: Option<i32>, launcher: Option<Launcher>, instance: String) -> Ex
     let receiver = Arc::clone(&server);
     let receive = move |outbound: &Outbound, received| receiver.receive(outbound, received);
     let connect = || {
-        let input = Waiting::new(io::stdin().as_fd().try_clone_to_owned()?);
-        let output = Waiting::new(io::stdout().as_fd().try_clone_to_owned()?);
+        let input = BlockingFile::new(io::stdin().as_fd().try_clone_to_owned()?);
+        let output = BlockingFile::new(io::stdout().as_fd().try_clone_to_owned()?);
         Transport::start(Box::new(input), Box::new(output), message_limit, receive)
     };
     let transport = match connect() {

@@ -145,8 +145,8 @@ impl<'a> Sources<'a> {
         layer
     }
 
-    pub(super) fn warn(&mut self, place: SettingSource, key: Option<String>, text: String) {
-        self.warnings.push(Warning { source: place, key, text });
+    pub(super) fn warn(&mut self, source: SettingSource, key: Option<String>, text: String) {
+        self.warnings.push(Warning { source, key, text });
     }
 
     /// Takes the entries of a section of the file. `expected` describes the section for the

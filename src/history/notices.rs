@@ -28,13 +28,13 @@ pub fn take(tasks: &[Arc<TaskHandle>], about: Option<&str>) -> Vec<Notice> {
             let end = state.ended.clone();
             let is_new = match &end {
                 Some(_) => !state.end_reported && !state.end_noticed && state.active_calls == 0,
-                None => state.given_up,
+                None => state.start_call_timed_out,
             };
             if !is_new {
                 return None;
             }
             state.end_noticed = end.is_some();
-            state.given_up = false;
+            state.start_call_timed_out = false;
             drop(state);
             Some(Notice { task: Arc::clone(&task.live), end })
         })

@@ -27,7 +27,7 @@ use crate::shell::manpage::{self, SHOWN_LINES};
 use crate::shell::outcome::Outcome;
 use crate::shell::programs::builtins;
 use crate::shell::syntax::failing_command;
-use crate::task::completion::{FinishedTask, OnEnd, StopContext};
+use crate::task::completion::{FinishedTask, KillContext, OnEnd};
 use crate::task::output::reading;
 use crate::text::redact::Redactor;
 
@@ -85,7 +85,7 @@ struct EndFindings {
     facts: EndFacts,
     /// From the start to the request that killed it.
     killed_after: Option<Duration>,
-    stop_context: Option<StopContext>,
+    kill_context: Option<KillContext>,
 }
 
 impl RunRecord {
@@ -188,7 +188,7 @@ impl RunRecord {
         }
         let template = self.identity.pattern.template.clone();
         let counts = self.context.settings.store.kills(&template);
-        let stop = end.stop_context.as_ref();
+        let stop = end.kill_context.as_ref();
         let waiting = stop.and_then(|stop| stop.waiting.as_ref());
         Some(classify(KillFacts {
             template,
@@ -230,7 +230,7 @@ impl RunRecord {
         let directory = &ended.facts.directory;
         let code = ended.end.exit.code();
         let killed_after = (ended.end.outcome == Outcome::Killed)
-            .then(|| ended.stop_context.map_or(ended.end.duration, |asked| asked.elapsed));
+            .then(|| ended.kill_context.map_or(ended.end.duration, |asked| asked.elapsed));
         let ending = match (ended.end.outcome, killed_after) {
             (_, Some(after)) => Ending::Killed { after },
             (Outcome::Timeout, _) => Ending::TimedOut(code),
@@ -261,7 +261,7 @@ impl RunRecord {
         let _ = self.end.set(EndFindings {
             facts,
             killed_after,
-            stop_context: ended.stop_context.cloned(),
+            kill_context: ended.kill_context.cloned(),
         });
     }
 
@@ -384,7 +384,7 @@ fn run_end(ended: &FinishedTask<'_>) -> RunEnd {
         Outcome::Timeout => RunEnd::TimedOut {
             allowed: ended.facts.timeout.unwrap_or(ended.end.duration).as_secs_f64(),
             usual: None,
-            waited_for_input: ended.stop_context.is_some_and(|asked| asked.waiting.is_some()),
+            waited_for_input: ended.kill_context.is_some_and(|asked| asked.waiting.is_some()),
         },
     }
 }

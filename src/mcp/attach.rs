@@ -119,7 +119,7 @@ impl Attachment {
         };
         match &self.person {
             Some(person) => person.resize(size),
-            None => self.task.live.report(|state| state.resizes += 1),
+            None => self.task.live.report(|state| state.redraws += 1),
         }
     }
 
@@ -137,7 +137,7 @@ impl Attachment {
 
     fn stream(&self, id: &RequestId, cancel: &Cancel) -> Result<(), StreamStop> {
         self.write(notification(ATTACH_STATE, &AttachState { mode: self.mode() }))?;
-        let mut sizes = self.task.live.state().resizes;
+        let mut sizes = self.task.live.state().redraws;
         let mut drawn = self.draw()?;
         let mut next = match &drawn {
             Some(drawn) => drawn.end,
@@ -146,7 +146,7 @@ impl Attachment {
         loop {
             let has_screen = drawn.is_some();
             let next_of = |state: &LiveState| {
-                WaitStep::Found(if has_screen && state.resizes != sizes {
+                WaitStep::Found(if has_screen && state.redraws != sizes {
                     Next::Screen
                 } else if state.output_end.offset > next {
                     Next::Output(state.output_end.offset)
@@ -182,7 +182,7 @@ impl Attachment {
                 }
             }
             if redraw {
-                sizes = self.task.live.state().resizes;
+                sizes = self.task.live.state().redraws;
                 // `None` if the task has just been closed: the rest of its output follows.
                 if let Some(screen) = self.draw()? {
                     next = screen.end;

@@ -595,7 +595,7 @@ impl Tools {
                 },
                 colours: client.palette.of_output(task.live.facts.input),
                 columns,
-                reader: &reader,
+                read_call: &reader,
             },
         );
         // A caller that asked for lines gets lines.

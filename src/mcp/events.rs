@@ -307,7 +307,7 @@ impl Tools {
             claims.clear();
             is_complete
         };
-        cancel.wake_events(signal);
+        cancel.set_event_signal(signal);
         loop {
             let seen = signal.count();
             if cancel.is_cancelled() {

@@ -48,8 +48,8 @@ impl Tools {
                 task.id()
             )));
         }
-        let all_gone =
-            request.ends() && receipt.as_ref().is_ok_and(|receipt| receipt.survivors.is_empty());
+        let all_gone = request.is_terminating()
+            && receipt.as_ref().is_ok_and(|receipt| receipt.survivors.is_empty());
         if all_gone {
             self.watch(&task, Goal::End, Until::default(), END_AFTER_KILL, call)?;
         }
@@ -91,14 +91,14 @@ fn receipt_text(
             facts.id
         )),
         // The signal ends no process, so there are no survivors to report.
-        (Ok(receipt), KillRequest::Only(signal)) if !request.ends() => {
+        (Ok(receipt), KillRequest::Only(signal)) if !request.is_terminating() => {
             let count = receipt.signalled;
             let noun = if count == 1 { "process" } else { "processes" };
             lines.push(format!("receipt: {} sent to {count} {noun}", signal.name()));
         }
         (Ok(receipt), _) => {
             let survivors = match receipt.survivors.len() {
-                0 if receipt.unseen => {
+                0 if receipt.is_incomplete => {
                     "survivors not known (processes cannot be listed)".to_owned()
                 }
                 0 => "no survivors".to_owned(),

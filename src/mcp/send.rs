@@ -124,7 +124,7 @@ impl Tools {
 /// Refuses input while a person is attached and may type.
 fn refuse_while_attached(task: &LiveTask) -> Result<(), InputError> {
     match &task.state().people {
-        Some(people) => Err(InputError::Attached(people.time())),
+        Some(people) => Err(InputError::Attached(people.attached_for())),
         None => Ok(()),
     }
 }

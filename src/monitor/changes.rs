@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::process::descriptors::{Interest, Poller, Waker};
-use crate::process::watch_file::DirectoryWatch;
-use crate::task::live::{Cancel, Mark, WaitStep};
+use crate::process::directory_watch::DirectoryWatch;
+use crate::task::live::{Cancel, ChangeStamp, WaitStep};
 use crate::task::registry::TaskHandle;
 
 /// How often the state is checked if no change is reported …
@@ -27,20 +27,20 @@ const ENOUGH: u64 = 16 * 1024;
 /// Waits for changes of a task of this process.
 pub(crate) struct OwnChanges {
     task: Arc<TaskHandle>,
-    seen: Mark,
+    seen: ChangeStamp,
     noted: Instant,
 }
 
 impl OwnChanges {
     pub(crate) fn new(task: Arc<TaskHandle>) -> OwnChanges {
-        let seen = task.live.state().mark();
+        let seen = task.live.state().change_stamp();
         OwnChanges { task, seen, noted: Instant::now() }
     }
 
     /// Remembers the current state, so that only later changes count. Call it before reading the
     /// state.
     pub(crate) fn note(&mut self) {
-        self.seen = self.task.live.state().mark();
+        self.seen = self.task.live.state().change_stamp();
         self.noted = Instant::now();
     }
 
@@ -52,7 +52,7 @@ impl OwnChanges {
             Some(limit),
             cancel,
             |state| {
-                let mark = state.mark();
+                let mark = state.change_stamp();
                 let much = mark.output.saturating_sub(self.seen.output) >= ENOUGH;
                 if mark == self.seen {
                     WaitStep::WaitUntil(None)
@@ -152,7 +152,7 @@ impl FileChanges {
         }
         match Waker::new() {
             Ok((waker, woken)) => {
-                cancel.wake_by(waker);
+                cancel.set_waker(waker);
                 self.woken = Some(woken);
             }
             Err(error) => {

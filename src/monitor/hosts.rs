@@ -247,7 +247,7 @@ impl EventSource for HostEvents {
         if self.woken.is_none()
             && let Ok((waker, woken)) = Waker::new()
         {
-            cancel.wake_by(waker);
+            cancel.set_waker(waker);
             self.woken = Some(woken);
         }
         loop {

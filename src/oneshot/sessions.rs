@@ -13,11 +13,11 @@ use super::run_files::{self, LoadError, RunFile};
 use super::state::{self, Event, RunState};
 use crate::base::clock::Now;
 use crate::process::descriptors::{Interest, Poller};
+use crate::process::directory_watch::DirectoryWatch;
 use crate::process::kill::{Handle, Undelivered};
 use crate::process::signals::Signal;
 use crate::process::survivors::SurvivorQuery;
 use crate::process::tree::Identity;
-use crate::process::watch_file::DirectoryWatch;
 use crate::text::redact::Redactor;
 
 /// The word for the most recently changed run, usable instead of its id.

@@ -23,7 +23,7 @@ use super::link::Link;
 use super::payload::Payload;
 use crate::config::{HostEntry, HostList, UnknownHost};
 use crate::process::capture::Running;
-use crate::process::descriptors::{self, Interest, Poller, Transfer, Waiting, Waker};
+use crate::process::descriptors::{self, BlockingFile, Interest, Poller, Transfer, Waker};
 use crate::process::files;
 use crate::process::spawn::{Errors, Launch, Wiring};
 use crate::protocol::framing::MAX_FRAME_BYTES;
@@ -41,14 +41,15 @@ const ATTEMPT_EVERY: Duration = Duration::from_secs(1);
 /// How often a host is pinged.
 const PING_EVERY: Duration = Duration::from_secs(5);
 /// After this many unanswered pings a host is lost. Connections to a suspended machine look open.
-const PINGS: u32 = 3;
+const MAX_UNANSWERED_PINGS: u32 = 3;
 /// How long a host may be silent.
-pub(crate) const SILENCE_LIMIT: Duration = Duration::from_secs(PINGS as u64 * PING_EVERY.as_secs());
-/// How long the far side may take to read the request to end before its carrier is killed. It ends
-/// its tasks without the carrier.
+pub(crate) const SILENCE_LIMIT: Duration =
+    Duration::from_secs(MAX_UNANSWERED_PINGS as u64 * PING_EVERY.as_secs());
+/// How long the far side may take to read the request to end before its carrier is killed. Even
+/// then the far side ends its tasks.
 const END_LIMIT: Duration = Duration::from_secs(1);
 /// How long to wait for the end of the carrier's stderr.
-const LAST_ERRORS: Duration = Duration::from_millis(300);
+const FINAL_READ_LIMIT: Duration = Duration::from_millis(300);
 /// How much of the carrier's stderr is kept.
 const KEPT_ERRORS: usize = 2_000;
 /// How many last lines of stderr appear in an error.
@@ -56,14 +57,14 @@ const REASON_LINES: usize = 3;
 /// How many bytes may precede a report in its line.
 const LONGEST_LINE: usize = 64 * 1024;
 /// The reason when this process ends.
-const ENDS: &str = "this server ends";
+const SERVER_ENDING: &str = "this server is shutting down";
 /// The reason when the carrier or the far side has ended.
-const CLOSED: &str = "the connection was closed";
+const CONNECTION_CLOSED: &str = "the connection was closed";
 const STACK: usize = 256 * 1024;
 /// Bytes of a command's output that are read at once.
 const CHUNK: usize = 64 * 1024;
 /// How long the carrier may take to end after its output has.
-const LAST_EXIT: Duration = Duration::from_secs(10);
+const EXIT_LIMIT: Duration = Duration::from_secs(10);
 /// The exit code if the carrier does not end; the same as ssh's for a lost connection.
 const EXIT_LOST: i32 = 255;
 
@@ -90,7 +91,7 @@ pub struct Host {
     connection: Mutex<Connection>,
     changed: Condvar,
     /// The ids of tasks on the host.
-    known: Mutex<HashSet<String>>,
+    task_ids: Mutex<HashSet<String>>,
 }
 
 /// The context of all carriers.
@@ -138,7 +139,7 @@ impl Hosts {
                 context: context.clone(),
                 connection: Mutex::default(),
                 changed: Condvar::new(),
-                known: Mutex::default(),
+                task_ids: Mutex::default(),
             };
             (entry.name.clone(), Arc::new(host))
         };
@@ -190,7 +191,7 @@ impl Host {
         let mut awaited = None;
         loop {
             if connection.closed {
-                return Err(self.error(ENDS));
+                return Err(self.error(SERVER_ENDING));
             }
             match &connection.state {
                 State::Connected { link, .. } => return Ok(Arc::clone(link)),
@@ -237,7 +238,7 @@ impl Host {
         let given = carrier.input.take();
         if let (Some(mut input), Some(given)) = (input, given) {
             // The thread may stay blocked in its read until the process exits.
-            let copy = move || io::copy(&mut input, &mut Waiting::new(given));
+            let copy = move || io::copy(&mut input, &mut BlockingFile::new(given));
             let thread = std::thread::Builder::new().name("input".to_owned()).spawn(copy);
             if let Err(error) = thread {
                 let reason = format!("no thread can be started: {error}");
@@ -246,7 +247,7 @@ impl Host {
         }
         let passed = carrier.pass_on(&mut output, wakes);
         if matches!(passed, Ok(true)) {
-            carrier.running.await_end(LAST_EXIT);
+            carrier.running.await_end(EXIT_LIMIT);
         }
         let exit = carrier.running.spawned.child.peek_exit();
         carrier.end(String::new());
@@ -278,7 +279,7 @@ impl Host {
 
     /// Why the connection was lost or could not be made.
     fn reason(&self) -> String {
-        self.connection.lock().reason.clone().unwrap_or_else(|| CLOSED.to_owned())
+        self.connection.lock().reason.clone().unwrap_or_else(|| CONNECTION_CLOSED.to_owned())
     }
 
     /// Why the connection was lost. Waits for the end of the carrier, whose last messages are part
@@ -295,12 +296,12 @@ impl Host {
 
     /// Notes the id of a task on this host.
     pub fn note(&self, task: &str) {
-        self.known.lock().insert(task.to_owned());
+        self.task_ids.lock().insert(task.to_owned());
     }
 
     /// Whether a task on this host has this id.
     pub fn knows(&self, task: &str) -> bool {
-        self.known.lock().contains(task)
+        self.task_ids.lock().contains(task)
     }
 
     fn error(&self, reason: impl Into<String>) -> HostError {
@@ -309,7 +310,8 @@ impl Host {
 
     fn start_attempt(self: &Arc<Self>, connection: &mut Connection) -> Result<(), HostError> {
         let (stop, stopped) = bounded(0);
-        let cannot = |error: io::Error| self.error(format!("it cannot be connected to: {error}"));
+        let cannot =
+            |error: io::Error| self.error(format!("no connection can be started: {error}"));
         let (waker, wakes) = Waker::new().map_err(cannot)?;
         let host = Arc::clone(self);
         let thread = std::thread::Builder::new()
@@ -376,13 +378,13 @@ impl Host {
         self.changed.notify_all();
         let reason = loop {
             select! {
-                recv(transport.ended()) -> _ => break CLOSED.to_owned(),
+                recv(transport.ended()) -> _ => break CONNECTION_CLOSED.to_owned(),
                 recv(stopped) -> _ => {
                     let _ = link.send(&json!({"jsonrpc": "2.0", "method": END}));
-                    break ENDS.to_owned();
+                    break SERVER_ENDING.to_owned();
                 }
                 recv(after(PING_EVERY)) -> _ => {
-                    if !link.ping(PINGS) {
+                    if !link.ping(MAX_UNANSWERED_PINGS) {
                         let limit = SILENCE_LIMIT.as_secs();
                         break format!("it has not answered for {limit} s");
                     }
@@ -394,8 +396,8 @@ impl Host {
         connection.reason = Some(reason.clone());
         drop(connection);
         link.close();
-        let orderly = reason == ENDS;
-        transport.finish(if orderly { LAST_ERRORS } else { Duration::ZERO });
+        let orderly = reason == SERVER_ENDING;
+        transport.finish(if orderly { FINAL_READ_LIMIT } else { Duration::ZERO });
         if orderly {
             carrier.running.await_end(END_LIMIT);
         }
@@ -446,7 +448,7 @@ impl Carrier {
         if let Some(pipe) = running.spawned.errors.take() {
             let kept = Arc::clone(&errors);
             let collect = move || {
-                keep_last(Waiting::new(pipe), &kept);
+                keep_last(BlockingFile::new(pipe), &kept);
                 drop(ended);
             };
             let thread = std::thread::Builder::new().name("host-errors".to_owned());
@@ -490,7 +492,7 @@ impl Carrier {
         let sent =
             self.write(line.as_bytes(), wakes).and_then(|()| self.write(&payload.bytes, wakes));
         // If it was not read, the report says why.
-        let limit = if sent.is_ok() { INSTALL_LIMIT } else { LAST_ERRORS };
+        let limit = if sent.is_ok() { INSTALL_LIMIT } else { FINAL_READ_LIMIT };
         match (self.report(Limit::of(limit), wakes), sent) {
             (Ok(Report::Ready(system)), Ok(())) => Ok(system),
             (Ok(Report::Failed(reason)), _) => Err(reason),
@@ -519,7 +521,7 @@ impl Carrier {
                     self.read.extend_from_slice(buffer.get(..count).unwrap_or_default());
                 }
                 Transfer::WouldBlock => {}
-                Transfer::Closed => return Err(CLOSED.to_owned()),
+                Transfer::Closed => return Err(CONNECTION_CLOSED.to_owned()),
             }
         }
     }
@@ -535,7 +537,7 @@ impl Carrier {
                     limit = Limit::of(ANSWER_LIMIT);
                 }
                 Transfer::WouldBlock => await_ready(input, Interest::Write, limit, wakes)?,
-                Transfer::Closed => return Err(CLOSED.to_owned()),
+                Transfer::Closed => return Err(CONNECTION_CLOSED.to_owned()),
             }
         }
         Ok(())
@@ -574,10 +576,10 @@ impl Carrier {
         let (Some(input), Some(output)) = (self.input.take(), self.output.take()) else {
             return Err(io::ErrorKind::BrokenPipe.into());
         };
-        let read = Cursor::new(std::mem::take(&mut self.read)).chain(Waiting::new(output));
+        let read = Cursor::new(std::mem::take(&mut self.read)).chain(BlockingFile::new(output));
         Transport::start(
             Box::new(read),
-            Box::new(Waiting::new(input)),
+            Box::new(BlockingFile::new(input)),
             MAX_FRAME_BYTES,
             move |_, received| handler(received),
         )
@@ -588,11 +590,11 @@ impl Carrier {
         self.input = None;
         let exit = self.running.spawned.child.peek_exit();
         self.running.end_all();
-        let _ = self.errors_ended.recv_timeout(LAST_ERRORS);
+        let _ = self.errors_ended.recv_timeout(FINAL_READ_LIMIT);
         let errors = last_lines(&String::from_utf8_lossy(&self.errors.kept.lock()));
         match exit {
             _ if !errors.is_empty() => format!("{reason}: {errors}"),
-            Some(exit) if reason == CLOSED => {
+            Some(exit) if reason == CONNECTION_CLOSED => {
                 format!("{reason}, its carrier ended with exit code {}", exit.code())
             }
             _ => reason,
@@ -629,7 +631,7 @@ fn await_ready(
     poller.watch(fd.as_fd(), interest);
     let woken = poller.watch(wakes.as_fd(), Interest::Read);
     poller.wait(Some(rest));
-    if poller.ready(Some(woken)) { Err(ENDS.to_owned()) } else { Ok(()) }
+    if poller.ready(Some(woken)) { Err(SERVER_ENDING.to_owned()) } else { Ok(()) }
 }
 
 /// Describes a connected host for people; connecting took `took`.

@@ -159,7 +159,7 @@ pub(crate) fn drain_wakes(fd: &OwnedFd) {
     while let Transfer::Bytes(64) = read(fd, &mut buffer) {}
 }
 
-/// Waits for a wake-up, at most so long; whether one came. All wake-ups so far are discarded.
+/// Waits at most `pause` for a wake-up; returns whether one came. All wake-ups are discarded.
 pub(crate) fn await_wake(fd: &OwnedFd, pause: std::time::Duration) -> bool {
     let mut poller = Poller::default();
     let place = poller.watch(fd.as_fd(), Interest::Read);
@@ -178,19 +178,19 @@ pub enum Interest {
     Read,
     /// Writable, or hung up.
     Write,
-    /// The end of the other side only, which reads what is written here.
+    /// Only the end of the reader at the other side.
     Hangup,
 }
 
 /// A file whose reads and writes wait, even if another process that shares it has set it
 /// non-blocking.
 #[derive(Debug)]
-pub struct Waiting(File);
+pub struct BlockingFile(File);
 
-impl Waiting {
+impl BlockingFile {
     /// Reads from or writes to this descriptor.
-    pub(crate) fn new(fd: OwnedFd) -> Waiting {
-        Waiting(File::from(fd))
+    pub(crate) fn new(fd: OwnedFd) -> BlockingFile {
+        BlockingFile(File::from(fd))
     }
 
     fn retry<T>(
@@ -209,13 +209,13 @@ impl Waiting {
     }
 }
 
-impl Read for Waiting {
+impl Read for BlockingFile {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.retry(Interest::Read, |mut file| file.read(buffer))
     }
 }
 
-impl Write for Waiting {
+impl Write for BlockingFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.retry(Interest::Write, |mut file| file.write(bytes))
     }
@@ -237,7 +237,7 @@ pub(crate) fn wait_for(fd: &impl AsFd, interest: Interest, timeout: Option<Durat
 #[derive(Default)]
 pub struct Poller<'a> {
     watched: Vec<(BorrowedFd<'a>, Interest)>,
-    /// Those that became ready in the last wait, by their places.
+    /// Whether each of them became ready in the last wait.
     ready: Vec<bool>,
 }
 
@@ -265,7 +265,7 @@ impl<'a> Poller<'a> {
                 (Some(queue), _) => PollFd::new(queue, PollFlags::IN),
                 (None, Interest::Read) => PollFd::from_borrowed_fd(*fd, PollFlags::IN),
                 (None, Interest::Write) => PollFd::from_borrowed_fd(*fd, PollFlags::OUT),
-                // Where it is reported unasked; on a pipe without a reader, as an error.
+                // A hang-up is reported unasked; on a pipe without a reader, as an error.
                 (None, Interest::Hangup) => PollFd::from_borrowed_fd(*fd, PollFlags::empty()),
             })
             .collect();

@@ -21,7 +21,7 @@ pub enum Environment {
     /// Its entries, each ended by NUL.
     Entries(Vec<u8>),
     /// Not there for a moment: the process is in the middle of exec, or has just ended.
-    Passing,
+    InTransition,
     /// Not readable: the process is another user's, or hidden.
     Hidden,
 }
@@ -35,7 +35,7 @@ impl Environment {
     pub(crate) fn entries(&self) -> impl Iterator<Item = &[u8]> {
         let bytes = match self {
             Environment::Entries(bytes) => bytes.as_slice(),
-            Environment::Passing | Environment::Hidden => &[],
+            Environment::InTransition | Environment::Hidden => &[],
         };
         bytes.split(|byte| *byte == 0)
     }

@@ -69,7 +69,7 @@ impl Signal {
     }
 
     /// Whether the signal makes a process end.
-    pub(crate) fn ends(self) -> bool {
+    pub(crate) fn is_terminating(self) -> bool {
         matches!(self, Signal::Int | Signal::Term | Signal::Kill | Signal::Hup | Signal::Quit)
     }
 
@@ -117,8 +117,8 @@ pub enum EndRequest {
 }
 
 impl EndRequests {
-    /// Requests that this process may forward. A signal that is sent to both is one request, though
-    /// the relay may forward it a little later.
+    /// Requests that the process `pid` may forward to this one. A signal sent to both is one
+    /// request, though the forwarded copy may come a little later.
     pub(crate) fn with_relay(pid: Option<i32>) -> EndRequests {
         EndRequests { relay: pid.map(|pid| (pid, None)), first: None }
     }

@@ -67,8 +67,8 @@ pub struct Spawned {
     pub errors: Option<OwnedFd>,
     /// The other end of its stdin, if that is a pipe; a terminal is written to through `output`.
     pub input: Option<OwnedFd>,
-    /// The program's own end of its terminal, where output that has not been read needs it. The
-    /// end of the output is seen only when it is closed.
+    /// The program's own end of its terminal, kept open where the last close discards unread
+    /// output. The end of the output is seen only once this is closed.
     pub terminal: Option<OwnedFd>,
 }
 
@@ -86,11 +86,11 @@ pub enum SpawnError {
     )]
     TooLong,
     #[error(
-        "the system refuses more processes (EAGAIN): end some, see zsh_tasks, or raise `ulimit -u`"
+        "the system refuses more processes (EAGAIN): end some (`zsh_tasks` lists them) or raise `ulimit -u`"
     )]
     NoProcesses,
     #[error(
-        "no file descriptor is left (EMFILE): end some tasks, see zsh_tasks, or raise `ulimit -n`"
+        "no file descriptor is left (EMFILE): end some tasks (`zsh_tasks` lists them) or raise `ulimit -n`"
     )]
     NoDescriptors,
     #[error("cannot start {0}: {1}")]
@@ -149,7 +149,7 @@ impl Launch {
             directory: &self.directory,
             descriptors: &descriptors,
         })?;
-        // The descriptor that watches the child takes their place, where no others are left.
+        // Close these first: the descriptor that watches the child may need their numbers.
         drop((child_input, child_output, child_errors));
         Spawned::new(pid, output, errors, input, None)
     }

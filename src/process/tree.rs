@@ -36,7 +36,7 @@ const EXEC_RETRIES: usize = 200;
 /// For how long a process in the middle of exec makes a scan inconclusive, and for how long a
 /// series of scans may be inconclusive: neither a process that hangs in exec, nor a program
 /// that starts orphans without end, may hold up the caller.
-const PASSING_TIME: Duration = Duration::from_millis(250);
+const INCONCLUSIVE_LIMIT: Duration = Duration::from_millis(250);
 
 impl ProcessInfo {
     /// Whether it is one of the named programs: by its name, by the part of its title
@@ -292,8 +292,9 @@ impl TaskProcesses {
         }
         let since = self.inconclusive_since.unwrap_or(now);
         self.inconclusive_since = self.inconclusive.then_some(since);
-        self.inconclusive =
-            self.inconclusive_since.is_some_and(|since| now.duration_since(since) < PASSING_TIME);
+        self.inconclusive = self
+            .inconclusive_since
+            .is_some_and(|since| now.duration_since(since) < INCONCLUSIVE_LIMIT);
         for daemon in self.daemons_among(&members, snapshot) {
             members.remove(&daemon);
         }
@@ -314,7 +315,7 @@ impl TaskProcesses {
 
     /// Whether the last call of [`TaskProcesses::living`] found an orphan in the middle of exec or
     /// of its end, when its task cannot be determined: it, or a process that it has started, may
-    /// be missing if it has left the session. True for at most [`PASSING_TIME`] in a row.
+    /// be missing if it has left the session. True for at most [`INCONCLUSIVE_LIMIT`] in a row.
     pub(crate) fn is_inconclusive(&self) -> bool {
         self.inconclusive
     }
@@ -352,7 +353,7 @@ impl TaskProcesses {
 
     /// The task's living processes with its daemons, such as the server of a terminal
     /// multiplexer. Reads the environments of processes that are new since the last scan.
-    pub(crate) fn relatives(&mut self, snapshot: &Snapshot) -> Vec<ProcessInfo> {
+    pub(crate) fn living_with_daemons(&mut self, snapshot: &Snapshot) -> Vec<ProcessInfo> {
         let now = Instant::now();
         let shell = self.criteria.shell;
         let inconclusive = self.inconclusive;
@@ -422,8 +423,8 @@ impl TaskProcesses {
         }
     }
 
-    /// Whether a living process holds the task's output open, or may do so: one of the task's that
-    /// does not show its descriptors, or any where not all processes can be seen. Call this after
+    /// Whether a living process holds the task's output open, or may: one of the task's hides its
+    /// descriptors, or not all processes can be seen. Call this after
     /// [`TaskProcesses::living`].
     pub(crate) fn output_is_held(&self) -> bool {
         let Some(output) = &self.criteria.output else {
@@ -455,23 +456,22 @@ impl TaskProcesses {
             return false;
         }
         let environment = if process.zombie {
-            Environment::Passing
+            Environment::InTransition
         } else {
             processes::environment(process.id.pid)
         };
-        if environment == Environment::Passing {
+        if environment == Environment::InTransition {
             let is_first = !self.unsettled.contains_key(&process.id);
             let first_seen = *self.unsettled.entry(process.id).or_insert(now);
             // A zombie's children began before this scan, so the next one shows them.
             let counts =
-                is_first || !process.zombie && now.duration_since(first_seen) < PASSING_TIME;
+                is_first || !process.zombie && now.duration_since(first_seen) < INCONCLUSIVE_LIMIT;
             self.inconclusive |= counts
                 && snapshot.is_orphan(process)
                 && !self.is_in_foreign_session(process, snapshot);
             return false;
         }
-        // This is not final: a hidden or empty environment may become readable after the next
-        // exec.
+        // Not remembered if hidden or empty: it may become readable after the next exec.
         let shown = matches!(&environment, Environment::Entries(entries) if !entries.is_empty());
         let carries = environment.has(&self.entry);
         // An environment changes with exec only; a process that is about to exec still
@@ -497,13 +497,13 @@ impl TaskProcesses {
 pub(super) fn settled_environment(pid: i32) -> Environment {
     for _ in 0..EXEC_RETRIES {
         match processes::environment(pid) {
-            Environment::Passing if look_up(pid).is_some_and(|now| !now.zombie) => {
+            Environment::InTransition if look_up(pid).is_some_and(|now| !now.zombie) => {
                 std::thread::yield_now();
             }
             found => return found,
         }
     }
-    Environment::Passing
+    Environment::InTransition
 }
 
 /// The task's cookie in a process's environment, if it has one.

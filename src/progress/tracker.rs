@@ -102,7 +102,7 @@ pub struct Change {
 
 /// Which signs of life without novelty make a task stuck.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Counts {
+enum StuckEvidence {
     All,
     /// Only output; when a probe last counted.
     Output(Option<Instant>),
@@ -114,7 +114,7 @@ pub struct Tracker {
     settings: TrackerSettings,
     started: Instant,
     tree_state: Option<TreeStateKind>,
-    counts: Counts,
+    counts: StuckEvidence,
     last_heartbeat: Option<Instant>,
     /// The number of signs of life.
     pub heartbeat_count: u64,
@@ -179,7 +179,7 @@ impl Tracker {
             settings,
             started: now,
             tree_state: None,
-            counts: Counts::All,
+            counts: StuckEvidence::All,
             last_heartbeat: None,
             heartbeat_count: 0,
             last_change: None,
@@ -200,8 +200,8 @@ impl Tracker {
     /// Records that the processes can be observed: from now on the task is stuck if its output
     /// repeats; while it prints nothing, the processes' states decide.
     pub fn count_output_alone(&mut self) {
-        if self.counts == Counts::All {
-            self.counts = Counts::Output(None);
+        if self.counts == StuckEvidence::All {
+            self.counts = StuckEvidence::Output(None);
         }
     }
 
@@ -209,7 +209,7 @@ impl Tracker {
     pub fn heartbeat(&mut self, now: Instant) {
         self.last_heartbeat = Some(now);
         self.heartbeat_count += 1;
-        if self.counts == Counts::All {
+        if self.counts == StuckEvidence::All {
             self.repetitions += 1;
         }
     }
@@ -275,11 +275,11 @@ impl Tracker {
     fn count_repetition(&mut self, now: Instant) {
         // Probes are not exactly an interval apart.
         let pause = self.settings.heartbeat_interval * 9 / 10;
-        if let Counts::Output(last) = self.counts
+        if let StuckEvidence::Output(last) = self.counts
             && self.delta.output > 0
             && last.is_none_or(|last| now.saturating_duration_since(last) >= pause)
         {
-            self.counts = Counts::Output(Some(now));
+            self.counts = StuckEvidence::Output(Some(now));
             self.repetitions += 1;
         }
     }
@@ -327,7 +327,7 @@ impl Tracker {
         let quiet = self.last_probe.is_some() && !self.delta.shows_life();
         // Without output, a wait for an outside event stops the signs of life.
         let waits = matches!(self.tree_state, Some(TreeStateKind::Peer | TreeStateKind::Lock));
-        let excused = self.counts == Counts::All && quiet && waits;
+        let excused = self.counts == StuckEvidence::All && quiet && waits;
         let patient_until = self.only_time.map(|since| after(since, ONLY_TIME_PATIENCE));
         let stuck_from = self.busy_until.max(patient_until).unwrap_or(self.started);
         StatusForecast {
@@ -371,7 +371,7 @@ impl Tracker {
         self.repetitions = match self.counts {
             // Probes find a loop's short programs by chance: a newly found program excuses the
             // current interval, but not earlier ones.
-            Counts::Output(_) if is_child => self.repetitions.saturating_sub(1),
+            StuckEvidence::Output(_) if is_child => self.repetitions.saturating_sub(1),
             _ => 0,
         };
     }

@@ -40,7 +40,7 @@ pub enum Sample {
         how: InputWait,
         /// Whether it waits at a second terminal that a process of the task relays: the modes of
         /// the task's own terminal are then those of the relay.
-        behind: bool,
+        at_second_terminal: bool,
     },
     /// A process in the foreground is unreadable: it belongs to another user, or hides.
     Unreadable {
@@ -50,8 +50,8 @@ pub enum Sample {
         /// Whether it relays between the terminal and a new session, as sudo does, so that the
         /// terminal's modes prove nothing.
         relays: bool,
-        /// No process of this system shows what it is blocked in, and these show how often they
-        /// ran: a question and their silence are all that there can be.
+        /// On this system no process shows what it waits in, but these show how often they ran:
+        /// a prompt and their silence suffice as evidence.
         is_counted: bool,
     },
     /// The processes in the foreground are invisible.
@@ -148,8 +148,8 @@ pub fn judge(
     };
     match sample {
         Sample::NotWaiting => InputJudgement::Nothing,
-        Sample::Blocked { reader, how, behind } => {
-            let is_password = if *behind {
+        Sample::Blocked { reader, how, at_second_terminal } => {
+            let is_password = if *at_second_terminal {
                 asks_for_a_secret(last_line)
             } else {
                 hidden && *how == InputWait::Reading
@@ -266,7 +266,7 @@ mod tests {
     const WAITS: InputWait = InputWait::Waiting { timed: true };
 
     fn blocked(how: InputWait) -> Sample {
-        Sample::Blocked { reader: reader(), how, behind: false }
+        Sample::Blocked { reader: reader(), how, at_second_terminal: false }
     }
 
     fn shown(last_line: &str) -> ShownText<'_> {
@@ -328,7 +328,8 @@ mod tests {
 
     #[test]
     fn the_modes_of_a_relays_outer_terminal_prove_nothing() {
-        let behind = Sample::Blocked { reader: reader(), how: InputWait::Reading, behind: true };
+        let behind =
+            Sample::Blocked { reader: reader(), how: InputWait::Reading, at_second_terminal: true };
         assert_eq!(wanted(&behind, HIDDEN, NOW, "name: "), Some(WantedInput::Input));
         let secret = wanted(&behind, RAW, NOW, "Password: ");
         assert_eq!(secret, Some(WantedInput::Password));

@@ -18,7 +18,7 @@ use super::scan::{HereDocument, Lookahead, number_range_end};
 use super::token::{Reserved, Role, Separator, Token, TokenKind};
 
 pub fn lex(text: &str) -> Lexed {
-    let mut reader = Reader::new(text);
+    let mut reader = Lexer::new(text);
     reader.run();
     reader.lexed
 }
@@ -35,7 +35,7 @@ pub struct Lexed {
 
 /// The state of reading a command line: the position, the open constructs there, and the tokens
 /// found so far. [`words`](super::words) reads the inside of words.
-pub(super) struct Reader<'a> {
+pub(super) struct Lexer<'a> {
     pub text: &'a str,
     pub bytes: &'a [u8],
     pub at: usize,
@@ -243,9 +243,9 @@ pub(super) enum Before {
     CommandName,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> Lexer<'a> {
     fn new(text: &'a str) -> Self {
-        Reader {
+        Lexer {
             text,
             bytes: text.as_bytes(),
             at: 0,
@@ -296,7 +296,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-impl Reader<'_> {
+impl Lexer<'_> {
     fn run(&mut self) {
         while self.at < self.bytes.len() {
             match self.frames.last() {

@@ -1,7 +1,7 @@
 //! Reads the inside of words (quotes, expansions, patterns) and determines the purpose of a
 //! finished word. Pure.
 
-use super::lexer::{Before, CommandPosition, Frame, Reader, Target, Word};
+use super::lexer::{Before, CommandPosition, Frame, Lexer, Target, Word};
 use super::scan::{
     HereDocument, after_escape, assignment_value, bracket_end, escaped_end, number_range_end,
     single_quoted_end,
@@ -13,7 +13,7 @@ use super::unquote::unquote;
 const DECLARATIONS: &[&str] =
     &["declare", "export", "float", "integer", "local", "readonly", "typeset"];
 
-impl Reader<'_> {
+impl Lexer<'_> {
     pub(super) fn begin_word(&mut self) {
         self.frames.push(Frame::Word(Word {
             start: self.at,

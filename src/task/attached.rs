@@ -1,7 +1,7 @@
 //! People at a task's terminal or pipe, who answer its program in the agent's place.
 //!
-//! The terminal has the size of the person who attached or resized last, and the agent's size again
-//! once the last one has left.
+//! The terminal has the size of the window that was attached or resized last, and the agent's size
+//! again once no person is attached.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -71,7 +71,7 @@ impl Person {
                 return false;
             };
             let is_new = people.set_size(self.number, size);
-            state.resizes += u64::from(!is_new);
+            state.redraws += u64::from(!is_new);
             is_new
         });
         if is_new {

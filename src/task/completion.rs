@@ -15,7 +15,7 @@ use crate::text::lines::Position;
 
 /// The state of a task when it was first asked to end.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StopContext {
+pub struct KillContext {
     pub elapsed: Duration,
     /// How long it had printed nothing.
     pub silent_for: Duration,
@@ -32,7 +32,7 @@ pub struct FinishedTask<'a> {
     /// See [`FinishedTask::output`].
     pub output_end: Position,
     /// Its state when it was first asked to end, if it was.
-    pub stop_context: Option<&'a StopContext>,
+    pub kill_context: Option<&'a KillContext>,
     /// See [`LiveState::memory_peak`](super::live::LiveState::memory_peak).
     pub memory_peak: u64,
 }
@@ -46,7 +46,7 @@ pub type OnEnd = Box<dyn FnOnce(&FinishedTask<'_>) + Send>;
 pub struct Completion(Mutex<CompletionState>);
 
 struct CompletionState {
-    stop_context: Option<StopContext>,
+    kill_context: Option<KillContext>,
     provisional: (Exit, Outcome),
     on_end: Option<OnEnd>,
 }
@@ -62,22 +62,22 @@ impl Completion {
     pub fn new(on_end: Option<OnEnd>) -> Completion {
         // Until the worker sets something else, only the server's end can end the task.
         let provisional = (Exit::Signal(Signal::Kill.number()), Outcome::Interrupted);
-        Completion(Mutex::new(CompletionState { stop_context: None, provisional, on_end }))
+        Completion(Mutex::new(CompletionState { kill_context: None, provisional, on_end }))
     }
 
     /// Records the task's state when it is asked to end for the first time.
-    pub fn record_stop_context(&self, task: &LiveTask) {
-        if self.0.lock().stop_context.is_some() {
+    pub fn record_kill_context(&self, task: &LiveTask) {
+        if self.0.lock().kill_context.is_some() {
             return;
         }
         let now = Instant::now();
         let started = task.facts.started.mono;
         let (last_output, waiting) = {
             let mut state = task.state();
-            state.at_stop = state.verdict(now);
+            state.verdict_at_kill = state.verdict(now);
             (state.last_output, state.waiting.clone())
         };
-        self.0.lock().stop_context = Some(StopContext {
+        self.0.lock().kill_context = Some(KillContext {
             elapsed: now.saturating_duration_since(started),
             silent_for: now.saturating_duration_since(last_output.unwrap_or(started)),
             waiting,
@@ -89,19 +89,24 @@ impl Completion {
         self.0.lock().provisional = provisional;
     }
 
-    /// Reports the end, unless another thread has done so or is doing so; returns whether it did.
-    pub fn notify(&self, task: &LiveTask, end: &End, output: &Spool, output_end: Position) -> bool {
-        let (on_end, asked) = {
+    /// Calls `on_end`, unless there is none or it was called before; returns whether it did.
+    pub fn call_on_end(
+        &self,
+        task: &LiveTask,
+        end: &End,
+        output: &Spool,
+        output_end: Position,
+    ) -> bool {
+        let (on_end, kill_context) = {
             let mut state = self.0.lock();
-            (state.on_end.take(), state.stop_context.clone())
+            (state.on_end.take(), state.kill_context.clone())
         };
         let Some(on_end) = on_end else {
             return false;
         };
         let (facts, memory_peak) = (&task.facts, task.state().memory_peak);
-        let asked = asked.as_ref();
-        let ended =
-            FinishedTask { facts, end, output, output_end, stop_context: asked, memory_peak };
+        let kill_context = kill_context.as_ref();
+        let ended = FinishedTask { facts, end, output, output_end, kill_context, memory_peak };
         // The task ends even if recording it panics.
         let notified = catch_unwind(AssertUnwindSafe(|| on_end(&ended)));
         if notified.is_err() {
@@ -112,7 +117,7 @@ impl Completion {
 
     /// Reports the end of a task that outlasts the server's shutdown: its program hangs in the
     /// kernel or belongs to another user, or the machine is busy. Returns whether it did.
-    pub fn notify_now(&self, task: &LiveTask, output: &Spool) -> bool {
+    pub fn report_overdue_end(&self, task: &LiveTask, output: &Spool) -> bool {
         let facts = &task.facts;
         let (exit, outcome) = self.0.lock().provisional;
         let end = End {
@@ -124,7 +129,7 @@ impl Completion {
             output_cut: false,
         };
         let output_end = task.state().output_end;
-        let notified = self.notify(task, &end, output, output_end);
+        let notified = self.call_on_end(task, &end, output, output_end);
         if notified {
             // Wakes the calls that wait for the end.
             task.report(|state| {

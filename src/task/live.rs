@@ -135,14 +135,14 @@ pub struct LiveState {
     pub dropped_input: usize,
     /// The people who are attached to it, and may type.
     pub people: Option<People>,
-    /// How often the terminal was resized: it is redrawn then for those who watch it.
-    pub resizes: u64,
+    /// How often viewers must redraw the screen: at each report of a size, even the same.
+    pub redraws: u64,
     /// Whether a result has reported that the program draws a full screen.
     pub screen_reported: bool,
     /// Whether the task's input is closed, or its end queued.
     pub input_closed: bool,
-    /// How far the reader that must not miss a byte has come: the worker stops reading before a
-    /// byte that it has not taken would be dropped. `None` if there is no such reader.
+    /// The offset that the reader that must not miss a byte has reached: the worker stops reading
+    /// before bytes after it would be dropped. `None` if there is no such reader.
     pub taken: Option<u64>,
     /// The process that waits for input, and for what, as far as is known.
     pub waiting: Option<Waiting>,
@@ -159,7 +159,7 @@ pub struct LiveState {
     /// Its progress; `None` before the first probe.
     pub progress: Option<Box<ProgressSnapshot>>,
     /// Its verdict when it was asked to end.
-    pub at_stop: Option<Verdict>,
+    pub verdict_at_kill: Option<Verdict>,
     /// Whether the last probe found it stuck.
     pub is_stuck: bool,
     /// Whether a result has reported that since it became stuck.
@@ -172,7 +172,7 @@ pub struct LiveState {
     /// Whether a result has reported the end.
     pub end_reported: bool,
     /// Whether the client has given up the call that started it, and no result has reported that.
-    pub given_up: bool,
+    pub start_call_timed_out: bool,
     /// How many calls are about the task now; the one that starts it counts from the beginning.
     pub active_calls: usize,
     /// Whether a notice ahead of another task's result, or an event, has reported the end.
@@ -226,12 +226,12 @@ impl People {
     }
 
     /// How long people have been attached.
-    pub fn time(&self) -> Duration {
+    pub fn attached_for(&self) -> Duration {
         self.since.elapsed()
     }
 }
 
-/// How much of a task results have shown, to be restored when a result is lost.
+/// What results have shown of a task, to restore it when a result is lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ShownMark {
     bytes: u64,
@@ -257,9 +257,9 @@ impl ShownMark {
     }
 }
 
-/// See [`LiveState::mark`].
+/// See [`LiveState::change_stamp`].
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Mark {
+pub struct ChangeStamp {
     /// Bytes of output.
     pub output: u64,
     ended: bool,
@@ -268,7 +268,7 @@ pub struct Mark {
     waits: bool,
     conditions: usize,
     /// Between the last two probes.
-    delta: Option<ActivityDelta>,
+    activity: Option<ActivityDelta>,
 }
 
 /// Output that no result has shown.
@@ -334,16 +334,16 @@ impl LiveState {
     }
 
     /// A value that changes when something worth reporting has happened.
-    pub fn mark(&self) -> Mark {
+    pub fn change_stamp(&self) -> ChangeStamp {
         let tracker = self.progress.as_ref().map(|progress| &progress.tracker);
-        Mark {
+        ChangeStamp {
             output: self.output_end.offset,
             ended: self.ended.is_some(),
             closed: self.closed,
             leftovers: self.leftovers.len(),
             waits: self.waiting.is_some(),
             conditions: self.conditions.len(),
-            delta: tracker.and_then(Tracker::delta).copied(),
+            activity: tracker.and_then(Tracker::delta).copied(),
         }
     }
 
@@ -403,7 +403,7 @@ impl LiveState {
         }
         self.mark_end_shown();
         self.stuck_reported = self.is_stuck;
-        self.given_up = false;
+        self.start_call_timed_out = false;
         delta
     }
 
@@ -517,7 +517,7 @@ pub struct LiveTask {
     pub facts: Facts,
     monitor: CondvarMutex<LiveState>,
     pub(super) terminal: Option<Terminal>,
-    /// Notified when its pending event changes; no other lock is taken then.
+    /// Notified when its pending event changes, with no lock held.
     pub(super) events: Option<Arc<EventSignal>>,
 }
 
@@ -637,8 +637,8 @@ pub enum WaitStep<R> {
     WaitUntil(Option<Instant>),
 }
 
-/// A call about a task that is in progress. Its answer reports the task's end, so no separate
-/// notice does.
+/// A call in progress about a task. Its answer reports the task's end, so no separate notice
+/// does.
 #[derive(Debug)]
 pub struct ActiveCall {
     task: Arc<LiveTask>,
@@ -725,7 +725,7 @@ impl Cancel {
         if let Some(started) = started.and_then(|task| task.upgrade())
             && stage != Stage::Cancelled
         {
-            started.state().given_up = true;
+            started.state().start_call_timed_out = true;
         }
         self.call.notify_all();
         if let Some(waker) = waker {
@@ -742,9 +742,9 @@ impl Cancel {
         }
     }
 
-    /// Sets what wakes the call if it is cancelled while it waits for events; it checks whether it
-    /// was cancelled after this.
-    pub(crate) fn wake_events(&self, events: &Arc<EventSignal>) {
+    /// Sets the event signal that a cancellation notifies. The caller checks for a cancellation
+    /// after this.
+    pub(crate) fn set_event_signal(&self, events: &Arc<EventSignal>) {
         self.call.lock().events = Some(Arc::clone(events));
     }
 
@@ -768,7 +768,7 @@ impl Cancel {
             matches!(call.stage, Stage::TimedOut(_))
         };
         if given_up {
-            task.state().given_up = true;
+            task.state().start_call_timed_out = true;
         }
     }
 
@@ -796,7 +796,7 @@ impl Cancel {
 
     /// Sets what wakes the call if it is cancelled while it waits for descriptors. Wakes at once
     /// if it was cancelled before.
-    pub fn wake_by(&self, waker: Waker) {
+    pub fn set_waker(&self, waker: Waker) {
         let mut call = self.call.lock();
         match call.stage {
             Stage::Cancelled | Stage::TimedOut(_) => waker.wake(),

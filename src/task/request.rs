@@ -122,7 +122,7 @@ pub enum StartError {
     Spawn(#[from] SpawnError),
     /// No thread or descriptor is available for the worker.
     #[error(
-        "cannot start a worker for the command: {0}; end some tasks, see zsh_tasks, or raise `ulimit -u` and `ulimit -n`"
+        "cannot start a worker for the command: {0}; end some tasks (`zsh_tasks` lists them) or raise `ulimit -u` and `ulimit -n`"
     )]
     Worker(std::io::Error),
 }

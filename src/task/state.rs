@@ -14,8 +14,8 @@ use crate::shell::outcome::Outcome;
 pub const DRAIN_SILENCE: Duration = Duration::from_millis(50);
 /// … and for this time at most.
 pub const DRAIN_LIMIT: Duration = Duration::from_millis(250);
-/// Output that no process holds open is read to its end, which is certain to come. The kernel may
-/// only be late with it, if the machine is busy or was paused.
+/// How long to wait for the end of output that no process holds open. The kernel always reports
+/// it, but late if the machine is busy or was suspended.
 pub const END_OF_OUTPUT_PATIENCE: Duration = Duration::from_secs(5);
 /// From SIGTERM to SIGKILL.
 pub const KILL_GRACE: Duration = Duration::from_secs(2);
@@ -39,10 +39,10 @@ pub enum KillRequest {
 
 impl KillRequest {
     /// Whether it makes processes end.
-    pub fn ends(self) -> bool {
+    pub fn is_terminating(self) -> bool {
         match self {
             KillRequest::Escalate => true,
-            KillRequest::Only(signal) => signal.ends(),
+            KillRequest::Only(signal) => signal.is_terminating(),
         }
     }
 }
@@ -65,7 +65,7 @@ pub enum Event {
     Probed {
         progressing: bool,
     },
-    /// Only time has passed.
+    /// A worker's turn ends.
     Time,
 }
 
@@ -108,24 +108,24 @@ enum Holders {
     /// A scan for them is due.
     Scanning,
     /// There are some: silence decides.
-    Some,
+    Present,
     /// There are none: the end of the output decides.
-    None,
+    Absent,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Escalation {
+enum KillPhase {
     Grace { until: Instant },
     Forced { until: Instant },
-    Once { until: Instant },
+    SingleSignal { until: Instant },
 }
 
-impl Escalation {
+impl KillPhase {
     fn until(self) -> Instant {
         match self {
-            Escalation::Grace { until }
-            | Escalation::Forced { until }
-            | Escalation::Once { until } => until,
+            KillPhase::Grace { until }
+            | KillPhase::Forced { until }
+            | KillPhase::SingleSignal { until } => until,
         }
     }
 }
@@ -171,7 +171,7 @@ pub struct Machine {
     /// The server is ending: do not wait for an end of output that may not come.
     shutting_down: bool,
     cause: Option<Cause>,
-    escalation: Option<Escalation>,
+    kill_phase: Option<KillPhase>,
     finished: bool,
 }
 
@@ -186,7 +186,7 @@ impl Machine {
             last_output: None,
             shutting_down: false,
             cause: None,
-            escalation: None,
+            kill_phase: None,
             finished: false,
         }
     }
@@ -208,8 +208,8 @@ impl Machine {
 
     /// When [`Event::Time`] is due next.
     pub fn next_wake(&self) -> Option<Instant> {
-        let deadline = self.due().filter(|_| self.may_be_ended());
-        [deadline, self.escalation.map(Escalation::until), self.drained_at()]
+        let deadline = self.due().filter(|_| self.can_begin_kill());
+        [deadline, self.kill_phase.map(KillPhase::until), self.drained_at()]
             .into_iter()
             .flatten()
             .min()
@@ -217,8 +217,8 @@ impl Machine {
 
     /// Whether the command runs and nothing is about to end it. A signal that it has survived
     /// changes nothing: deadlines still hold, and the next cause ends it.
-    fn may_be_ended(&self) -> bool {
-        self.accepts_cause() && self.escalation.is_none()
+    fn can_begin_kill(&self) -> bool {
+        self.accepts_cause() && self.kill_phase.is_none()
     }
 
     /// Whether the command runs, and neither a deadline nor the shutdown has ended it.
@@ -233,15 +233,15 @@ impl Machine {
     /// When the drain after the exit is over, if it has begun and no kill is under way.
     fn drained_at(&self) -> Option<Instant> {
         let (_, exited) = self.exit?;
-        if self.finished || self.escalation.is_some() {
+        if self.finished || self.kill_phase.is_some() {
             return None;
         }
         match self.holders {
             _ if !self.output_open => return Some(exited),
             Holders::Scanning => return None,
-            Holders::None if self.shutting_down => return Some(exited),
-            Holders::None => return Some(exited + END_OF_OUTPUT_PATIENCE),
-            Holders::Unknown | Holders::Some => {}
+            Holders::Absent if self.shutting_down => return Some(exited),
+            Holders::Absent => return Some(exited + END_OF_OUTPUT_PATIENCE),
+            Holders::Unknown | Holders::Present => {}
         }
         let quiet_since = self.last_output.map_or(exited, |last| last.max(exited));
         Some((quiet_since + DRAIN_SILENCE).min(exited + DRAIN_LIMIT))
@@ -258,9 +258,9 @@ impl Machine {
                 }
             }
             Event::OutputClosed => self.output_open = false,
-            Event::OutputHeld(false) => self.holders = Holders::None,
+            Event::OutputHeld(false) => self.holders = Holders::Absent,
             Event::OutputHeld(true) => {
-                self.holders = Holders::Some;
+                self.holders = Holders::Present;
                 // Output that came during the scan may be the last of a process that held it.
                 if self.drained_at().is_some_and(|drained| now < drained) {
                     self.holders = Holders::Unknown;
@@ -274,16 +274,16 @@ impl Machine {
             Event::Kill(request) => self.kill(request, now, &mut effects),
             Event::Shutdown => {
                 self.shutting_down = true;
-                if self.may_be_ended() {
+                if self.can_begin_kill() {
                     self.cause = Some(Cause::Shutdown);
                 }
-                // A kill under way has used part of its grace; it gets no more.
-                if !matches!(self.escalation, Some(Escalation::Forced { .. })) {
+                // A kill under way gets this grace instead of the rest of its own.
+                if !matches!(self.kill_phase, Some(KillPhase::Forced { .. })) {
                     self.terminate(now + SHUTDOWN_GRACE, &mut effects);
                 }
             }
             Event::TreeGone => {
-                if self.escalation.take().is_some() {
+                if self.kill_phase.take().is_some() {
                     effects.push(Effect::CloseKill);
                 }
             }
@@ -297,49 +297,52 @@ impl Machine {
     }
 
     fn kill(&mut self, request: KillRequest, now: Instant, effects: &mut Vec<Effect>) {
-        if request.ends() && self.accepts_cause() {
+        if request.is_terminating() && self.accepts_cause() {
             self.cause = Some(Cause::Kill { requested: now });
         }
         match request {
             KillRequest::Escalate => {
                 if !matches!(
-                    self.escalation,
-                    Some(Escalation::Grace { .. } | Escalation::Forced { .. })
+                    self.kill_phase,
+                    Some(KillPhase::Grace { .. } | KillPhase::Forced { .. })
                 ) {
                     self.terminate(now + KILL_GRACE, effects);
                 }
             }
             KillRequest::Only(signal) => {
                 effects.push(Effect::SignalOnce(signal));
-                if self.escalation.is_none() {
-                    let patience = if signal.ends() { SIGNAL_PATIENCE } else { Duration::ZERO };
-                    self.escalation = Some(Escalation::Once { until: now + patience });
+                if self.kill_phase.is_none() {
+                    let patience =
+                        if signal.is_terminating() { SIGNAL_PATIENCE } else { Duration::ZERO };
+                    self.kill_phase = Some(KillPhase::SingleSignal { until: now + patience });
                 }
             }
         }
     }
 
     fn terminate(&mut self, until: Instant, effects: &mut Vec<Effect>) {
-        self.escalation = Some(Escalation::Grace { until });
+        self.kill_phase = Some(KillPhase::Grace { until });
         effects.push(Effect::SignalTree(&[Signal::Term, Signal::Cont]));
     }
 
     fn check_deadline(&mut self, now: Instant, effects: &mut Vec<Effect>) {
         let due = self.due().is_some_and(|deadline| now >= deadline);
-        if due && self.may_be_ended() {
+        if due && self.can_begin_kill() {
             self.cause = Some(Cause::Deadline);
             self.terminate(now + KILL_GRACE, effects);
         }
     }
 
     fn pass_time(&mut self, now: Instant, effects: &mut Vec<Effect>) {
-        match self.escalation {
-            Some(Escalation::Grace { until }) if now >= until => {
-                self.escalation = Some(Escalation::Forced { until: now + KILL_PATIENCE });
+        match self.kill_phase {
+            Some(KillPhase::Grace { until }) if now >= until => {
+                self.kill_phase = Some(KillPhase::Forced { until: now + KILL_PATIENCE });
                 effects.push(Effect::SignalTree(&[Signal::Kill]));
             }
-            Some(Escalation::Forced { until } | Escalation::Once { until }) if now >= until => {
-                self.escalation = None;
+            Some(KillPhase::Forced { until } | KillPhase::SingleSignal { until })
+                if now >= until =>
+            {
+                self.kill_phase = None;
                 effects.push(Effect::CloseKill);
             }
             _ => {}
@@ -357,7 +360,7 @@ impl Machine {
                 exit,
                 exited,
                 outcome: self.outcome(exit, exited),
-                output_cut: self.output_open && self.holders == Holders::None,
+                output_cut: self.output_open && self.holders == Holders::Absent,
             });
         }
     }

@@ -751,7 +751,7 @@ fn report_unended_tasks(tasks: &[Arc<TaskHandle>]) {
     let deadline = Instant::now() + END_REPORT_PATIENCE;
     for task in tasks {
         let ended = task.live.state().ended.is_some();
-        if !ended && !task.completion.notify_now(&task.live, &task.spool) {
+        if !ended && !task.completion.report_overdue_end(&task.live, &task.spool) {
             task.live.await_state(deadline, |state| state.ended.is_some());
         }
     }

@@ -24,7 +24,7 @@ const RESCAN: Duration = Duration::from_millis(50);
 
 /// The pause after an inconclusive scan.
 const SCAN_AGAIN: Duration = Duration::from_millis(5);
-/// How many times an inconclusive scan is repeated at once.
+/// How many scans are made at once while they are inconclusive.
 const SCANS: usize = 4;
 
 /// A process that survived a kill.
@@ -46,7 +46,7 @@ pub enum SurvivalReason {
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Receipt {
-    /// How many processes were signalled. If [`Receipt::unseen`] is set, a whole group may have
+    /// How many processes were signalled. If [`Receipt::is_incomplete`] is set, a whole group may have
     /// been signalled with its shell, which counts as one.
     pub signalled: usize,
     /// How many of them are gone.
@@ -54,7 +54,7 @@ pub struct Receipt {
     /// The processes that are still alive.
     pub survivors: Vec<Survivor>,
     /// `/proc` could not be read at the end: there may be survivors that are not listed.
-    pub unseen: bool,
+    pub is_incomplete: bool,
     pub took: Duration,
 }
 
@@ -122,7 +122,7 @@ impl TreeKill {
     }
 
     /// The processes whose ends to watch for.
-    pub fn ends(&self) -> impl Iterator<Item = (Identity, BorrowedFd<'_>)> {
+    pub fn watched_ends(&self) -> impl Iterator<Item = (Identity, BorrowedFd<'_>)> {
         self.handles.iter().filter_map(|handle| Some((handle.id, handle.ended()?)))
     }
 
@@ -210,7 +210,7 @@ impl TreeKill {
         if signal == Signal::Kill {
             self.kill_groups(shell, &snapshot);
         }
-        let rescans = signal.ends() && !self.watches_all(&snapshot);
+        let rescans = signal.is_terminating() && !self.watches_all(&snapshot);
         self.next_sweep = rescans.then(|| Instant::now() + RESCAN);
     }
 
@@ -305,7 +305,7 @@ impl TreeKill {
         &self,
         started: Instant,
         alive: &[ProcessInfo],
-        unseen: bool,
+        is_incomplete: bool,
         shell: &Child,
     ) -> Receipt {
         let survivor = |process: &ProcessInfo| self.survivor(process.id, &process.name);
@@ -320,7 +320,7 @@ impl TreeKill {
             signalled: self.signalled.len(),
             gone: self.signalled.difference(&living).count(),
             survivors,
-            unseen,
+            is_incomplete,
             took: started.elapsed(),
         }
     }

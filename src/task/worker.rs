@@ -38,8 +38,8 @@ use crate::shell::outcome::Outcome;
 const READ_BYTES: usize = 64 * 1024;
 /// Reads in one turn, so that a flood does not delay commands.
 const READS_PER_TURN: usize = 8;
-/// How often the pipe is read after the exit, when it may still hold a megabyte, however slow the
-/// disk is.
+/// How many reads empty the pipe after the exit. It may hold a megabyte, and the disk may be
+/// slow, so time is no limit.
 const PIPE_READS: usize = 1024 * 1024 / READ_BYTES;
 
 /// Reads of stderr in one turn: more than its pipe holds, so that one turn after the exit takes
@@ -70,7 +70,7 @@ pub(super) struct Setup {
     /// Called when the spools of all tasks together exceed the directory's quota.
     pub on_pressure: OnPressure,
     pub completion: Arc<Completion>,
-    /// Woken when the shell has ended, once its answer is on its way.
+    /// Woken when the shell has ended, and when the worker ends.
     pub housekeeping: Option<Arc<Waker>>,
 }
 
@@ -212,7 +212,7 @@ impl Worker {
     fn wait(&self) -> Ready {
         let mut poller = Poller::default();
         let commands = Some(poller.watch(self.commands.wakes(), Interest::Read));
-        // The program has to wait for a reader that must not miss a byte.
+        // Reads pause while the screen or a reader that must not miss a byte is behind.
         let must_wait = self.output.is_behind() || self.output.leaves_a_reader_behind();
         // In XNU the leader of a session does not end before its terminal's output is read.
         let ends_by_reading = cfg!(target_os = "macos")
@@ -232,8 +232,8 @@ impl Worker {
         let input_broken = pipe.map(|fd| poller.watch(fd.as_fd(), Interest::Hangup));
         let ends: Vec<(usize, Identity)> = self
             .termination
-            .ends()
-            .chain(self.leftovers.ends())
+            .watched_ends()
+            .chain(self.leftovers.watched_ends())
             .map(|(id, fd)| (poller.watch(fd, Interest::Read), id))
             .collect();
         poller.wait(self.time_to_wait());
@@ -270,13 +270,13 @@ impl Worker {
                 let (processes, shell) = (&mut self.processes, &self.spawned.child);
                 match effect {
                     Effect::SignalTree(signals) => {
-                        self.completion.record_stop_context(&self.task);
+                        self.completion.record_kill_context(&self.task);
                         let gone = self.termination.escalate(signals, processes, shell);
                         self.note_tree_gone(gone);
                     }
                     Effect::SignalOnce(signal) => {
-                        if signal.ends() {
-                            self.completion.record_stop_context(&self.task);
+                        if signal.is_terminating() {
+                            self.completion.record_kill_context(&self.task);
                         }
                         self.termination.signal_once(signal, processes, shell);
                         // Before the receipt: its reader may query the task's state at once.
@@ -367,7 +367,7 @@ impl Worker {
         let resized = pty::resize(&self.spawned.output, size).is_ok();
         self.task.report(|state| {
             state.queued_sizes = state.queued_sizes.saturating_sub(1);
-            state.resizes += 1;
+            state.redraws += 1;
             if resized {
                 state.columns = Some(size.cols);
             }
@@ -543,7 +543,7 @@ impl Worker {
             self.read_rest();
         }
         let output = &self.output.spool;
-        self.completion.notify(&self.task, &end, &output.reader(), output.end());
+        self.completion.call_on_end(&self.task, &end, &output.reader(), output.end());
         self.task.report(|state| {
             state.forget_detected();
             state.ended = Some(end);
@@ -646,7 +646,7 @@ impl Leftovers {
     }
 
     /// The processes whose ends to watch for.
-    pub fn ends(&self) -> impl Iterator<Item = (Identity, BorrowedFd<'_>)> {
+    pub fn watched_ends(&self) -> impl Iterator<Item = (Identity, BorrowedFd<'_>)> {
         self.watched.iter().filter_map(|handle| Some((handle.id, handle.ended()?)))
     }
 

@@ -157,7 +157,7 @@ pub struct Layout<'a> {
     pub columns: Option<u16>,
     /// The call that reads omitted lines, `zsh_poll task_id=…`, to which `from_line` is appended.
     /// Empty if there is none.
-    pub reader: &'a str,
+    pub read_call: &'a str,
 }
 
 /// How to treat consecutive identical lines.
@@ -229,7 +229,7 @@ pub fn lay_out(spans: &[OutputSpan], layout: &Layout) -> Shown {
         to_line,
         omitted_lines: rows.iter().map(LineRow::missing_lines).sum(),
         omitted_bytes: rows.iter().map(LineRow::omitted_bytes).sum(),
-        omission: omission(&rows, layout.reader),
+        omission: omission(&rows, layout.read_call),
     }
 }
 
@@ -486,7 +486,7 @@ mod tests {
             repeats: Repeats::Collapse,
             colours: Colours::Drop,
             columns: None,
-            reader: "zsh_poll task_id=ab",
+            read_call: "zsh_poll task_id=ab",
         }
     }
 

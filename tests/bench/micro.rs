@@ -75,7 +75,7 @@ fn output(criterion: &mut Criterion) {
                 repeats: Repeats::Collapse,
                 colours: Colours::Drop,
                 columns: None,
-                reader: "zsh_poll task_id=3dc8c9ee",
+                read_call: "zsh_poll task_id=3dc8c9ee",
             },
         )
     });

@@ -67,7 +67,7 @@ pub(crate) fn json(
             repeats: Repeats::Each,
             colours: Colours::Drop,
             columns,
-            reader: "",
+            read_call: "",
         },
     );
     let directory = end.and_then(|end| end.moved_to.as_ref());

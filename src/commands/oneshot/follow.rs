@@ -14,8 +14,8 @@ use crate::monitor::runs;
 use crate::oneshot::log::{LineKind, LogLine};
 use crate::oneshot::log_reader::Follower;
 use crate::oneshot::sessions::{self, RunView};
+use crate::process::directory_watch::DirectoryWatch;
 use crate::process::kill::Handle;
-use crate::process::watch_file::DirectoryWatch;
 
 /// Characters of a line that are shown.
 const LINE_CHARS: usize = 300;

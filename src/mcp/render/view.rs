@@ -81,7 +81,7 @@ impl View {
             conditions: state.conditions.clone(),
             evidence: state.evidence,
             progress: ProgressStatus::of(&state, now),
-            at_stop: state.at_stop.clone(),
+            at_stop: state.verdict_at_kill.clone(),
             keeps_directory: task.facts.in_session,
         }
     }

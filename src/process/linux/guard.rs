@@ -142,7 +142,7 @@ struct Launches {
 
 /// Processes that the guard did not adopt, because the server ended during a launch.
 struct Lost {
-    /// These processes or their ancestors …
+    /// Former descendants of the guard, and those found since …
     known: HashSet<Identity>,
     /// … and the prefix of the cookies of processes that were started since.
     cookies: String,

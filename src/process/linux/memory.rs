@@ -37,7 +37,7 @@ pub(crate) fn out_of_memory_kills() -> OutOfMemoryKills {
     }
 }
 
-/// The count in a file of the kernel's, which is read whole at once: it has no length to ask for.
+/// The count in a kernel file, read in one go: such a file reports no length.
 fn kills_in(file: &Path) -> Option<u64> {
     const MOST_BYTES: u64 = 64 * 1024;
     let mut text = String::with_capacity(8 * 1024);
@@ -46,8 +46,8 @@ fn kills_in(file: &Path) -> Option<u64> {
 }
 
 impl OutOfMemoryKills {
-    /// Whether there were more later: in the group or, if the command has a group of its own, on
-    /// the machine.
+    /// Whether `later` counts more kills, in the group or on the machine: the command may have a
+    /// group of its own.
     pub(crate) fn has_grown(self, later: OutOfMemoryKills) -> bool {
         self.has_grown_in_group(later) || grown(self.machine, later.machine)
     }

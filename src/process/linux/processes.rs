@@ -186,12 +186,12 @@ pub(crate) fn children_of(pid: i32) -> Option<Vec<i32>> {
 /// The environment that a process was started with.
 pub(crate) fn environment(pid: i32) -> Environment {
     match std::fs::read(directory(pid).join("environ")) {
-        Ok(entries) if entries.is_empty() && is_passing(pid) => Environment::Passing,
+        Ok(entries) if entries.is_empty() && is_passing(pid) => Environment::InTransition,
         Ok(entries) => Environment::Entries(entries),
         Err(error) => match error.raw_os_error() {
             Some(libc::ENOENT | libc::ESRCH) => {
                 if is_passing(pid) {
-                    Environment::Passing
+                    Environment::InTransition
                 } else {
                     Environment::Entries(Vec::new())
                 }
@@ -353,10 +353,10 @@ mod tests {
             Environment::Entries(entries) if !entries.is_empty()
         ));
         if look_up(2).is_some_and(|process| process.name == "kthreadd") {
-            assert_ne!(environment(2), Environment::Passing);
+            assert_ne!(environment(2), Environment::InTransition);
         }
         // Above any pid of a live machine.
-        assert_eq!(environment(50_000_000), Environment::Passing);
+        assert_eq!(environment(50_000_000), Environment::InTransition);
     }
 
     #[test]

@@ -8,14 +8,14 @@ use std::time::Duration;
 
 use crate::process::probe::ProcessInfo;
 
-/// For how many bits of a start the kernel's number of a process has room; the rest is of the
-/// boot. Together they stay below 2^53, which every reader of JSON keeps.
+/// How many bits of a start hold the kernel's number of the process, and how many hold the hash
+/// of the boot. Together they stay below 2^53, so that every JSON reader keeps them exactly.
 const BITS_OF_NUMBER: u32 = 40;
 const BITS_OF_BOOT: u32 = 13;
 
-/// A process's start, from the number that the kernel gives each process once in a boot, in
-/// order, and the name of the boot. Without it a process that was recorded before a boot could
-/// be taken for another: both numbers begin anew.
+/// A process's start: a hash of the boot's name, then the number that the kernel gives processes
+/// in order. Without the hash, a process recorded before a reboot could be mistaken for another,
+/// since pids and numbers begin anew.
 pub(super) fn start(boot: &[u8], number: u64) -> u64 {
     // FNV-1a.
     let hash = boot.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
@@ -31,10 +31,9 @@ pub(super) fn time(ticks: u64, (numer, denom): (u32, u32)) -> Duration {
     Duration::from_nanos(u64::try_from(nanoseconds).unwrap_or(u64::MAX))
 }
 
-/// The arguments and the environment in what the sysctl `kern.procargs2` gives: the number of
-/// arguments, the program's path, NULs, the arguments, the environment, each ended by NUL, and
-/// after an empty one the system's own. Of programs that the system protects it leaves the
-/// environment out.
+/// Splits what the sysctl `kern.procargs2` returns: the number of arguments, the program's path,
+/// NULs, the arguments and the environment, each ended by NUL, then an empty string and the
+/// system's own entries. The environment of a protected program is missing.
 pub(super) fn arguments_and_environment(block: &[u8]) -> Option<(&[u8], &[u8])> {
     let (count, rest) = block.split_first_chunk::<4>()?;
     let count = usize::try_from(i32::from_ne_bytes(*count)).ok()?;
@@ -56,11 +55,11 @@ pub(super) fn arguments_and_environment(block: &[u8]) -> Option<(&[u8], &[u8])> 
     Some((arguments, rest.get(..environment_end)?))
 }
 
-/// Which processes descend from one, also after those in between have ended: the kernel keeps
-/// which process has started each, whatever becomes of its parent.
+/// The descendants of one process, even after processes in between have ended: the kernel
+/// records which process started each.
 ///
-/// Limits: a process that begins and ends between two looks is not in it, and what it has
-/// started does not lead back.
+/// Limits: a process that begins and ends between two scans is missing, and so are the processes
+/// that it started.
 #[derive(Debug, Default)]
 pub(super) struct Lineage {
     /// The starts of the descendants, each with that of the process that started it.
@@ -118,9 +117,9 @@ impl Lineage {
     }
 }
 
-/// Those of these processes that are ours, or were started by one that is, and live; without
-/// those that are spared and what they have started.
-pub(super) fn ours<'a>(
+/// The living processes that `is_ours` accepts and those that they started, without those that
+/// `is_spared` accepts and those that these started.
+pub(super) fn select_own<'a>(
     processes: impl Iterator<Item = &'a ProcessInfo>,
     is_ours: impl Fn(&ProcessInfo) -> bool,
     is_spared: impl Fn(&ProcessInfo) -> bool,
@@ -215,12 +214,12 @@ mod tests {
             process(17, &[11], false),
         ];
         let is_ours = |process: &ProcessInfo| process.id.started == 11;
-        let found = ours(all.iter(), is_ours, |process| process.id.started == 17);
+        let found = select_own(all.iter(), is_ours, |process| process.id.started == 17);
         let starts: Vec<u64> = found.iter().map(|process| process.id.started).collect();
         assert_eq!(starts, [11, 14, 15]);
         let mut lineage = Lineage::default();
         lineage.note(10, &[(11, 10), (12, 11), (14, 12), (15, 14)], true);
-        let found = ours(all.iter(), |process| lineage.has(process.id.started), |_| false);
+        let found = select_own(all.iter(), |process| lineage.has(process.id.started), |_| false);
         let starts: Vec<u64> = found.iter().map(|process| process.id.started).collect();
         assert_eq!(starts, [11, 14, 15, 17, 18]);
     }

@@ -62,7 +62,7 @@ pub(super) fn living_or_in(
     };
     let is_spared =
         |process: &ProcessInfo| process.session == process.id.pid && process.is_named(spared);
-    handles(darwin::ours(snapshot.processes(), is_ours, is_spared))
+    handles(darwin::select_own(snapshot.processes(), is_ours, is_spared))
 }
 
 /// The groups that this process has started. Programs that are to be spared have left them,

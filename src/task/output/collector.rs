@@ -60,7 +60,7 @@ impl Collector {
         self.task.terminal().is_some_and(Terminal::is_behind)
     }
 
-    /// Whether a reader that must see each byte would miss some if more were read now.
+    /// Whether a reader that must see each byte is so far behind that it could miss some.
     pub fn leaves_a_reader_behind(&self) -> bool {
         self.spool.leaves_behind(self.task.state().taken)
     }

@@ -315,9 +315,9 @@ pub struct Reopened {
 }
 
 impl Spool {
-    /// The spool of these files, by number, in order. `starts` says where the output in a file
-    /// begins, by its number; a file without an entry continues the one before, or ends what can
-    /// be read.
+    /// The spool of these files, by number, in order. `starts` has the position of the first byte
+    /// of a file, by its number; a file without an entry must follow the one before, or reading
+    /// ends there.
     ///
     /// # Errors
     /// A file cannot be read.
@@ -399,8 +399,8 @@ impl Spool {
     }
 
     /// Drops the oldest segment in a kind of storage, for the quota of all tasks; returns the bytes
-    /// that were freed. The newest output stays: a segment is dropped only if enough has come after
-    /// it. Until then this makes the writer begin another one.
+    /// that were freed. The newest output stays: if too little has come after the segment, nothing
+    /// is dropped, and the writer begins another one.
     pub fn drop_oldest(&self, store: StorageKind, end_line: u64) -> u64 {
         let dropped = {
             let mut index = self.index.lock();

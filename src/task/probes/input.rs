@@ -299,7 +299,7 @@ impl InputDetection {
             .or_else(|| strongest(&of_others, false))
             .or_else(|| {
                 let (snapshot, shell) = (view.snapshot, view.shell);
-                behind(snapshot, shell, view.processes, &seen, processes)
+                reader_at_second_terminal(snapshot, shell, view.processes, &seen, processes)
             })
             .or_else(|| {
                 view.foreground?;
@@ -418,7 +418,7 @@ const MULTIPLEXERS: [&str; 2] = ["tmux", "screen"];
 const PINENTRY: &str = "pinentry";
 
 /// The process that most certainly waits for input.
-pub(crate) fn strongest(seen: &[ProcessWaits], behind: bool) -> Option<Sample> {
+pub(crate) fn strongest(seen: &[ProcessWaits], at_second_terminal: bool) -> Option<Sample> {
     let certainty = |how: &InputWait| match how {
         InputWait::Reading => 3,
         InputWait::Waiting { timed: false } => 2,
@@ -433,7 +433,11 @@ pub(crate) fn strongest(seen: &[ProcessWaits], behind: bool) -> Option<Sample> {
             }
         }
     }
-    best.map(|(waits, how)| Sample::Blocked { reader: waits.process.clone(), how, behind })
+    best.map(|(waits, how)| Sample::Blocked {
+        reader: waits.process.clone(),
+        how,
+        at_second_terminal,
+    })
 }
 
 /// Whether the process may be waiting for something other than the input.
@@ -444,7 +448,7 @@ pub(crate) fn is_mixed(sample: &Sample) -> bool {
 /// The process that waits at a second terminal. A foreground process holds that terminal's master
 /// end and passes the task's input on to it, as `script`, rlwrap and tmux do. `seen` are the
 /// waits of the foreground, `members` the task's processes, `shell` its session.
-pub(crate) fn behind(
+pub(crate) fn reader_at_second_terminal(
     snapshot: &Snapshot,
     shell: i32,
     members: &[ProcessInfo],
@@ -466,7 +470,8 @@ pub(crate) fn behind(
         let name = waits.process.name.as_str();
         MULTIPLEXERS.iter().any(|known| name.starts_with(known))
     });
-    let relatives = if multiplexes { processes.relatives(snapshot) } else { members.to_vec() };
+    let relatives =
+        if multiplexes { processes.living_with_daemons(snapshot) } else { members.to_vec() };
     let readers = relatives.iter().filter(|process| {
         let is_second = |terminal| multiplexes || second_terminals.contains(&terminal);
         process.session != shell

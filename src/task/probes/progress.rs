@@ -53,7 +53,7 @@ pub(crate) struct ProgressProbe {
     /// When the next probe is due; `None` once the task has ended.
     pub next: Option<Instant>,
     last: Option<Instant>,
-    /// A deadline that may move, before which a probe is due.
+    /// When to probe before a deadline that progress can extend.
     before_deadline: Option<Instant>,
     probes_taken: usize,
     counters: ActivityCounters,
@@ -71,7 +71,7 @@ pub(crate) struct ProgressProbe {
     deadlocked_since: Option<Instant>,
     /// How far the output has been checked for something new.
     read_to: u64,
-    children: KnownProcesses,
+    command_lines: CommandLines,
 }
 
 impl ProgressProbe {
@@ -100,7 +100,7 @@ impl ProgressProbe {
             sleeps: Sleeps::default(),
             deadlocked_since: None,
             read_to: 0,
-            children: KnownProcesses::default(),
+            command_lines: CommandLines::default(),
         };
         progress_probe.next = Some(progress_probe.time_after_pause(Instant::now(), false));
         progress_probe
@@ -242,7 +242,7 @@ impl ProgressProbe {
         let (output, end) = (spool.reader(), spool.end());
         let newest = reading::newest_lines(&output, self.read_to, end, LINES_PER_PROBE, columns);
         self.read_to = newest.read_to;
-        let (begun, ended) = self.children.update(members, tree::command_line);
+        let (begun, ended) = self.command_lines.update(members, tree::command_line);
         let label = |kind, texts: Vec<String>| texts.into_iter().map(move |text| (kind, text));
         label(ChangeKind::Output, newest.lines)
             .chain(label(ChangeKind::ChildStarted, begun))
@@ -318,21 +318,21 @@ fn computing(before: &Totals, now: &Totals, time: Duration, waited: Duration) ->
 /// The processes of a task by their command lines, which distinguish work on successive items
 /// from a loop that repeats the same commands.
 #[derive(Debug, Default)]
-struct KnownProcesses {
+struct CommandLines {
     /// `None` before the first probe, which finds no new processes.
-    known: Option<HashMap<Identity, Child>>,
+    known: Option<HashMap<Identity, CommandLine>>,
 }
 
 /// A process by its command line.
 #[derive(Debug)]
-struct Child {
+struct CommandLine {
     line: String,
     /// Whether it is the first with this line. A forked copy still has its parent's line, and the
     /// line is empty during exec and exit; neither counts as a new process.
     is_first_with_line: bool,
 }
 
-impl KnownProcesses {
+impl CommandLines {
     /// The command lines of the processes that have begun since the last probe, or only now show
     /// their own line, and of those that have ended.
     fn update(
@@ -350,7 +350,7 @@ impl KnownProcesses {
             let child = known.unwrap_or_else(|| {
                 unclear.push(member);
                 let line = command_line(member.id.pid);
-                Child { line, is_first_with_line: false }
+                CommandLine { line, is_first_with_line: false }
             });
             now.insert(member.id, child);
         }
@@ -389,7 +389,7 @@ mod tests {
 
     #[test]
     fn children_begin_and_end_between_two_probes() {
-        let mut children = KnownProcesses::default();
+        let mut children = CommandLines::default();
         let mut update = |pids: &[i32]| {
             let members: Vec<ProcessInfo> = pids.iter().map(|pid| process(*pid)).collect();
             children.update(&members, |pid| format!("step {pid}"))
@@ -403,7 +403,7 @@ mod tests {
 
     #[test]
     fn a_child_before_its_exec_or_at_its_end_is_not_new() {
-        let mut children = KnownProcesses::default();
+        let mut children = CommandLines::default();
         let mut update = |lines: &[(i32, &str)]| {
             let members: Vec<ProcessInfo> = lines
                 .iter()

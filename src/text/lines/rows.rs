@@ -190,10 +190,10 @@ impl LineRow {
     pub(super) fn shown(&self, layout: &Layout) -> String {
         match &self.content {
             Content::Missing { readable } => {
-                missing_lines(self.first, self.last, *readable, layout.reader)
+                missing_lines(self.first, self.last, *readable, layout.read_call)
             }
             Content::Line(line) => {
-                let text = line.shown(self.last, layout.reader) + &count_of(line.times);
+                let text = line.shown(self.last, layout.read_call) + &count_of(line.times);
                 if layout.numbered { format!("{}: {text}", self.last) } else { text }
             }
         }

@@ -17,10 +17,10 @@ const PAUSE: Duration = Duration::from_millis(250);
 /// Directories in which something may have changed.
 #[derive(Debug)]
 pub struct DirectoryWatch {
-    times: OwnedFd,
+    ticks: OwnedFd,
     /// Closed for the thread to end.
     stop: Option<OwnedFd>,
-    clock: Option<JoinHandle<()>>,
+    ticker: Option<JoinHandle<()>>,
 }
 
 impl DirectoryWatch {
@@ -29,12 +29,12 @@ impl DirectoryWatch {
     /// # Errors
     /// When the directory is gone, or there is no descriptor or thread to be had.
     pub(crate) fn new(directory: &Path) -> io::Result<DirectoryWatch> {
-        let (times, writer) = pipe_without_waiting()?;
+        let (ticks, writer) = pipe_without_waiting()?;
         let (stopped, stop) = pipe_without_waiting()?;
-        let clock = std::thread::Builder::new()
-            .name("look-again".to_owned())
-            .spawn(move || mark_times(&writer, &stopped))?;
-        let watch = DirectoryWatch { times, stop: Some(stop), clock: Some(clock) };
+        let ticker = std::thread::Builder::new()
+            .name("ticker".to_owned())
+            .spawn(move || write_ticks(&writer, &stopped))?;
+        let watch = DirectoryWatch { ticks, stop: Some(stop), ticker: Some(ticker) };
         watch.add(directory)?;
         Ok(watch)
     }
@@ -47,18 +47,18 @@ impl DirectoryWatch {
         std::fs::read_dir(directory).map(drop)
     }
 
-    /// From now on only a later time makes it ready. To be called before looking at the
+    /// Discards past ticks: only a later one makes it readable. Call this before checking the
     /// files.
     pub(crate) fn drain(&self) {
-        drain_wakes(&self.times);
+        drain_wakes(&self.ticks);
     }
 }
 
 impl Drop for DirectoryWatch {
     fn drop(&mut self) {
         self.stop.take();
-        if let Some(clock) = self.clock.take() {
-            let _ = clock.join();
+        if let Some(ticker) = self.ticker.take() {
+            let _ = ticker.join();
         }
     }
 }
@@ -66,11 +66,11 @@ impl Drop for DirectoryWatch {
 impl AsFd for DirectoryWatch {
     /// Readable when something may have changed.
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.times.as_fd()
+        self.ticks.as_fd()
     }
 }
 
-fn mark_times(writer: &OwnedFd, stopped: &OwnedFd) {
+fn write_ticks(writer: &OwnedFd, stopped: &OwnedFd) {
     loop {
         let mut poller = Poller::default();
         let stop = poller.watch(stopped.as_fd(), Interest::Read);
