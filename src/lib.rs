@@ -3,9 +3,9 @@
 //! # In five sentences
 //!
 //! A command runs under a *worker*, the only thread that reads its output, writes its
-//! input, signals its processes and reports its state. What the worker sees becomes events
-//! of a pure state machine, whose effects it carries out. Output goes to a *spool* under a
-//! quota; watchers wait on the task's monitor and read the spool. A *supervisor* starts tasks
+//! input, signals its processes and reports its state. It turns what it observes into events
+//! for a pure state machine and carries out the effects. Output goes to a *spool* under a
+//! quota; watchers wait on the task's condvar and read the spool. A *supervisor* starts tasks
 //! within the limits and ends them all. Front ends (MCP tools, command line, monitor) only translate.
 //!
 //! # Data flow
@@ -148,7 +148,7 @@
 //!   script also goes into [`monitor::dashboard`].
 //! - **A column, a table, an index**: a new file in `data/schema` and its entry in
 //!   [`alan::schema`]; steps that have been released never change.
-//! - **A judge**: a type that is a [`agent::judge::Judge`], a variant of
+//! - **A judge**: a type that implements [`agent::judge::Judge`], a variant of
 //!   [`config::JudgeChoice`], and its line in [`commands::setup::judge`].
 //! - **A reason, a state, an outcome**: a variant that carries its data; [`mcp::render`]
 //!   and [`commands`] put it into words.

@@ -1,4 +1,4 @@
-//! NEVERHANG refuses a command that has often timed out, for some time.
+//! NEVERHANG temporarily refuses a command that has timed out repeatedly.
 //!
 //! Each command has a circuit breaker. It opens after 3 timeouts within an hour. After 5 minutes it
 //! is half-open and allows one run, whose end closes it or opens it again. That run has a lease
@@ -11,11 +11,11 @@ use serde::{Deserialize, Serialize};
 /// When circuits open and close.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rules {
-    /// How many timeouts …
+    /// The number of timeouts that opens a circuit.
     pub threshold: usize,
-    /// … within how many seconds open a circuit …
+    /// The time in which they must occur, in seconds.
     pub window: f64,
-    /// … and for how many seconds it stays open.
+    /// How long a circuit stays open, in seconds.
     pub recovery: f64,
 }
 
@@ -157,8 +157,8 @@ impl Circuit {
         self.state == CircuitState::Closed && self.timeouts.is_empty()
     }
 
-    /// Decides about a run with this time limit in seconds, if it has one. Takes the lease for it
-    /// if it is the only allowed run.
+    /// Decides whether a run with this time limit in seconds, or none, is allowed. If it becomes
+    /// the only allowed run, takes the lease for it.
     pub fn check(
         &mut self,
         now: f64,

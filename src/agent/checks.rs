@@ -28,7 +28,7 @@ pub(crate) const RETENTION: Duration = Duration::from_secs(600);
 pub(crate) const CHECK_TIME: Duration = Duration::from_secs(180);
 /// How many results are kept; more results replace the oldest ones early.
 const MAX_KEPT: usize = 256;
-/// How many threads of abandoned judges may exist; with more, no check starts.
+/// At this number of threads of abandoned judges, no check starts.
 const MAX_ABANDONED: usize = 8;
 const CLOSE_TIME: Duration = Duration::from_millis(500);
 /// A judge needs a small stack, since its buffers are on the heap.
@@ -89,7 +89,7 @@ struct Shared {
 struct Board {
     closed: bool,
     /// The number of the newest check. Numbers distinguish checks with the same id.
-    next: u64,
+    newest: u64,
     entries: BTreeMap<String, Entry>,
     /// The numbers of checks whose threads have not ended.
     threads: BTreeSet<u64>,
@@ -179,8 +179,8 @@ impl Checks {
         if running >= MAX_AT_ONCE || board.threads.len() >= running + MAX_ABANDONED {
             return Err(CheckRefusal::TooMany);
         }
-        board.next += 1;
-        let number = board.next;
+        board.newest += 1;
+        let number = board.newest;
         let entry = Entry {
             number,
             session: session.to_owned(),
@@ -282,7 +282,7 @@ impl Board {
         for entry in self.entries.values_mut().filter(|entry| entry.is_pending()) {
             if now.mono.saturating_duration_since(entry.since) >= CHECK_TIME {
                 let late = JudgeError::TimedOut(CHECK_TIME.as_secs());
-                let judgement = judge::instead_of(judge, &late, &entry.evidence);
+                let judgement = judge::fallback(judge, &late, &entry.evidence);
                 entry.end(CheckState::Done(judgement), now);
             }
         }

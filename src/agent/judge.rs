@@ -90,12 +90,12 @@ pub(crate) fn decide(judge: &dyn Judge, evidence: &Evidence) -> Result<Judgement
     match judge.judge(evidence) {
         Ok(judgement) => Ok(judgement),
         Err(JudgeError::Closed) => Err(JudgeError::Closed),
-        Err(error) => Ok(instead_of(judge.name(), &error, evidence)),
+        Err(error) => Ok(fallback(judge.name(), &error, evidence)),
     }
 }
 
 /// The heuristic's judgement in place of a failed judge's.
-pub(crate) fn instead_of(name: &str, error: &JudgeError, evidence: &Evidence) -> Judgement {
+pub(crate) fn fallback(name: &str, error: &JudgeError, evidence: &Evidence) -> Judgement {
     let judgement = heuristic(evidence);
     Judgement {
         finding: judgement.finding,

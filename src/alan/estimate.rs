@@ -5,9 +5,9 @@
 //! fast. Every run counts once, whatever its age, until the newest ones show that the command
 //! has changed (`drift`).
 //!
-//! With 9 or more completed runs, the upper figure is measured: a quantile of the runs whose rank
-//! is chosen so that the *next* run stays below it in 90 % of cases. Fewer than 9 runs have no such
-//! rank: even the longest of 8 is exceeded by the next run in 1 of 9 cases. With fewer runs, or if
+//! With 9 or more completed runs, the upper figure (`p90`) is measured: the quantile that the
+//! *next* run stays below in 90 % of cases. Fewer than 9 runs have no such quantile: the next run
+//! exceeds even the longest of 8 in 1 of 9 cases. With fewer runs, or if
 //! too many were cut off for the curve to fall that low, the upper figure is a bound from a fitted
 //! distribution (`log_normal`), and marked as a bound.
 //!
@@ -129,7 +129,7 @@ impl Estimate {
         let curve = Curve::new(samples.to_vec());
         let median = curve.below(HALF);
         let is_few = sample_size < MIN_MEASURED;
-        let measured = curve.next_run(UPPER, 1.0).filter(|_| !is_few);
+        let measured = curve.conditional_quantile(UPPER, 1.0).filter(|_| !is_few);
         let (p90, prediction) = match measured {
             Some(seconds) => {
                 let p90 = Quantile { seconds: seconds.max(median.seconds), is_bound: false };
@@ -203,7 +203,7 @@ impl Estimate {
         let now = self.curve.survival(elapsed);
         let longest = self.curve.longest_completed;
         if elapsed < longest && now > ROUNDING {
-            let end = self.curve.next_run(part, now).unwrap_or(longest);
+            let end = self.curve.conditional_quantile(part, now).unwrap_or(longest);
             return Some((end - elapsed).max(0.0));
         }
         let prediction = self.prediction.filter(|_| elapsed < self.p90.seconds)?;
@@ -319,7 +319,7 @@ impl Curve {
     /// exceeds the `k`th shortest with a probability of `1 − k/(m + 1)`, so `k` is
     /// `(1 − part)(m + 1)`. Between two runs the logarithm of the time is interpolated (Hyndman and
     /// Fan 1996, definition 6). `None` if the curve does not fall that low.
-    fn next_run(&self, part: f64, now: f64) -> Option<f64> {
+    fn conditional_quantile(&self, part: f64, now: f64) -> Option<f64> {
         let level = part * now - (1.0 - part) / self.completed as f64;
         let index = self.steps.iter().position(|(_, s)| *s <= level + ROUNDING)?;
         let (at, survival) = *self.steps.get(index)?;

@@ -17,7 +17,7 @@ pub struct CommandPattern {
     /// The redacted command, at most [`PREVIEW_BYTES`] long.
     pub preview: String,
     /// Base name of the program that determines the exit status, unless the shell reported an
-    /// error ([`CommandPattern::decides`]): a single command, or the last segment of a pipeline.
+    /// error ([`CommandPattern::deciding_program`]): a single command, or the last segment of a pipeline.
     /// `None` for lists (`a && b`), whose status may come from any member.
     pub program: Option<String>,
     /// The segments of a pipeline, from the left; empty for anything else.
@@ -29,7 +29,7 @@ pub struct CommandPattern {
 impl CommandPattern {
     /// The program that determined a run's exit status. `None` if the output contains an error of
     /// the shell itself, which may have failed before it started the program.
-    pub fn decides(&self, output: &[&str]) -> Option<&str> {
+    pub fn deciding_program(&self, output: &[&str]) -> Option<&str> {
         let mut lines = output.iter().flat_map(|text| text.lines());
         let program = self.program.as_deref();
         program.filter(|_| !lines.any(is_complaint))

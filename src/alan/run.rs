@@ -110,7 +110,7 @@ impl<'a> Run<'a> {
     /// Classifies and redacts a finished task.
     pub fn new(mut ended: EndedRun<'a>, redactor: &Redactor) -> Run<'a> {
         let output = [ended.output_head, ended.output_tail];
-        let program = ended.pattern.decides(&output).map(str::to_owned);
+        let program = ended.pattern.deciding_program(&output).map(str::to_owned);
         let outcome = ended.ending.outcome(program.as_deref());
         let code = ended.ending.exit_code();
         let fingerprint = (outcome == Outcome::Failure)

@@ -310,7 +310,7 @@ impl Store {
             !matches!(queue.phase, Phase::Opening { .. }) && queue.is_written(queue.last)
         });
         let StoreSettings { path, derivation, .. } = &self.shared.settings;
-        connection::open_present(path, ADMIN_PATIENCE, derivation)
+        connection::open_and_repair(path, ADMIN_PATIENCE, derivation)
             .and_then(|(mut database, losses)| {
                 note_losses(&self.shared.queue, path, losses);
                 Ok(work(&mut database)?)

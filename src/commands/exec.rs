@@ -128,32 +128,32 @@ fn start(
     let source = InputOrigin::of_stdin(arguments.pty);
     let is_raw = source == InputOrigin::Terminal && !arguments.json;
     let request = request(arguments, source, is_raw);
-    let account = match recorder.begin(&request.command, request.timeout, arguments.pty) {
-        Ok(account) => account,
+    let run_record = match recorder.begin(&request.command, request.timeout, arguments.pty) {
+        Ok(run_record) => run_record,
         Err(refused) => {
             output::complain(refused);
             output::say("zsh-tool: a longer --timeout, or none, lets it run");
             return EXIT_REFUSED;
         }
     };
-    let task = match supervisor.start(request, Some(account.on_end())) {
+    let task = match supervisor.start(request, Some(run_record.on_end())) {
         Ok(task) => task,
         Err(error) => {
-            account.abandon();
+            run_record.abandon();
             output::complain(&error);
             return exit_code_of(&error);
         }
     };
-    account.note_started();
+    run_record.note_started();
     if is_raw {
         match RawTerminal::enter() {
             Ok(raw) => *terminal.lock() = Some(raw),
             Err(error) => output::complain(format_args!("cannot pass keys through: {error}")),
         }
     }
-    let copying = Arc::new(Cancel::default());
+    let cancel_copying = Arc::new(Cancel::default());
     // The JSON object is written at the end, from the spool.
-    let copied = stream::start(Arc::clone(&task), !arguments.json, Arc::clone(&copying));
+    let copied = stream::start(Arc::clone(&task), !arguments.json, Arc::clone(&cancel_copying));
     let (copies, written) = match copied {
         Ok(copying) => copying,
         Err(error) => {
@@ -172,11 +172,11 @@ fn start(
         output::complain(format_args!("cannot watch for the end of the connection: {error}"));
     }
     // Looked up while the command runs, so that its end does not wait for the database.
-    account.history();
+    run_record.history();
     let mut run = Run {
         supervisor,
         task: &task,
-        copying,
+        cancel_copying,
         written,
         interrupted: None,
         leftovers: Vec::new(),
@@ -256,17 +256,17 @@ struct Run<'a> {
     /// Bytes copied so far.
     written: Arc<AtomicU64>,
     /// Cancels the copying when waiting longer is useless.
-    copying: Arc<Cancel>,
+    cancel_copying: Arc<Cancel>,
     /// The signal that ended the command.
     interrupted: Option<i32>,
     /// Processes that outlived the shell.
     leftovers: Vec<ProcessName>,
     /// When to stop waiting for the copying, and its progress when that was decided.
-    give_up: Option<(Instant, Copying)>,
+    give_up: Option<(Instant, CopyProgress)>,
 }
 
 /// The progress of copying: bytes written, and whether the task is closed.
-type Copying = (u64, bool);
+type CopyProgress = (u64, bool);
 
 impl Run<'_> {
     /// Waits until all output is copied, and handles signals and resizes.
@@ -331,8 +331,8 @@ impl Run<'_> {
         self.limit_copying();
     }
 
-    /// Limits the wait for the copying unless it makes progress; returns its progress.
-    fn limit_copying(&mut self) -> Copying {
+    /// Restarts the time limit of the copying, and returns the progress so far.
+    fn limit_copying(&mut self) -> CopyProgress {
         let written = self.written.load(Ordering::Relaxed);
         let copying = (written, self.task.live.state().closed);
         self.give_up = Some((Instant::now() + FLUSH, copying));
@@ -356,7 +356,7 @@ impl Run<'_> {
         let receipt = self.supervisor.kill(self.task, KillRequest::Escalate);
         // A survivor may hold the output open forever.
         if receipt.map_or(true, |receipt| !receipt.survivors.is_empty()) {
-            self.copying.cancel();
+            self.cancel_copying.cancel();
         }
     }
 

@@ -19,7 +19,7 @@ use super::{output, setup};
 use crate::agent::checks::Checks;
 use crate::config::Config;
 use crate::history::recorder::Recorder;
-use crate::mcp::dispatch::MonitorAt;
+use crate::mcp::dispatch::MonitorAddress;
 use crate::monitor::api::Api;
 use crate::monitor::http::access::Token;
 use crate::monitor::http::listener::{Server, StartError};
@@ -97,9 +97,9 @@ impl Monitor {
     }
 
     /// The URL without the token, and the file that contains the link.
-    pub(crate) fn location(&self) -> MonitorAt {
+    pub(crate) fn location(&self) -> MonitorAddress {
         let file: Option<&PathBuf> = self.link_file.as_ref().map(|Temporary(path)| path);
-        MonitorAt {
+        MonitorAddress {
             address: format!("http://{}/", self.server.address()),
             link_file: file.cloned(),
         }

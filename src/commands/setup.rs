@@ -167,8 +167,8 @@ pub(crate) fn endpoint(config: &Config) -> endpoint::EndpointSettings {
     }
 }
 
-/// The judge of runs. A judge that cannot be used as configured is replaced by [`Unusable`], which
-/// says so and leaves the decision to the heuristic.
+/// The judge of runs. An unusable judge is replaced by an [`UnusableJudge`], which reports the
+/// cause and leaves the decision to the heuristic.
 pub(crate) fn judge(
     choice: &JudgeChoice,
     config: &Config,

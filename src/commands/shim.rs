@@ -72,7 +72,7 @@ fn hold(instance: String) -> ExitCode {
         config,
         warnings,
         None,
-        Shims::Own,
+        Shims::IsShim,
         hosts,
     ));
     let control = ControlSocket::start(Arc::clone(&tools), message_limit, directory);

@@ -71,7 +71,7 @@ impl fmt::Display for Warning {
     }
 }
 
-/// The values of one source by key, before they are typed.
+/// The values of one source by key, not yet parsed.
 pub(super) type Layer = BTreeMap<String, (SettingSource, Raw)>;
 
 /// All sources except the defaults, and the errors found in them.

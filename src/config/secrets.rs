@@ -258,15 +258,17 @@ impl SecretSource {
 
     fn value(&self, context: &ResolveContext) -> Result<Secret, SecretError> {
         let bytes = match self {
-            SecretSource::Env(variable) => of_variable(variable, context)?,
-            SecretSource::File(path) => without_line_end(of_file(path).map_err(SecretError::File)?),
-            SecretSource::Command(words) => without_line_end(of_command(words, context)?),
+            SecretSource::Env(variable) => read_variable(variable, context)?,
+            SecretSource::File(path) => {
+                without_line_end(read_file(path).map_err(SecretError::File)?)
+            }
+            SecretSource::Command(words) => without_line_end(read_command(words, context)?),
         };
         Ok(Secret::new(bytes)?)
     }
 }
 
-fn of_variable(name: &str, context: &ResolveContext) -> Result<Zeroizing<Vec<u8>>, SecretError> {
+fn read_variable(name: &str, context: &ResolveContext) -> Result<Zeroizing<Vec<u8>>, SecretError> {
     let value = (context.env)(name).ok_or(SecretError::Unset)?;
     let bytes = Zeroizing::new(value.into_vec());
     // A secret may contain these characters, but a value that consists of `${…}` is an unexpanded
@@ -278,7 +280,7 @@ fn of_variable(name: &str, context: &ResolveContext) -> Result<Zeroizing<Vec<u8>
     Ok(bytes)
 }
 
-fn of_file(path: &Path) -> io::Result<Zeroizing<Vec<u8>>> {
+fn read_file(path: &Path) -> io::Result<Zeroizing<Vec<u8>>> {
     let file = files::open_regular(path)?;
     // Allocate once: growing could leave copies in memory.
     let mut bytes = Zeroizing::new(Vec::with_capacity(SOURCE_BYTES + 1));
@@ -286,7 +288,7 @@ fn of_file(path: &Path) -> io::Result<Zeroizing<Vec<u8>>> {
     Ok(bytes)
 }
 
-fn of_command(
+fn read_command(
     words: &[String],
     context: &ResolveContext,
 ) -> Result<Zeroizing<Vec<u8>>, SecretError> {

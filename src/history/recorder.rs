@@ -112,8 +112,8 @@ impl Recorder {
         Arc::new(RunRecord::new(context, identity, Vec::new(), None))
     }
 
-    /// Keeps the record of a task at least until results have reported all of it or the task is
-    /// forgotten.
+    /// Keeps the record of a task. It may be dropped once results have reported all of it, or once
+    /// the task is forgotten.
     pub fn follow(&self, task: &Arc<LiveTask>, run_record: &Arc<RunRecord>) {
         run_record.note_started();
         let entry = (Arc::downgrade(task), Arc::clone(run_record));
@@ -166,7 +166,7 @@ impl CircuitRefusal {
     fn new(identity: &CommandIdentity, refusal: CircuitOpen) -> CircuitRefusal {
         let longest = refusal.longest.map_or_else(String::new, |seconds| {
             let enough = (2.0 * seconds).ceil();
-            format!("with at most {seconds} s (timeout={enough} would be let through); ")
+            format!("with limits of up to {seconds} s (timeout={enough} is allowed); ")
         });
         let seconds = refusal.retry_in.ceil();
         let when = if refusal.probing {

@@ -118,7 +118,7 @@ impl RunRecord {
         Box::new(move |ended| run_record.close(ended))
     }
 
-    /// Returns the lease of a command that was not run after all.
+    /// Releases the lease of a command that was not run after all.
     pub fn abandon(&self) {
         self.report_to_circuit(RunEnd::Stopped);
     }

@@ -124,7 +124,7 @@ pub struct CallContext<'a> {
     pub relays: bool,
     /// Whether a person reads the answer, so that the output it shows stays new for the agent.
     pub for_person: bool,
-    /// Whether this process is the far side of a host, and the client a server. Tasks are then kept
+    /// Whether this process runs on a host for its client, a server elsewhere. Tasks are then kept
     /// like detached ones, for the next connection.
     pub on_host: bool,
     /// The id for the task that the call starts, if the caller has chosen it.
@@ -181,7 +181,7 @@ impl CallContext<'_> {
 pub struct Answered {
     pub result_type: ResultType,
     pub result: Value,
-    /// Called once the answer has reached the client. Otherwise its output counts as not shown.
+    /// Called once the answer has been written. Until then, the output in it counts as not shown.
     pub delivered: Option<OnWritten>,
 }
 
@@ -259,7 +259,7 @@ pub enum Shims {
     /// Its guard starts them.
     Launcher(Launcher),
     /// This process is a shim itself.
-    Own,
+    IsShim,
     /// It has no guard.
     Unavailable,
 }
@@ -272,7 +272,7 @@ pub struct Tools {
     /// What is wrong with the configuration.
     pub warnings: Vec<Warning>,
     /// Where the server also serves HTTP.
-    pub monitor: Option<MonitorAt>,
+    pub monitor: Option<MonitorAddress>,
     /// How detached tasks are started.
     pub shims: Shims,
     /// How long this shim's task outlives the last connection to it. Unset: it needs no connection.
@@ -286,7 +286,7 @@ pub struct Tools {
     /// The first answer has reported the detached tasks of the project.
     pub(super) detached_reported: AtomicBool,
     /// Calls that have become tasks of the client, by task id.
-    pub(super) handed_over: Mutex<HashMap<String, DeferredResult>>,
+    pub(super) deferred_results: Mutex<HashMap<String, DeferredResult>>,
 }
 
 /// The parts of a call that its task's result still needs, after the call has become a task.
@@ -300,14 +300,14 @@ pub(super) struct DeferredResult {
 
 /// Where the server also serves HTTP.
 #[derive(Debug, Clone)]
-pub struct MonitorAt {
+pub struct MonitorAddress {
     /// The page's address, without the token.
     pub address: String,
     /// The file that contains the link with the token, for a person to open.
     pub link_file: Option<PathBuf>,
 }
 
-impl fmt::Display for MonitorAt {
+impl fmt::Display for MonitorAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.link_file {
             Some(file) => write!(f, "{} (its link is in {})", self.address, file.display()),
@@ -318,27 +318,27 @@ impl fmt::Display for MonitorAt {
     }
 }
 
-pub(super) type Answer = Result<ToolResult, NoAnswer>;
+pub(super) type Answer = Result<ToolResult, NoResult>;
 
 /// Why a call has no result.
 #[derive(Debug)]
-pub(super) enum NoAnswer {
+pub(super) enum NoResult {
     /// The client has cancelled it.
     Cancelled,
     /// It has become a task of the client.
-    HandedOver(Arc<TaskHandle>),
+    BecameTask(Arc<TaskHandle>),
     /// Why the tool could not do it, for the caller to read.
     Refused(String),
 }
 
-impl<E: std::error::Error> From<E> for NoAnswer {
+impl<E: std::error::Error> From<E> for NoResult {
     fn from(error: E) -> Self {
-        NoAnswer::Refused(error.to_string())
+        NoResult::Refused(error.to_string())
     }
 }
 
-pub(super) fn refused(text: impl Into<String>) -> NoAnswer {
-    NoAnswer::Refused(text.into())
+pub(super) fn refused(text: impl Into<String>) -> NoResult {
+    NoResult::Refused(text.into())
 }
 
 impl Tools {
@@ -347,7 +347,7 @@ impl Tools {
         recorder: Arc<Recorder>,
         config: Config,
         warnings: Vec<Warning>,
-        monitor: Option<MonitorAt>,
+        monitor: Option<MonitorAddress>,
         shims: Shims,
         hosts: Arc<Hosts>,
     ) -> Tools {
@@ -363,7 +363,7 @@ impl Tools {
             shims,
             lease: OnceLock::new(),
             detached_reported: AtomicBool::new(false),
-            handed_over: Mutex::default(),
+            deferred_results: Mutex::default(),
         }
     }
 
@@ -387,7 +387,7 @@ impl Tools {
         }
         if let (ToolName::Run, Some(arguments)) = (tool.name, arguments)
             && arguments.get("detach") == Some(&Value::Bool(true))
-            && !matches!(self.shims, Shims::Own)
+            && !matches!(self.shims, Shims::IsShim)
         {
             return self.detach(tool, arguments, call);
         }
@@ -405,15 +405,15 @@ impl Tools {
         };
         let mut result = match answer {
             Ok(result) => result,
-            Err(NoAnswer::Refused(text)) => ToolResult::error(text),
-            Err(NoAnswer::HandedOver(task)) => {
+            Err(NoResult::Refused(text)) => ToolResult::error(text),
+            Err(NoResult::BecameTask(task)) => {
                 return Some(Answered {
                     result_type: ResultType::Task,
                     result: self.created(&task),
                     delivered: None,
                 });
             }
-            Err(NoAnswer::Cancelled) => return None,
+            Err(NoResult::Cancelled) => return None,
         };
         if !call.cancel.begin_answer() {
             return None;
@@ -422,7 +422,7 @@ impl Tools {
         let mut answered = Answered::of(result);
         // A shim remembers how much of its task was shown; after its end, the task's file does.
         let has_no_owner =
-            |task: &TaskHandle| task.past.is_some() && task.live.facts.detached.is_some();
+            |task: &TaskHandle| task.lost_server.is_some() && task.live.facts.detached.is_some();
         if let Some((task, _)) = call.shown_before.as_ref().filter(|(task, _)| has_no_owner(task)) {
             let (supervisor, task) = (Arc::clone(&self.supervisor), Arc::clone(task));
             answered.delivered = Some(Box::new(move || supervisor.keep_shown(&task)));
@@ -454,7 +454,7 @@ impl Tools {
         lines.join("\n")
     }
 
-    pub(super) fn find(&self, id: &str) -> Result<Arc<TaskHandle>, NoAnswer> {
+    pub(super) fn find(&self, id: &str) -> Result<Arc<TaskHandle>, NoResult> {
         match self.recall(id) {
             Some(RecalledTask::Task(task)) => Ok(task),
             Some(RecalledTask::Ended(entry)) => Err(refused(result::output_gone(&entry))),
@@ -481,7 +481,7 @@ impl Tools {
         until: Until<'_>,
         limit: Duration,
         call: &mut CallContext,
-    ) -> Result<WaitEnd, NoAnswer> {
+    ) -> Result<WaitEnd, NoResult> {
         let cancel = call.cancel;
         let mut report;
         let tick = match &mut call.progress {
@@ -515,7 +515,7 @@ impl Tools {
                 result.served = Some((port, server));
             }
             (WaitEnd::Port(PortFound::Held(holder)), Some(port)) => {
-                result.insights.push(ResultNote::warning(self.port_in_use(port, &holder)));
+                result.notes.push(ResultNote::warning(self.port_in_use(port, &holder)));
             }
             (_, port) => {
                 result.awaited_port = port;
@@ -528,7 +528,7 @@ impl Tools {
     fn port_in_use(&self, port: Port, holder: &PortHolder) -> String {
         let user = holder.user.as_ref().map(|user| format!(" of user {user}")).unwrap_or_default();
         let Some(process) = &holder.process else {
-            let owner = if user.is_empty() { " that is not shown" } else { &user };
+            let owner = if user.is_empty() { " that cannot be identified" } else { &user };
             return format!("port {port} is in use by a process{owner}");
         };
         let task = match self.supervisor.task_of_process(process.pid) {
@@ -600,7 +600,7 @@ impl Tools {
         );
         // A caller that asked for lines gets lines.
         if result.numbered || result.matched.is_some() {
-            result.insights.extend(screen_hint(task));
+            result.notes.extend(screen_hint(task));
         } else if let Some(screen) = task.live.terminal().and_then(Terminal::full_screen) {
             result.shown = Shown {
                 from_line: result.shown.from_line,
@@ -625,11 +625,12 @@ impl Tools {
         let run_record = self.recorder.record_of(task.id());
         let mut insights = insight::of_task(facts, end, &task.spool.losses(), tail);
         // The shim of a detached task always ends with it, so a clean end is not reported.
-        let past = task.past.as_ref().filter(|past| facts.detached.is_none() || !past.is_clean());
+        let past =
+            task.lost_server.as_ref().filter(|past| facts.detached.is_none() || !past.is_clean());
         insights.extend(past.map(|past| insight::of_past(past, end)));
         insights.extend(limited_visibility_note(task));
         insights.extend(self.many_processes_note(task));
-        insights.append(&mut result.insights);
+        insights.append(&mut result.notes);
         insights.extend(self.address_in_use(task, &result));
         if !result.view.running() {
             let leftovers = result.view.leftovers.iter().map(|left| left.pid);
@@ -647,7 +648,7 @@ impl Tools {
         } else {
             0.7
         };
-        result.insights = insights;
+        result.notes = insights;
         if self.supervisor.settings.state.is_ok() {
             let secrets_listed = self.config.secrets.iter().next().is_some();
             result.person_line = result::person_line(&result.view, facts, secrets_listed);
@@ -688,7 +689,7 @@ pub(super) fn screen_hint(task: &TaskHandle) -> Option<ResultNote> {
     })
 }
 
-pub(super) fn unreadable(task: &TaskHandle, error: &io::Error) -> NoAnswer {
+pub(super) fn unreadable(task: &TaskHandle, error: &io::Error) -> NoResult {
     refused(format!("the output of task {} cannot be read: {error}", task.id()))
 }
 
@@ -709,7 +710,7 @@ pub(super) fn read_waiting<T: DeserializeOwned>(
     tool: &Tool,
     arguments: Option<&Value>,
     ceiling: Duration,
-) -> Result<(T, Vec<ResultNote>), NoAnswer> {
+) -> Result<(T, Vec<ResultNote>), NoResult> {
     let (read, clamped) = arguments::read(tool.wire_name, &tool.schema, arguments, ceiling)?;
     Ok((read, clamped.iter().map(clamped_note).collect()))
 }
@@ -718,12 +719,12 @@ pub(super) fn read_waiting<T: DeserializeOwned>(
 pub(super) fn read<T: DeserializeOwned>(
     tool: &Tool,
     arguments: Option<&Value>,
-) -> Result<(T, Vec<ResultNote>), NoAnswer> {
+) -> Result<(T, Vec<ResultNote>), NoResult> {
     read_waiting(tool, arguments, MAX_WAIT)
 }
 
 /// Compiles the caller's pattern.
-pub(super) fn compile(argument: &str, pattern: Option<&str>) -> Result<Option<Regex>, NoAnswer> {
+pub(super) fn compile(argument: &str, pattern: Option<&str>) -> Result<Option<Regex>, NoResult> {
     pattern.map(Regex::new).transpose().map_err(|error| {
         refused(format!("{argument} is not a valid regular expression (Rust syntax): {error}"))
     })
@@ -734,7 +735,7 @@ pub(super) fn seconds_or(
     default: Duration,
     argument: &str,
     seconds: Option<f64>,
-) -> Result<Duration, NoAnswer> {
+) -> Result<Duration, NoResult> {
     let Some(seconds) = seconds else {
         return Ok(default);
     };

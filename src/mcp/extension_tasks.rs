@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 use serde_json::{Value, json};
 
 use super::dispatch::{
-    Answer, ClientProfile, DeferredResult, NoAnswer, Numbering, ToolResult, Tools, newest_line,
+    Answer, ClientProfile, DeferredResult, NoResult, Numbering, ToolResult, Tools, newest_line,
 };
 use super::poll::PAST_TASK_CHARS;
 use super::render::insight::ResultNote;
@@ -67,18 +67,18 @@ impl Tools {
 
     /// Turns the call into a task that the client polls. The client learns of the end that way, so
     /// no notice reports it.
-    pub(super) fn hand_over(&self, task: Arc<TaskHandle>, rest: DeferredResult) -> NoAnswer {
+    pub(super) fn become_task(&self, task: Arc<TaskHandle>, rest: DeferredResult) -> NoResult {
         task.live.state().end_noticed = true;
         // Forget tasks that the supervisor no longer has: no request can find them.
-        let mut evicted: Vec<String> = self.handed_over.lock().keys().cloned().collect();
+        let mut evicted: Vec<String> = self.deferred_results.lock().keys().cloned().collect();
         evicted.retain(|id| self.supervisor.task(id).is_none());
-        let mut handed_over = self.handed_over.lock();
+        let mut deferred_results = self.deferred_results.lock();
         for id in &evicted {
-            handed_over.remove(id);
+            deferred_results.remove(id);
         }
-        handed_over.insert(task.id().to_owned(), rest);
-        drop(handed_over);
-        NoAnswer::HandedOver(task)
+        deferred_results.insert(task.id().to_owned(), rest);
+        drop(deferred_results);
+        NoResult::BecameTask(task)
     }
 
     /// The answer to a call that has become a task.
@@ -171,8 +171,8 @@ impl Tools {
         let (max_output, notes) = self.left_to_result(task);
         match self.whole(task, max_output, notes, client) {
             Ok(result) => TaskStatus::Completed { result: complete(result.into_result()) },
-            Err(NoAnswer::Refused(text)) => TaskStatus::Failed { error: failure(text) },
-            Err(NoAnswer::Cancelled | NoAnswer::HandedOver(_)) => TaskStatus::Cancelled,
+            Err(NoResult::Refused(text)) => TaskStatus::Failed { error: failure(text) },
+            Err(NoResult::Cancelled | NoResult::BecameTask(_)) => TaskStatus::Cancelled,
         }
     }
 
@@ -204,7 +204,7 @@ impl Tools {
     /// How much output the result of a task shows, and its remarks. The history returns its
     /// insights only once, so the first result keeps them for later ones.
     fn left_to_result(&self, task: &TaskHandle) -> (usize, Vec<ResultNote>) {
-        if !self.handed_over.lock().contains_key(task.id()) {
+        if !self.deferred_results.lock().contains_key(task.id()) {
             return (self.config.max_output, Vec::new());
         }
         // Not under the lock, since this may query the database.
@@ -213,8 +213,8 @@ impl Tools {
             .iter()
             .flat_map(|run_record| run_record.take_new_insights(self.config.insights, false));
         let news: Vec<ResultNote> = news.map(ResultNote::from).collect();
-        let mut handed_over = self.handed_over.lock();
-        match handed_over.get_mut(task.id()) {
+        let mut deferred_results = self.deferred_results.lock();
+        match deferred_results.get_mut(task.id()) {
             Some(rest) => {
                 rest.notes.extend(news);
                 (rest.max_output, rest.notes.clone())

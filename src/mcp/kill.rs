@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::dispatch::{Answer, CallContext, NoAnswer, ToolResult, Tools, Until, read, refused};
+use super::dispatch::{Answer, CallContext, NoResult, ToolResult, Tools, Until, read, refused};
 use super::render::result::{
     DIM, Palette, RED, YELLOW, command_line, millis, status_line, status_word,
 };
@@ -55,7 +55,7 @@ impl Tools {
         }
         // A cancelled call has no answer, so it must not count as one that reports the end.
         if !call.cancel.begin_answer() {
-            return Err(NoAnswer::Cancelled);
+            return Err(NoResult::Cancelled);
         }
         let view = call.report_end(&task);
         let facts = &task.live.facts;

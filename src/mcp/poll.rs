@@ -7,7 +7,7 @@ use regex::Regex;
 use serde_json::Value;
 
 use super::dispatch::{
-    Answer, CallContext, ClientProfile, DEFAULT_LISTEN, NoAnswer, Numbering, Tools, Until, compile,
+    Answer, CallContext, ClientProfile, DEFAULT_LISTEN, NoResult, Numbering, Tools, Until, compile,
     poll_call, read_waiting, refused, screen_hint, seconds_or, unreadable, until_port,
 };
 use super::render::insight::ResultNote;
@@ -56,7 +56,7 @@ impl Tools {
         let begun = Instant::now();
         let stopped = self.watch(&task, goal(&arguments), until, listen, call)?;
         if !call.cancel.begin_answer() {
-            return Err(NoAnswer::Cancelled);
+            return Err(NoResult::Cancelled);
         }
         let mut view = call.show_new(&task);
         let delta = view.delta;
@@ -74,7 +74,7 @@ impl Tools {
         let waited = begun.elapsed().min(listen);
         view.idle_polls = task.live.count_poll(is_useful, idle_polls_of(waited));
         let whole = arguments.full_output == Some(true);
-        let max_output = match (&task.past, arguments.max_output) {
+        let max_output = match (&task.lost_server, arguments.max_output) {
             // The earlier server has shown most of it.
             (Some(_), None) if !whole => max_output.min(PAST_TASK_CHARS),
             _ => max_output,
@@ -99,7 +99,7 @@ impl Tools {
         call: &mut CallContext,
     ) -> Answer {
         let id = task.id();
-        let no_screen = || match task.past {
+        let no_screen = || match task.lost_server {
             Some(_) => refused(format!(
                 "the screen of task {id} is gone with its server: leave screen out to read its output"
             )),
@@ -120,7 +120,7 @@ impl Tools {
             stopped = Some(self.watch(task, goal(arguments), until, listen, call)?);
         }
         if !call.cancel.begin_answer() {
-            return Err(NoAnswer::Cancelled);
+            return Err(NoResult::Cancelled);
         }
         let view = call.report_end(task);
         let screen = terminal.content();
@@ -202,7 +202,7 @@ fn line_from(
     line: u64,
     first_char: u64,
     room: Room,
-) -> Result<Option<(Shown, Option<ResultNote>)>, NoAnswer> {
+) -> Result<Option<(Shown, Option<ResultNote>)>, NoResult> {
     let (end, columns) = {
         let state = task.live.state();
         (state.showable_end(), state.columns)
@@ -234,7 +234,7 @@ fn line_from(
 
 /// Refuses arguments that contradict each other. A value without effect, such as `listen: 0` beside
 /// a range, is allowed.
-fn refuse_contradictions(arguments: &PollArguments) -> Result<(), NoAnswer> {
+fn refuse_contradictions(arguments: &PollArguments) -> Result<(), NoResult> {
     let given = |arguments: &[(&'static str, bool)]| -> Vec<&str> {
         arguments.iter().filter(|(_, is_given)| *is_given).map(|(name, _)| *name).collect()
     };

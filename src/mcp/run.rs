@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::dispatch::{
-    Answer, CallContext, DeferredResult, NoAnswer, Numbering, Tools, Until, compile, read_waiting,
+    Answer, CallContext, DeferredResult, NoResult, Numbering, Tools, Until, compile, read_waiting,
     refused, seconds_or, until_port,
 };
 use super::render::insight::ResultNote;
@@ -45,7 +45,7 @@ impl Tools {
         let mut request = self.request(&arguments, background, &mut notes)?;
         if detach && arguments.session.is_some() {
             return Err(refused(
-                "a session ends with this server, and a detached command does not: leave out one of them",
+                "session and detach exclude each other: a session ends with this server, a detached command does not",
             ));
         }
         match (detach, arguments.detached_hours) {
@@ -83,7 +83,7 @@ impl Tools {
         let awaits = pattern.is_some() || port.is_some();
         let at_once = !awaits && self.answers_by_task(call.takes_tasks, background);
         if at_once && call.cancel.begin_answer() {
-            return Err(self.hand_over(task, DeferredResult { max_output, notes }));
+            return Err(self.become_task(task, DeferredResult { max_output, notes }));
         }
         let until = Until { pattern: pattern.as_ref(), port };
         let stopped = self.watch(&task, Goal::End, until, yield_after, call)?;
@@ -94,10 +94,10 @@ impl Tools {
             if call.cancel.timed_out_after().is_none() && !is_lost {
                 let _ = self.supervisor.kill(&task, KillRequest::Escalate);
             }
-            return Err(NoAnswer::Cancelled);
+            return Err(NoResult::Cancelled);
         }
         if self.yields_by_task(call.takes_tasks, background, &stopped) {
-            return Err(self.hand_over(task, DeferredResult { max_output, notes }));
+            return Err(self.become_task(task, DeferredResult { max_output, notes }));
         }
         let mut view = call.show_new(&task);
         let spans = reading::new_output(&task.spool, &view.delta, max_output);
@@ -118,7 +118,7 @@ impl Tools {
         request: &mut Request,
         hours: Option<f64>,
         call: &CallContext,
-    ) -> Result<(), NoAnswer> {
+    ) -> Result<(), NoResult> {
         let limit = match hours {
             None => self.config.detached_hours,
             Some(hours) => Duration::try_from_secs_f64(hours * 3600.0).map_err(|_| {
@@ -143,7 +143,7 @@ impl Tools {
         arguments: &RunArguments,
         background: bool,
         notes: &mut Vec<ResultNote>,
-    ) -> Result<Request, NoAnswer> {
+    ) -> Result<Request, NoResult> {
         let pty = arguments.pty.unwrap_or(false);
         let stdin_open = arguments.stdin_open.unwrap_or(false);
         let stdin = match (&arguments.stdin, stdin_open, pty) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::dispatch::{
-    Answer, CallContext, DEFAULT_LISTEN, NoAnswer, Numbering, Tools, Until, read_waiting, refused,
+    Answer, CallContext, DEFAULT_LISTEN, NoResult, Numbering, Tools, Until, read_waiting, refused,
     seconds_or,
 };
 use super::render::insight::ResultNote;
@@ -73,7 +73,7 @@ impl Tools {
         if let Some((name, secret)) = secret {
             // Looking the secret up may have taken a while.
             if call.cancel.is_cancelled() {
-                return Err(NoAnswer::Cancelled);
+                return Err(NoResult::Cancelled);
             }
             refuse_while_attached(&task.live)?;
             self.supervisor.send_secret(&task, name, secret, enter)?;
@@ -84,7 +84,7 @@ impl Tools {
         }
         self.watch(&task, Goal::Reply { after, typed }, Until::default(), listen, call)?;
         if !call.cancel.begin_answer() {
-            return Err(NoAnswer::Cancelled);
+            return Err(NoResult::Cancelled);
         }
         let max_output = self.config.max_output;
         let view = call.show_new(&task);
@@ -100,7 +100,7 @@ impl Tools {
         task: &TaskHandle,
         name: &'a str,
         call: &CallContext,
-    ) -> Result<(&'a str, Secret), NoAnswer> {
+    ) -> Result<(&'a str, Secret), NoResult> {
         // Checked before the secret's program runs, which may ask a person.
         self.supervisor.check_secret_goes_to(task)?;
         match &call.secret {

@@ -263,7 +263,7 @@ impl Server {
             (Era::Legacy, PAGE) if self.access == Access::Carrier => {
                 let request = params.map(serde_json::from_value).transpose();
                 let Ok(Some(request)) = request else {
-                    return Err(RpcError::new(INVALID_PARAMS, "no request of a page"));
+                    return Err(RpcError::new(INVALID_PARAMS, "expected the request of a page"));
                 };
                 Work::Page(request)
             }
@@ -583,7 +583,7 @@ struct RunningCall {
 
 impl RunningCall {
     fn run(self) {
-        let reply = match contain(self.work.name(), || self.answer()) {
+        let reply = match catch_panic(self.work.name(), || self.answer()) {
             Ok(Some(Answered { result_type, result, delivered })) => {
                 let result = self.era.result(result_type, result);
                 Some((message::response(&self.id, &result), delivered))
@@ -753,7 +753,7 @@ impl RunningCall {
 }
 
 /// Turns a panic into an error of that call; the server continues.
-fn contain<T>(name: &str, answer: impl FnOnce() -> Result<T, RpcError>) -> Result<T, RpcError> {
+fn catch_panic<T>(name: &str, answer: impl FnOnce() -> Result<T, RpcError>) -> Result<T, RpcError> {
     catch_unwind(AssertUnwindSafe(answer)).unwrap_or_else(|_| {
         tracing::error!("a call of {name} panicked");
         let text = "the call failed because of a bug in zsh-tool; the server keeps running";
@@ -772,7 +772,8 @@ mod tests {
 
     #[test]
     fn a_panic_in_a_call_is_its_answer() {
-        let broken = contain("zsh", || -> Result<(), RpcError> { panic!("wanted by the test") });
+        let broken =
+            catch_panic("zsh", || -> Result<(), RpcError> { panic!("wanted by the test") });
         let reply = broken.expect_err("a refusal").reply(&RequestId::String("7".to_owned()));
         let reply: Value = serde_json::from_slice(&reply).expect("a message");
         assert_eq!(reply["id"], json!("7"));
@@ -783,8 +784,8 @@ mod tests {
 
     #[test]
     fn what_a_call_answers_is_passed_on() {
-        assert!(matches!(contain("zsh", || Ok(1)), Ok(1)));
-        let refused = contain("zsh", || Err::<(), _>(RpcError::new(INVALID_PARAMS, "no")));
+        assert!(matches!(catch_panic("zsh", || Ok(1)), Ok(1)));
+        let refused = catch_panic("zsh", || Err::<(), _>(RpcError::new(INVALID_PARAMS, "no")));
         assert_eq!(refused.expect_err("a refusal").code, INVALID_PARAMS);
     }
 }

@@ -42,7 +42,7 @@ const END_PATIENCE: Duration = Duration::from_secs(2);
 /// How long to read output that an agent has already written when its run is paused.
 const FINAL_OUTPUT_TIME: Duration = Duration::from_millis(100);
 
-/// How an agent ended.
+/// Why following an agent ended.
 #[derive(Debug)]
 pub(super) enum AttemptOutcome {
     /// It exited by itself.
@@ -74,7 +74,7 @@ pub(super) struct Attempt<'a> {
     /// The run's id.
     pub run: &'a str,
     /// The beginning of the run's prompt, redacted.
-    pub what: &'a str,
+    pub prompt_start: &'a str,
     pub rules: WatchRules,
     /// The interval between heartbeats.
     pub interval: Duration,
@@ -408,7 +408,7 @@ impl AttemptState<'_> {
         let change = tracker.last_change;
         Evidence {
             session: self.attempt.run.to_owned(),
-            prompt_or_command: self.attempt.what.to_owned(),
+            prompt_or_command: self.attempt.prompt_start.to_owned(),
             status: self.run_tracker.status(now),
             evidence: self.run_tracker.evidence(),
             heartbeats: tracker.heartbeat_count,
@@ -454,7 +454,7 @@ impl AgentSource {
         waker: Arc<Waker>,
         liveness: Liveness,
     ) -> AgentSource {
-        let topics = Topics { output: true, errors: true, looks: true };
+        let topics = Topics { output: true, errors: true, probes: true };
         AgentSource {
             supervisor,
             follower: Follower::new(task, topics),

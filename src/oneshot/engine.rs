@@ -1,8 +1,7 @@
 //! The loop of an agent run: gets an action from the state machine, carries it out, applies the
 //! resulting event and saves it.
 //!
-//! Limits: the executors and the verdict parse agents' output; the state machine decides about
-//! states.
+//! The executors and the verdict parse agents' output; the state machine chooses the states.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -32,7 +31,7 @@ use crate::progress::tracker;
 use crate::task::registry::TaskHandle;
 
 /// How much of the prompt a judge gets, in characters.
-const WHAT_CHARS: usize = 500;
+const PROMPT_START_CHARS: usize = 500;
 /// The fewest runs of an agent that give a usual time.
 const MIN_RUNS: usize = 3;
 
@@ -70,7 +69,7 @@ pub struct Engine<'a> {
     plan: Plan,
     run: OpenRun,
     /// The prompt without redaction; the run's file contains the redacted prompt.
-    task: String,
+    prompt: String,
     controls: &'a Controls,
     reporter: &'a mut dyn Reporter,
     run_tracker: RunTracker,
@@ -86,14 +85,24 @@ impl<'a> Engine<'a> {
         runtime: &'a Runtime,
         plan: Plan,
         run: OpenRun,
-        task: Option<String>,
+        prompt: Option<String>,
         controls: &'a Controls,
         reporter: &'a mut dyn Reporter,
     ) -> Engine<'a> {
-        let task = task.unwrap_or_else(|| run.file().prompt.clone());
+        let prompt = prompt.unwrap_or_else(|| run.file().prompt.clone());
         let feedback = run.file().feedback.clone();
         let run_tracker = RunTracker::new(plan.tracker, plan.rules.inactivity, Instant::now());
-        Engine { runtime, plan, run, task, controls, reporter, run_tracker, result: None, feedback }
+        Engine {
+            runtime,
+            plan,
+            run,
+            prompt,
+            controls,
+            reporter,
+            run_tracker,
+            result: None,
+            feedback,
+        }
     }
 
     /// The run of this engine.
@@ -295,7 +304,7 @@ impl<'a> Engine<'a> {
         }
         let redactor = Arc::clone(&self.run.redactor);
         let id = self.run.id().to_owned();
-        let what: String = self.run.file().prompt.chars().take(WHAT_CHARS).collect();
+        let what: String = self.run.file().prompt.chars().take(PROMPT_START_CHARS).collect();
         let attempt = Attempt {
             runtime: self.runtime,
             task: Arc::clone(task),
@@ -303,7 +312,7 @@ impl<'a> Engine<'a> {
             role,
             iteration,
             run: &id,
-            what: &what,
+            prompt_start: &what,
             rules: self.plan.rules,
             interval: self.plan.tracker.heartbeat_interval,
             redactor: &redactor,
@@ -392,7 +401,7 @@ impl<'a> Engine<'a> {
     fn worker_prompt(&self) -> Result<String, EngineError> {
         let cut_off = recovery::interrupted_work(self.run.directory(), self.run.file())
             .map_err(EngineError::OwnLog)?;
-        Ok(prompts::worker(&self.task, self.feedback.as_deref(), cut_off.as_deref()))
+        Ok(prompts::worker(&self.prompt, self.feedback.as_deref(), cut_off.as_deref()))
     }
 
     fn auditor_prompt(
@@ -410,7 +419,7 @@ impl<'a> Engine<'a> {
         };
         let by_argument = executor.prompt_by() == PromptBy::Argument;
         Ok(prompts::auditor(&ToAudit {
-            task: &self.task,
+            task: &self.prompt,
             result: &result,
             reminded: audit == Audit::Reminded,
             max_bytes: by_argument.then_some(MAX_ARGUMENT_PROMPT),

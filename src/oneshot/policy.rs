@@ -32,11 +32,11 @@ pub enum OnStuck {
 
 /// What counts as a sign of life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Measure {
+pub enum SignsOfLife {
     /// All evidence counts.
-    Status,
+    All,
     /// Only output counts: plain time limits.
-    Time,
+    OutputOnly,
 }
 
 /// The user's settings for watching an agent.
@@ -48,8 +48,8 @@ pub struct WatchRules {
     pub runtime_ends: Option<Instant>,
     /// See [`OnStuck`].
     pub on_stuck: OnStuck,
-    /// See [`Measure`].
-    pub measure: Measure,
+    /// See [`SignsOfLife`].
+    pub measure: SignsOfLife,
     /// How many probes after a judgement to ask the judge again.
     pub judge_again_after: u64,
 }
@@ -104,7 +104,7 @@ impl AgentWatch {
         self.finished.get_or_insert(at);
     }
 
-    /// Records whether a probe saw the agent's processes. Returns whether [`Watch::is_blind`] has
+    /// Records whether a probe saw the agent's processes. Returns whether [`Self::is_blind`] has
     /// changed.
     pub(crate) fn note_sight(&mut self, seen: bool) -> bool {
         let before = self.is_blind();
@@ -119,10 +119,10 @@ impl AgentWatch {
 
     /// Whether output is the only sign of life.
     pub(crate) fn counts_output_only(&self) -> bool {
-        self.is_blind() || self.rules.measure == Measure::Time
+        self.is_blind() || self.rules.measure == SignsOfLife::OutputOnly
     }
 
-    /// When [`Watch::overdue`] may next return an action.
+    /// When [`Self::overdue`] may next return an action.
     pub(crate) fn due(&self) -> Option<Instant> {
         let exit = self.finished.and_then(|at| at.checked_add(EXIT_PATIENCE));
         exit.into_iter().chain(self.rules.runtime_ends).min()
@@ -191,7 +191,7 @@ mod tests {
             inactivity: 10 * SECOND,
             runtime_ends: None,
             on_stuck: OnStuck::Recover,
-            measure: Measure::Status,
+            measure: SignsOfLife::All,
             judge_again_after: 3,
         };
         change(&mut rules, now);
@@ -200,7 +200,7 @@ mod tests {
 
     #[test]
     fn without_visible_processes_or_by_time_no_agent_is_stuck() {
-        let (mut by_time, _) = watch(|rules, _| rules.measure = Measure::Time);
+        let (mut by_time, _) = watch(|rules, _| rules.measure = SignsOfLife::OutputOnly);
         let (mut blind, _) = watch(|_, _| {});
         assert!(!blind.note_sight(false), "it may be ending");
         assert!(blind.note_sight(false));

@@ -6,7 +6,7 @@ use std::time::Instant;
 use super::state::{Reason, Role, RunState};
 use crate::agent::activity::Activity;
 
-/// An event that is already in the run's files.
+/// News about a run, for its display.
 #[derive(Debug)]
 pub enum RunNews<'a> {
     /// The run entered another state.

@@ -23,8 +23,8 @@ const NO_FEEDBACK: &str = "the auditor gave no reason";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Position {
     pub stage: Stage,
-    /// The number of the current or last iteration, from 1; 0 before the first. An iteration that
-    /// an interrupt or the runner's death ended gives its number back.
+    /// The number of the current or last iteration, from 1; 0 before the first. After an iteration
+    /// that a signal or the runner's death cut off, the next one gets the same number.
     pub iteration: u32,
     /// The maximum number of iterations.
     pub maximum: NonZeroU32,
@@ -366,7 +366,7 @@ pub enum Event {
     Start,
     /// The worker exited with 0 and reported no error.
     Exit0,
-    /// The agent ended in any other way.
+    /// The agent exited with another code, or a signal ended it.
     Crash(Exit),
     /// The agent was silent for too long.
     Inactivity,
@@ -533,7 +533,7 @@ pub enum Audit {
     Reminded,
 }
 
-/// A stage from which a run continues, even after a pause.
+/// A stage of a run that is neither paused nor over.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Active {
     /// See [`RunState::Created`].

@@ -125,7 +125,7 @@ pub enum VisibilityLimit {
     AnotherNamespace,
     /// The system calls that processes are blocked in cannot be read: Yama's policy forbids
     /// it, or the kernel was built without.
-    NoCalls,
+    NoSystemCalls,
     /// Other users' processes are not shown (`hidepid`).
     OthersHidden,
     /// The program was built without the parts that need Linux.

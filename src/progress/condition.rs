@@ -115,13 +115,13 @@ impl Sightings {
 
 /// How much of a task's processes can be observed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Evidence {
+pub enum Visibility {
     /// All states of this user's processes.
     #[default]
     Whole,
     /// The processes, but not the system calls in which they are blocked: the kernel's policy or
     /// configuration prevents it.
-    NoCalls,
+    NoSystemCalls,
     /// None: `/proc` is missing or shows none of the processes.
     Nothing,
 }

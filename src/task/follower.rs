@@ -23,7 +23,7 @@ pub struct Topics {
     /// Stderr, if it is separate.
     pub errors: bool,
     /// Each probe of the task's progress.
-    pub looks: bool,
+    pub probes: bool,
 }
 
 /// What the follower reports.
@@ -106,7 +106,7 @@ impl Follower {
             let bytes = state.errors.since(self.errors);
             self.errors = errors;
             TaskEvent::Errors(bytes)
-        } else if self.topics.looks && state.progress_probes > self.probes_seen {
+        } else if self.topics.probes && state.progress_probes > self.probes_seen {
             self.probes_seen = state.progress_probes;
             TaskEvent::Probed
         } else if state.ended.is_some() && !self.exit_reported {

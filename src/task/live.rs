@@ -21,7 +21,7 @@ use crate::process::descriptors::Waker;
 use crate::process::probe::Identity;
 use crate::process::pty::TerminalSize;
 use crate::process::signals::Exit;
-use crate::progress::condition::{Condition, Evidence};
+use crate::progress::condition::{Condition, Visibility};
 use crate::progress::progress_snapshot::{ProgressSnapshot, Verdict};
 use crate::progress::tracker::{ActivityDelta, BlockedOn, Status, Tracker};
 use crate::progress::wait::ProcessName;
@@ -75,7 +75,7 @@ pub struct Detected {
     pub unconfirmed: bool,
     pub conditions: Vec<Condition>,
     /// How much was visible.
-    pub evidence: Evidence,
+    pub evidence: Visibility,
     /// Whether its processes have done anything since the probe before. Measured only while a
     /// call is about the task, and from the second probe on; true otherwise.
     pub active: bool,
@@ -151,7 +151,7 @@ pub struct LiveState {
     /// The known conditions of its processes.
     pub conditions: Vec<Condition>,
     /// How much of its processes is visible.
-    pub evidence: Evidence,
+    pub evidence: Visibility,
     /// When its processes were last probed, and whether they worked then.
     pub last_input_probe: Option<(Instant, bool)>,
     /// Whether a result has reported that not all can be seen.

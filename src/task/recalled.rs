@@ -138,6 +138,6 @@ fn revive(remains: Remains, reopened: Reopened, now: Now) -> TaskHandle {
         spool: Arc::new(reopened.spool),
         commands: CommandSender::closed(),
         completion: Arc::new(Completion::new(None)),
-        past: remains.past,
+        lost_server: remains.past,
     }
 }

@@ -22,7 +22,7 @@ pub struct TaskHandle {
     pub(super) commands: Arc<CommandSender>,
     pub(super) completion: Arc<Completion>,
     /// How its server ended; `None` for a task of this server.
-    pub past: Option<LostServer>,
+    pub lost_server: Option<LostServer>,
 }
 
 impl TaskHandle {

@@ -441,7 +441,7 @@ impl Supervisor {
                 "the worker ended before it started the command",
             ))
         })??;
-        Ok(Arc::new(TaskHandle { live, spool: reader, commands, completion, past: None }))
+        Ok(Arc::new(TaskHandle { live, spool: reader, commands, completion, lost_server: None }))
     }
 
     /// The environment and files for a command in this directory, which a shim will start.

@@ -180,6 +180,6 @@ fn sessions_are_forgotten_by_their_age_and_with_the_server_and_never_on_disk() {
             .contains(&value)
     );
     let refused = call(&client, "a", "true", json!({"detach": true}));
-    assert!(refused.is_error && refused.text.contains("leave out one of them"), "{}", refused.text);
+    assert!(refused.is_error && refused.text.contains("exclude each other"), "{}", refused.text);
     assert!(processes_with(env.mark()).iter().all(|found| !found.arguments.contains("env -0")));
 }

@@ -331,13 +331,13 @@ mod tests {
 
     use super::*;
     use crate::alan::schema::tests::derivation;
-    use crate::alan::store::connection::open_present;
+    use crate::alan::store::connection::open_and_repair;
 
     #[test]
     fn no_connection_changes_a_circuit_while_another_decides_about_it() {
         let scratch = tempfile::tempdir().expect("a directory");
         let path = scratch.path().join("alan.db");
-        let open = || open_present(&path, Duration::ZERO, &derivation(1)).expect("a database");
+        let open = || open_and_repair(&path, Duration::ZERO, &derivation(1)).expect("a database");
         let (mut one, mut other) = (open().0.connection, open().0.connection);
         let half_open =
             |circuit: &mut Circuit| circuit.state = CircuitState::HalfOpen { lease: None };
@@ -353,7 +353,7 @@ mod tests {
     fn a_circuit_reads_back_as_it_was_put() {
         let scratch = tempfile::tempdir().expect("a directory");
         let path = scratch.path().join("alan.db");
-        let opened = open_present(&path, Duration::ZERO, &derivation(1));
+        let opened = open_and_repair(&path, Duration::ZERO, &derivation(1));
         let mut connection = opened.expect("a database").0.connection;
         let lease = Lease { owner: "me".to_owned(), taken_at: 1.5, until: 2.5 };
         let timeouts =

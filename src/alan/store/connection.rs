@@ -24,7 +24,7 @@ const STATEMENTS: usize = 64;
 pub enum DatabaseError {
     /// The path names something other than a file.
     #[error("it is not a regular file")]
-    NoFile,
+    NotRegularFile,
     /// Its directory cannot be created.
     #[error(transparent)]
     Directory(#[from] PrivateDirError),
@@ -212,7 +212,7 @@ impl Losses {
 ///
 /// # Errors
 /// As [`Database::open`] and [`schema::migrate`].
-pub fn open_present(
+pub fn open_and_repair(
     path: &Path,
     patience: Duration,
     derivation: &Derivation,
@@ -300,7 +300,7 @@ fn real_path(path: &Path) -> Result<PathBuf, DatabaseError> {
     if !parent.exists() {
         files::private_dir(parent)?;
     }
-    let name = path.file_name().ok_or(DatabaseError::NoFile)?;
+    let name = path.file_name().ok_or(DatabaseError::NotRegularFile)?;
     Ok(parent.canonicalize()?.join(name))
 }
 
@@ -309,7 +309,7 @@ fn real_path(path: &Path) -> Result<PathBuf, DatabaseError> {
 fn private_file(path: &Path) -> Result<(u64, u64), DatabaseError> {
     let found = std::fs::symlink_metadata(path)?;
     if !found.is_file() {
-        return Err(DatabaseError::NoFile);
+        return Err(DatabaseError::NotRegularFile);
     }
     if found.mode() & 0o077 != 0 {
         // A file that its owner has made read-only stays read-only.
@@ -334,7 +334,7 @@ mod tests {
     fn file_and_directory_are_private() {
         let scratch = tempfile::tempdir().expect("a directory");
         let path = scratch.path().join("new/alan.db");
-        let opened = open_present(&path, PATIENCE, &derivation(1)).expect("a database");
+        let opened = open_and_repair(&path, PATIENCE, &derivation(1)).expect("a database");
         assert_eq!(mode(&path), 0o600);
         assert_eq!(mode(&scratch.path().join("new")), 0o700);
         assert_eq!(mode(&beside(&path, "-wal")), 0o600);
@@ -356,7 +356,7 @@ mod tests {
         let path = scratch.path().join("alan.db");
         std::fs::write(&path, "").expect("a file");
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).expect("mode");
-        open_present(&path, PATIENCE, &derivation(1)).expect("a database");
+        open_and_repair(&path, PATIENCE, &derivation(1)).expect("a database");
         assert_eq!(mode(&path), 0o600);
     }
 
@@ -367,7 +367,7 @@ mod tests {
         std::fs::write(&real, "").expect("a file");
         std::os::unix::fs::symlink(&real, &link).expect("a link");
         let refused = Database::open(&link, PATIENCE);
-        assert!(matches!(refused, Err(DatabaseError::NoFile)), "{refused:?}");
+        assert!(matches!(refused, Err(DatabaseError::NotRegularFile)), "{refused:?}");
         let directory = scratch.path().join("directory");
         std::os::unix::fs::symlink(scratch.path(), &directory).expect("a link");
         Database::open(&directory.join("other.db"), PATIENCE).expect("a database");
@@ -379,11 +379,11 @@ mod tests {
         let path = scratch.path().join("alan.db");
         std::fs::write(&path, "this is not a database, and long enough to be read as one")
             .expect("x");
-        let (_, losses) = open_present(&path, PATIENCE, &derivation(1)).expect("a database");
+        let (_, losses) = open_and_repair(&path, PATIENCE, &derivation(1)).expect("a database");
         let aside = losses.moved_aside.expect("moved");
         assert!(aside.to_string_lossy().contains("alan.db.corrupt-"));
         assert!(aside.exists() && path.exists());
-        let (_, again) = open_present(&path, PATIENCE, &derivation(1)).expect("a database");
+        let (_, again) = open_and_repair(&path, PATIENCE, &derivation(1)).expect("a database");
         assert_eq!(again, Losses::default());
     }
 
@@ -391,7 +391,7 @@ mod tests {
     fn a_sound_file_is_never_moved() {
         let scratch = tempfile::tempdir().expect("a directory");
         let path = scratch.path().join("alan.db");
-        open_present(&path, PATIENCE, &derivation(1)).expect("a database");
+        open_and_repair(&path, PATIENCE, &derivation(1)).expect("a database");
         assert_eq!(move_aside(&path).expect("looked at"), None);
     }
 
@@ -402,7 +402,7 @@ mod tests {
         std::fs::write(&path, "this is not a database, and long enough to be read as one")
             .expect("x");
         let _held = lock(&path).expect("the lock");
-        let refused = open_present(&path, PATIENCE, &derivation(1)).map(|_| ());
+        let refused = open_and_repair(&path, PATIENCE, &derivation(1)).map(|_| ());
         assert!(matches!(refused, Err(DatabaseError::BeingRepaired)), "{refused:?}");
     }
 }

@@ -132,7 +132,7 @@ mod tests {
 
     fn own(scratch: &Path) -> (std::path::PathBuf, Database) {
         let path = scratch.join("alan.db");
-        let opened = connection::open_present(&path, Duration::from_secs(1), &derivation(1));
+        let opened = connection::open_and_repair(&path, Duration::from_secs(1), &derivation(1));
         (path, opened.expect("a database").0)
     }
 

@@ -119,7 +119,7 @@ impl<'a> ReadView<'a> {
         self.rows_up_to(|_| false, sql, values, read)
     }
 
-    /// The same up to the first row that is the last one needed; others are not read.
+    /// Like [`Self::rows`], but reads no further than the first row for which `is_last` is true.
     fn rows_up_to<T>(
         &self,
         is_last: impl Fn(&T) -> bool,
@@ -214,10 +214,10 @@ impl<'a> ReadView<'a> {
 
     /// Counts the consecutive failures of a kind in this session.
     pub fn failures(&self, template: &str, session: &str) -> rusqlite::Result<u32> {
-        let ends_row = |outcome: &Outcome| *outcome == Outcome::Success;
+        let ends_streak = |outcome: &Outcome| *outcome == Outcome::Success;
         let most = RUNS_CONSIDERED;
         let recent =
-            self.recent_up_to(ends_row, "command_template", session, template, 0.0, most)?;
+            self.recent_up_to(ends_streak, "command_template", session, template, 0.0, most)?;
         Ok(failures_in_a_row(recent))
     }
 
@@ -361,7 +361,7 @@ impl<'a> ReadView<'a> {
         self.recent_up_to(|_| false, key, session, value, since, limit)
     }
 
-    /// The same up to the first one that is the last one needed; more of them may follow.
+    /// Like [`Self::recent`], but may stop after an outcome for which `is_last` is true.
     fn recent_up_to(
         &self,
         is_last: impl Fn(&Outcome) -> bool,

@@ -97,7 +97,7 @@ impl Writer<'_> {
         }
         if self.database.is_none() {
             let (path, derivation) = (&self.settings.path, &self.settings.derivation);
-            let (database, losses) = connection::open_present(path, BUSY_SLICE, derivation)?;
+            let (database, losses) = connection::open_and_repair(path, BUSY_SLICE, derivation)?;
             let connection = &database.connection;
             connection.pragma_update(None, "wal_autocheckpoint", 0)?;
             // Truncate a restarted log, so that its length shows what it contains.
@@ -140,8 +140,8 @@ impl Writer<'_> {
     }
 
     /// Checkpoints the part of the log that no reader needs; the last connection to close does the
-    /// rest. A checkpoint takes longer than writing many records, so the rest is retried only once
-    /// the log has grown by as much again.
+    /// rest. A checkpoint takes longer than writing many records, so the next one waits until the
+    /// log has grown by [`LOG_BYTES`].
     fn shorten_log(&mut self) -> Result<(), DatabaseError> {
         let log = connection::beside(&self.settings.path, "-wal");
         let length = std::fs::metadata(log).map_or(0, |found| found.len());

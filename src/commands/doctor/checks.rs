@@ -183,7 +183,7 @@ fn blocked_calls() -> Finding {
     let fix = match visibility_limit {
         VisibilityLimit::NoProc => "mount it: run `mount -t proc proc /proc`",
         VisibilityLimit::AnotherNamespace => MOUNT_FOR_NAMESPACE,
-        VisibilityLimit::NoCalls => {
+        VisibilityLimit::NoSystemCalls => {
             "run `sysctl kernel.yama.ptrace_scope=1`, or give the server CAP_SYS_PTRACE"
         }
         VisibilityLimit::OthersHidden => "run `mount -o remount,hidepid=0 /proc`",

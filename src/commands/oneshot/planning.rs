@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use crate::cli::{OnStuck, OneshotRunArguments};
 use crate::config::{Config, RunFlags, RunSettings, StuckChoice};
 use crate::oneshot::engine::Plan;
-use crate::oneshot::policy::{self, Measure, WatchRules};
+use crate::oneshot::policy::{self, SignsOfLife, WatchRules};
 use crate::oneshot::run_files::RunOptions;
 use crate::progress::tracker;
 
@@ -69,7 +69,7 @@ pub(super) fn plan(options: &RunOptions, config: &Config, settings: &RunSettings
             inactivity: inactivity.unwrap_or(settings.inactivity),
             runtime_ends: runtime.and_then(|time| Instant::now().checked_add(time)),
             on_stuck: on_stuck_of(on_stuck.unwrap_or(StuckChoice::Auto)),
-            measure: if by_time { Measure::Time } else { Measure::Status },
+            measure: if by_time { SignsOfLife::OutputOnly } else { SignsOfLife::All },
             judge_again_after: threshold,
         },
         tracker: tracker::TrackerSettings {

@@ -4,9 +4,9 @@ use std::time::{Duration, SystemTime};
 
 use jiff::Timestamp;
 
-use crate::alan::insight::{self as remembered, Level};
+use crate::alan::insight::{Insight, Level};
 use crate::process::probe::VisibilityLimit;
-use crate::progress::condition::Evidence;
+use crate::progress::condition::Visibility;
 use crate::shell::outcome::Outcome;
 use crate::task::describe;
 use crate::task::live::{End, Facts, Input};
@@ -32,8 +32,8 @@ impl ResultNote {
     }
 }
 
-impl From<remembered::Insight> for ResultNote {
-    fn from(insight: remembered::Insight) -> ResultNote {
+impl From<Insight> for ResultNote {
+    fn from(insight: Insight) -> ResultNote {
         ResultNote { level: insight.level(), from_history: true, message: insight.to_string() }
     }
 }
@@ -130,27 +130,27 @@ fn refused_by_privacy(tail: &str) -> Option<&'static str> {
     };
     if tail.lines().any(is_guarded) {
         return Some(
-            "macOS may have refused access to this folder: allow it to the application that runs \
-             the client, in System Settings, Privacy & Security, Files & Folders or Full Disk \
-             Access, and start the application again.",
+            "macOS may have refused access to this folder: allow the application that runs the \
+             client to access it, in System Settings, Privacy & Security, Files & Folders or Full \
+             Disk Access, and start the application again.",
         );
     }
     tail.contains("No route to host").then_some(
-        "if this host is on your own network, macOS may have refused access to it: allow it to \
-         the application that runs the client, in System Settings, Privacy & Security, Local \
+        "if this host is on your own network, macOS may have refused access to it: allow \
+         the application that runs the client to use it, in System Settings, Privacy & Security, Local \
          Network.",
     )
 }
 
 /// Says what zsh-tool cannot see of a task's processes.
-pub(crate) fn of_evidence(evidence: Evidence) -> Option<ResultNote> {
+pub(crate) fn of_evidence(evidence: Visibility) -> Option<ResultNote> {
     match evidence {
-        Evidence::Whole => None,
-        Evidence::NoCalls => Some(ResultNote::warning(
+        Visibility::Whole => None,
+        Visibility::NoSystemCalls => Some(ResultNote::warning(
             "the kernel does not show what processes are blocked in: waiting for input is \
              recognized only by prompts and silence.",
         )),
-        Evidence::Nothing => Some(ResultNote::warning(
+        Visibility::Nothing => Some(ResultNote::warning(
             "no processes can be seen: waiting for input is recognized only by plain password \
              prompts, and stopped processes are not found.",
         )),
@@ -168,7 +168,7 @@ pub(crate) fn visibility_limit(limit: VisibilityLimit) -> &'static str {
             "/proc shows the processes of another PID namespace: waiting for input is recognized \
              only by plain password prompts, and stopped processes are not found"
         }
-        VisibilityLimit::NoCalls => {
+        VisibilityLimit::NoSystemCalls => {
             "what processes are blocked in cannot be read: waiting for input is recognized only \
              by prompts and silence"
         }

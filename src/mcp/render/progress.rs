@@ -251,7 +251,7 @@ fn tenths(seconds: f64) -> f64 {
 mod tests {
     use super::*;
     use crate::alan::estimate::Sample;
-    use crate::progress::condition::Evidence;
+    use crate::progress::condition::Visibility;
     use crate::progress::wait::ProcessName;
     use crate::progress::waiting::{InputProof, Waiting, WantedInput};
     use crate::task::live::Delta;
@@ -273,7 +273,7 @@ mod tests {
             waiting,
             attached: false,
             conditions: Vec::new(),
-            evidence: Evidence::Whole,
+            evidence: Visibility::Whole,
             progress: None,
             at_stop: None,
             keeps_directory: false,

@@ -16,7 +16,7 @@ use crate::alan::insight::{Level, truncate};
 use crate::history::notices::{MAX_NAMED, Notice};
 use crate::mcp::outputs::ConditionRow;
 use crate::progress::advice::Advice;
-use crate::progress::condition::{Condition, Evidence, StopSignal};
+use crate::progress::condition::{Condition, StopSignal, Visibility};
 use crate::progress::wait::ProcessName;
 use crate::progress::waiting::{InputProof, Waiting, WantedInput};
 use crate::shell::outcome::Outcome;
@@ -36,7 +36,7 @@ const COMMAND_CHARS: usize = 120;
 const RULE: &str = "───";
 /// How many leftovers are named; the others are counted.
 const LEFTOVERS_NAMED: usize = 8;
-/// The longest pattern that a call that is named repeats.
+/// The longest `until` pattern that a suggested call repeats, in characters.
 const PATTERN_CHARS: usize = 40;
 /// How much of a prompt is shown.
 const PROMPT_CHARS: usize = 120;
@@ -95,12 +95,12 @@ pub struct TaskResult {
     pub screen: Option<ScreenContent>,
     /// The command by which a person can answer the password prompt.
     pub person_line: Option<String>,
-    pub insights: Vec<ResultNote>,
+    pub notes: Vec<ResultNote>,
 }
 
 impl TaskResult {
     /// A result without output; lines to be added are numbered and not new.
-    pub fn of(view: View, insights: Vec<ResultNote>) -> TaskResult {
+    pub fn of(view: View, notes: Vec<ResultNote>) -> TaskResult {
         TaskResult {
             view,
             shown: Shown::default(),
@@ -113,7 +113,7 @@ impl TaskResult {
             listening: BTreeMap::new(),
             screen: None,
             person_line: None,
-            insights,
+            notes,
         }
     }
 
@@ -146,7 +146,7 @@ impl TaskResult {
             lines.push(format!("… {}", self.shown.omission));
         }
         let advice = progress::advice(view, self.new_bytes > 0, estimate);
-        // What a server that is ready did before is not worth a line, nor is its end worth a wait.
+        // Once the awaited port is served, do not show progress or suggest waiting for the end.
         if view.running() && self.served.is_none() {
             let next = progress::next_wait(view, estimate, ceiling).filter(|_| advice.is_none());
             let next = next.map(|listen| self.wait_call(None, listen));
@@ -161,7 +161,7 @@ impl TaskResult {
             let listen = progress::next_poll(view, estimate, ceiling);
             lines.push(self.suggestion(&advice, &facts.id, listen));
         }
-        lines.extend(insight_lines(&self.insights, palette));
+        lines.extend(insight_lines(&self.notes, palette));
         lines.join("\n")
     }
 
@@ -217,7 +217,7 @@ impl TaskResult {
         format!("{advice} → {call}")
     }
 
-    /// The call that waits on, for what this one waited for.
+    /// The call that keeps waiting for what this call waited for.
     fn wait_call(&self, id: Option<&str>, listen: f64) -> String {
         let port = self.awaited_port.map(|port| format!("until_port={port}"));
         let line = self.awaited_line.as_ref().map(|pattern| {
@@ -246,7 +246,7 @@ impl TaskResult {
         let view = &self.view;
         let end = view.ended.as_ref();
         let waiting = view.waiting.as_ref();
-        let insights = self.insights.iter();
+        let insights = self.notes.iter();
         json!({
             "task_id": facts.id,
             "status": status_word(view),
@@ -273,9 +273,9 @@ impl TaskResult {
             })),
             "conditions": view.conditions.iter().map(ConditionRow::from).collect::<Vec<_>>(),
             "evidence": match view.evidence {
-                Evidence::Whole => "whole",
-                Evidence::NoCalls => "no_calls",
-                Evidence::Nothing => "none",
+                Visibility::Whole => "whole",
+                Visibility::NoSystemCalls => "no_calls",
+                Visibility::Nothing => "none",
             },
             "leftovers": view.leftovers,
             "insights": insights.map(|insight| json!([insight.level.as_str(), insight.message])).collect::<Vec<_>>(),

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::progress::condition::{Condition, Evidence};
+use crate::progress::condition::{Condition, Visibility};
 use crate::progress::progress_snapshot::Verdict;
 use crate::progress::tracker::{BlockedOn, ChangeKind, Status};
 use crate::progress::tree_state::{TreeState, TreeStateKind};
@@ -36,7 +36,7 @@ pub struct View {
     /// Whether a person is attached, and may type.
     pub(crate) attached: bool,
     pub(crate) conditions: Vec<Condition>,
-    pub(crate) evidence: Evidence,
+    pub(crate) evidence: Visibility,
     pub(crate) progress: Option<ProgressStatus>,
     /// The verdict when the task was killed or its deadline passed.
     pub(crate) at_stop: Option<Verdict>,

@@ -1,7 +1,7 @@
 //! One connection: reads one request within its deadline, checks it and answers it.
 //!
-//! The page and the exchange of the token for a cookie need no token and are answered here;
-//! the routes answer everything else.
+//! The page and the request that exchanges the token for a cookie need no authentication and are
+//! answered here; the routes answer everything else.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -91,7 +91,7 @@ impl Connection<'_> {
                     return Ok(Ok(head));
                 }
                 Ok(None) => {}
-                Err(fault) => return Ok(Err(of_fault(fault))),
+                Err(fault) => return Ok(Err(fault_response(fault))),
             }
             match self.wire.read_more(deadline) {
                 Err(WireError::Late) => return Ok(Err(too_slow())),
@@ -110,7 +110,7 @@ impl Connection<'_> {
             if is_open(head) { Ok(()) } else { admitted }
         });
         if let Err(refusal) = checked {
-            return Ok(of_refusal(refusal));
+            return Ok(refusal_response(refusal));
         }
         while self.wire.unused().len() < head.body_length {
             match self.wire.read_more(deadline) {
@@ -146,7 +146,7 @@ impl Connection<'_> {
         };
         match self.site.access.check_given(&given.token) {
             Ok(()) => Response::SetCookie(self.site.access.cookie()),
-            Err(refusal) => of_refusal(refusal),
+            Err(refusal) => refusal_response(refusal),
         }
     }
 
@@ -176,14 +176,14 @@ fn is_open(head: &Head) -> bool {
     matches!(head.request.segments().as_slice(), [] | ["api", "token"])
 }
 
-fn of_fault(fault: Fault) -> Response {
+fn fault_response(fault: Fault) -> Response {
     match fault {
         Fault::Method => Response::NotAllowed(METHODS),
         _ => Response::error(fault.status(), &fault.to_string()),
     }
 }
 
-fn of_refusal(refusal: AccessRefusal) -> Response {
+fn refusal_response(refusal: AccessRefusal) -> Response {
     Response::error(refusal.status(), &refusal.to_string())
 }
 

@@ -14,7 +14,7 @@ use procfs::process::{Process, Stat, StatFlags};
 use procfs::{FromRead, ProcError};
 
 use crate::process::probe::{Environment, Identity, ProcessInfo, StallReason, VisibilityLimit};
-use crate::progress::condition::{Evidence, StopSignal};
+use crate::progress::condition::{StopSignal, Visibility};
 
 /// More than a line of `/proc/<pid>/stat` has: 52 numbers and a name.
 const STAT_BYTES: usize = 2048;
@@ -257,15 +257,15 @@ pub(super) fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
 
 /// How much `/proc` shows of a process of this user; `None` if that cannot be determined, for lack
 /// of a descriptor for example.
-pub(crate) fn evidence_of(pid: i32) -> Option<Evidence> {
+pub(crate) fn evidence_of(pid: i32) -> Option<Visibility> {
     let thread = directory(pid).join(format!("task/{pid}"));
     if !thread.exists() {
-        return Some(Evidence::Nothing);
+        return Some(Visibility::Nothing);
     }
     match std::fs::read(thread.join("syscall")) {
-        Ok(_) => Some(Evidence::Whole),
+        Ok(_) => Some(Visibility::Whole),
         Err(error) => matches!(error.kind(), ErrorKind::NotFound | ErrorKind::PermissionDenied)
-            .then_some(Evidence::NoCalls),
+            .then_some(Visibility::NoSystemCalls),
     }
 }
 
@@ -283,7 +283,7 @@ pub(crate) fn visibility_limit() -> Option<VisibilityLimit> {
     let scope = std::fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope");
     let forbidden = scope.is_ok_and(|scope| forbids_children(&scope)) && !may_trace_all(&status);
     if !has_calls || forbidden {
-        return Some(VisibilityLimit::NoCalls);
+        return Some(VisibilityLimit::NoSystemCalls);
     }
     // Process 1 belongs to another user, or to this one and is shown.
     (!Path::new("/proc/1").exists()).then_some(VisibilityLimit::OthersHidden)
@@ -377,9 +377,9 @@ mod tests {
     #[test]
     fn this_process_can_be_seen_and_a_missing_one_cannot() {
         let own = std::process::id() as i32;
-        assert_eq!(evidence_of(own), Some(Evidence::Whole));
+        assert_eq!(evidence_of(own), Some(Visibility::Whole));
         // Above any pid of a live machine.
-        assert_eq!(evidence_of(50_000_000), Some(Evidence::Nothing));
+        assert_eq!(evidence_of(50_000_000), Some(Visibility::Nothing));
     }
 
     #[test]

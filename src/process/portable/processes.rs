@@ -34,7 +34,7 @@ mod macos {
     use super::super::{libproc, lineage};
     use super::user_name;
     use crate::process::probe::{ProcessInfo, VisibilityLimit};
-    use crate::progress::condition::Evidence;
+    use crate::progress::condition::Visibility;
 
     pub use libproc::look_up;
     pub(crate) use libproc::{arguments, environment, program_of};
@@ -53,8 +53,8 @@ mod macos {
     }
 
     /// Processes and what they have used are seen, and not the calls that they are blocked in.
-    pub(crate) fn evidence_of(_pid: i32) -> Option<Evidence> {
-        Some(Evidence::NoCalls)
+    pub(crate) fn evidence_of(_pid: i32) -> Option<Visibility> {
+        Some(Visibility::NoSystemCalls)
     }
 
     /// What prevents this system from showing what processes wait for.
@@ -86,7 +86,7 @@ mod unlisted {
 
     use super::super::groups;
     use crate::process::probe::{Environment, Identity, ProcessInfo, VisibilityLimit};
-    use crate::progress::condition::Evidence;
+    use crate::progress::condition::Visibility;
 
     /// Looks one process up. Its start is not known, so that a later process of the same pid is
     /// taken for it.
@@ -129,8 +129,8 @@ mod unlisted {
     }
 
     /// How much can be seen of a process.
-    pub(crate) fn evidence_of(_pid: i32) -> Option<Evidence> {
-        Some(Evidence::Nothing)
+    pub(crate) fn evidence_of(_pid: i32) -> Option<Visibility> {
+        Some(Visibility::Nothing)
     }
 
     /// What prevents this system from showing what processes wait for.

@@ -20,7 +20,7 @@ use crate::process::spawn::Spawned;
 use crate::process::tree::{Identity, ProcessInfo, Snapshot, TaskProcesses};
 use crate::process::waits::Waits;
 use crate::process::{processes, pty, signals, tree, usage};
-use crate::progress::condition::{Condition, Evidence, Sighting, Sightings};
+use crate::progress::condition::{Condition, Sighting, Sightings, Visibility};
 use crate::progress::wait::{InputWait, ProcessName, ProcessWaits, Thread, WaitSource};
 use crate::progress::waiting::{
     CONFIRMING_PAUSE, Confirmation, FIRST_PAUSES, InputJudgement, LATER_PAUSE, Modes,
@@ -57,7 +57,7 @@ pub(crate) struct InputDetection {
     usage: Option<(Vec<Usage>, Instant)>,
     /// The usage of all processes at the last probe, measured while a call is about the task.
     all_usage: Option<Vec<Usage>>,
-    evidence: Option<Evidence>,
+    evidence: Option<Visibility>,
     /// Whether there may be processes that are not visible.
     may_hide_processes: Option<bool>,
 }
@@ -368,7 +368,7 @@ impl InputDetection {
 
     /// Determined once, by the shell, which belongs to this user; it does not change while a task
     /// runs.
-    fn evidence(&mut self, shell: i32) -> Evidence {
+    fn evidence(&mut self, shell: i32) -> Visibility {
         self.evidence = self.evidence.or_else(|| processes::evidence_of(shell));
         self.evidence.unwrap_or_default()
     }
