@@ -160,6 +160,9 @@
 
 // The guide above also links to private modules.
 #![allow(rustdoc::private_intra_doc_links)]
+#![deny(unsafe_code)]
+// Stdout carries the protocol; `commands::output` writes what a person reads.
+#![warn(clippy::print_stdout)]
 // Outside input must never cause a panic. Tests may.
 #![cfg_attr(not(test), warn(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing))]
 
@@ -234,6 +237,7 @@ pub mod progress {
 }
 
 /// L2: the kernel. The only module with `unsafe`.
+#[allow(unsafe_code)]
 pub mod process {
     pub mod capture;
     pub mod descriptors;

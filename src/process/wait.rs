@@ -27,7 +27,7 @@ fn replace_watched(pid: i32, by: i32) {
 }
 
 /// Whether a thread waits for this child. May be called in a signal handler.
-// Where no orphans come to this process, nothing asks.
+// Unused where no orphans are adopted.
 #[cfg_attr(any(not(target_os = "linux"), feature = "portable"), allow(dead_code))]
 pub(super) fn is_watched(pid: i32) -> bool {
     WATCHED.iter().any(|place| place.load(Ordering::Relaxed) == pid)

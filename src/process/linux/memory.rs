@@ -39,9 +39,9 @@ pub(crate) fn out_of_memory_kills() -> OutOfMemoryKills {
 
 /// The count in a kernel file, read in one go: such a file reports no length.
 fn kills_in(file: &Path) -> Option<u64> {
-    const MOST_BYTES: u64 = 64 * 1024;
+    const MAX_BYTES: u64 = 64 * 1024;
     let mut text = String::with_capacity(8 * 1024);
-    File::open(file).ok()?.take(MOST_BYTES).read_to_string(&mut text).ok()?;
+    File::open(file).ok()?.take(MAX_BYTES).read_to_string(&mut text).ok()?;
     count(&text, "oom_kill ")
 }
 

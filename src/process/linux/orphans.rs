@@ -117,7 +117,7 @@ pub(crate) fn adopt() -> io::Result<()> {
 
 /// From now on, wakes a thread when a child has ended for which no thread of this process waits,
 /// such as an adopted one. The signal may be lost if another child ends at the same moment, so the
-/// caller looks for such children after each task as well.
+/// caller checks for such children after each task as well.
 ///
 /// # Errors
 /// When the system refuses a handler.

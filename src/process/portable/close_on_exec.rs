@@ -11,8 +11,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::process::marking::mark_one_by_one;
 
-/// Marks every descriptor from 3 upwards, so that nothing the client left open reaches a
-/// command.
+/// Marks every descriptor from 3 upwards, so that no command gets one that the client left open.
 pub(crate) fn mark_inherited() {
     mark_one_by_one();
 }
@@ -78,8 +77,8 @@ pub(crate) fn restore_limit() {
 /// The limit of this process when it started, if it was raised.
 static LIMIT_BEFORE: OnceLock<Rlimit> = OnceLock::new();
 
-/// Lets this process have more descriptors than the 256 that macOS gives by default, if it may.
-/// Not its commands: programs that use `select(2)` fail with large numbers.
+/// Raises this process's limit of descriptors above macOS's default of 256, if allowed. Commands
+/// keep the old limit: programs that use `select(2)` fail with large numbers.
 pub(crate) fn raise_limit() {
     /// Enough for the most tasks at once; each child marks all of them.
     const WANTED: u64 = 4096;

@@ -6,8 +6,8 @@
 //! connected by a socket, whose end shows the server that the guard was killed.
 //!
 //! Limits: a process that has left its group survives, and so does one that the server
-//! started right before it was killed, too late to report it. On macOS, which keeps what started
-//! each process, both are ended unless a process between them and the server has ended.
+//! started right before it was killed, too late to report it. On macOS, which records what started
+//! each process, both are killed unless a process between them and the server has ended.
 
 use std::collections::BTreeSet;
 use std::io::{self, BufRead, BufReader, Read};

@@ -1,8 +1,7 @@
 //! The end of the other side of a descriptor, by a queue of events that is itself a descriptor.
 //!
-//! `poll(2)` cannot report it everywhere. In XNU it watches a descriptor by the events that it
-//! is asked for, so that one with none never becomes ready; asked for POLLHUP, it reports
-//! nothing but returns at once while unread data remains. A queue reports changes (EV_CLEAR)
+//! `poll(2)` cannot report it everywhere. In XNU, a descriptor polled for no event never becomes
+//! ready; polled for POLLHUP, it reports nothing but returns at once while unread data remains. A queue reports changes (EV_CLEAR)
 //! and marks the end among them (EV_EOF).
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -16,8 +15,8 @@ use super::queue::{self, Side};
 pub(crate) struct HangupQueue(OwnedFd);
 
 impl HangupQueue {
-    /// Watches for the end of what reads the bytes written to `fd`. `None` if there can be no
-    /// such end, as for a file, or no descriptor is to be had.
+    /// Watches for the end of the reader of the bytes written to `fd`. `None` if there is no such
+    /// end, as for a file, or if descriptors have run out.
     pub(crate) fn of_reader(fd: BorrowedFd) -> Option<HangupQueue> {
         queue::watch(fd, Side::Reader).ok().map(HangupQueue)
     }

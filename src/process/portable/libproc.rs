@@ -1,8 +1,7 @@
 //! What macOS reports about processes: libproc, and one sysctl.
 //!
-//! Of other users' processes it tells names, states, parents and numbers; what they have used,
-//! their arguments and their descriptors it does not. Limits: has been type-checked for macOS
-//! and never run there. The layouts are those of XNU's `bsd/sys/proc_info.h`,
+//! For other users' processes, it shows names, states, parents and numbers, but not their usage,
+//! arguments and descriptors. Limits: this has been type-checked for macOS and never run there. The layouts are those of XNU's `bsd/sys/proc_info.h`,
 //! `bsd/sys/proc_info_private.h` and `bsd/sys/resource.h`, and are asserted below.
 
 #![cfg(target_os = "macos")]
@@ -23,7 +22,7 @@ use crate::process::probe::{Environment, Identity, ProcessInfo, StallReason};
 use crate::progress::condition::StopSignal;
 use crate::progress::counters::{Bytes, Counters, Member};
 
-/// Not more processes than these are listed.
+/// The most processes that are listed.
 const MOST: usize = 1 << 16;
 /// `PROC_PIDUNIQIDENTIFIERINFO` of `proc_info_private.h`.
 const UNIQUE_IDENTIFIERS: c_int = 17;
@@ -31,7 +30,7 @@ const UNIQUE_IDENTIFIERS: c_int = 17;
 const PIPE: c_int = 6;
 /// `PROC_PIDPATHINFO_MAXSIZE` of `proc_info.h`.
 const PATH_BYTES: usize = 4096;
-/// As the argument of the flavours used here: ended processes too.
+/// The argument that makes the flavours used here include ended processes.
 const WITH_ZOMBIES: u64 = 1;
 /// `PIPE_WANTR` of `bsd/sys/pipe.h`: a reader waits.
 const READER_WAITS: c_int = 0x008;
@@ -42,7 +41,7 @@ const READER_WAITS: c_int = 0x008;
 struct UniqueIdentifiers {
     program: [u8; 16],
     own: u64,
-    /// Of the process that has started it, also after that has ended.
+    /// That of the process that started it, even after that has ended.
     origin: u64,
     version: i32,
     origin_version: i32,
@@ -117,7 +116,7 @@ fn info<T: Copy>(pid: i32, flavour: c_int, argument: u64) -> Option<T> {
     })
 }
 
-/// What a call has written, if that is all of it. For structures of plain numbers alone.
+/// What a call has written, if it is complete. Only for structures of plain numbers.
 fn filled<T: Copy>(call: impl FnOnce(*mut c_void, c_int) -> c_int) -> Option<T> {
     let mut value = MaybeUninit::<T>::zeroed();
     let size = c_int::try_from(size_of::<T>()).ok()?;
@@ -126,7 +125,7 @@ fn filled<T: Copy>(call: impl FnOnce(*mut c_void, c_int) -> c_int) -> Option<T> 
     (written == size).then(|| unsafe { value.assume_init() })
 }
 
-/// Looks one process up, of any user, ended ones too.
+/// Looks up one process of any user, even an ended one.
 pub fn look_up(pid: i32) -> Option<ProcessInfo> {
     let short: libc::proc_bsdshortinfo = info(pid, libc::PROC_PIDT_SHORTBSDINFO, WITH_ZOMBIES)?;
     let unique: UniqueIdentifiers = info(pid, UNIQUE_IDENTIFIERS, WITH_ZOMBIES)?;
@@ -292,8 +291,8 @@ pub(crate) fn arguments(pid: i32) -> Vec<u8> {
         .map_or_else(Vec::new, |(arguments, _)| arguments.to_vec())
 }
 
-/// The environment that a process was started with. It has none to show in the middle of exec,
-/// like a program that the system protects: both count as hidden.
+/// The environment that a process was started with. It is missing in the middle of exec, and for
+/// programs that the system protects: both count as hidden.
 pub(crate) fn environment(pid: i32) -> Environment {
     let block = argument_block(pid).unwrap_or_default();
     match darwin::arguments_and_environment(&block) {
@@ -336,7 +335,7 @@ pub(crate) fn holds_pipe(pid: i32, read_end: u64) -> Option<bool> {
         let written = unsafe { libc::proc_pidinfo(pid, libc::PROC_PIDLISTFDS, 0, place, size) };
         usize::try_from(written).ok().filter(|written| *written > 0)
     };
-    // Without a place it tells how many bytes there may be.
+    // Without a buffer, the call returns how many bytes there may be.
     let bytes = call(std::ptr::null_mut(), 0)?;
     let none = libc::proc_fdinfo { proc_fd: 0, proc_fdtype: 0 };
     let mut descriptors = vec![none; bytes / size_of::<libc::proc_fdinfo>() + 1];

@@ -1,8 +1,8 @@
-//! The descendants of this process on macOS, those too that have left their session and whose
-//! parents have ended: noted at each look at the machine, and at the moment of each fork.
+//! The descendants of this process on macOS, even if they left their session and their parents
+//! have ended: recorded at each scan of the machine and at each fork.
 //!
-//! Limits: the kernel reports that a process has forked, not what; a child that ends before it
-//! is looked up is missed, and with it what it has started.
+//! Limits: the kernel reports that a process has forked, but not the child. A child that ends
+//! before it is looked up is missed, and so are the processes that it started.
 
 #![cfg(target_os = "macos")]
 
@@ -39,7 +39,7 @@ fn origin(process: &ProcessInfo) -> Option<(u64, u64)> {
     Some((process.id.started, *process.origins.first()?))
 }
 
-/// Notes what a look at the machine shows, and adds to each process those above its origin.
+/// Records what a scan of the machine shows, and adds to each process the ancestors of its origin.
 pub(super) fn complete(processes: &mut [ProcessInfo], whole: bool) {
     let seen: Vec<(u64, u64)> = processes.iter().filter_map(origin).collect();
     let fresh = note(&seen, whole);
@@ -62,13 +62,13 @@ pub(super) fn has(start: u64) -> bool {
     LINEAGE.lock().as_ref().is_some_and(|lineage| lineage.has(start))
 }
 
-/// Notes a child of this process, without what it will start.
+/// Records a child of this process, but not the processes that it will start.
 pub(super) fn note_child(child: Pid) {
     let child = look_up(child.as_raw_nonzero().get());
     note(child.as_ref().and_then(origin).as_slice(), false);
 }
 
-/// Notes a child of this process and, from now on, what it and its descendants start.
+/// Records a child of this process and, from now on, the processes that it and its descendants start.
 pub(super) fn follow(child: Pid) {
     let forks = FORKS.get_or_init(|| {
         let forks = kqueue::new().ok()?;
@@ -83,7 +83,7 @@ pub(super) fn follow(child: Pid) {
     }
 }
 
-/// Waits for forks until the queue fails, which it does at the end of the process alone.
+/// Waits for forks until the queue fails, which happens only when this process exits.
 fn note_forks(forks: &OwnedFd) {
     loop {
         let events = kqueue::take(forks, true);
@@ -98,11 +98,11 @@ fn note_forks(forks: &OwnedFd) {
     }
 }
 
-/// Asks for the forks of a process, and notes the children that it has by then.
+/// Subscribes to the forks of a process, and records the children that it already has.
 fn watch(forks: &OwnedFd, process: &ProcessInfo) {
     let Some(pid) = Pid::from_raw(process.id.pid) else { return };
     let filter = EventFilter::Proc { pid, flags: ProcessEvents::FORK };
-    // One that has ended forks no more.
+    // An ended process cannot fork.
     if kqueue::add(forks, filter, EventFlags::CLEAR).is_ok() {
         note_children(forks, process.id.pid);
     }
@@ -110,7 +110,7 @@ fn watch(forks: &OwnedFd, process: &ProcessInfo) {
 
 fn note_children(forks: &OwnedFd, pid: i32) {
     for child in children_of(pid).into_iter().filter_map(look_up) {
-        // One that is known is watched already.
+        // A known process is already watched.
         if !note(origin(&child).as_slice(), false).is_empty() {
             watch(forks, &child);
         }

@@ -41,7 +41,7 @@ pub(super) mod kqueue {
         Ok(queue)
     }
 
-    /// Registers a filter, of the descriptor of which nothing more is asked once it is closed.
+    /// Registers a filter. The kernel drops it when its descriptor is closed.
     pub(in crate::process) fn add(
         queue: &OwnedFd,
         filter: EventFilter,
@@ -53,7 +53,7 @@ pub(super) mod kqueue {
         unsafe { kevent(queue, &[change], &mut none, None) }.map(drop)
     }
 
-    /// Takes the events that are there, or the first that comes if `wait` is set.
+    /// Takes the pending events; if `wait` is set, waits for the first one.
     pub(in crate::process) fn take(queue: &OwnedFd, wait: bool) -> Vec<Event> {
         let mut events = Vec::with_capacity(EVENTS);
         let limit = (!wait).then_some(std::time::Duration::ZERO);
@@ -64,7 +64,7 @@ pub(super) mod kqueue {
         events
     }
 
-    /// A queue with the changes at the other side of a descriptor, its end among them.
+    /// A queue of the changes at the other side of a descriptor, including its end.
     pub(in crate::process) fn watch(fd: BorrowedFd, side: Side) -> Result<OwnedFd> {
         let queue = new()?;
         let filter = match side {
@@ -88,7 +88,7 @@ mod epoll {
     use rustix::event::Timespec;
     use rustix::event::epoll::{CreateFlags, Event, EventData, EventFlags, add, create, wait};
 
-    /// A queue with the changes at the other side of a descriptor, its end among them.
+    /// A queue of the changes at the other side of a descriptor, including its end.
     pub(in crate::process) fn watch(fd: BorrowedFd, side: Side) -> Result<OwnedFd> {
         let queue = create(CreateFlags::CLOEXEC)?;
         let changes = match side {
