@@ -17,15 +17,15 @@ use uuid::Uuid;
     arg_required_else_help = false,
     disable_help_subcommand = true
 )]
-pub struct Arguments {
+pub(crate) struct Arguments {
     /// The subcommand; by default `serve`, if stdin is not a terminal.
     #[command(subcommand)]
-    pub command: Option<Command>,
+    pub(crate) command: Option<Command>,
 }
 
 /// The subcommands.
 #[derive(Debug, Subcommand)]
-pub enum Command {
+pub(crate) enum Command {
     /// Serve MCP on stdin and stdout.
     Serve {
         /// The server's name, set by the guard that started this process.
@@ -135,101 +135,101 @@ pub enum Command {
 
 /// Arguments of `far`.
 #[derive(Debug, Args)]
-pub struct FarArguments {
+pub(crate) struct FarArguments {
     /// The name of the server.
     #[arg(long, default_value = "")]
-    pub server: String,
+    pub(crate) server: String,
     /// Forward stdin and stdout to the owner of this task instead.
     #[arg(long)]
-    pub task: Option<String>,
+    pub(crate) task: Option<String>,
     /// How long tasks survive a lost connection, in seconds.
     #[arg(long, default_value_t = 60.0)]
-    pub linger: f64,
+    pub(crate) linger: f64,
     /// Print the hash of this program.
     #[arg(long)]
-    pub hash: bool,
+    pub(crate) hash: bool,
     /// This process's name, set by the guard that started it.
     #[arg(long, hide = true, value_name = "INSTANCE")]
-    pub guarded: Option<String>,
+    pub(crate) guarded: Option<String>,
     /// The descriptor through which the guard starts shims.
     #[arg(long, hide = true, value_name = "DESCRIPTOR")]
-    pub launcher: Option<i32>,
+    pub(crate) launcher: Option<i32>,
 }
 
 /// Arguments of `exec`.
 #[derive(Debug, Args)]
-pub struct ExecArguments {
+pub(crate) struct ExecArguments {
     /// Run the command on a terminal, and pass keys through if stdin is a terminal.
     #[arg(long)]
-    pub pty: bool,
+    pub(crate) pty: bool,
     /// Kill the whole process tree after this many seconds, with exit code 124 (0: never).
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
-    pub timeout: Option<Duration>,
+    pub(crate) timeout: Option<Duration>,
     /// Print one JSON object with the result instead of streaming.
     #[arg(long)]
-    pub json: bool,
+    pub(crate) json: bool,
     /// Run the command in this directory.
     #[arg(long, value_name = "DIRECTORY")]
-    pub cwd: Option<PathBuf>,
+    pub(crate) cwd: Option<PathBuf>,
     /// Run the command on this configured host. Signals sent to this process end the command there.
     #[arg(long, conflicts_with = "pty")]
-    pub host: Option<String>,
+    pub(crate) host: Option<String>,
     /// End the command when the reader of stdout is gone, even if it prints nothing.
     #[arg(long, hide = true)]
-    pub tied: bool,
+    pub(crate) tied: bool,
     /// The command text; several words are joined by spaces.
     #[arg(required = true, trailing_var_arg = true)]
-    pub command: Vec<String>,
+    pub(crate) command: Vec<String>,
 }
 
 /// Arguments of `kill`.
 #[derive(Debug, Args)]
-pub struct KillArguments {
+pub(crate) struct KillArguments {
     /// The task's id, or the beginning of it.
-    pub task: String,
+    pub(crate) task: String,
     /// Send only this signal, such as INT or HUP, to the task's processes.
     #[arg(long, short, value_name = "SIGNAL")]
-    pub signal: Option<String>,
+    pub(crate) signal: Option<String>,
 }
 
 /// Arguments of `send`.
 #[derive(Debug, Args)]
-pub struct SendArguments {
+pub(crate) struct SendArguments {
     /// The task's id, or the beginning of it.
-    pub task: String,
+    pub(crate) task: String,
     /// The text to type.
     #[arg(allow_hyphen_values = true, required_unless_present_any = ["keys", "eof"])]
-    pub text: Option<String>,
+    pub(crate) text: Option<String>,
     /// Do not press Enter after the text.
     #[arg(long)]
-    pub no_enter: bool,
+    pub(crate) no_enter: bool,
     /// Press this key after the text, such as C-c, Escape or Up; may be repeated.
     #[arg(long = "key", value_name = "KEY")]
-    pub keys: Vec<String>,
+    pub(crate) keys: Vec<String>,
     /// End the input afterwards.
     #[arg(long)]
-    pub eof: bool,
+    pub(crate) eof: bool,
 }
 
 /// Arguments of `events`.
 #[derive(Debug, Args)]
-pub struct EventsArguments {
+pub(crate) struct EventsArguments {
     /// Keep printing until interrupted.
     #[arg(long, short)]
-    pub follow: bool,
+    pub(crate) follow: bool,
     /// Print one JSON object per line, always with the same keys: `event` is `ended`, `waiting`,
     /// `stopped`, `stuck` or `leftovers_gone`.
     #[arg(long)]
-    pub json: bool,
+    pub(crate) json: bool,
     /// Only report tasks of servers that an ancestor of this process started, and detached tasks of
     /// this project.
     #[arg(long)]
-    pub of_client: bool,
+    pub(crate) of_client: bool,
 }
 
 /// The hooks of agent programs.
 #[derive(Debug, Subcommand)]
-pub enum HookCommand {
+pub(crate) enum HookCommand {
     /// Keep the agent's turn from ending while events of its tasks have not been reported.
     Stop,
     /// Tell this Claude Code's servers where the session's hooks write CLAUDE_ENV_FILE.
@@ -238,33 +238,33 @@ pub enum HookCommand {
 
 /// Arguments of `attach`.
 #[derive(Debug, Args)]
-pub struct AttachArguments {
+pub(crate) struct AttachArguments {
     /// The task's id, or the beginning of it; by default the only task that waits for input. For a
     /// task on a host the whole id, as in build1:3dc8c9ee.
-    pub task: Option<String>,
+    pub(crate) task: Option<String>,
     /// Watch without typing.
     #[arg(long)]
-    pub read_only: bool,
+    pub(crate) read_only: bool,
     /// The key that detaches, spelled as for `send --key`.
     #[arg(long, value_name = "KEY", default_value = "C-]")]
-    pub detach_key: String,
+    pub(crate) detach_key: String,
 }
 
 /// Arguments of `oneshot`.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
-pub struct OneshotArguments {
+pub(crate) struct OneshotArguments {
     /// What to do with existing runs; by default, start a run.
     #[command(subcommand)]
-    pub command: Option<OneshotCommand>,
+    pub(crate) command: Option<OneshotCommand>,
     /// The run.
     #[command(flatten)]
-    pub run: OneshotRunArguments,
+    pub(crate) run: OneshotRunArguments,
 }
 
 /// What to do with existing runs.
 #[derive(Debug, Subcommand)]
-pub enum OneshotCommand {
+pub(crate) enum OneshotCommand {
     /// List all runs, the most recently changed first.
     List {
         /// Print one JSON object per line.
@@ -296,64 +296,64 @@ pub enum OneshotCommand {
 
 /// Arguments of a run.
 #[derive(Debug, Args)]
-pub struct OneshotRunArguments {
+pub(crate) struct OneshotRunArguments {
     /// The agent program that does the work.
     #[arg(long, value_name = "NAME")]
-    pub executor: Option<String>,
+    pub(crate) executor: Option<String>,
     /// The agent program that audits the work; by default the same one.
     #[arg(long, value_name = "NAME")]
-    pub auditor: Option<String>,
+    pub(crate) auditor: Option<String>,
     /// The model for the worker.
     #[arg(long)]
-    pub model: Option<String>,
+    pub(crate) model: Option<String>,
     /// The model for the auditor.
     #[arg(long, value_name = "MODEL")]
-    pub auditor_model: Option<String>,
+    pub(crate) auditor_model: Option<String>,
     /// The maximum number of iterations.
     #[arg(long, value_name = "N", value_parser = count_above_zero)]
-    pub max_iterations: Option<NonZeroU32>,
+    pub(crate) max_iterations: Option<NonZeroU32>,
     /// Give up on an agent after this many seconds without activity.
     #[arg(long, value_name = "SECONDS", value_parser = seconds_above_zero)]
-    pub inactivity: Option<Duration>,
+    pub(crate) inactivity: Option<Duration>,
     /// Give up on the run after this many seconds (0: never).
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
-    pub max_runtime: Option<Duration>,
+    pub(crate) max_runtime: Option<Duration>,
     /// What to do about a stuck agent.
     #[arg(long, value_name = "POLICY")]
-    pub on_stuck: Option<OnStuck>,
+    pub(crate) on_stuck: Option<OnStuck>,
     /// The judge that decides whether an agent is stuck.
     #[arg(long, value_name = "NAME")]
-    pub judge: Option<String>,
+    pub(crate) judge: Option<String>,
     /// Check for activity every this many seconds.
     #[arg(long, value_name = "SECONDS", value_parser = seconds_above_zero)]
-    pub heartbeat: Option<Duration>,
+    pub(crate) heartbeat: Option<Duration>,
     /// Consider an agent stuck after this many checks without progress.
     #[arg(long, value_name = "N", value_parser = count_above_zero)]
-    pub stuck_threshold: Option<NonZeroU32>,
+    pub(crate) stuck_threshold: Option<NonZeroU32>,
     /// Remove runs that ended more than this many days ago (0: never).
     #[arg(long, value_name = "DAYS", value_parser = clap::value_parser!(u16).range(..=36_500))]
-    pub keep_days: Option<u16>,
+    pub(crate) keep_days: Option<u16>,
     /// Resume an interrupted run: its id, the beginning of it, or `latest`.
     #[arg(long, value_name = "ID", conflicts_with = "prompt")]
-    pub resume: Option<String>,
+    pub(crate) resume: Option<String>,
     /// Use this id, a UUID, for the run. The same command again resumes the run, or reports its
     /// result.
     #[arg(long, value_name = "UUID", conflicts_with = "resume")]
-    pub id: Option<Uuid>,
+    pub(crate) id: Option<Uuid>,
     /// Print one JSON object with the result.
     #[arg(long)]
-    pub json: bool,
+    pub(crate) json: bool,
     /// Serve the dashboard at this address during the run.
     #[arg(long, value_name = "ADDRESS")]
-    pub http: Option<SocketAddr>,
+    pub(crate) http: Option<SocketAddr>,
     /// The prompt; several words are joined by spaces, `-` reads it from stdin.
     #[arg(required_unless_present = "resume")]
-    pub prompt: Vec<String>,
+    pub(crate) prompt: Vec<String>,
 }
 
 /// What to do about a stuck agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum OnStuck {
+pub(crate) enum OnStuck {
     /// Ask at the terminal while the agent continues.
     Ask,
     /// Keep waiting.
@@ -388,7 +388,7 @@ fn seconds(text: &str) -> Result<Duration, String> {
 
 /// What to do with the command history.
 #[derive(Debug, Subcommand)]
-pub enum AlanCommand {
+pub(crate) enum AlanCommand {
     /// Print a summary of the database.
     Stats {
         /// Print one JSON object.

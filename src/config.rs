@@ -31,16 +31,16 @@ use value::{
     Raw, Size, Time, VARIABLE_NAME, ValueParser,
 };
 
-pub use choices::{
+pub(crate) use choices::{
     ColorChoice, EnvironmentChoice, EnvironmentTool, InsightChoice, InstallChoice, JudgeChoice,
     LogLevel, ShellMode, SpoolMode, StuckChoice, TaskChoice,
 };
-pub use dirs::{Env, StateDirError};
+pub(crate) use dirs::{Env, StateDirError};
 pub use executors::{PromptBy, UserExecutor};
-pub use hosts::{HostEntry, HostList, UnknownHost};
-pub use layers::{SettingSource, Warning};
-pub use oneshot::{RunFlags, RunSettings};
-pub use secrets::{ResolveContext, ResolveError, SecretError, SecretSource, Secrets};
+pub(crate) use hosts::{HostEntry, HostList, UnknownHost};
+pub(crate) use layers::{SettingSource, Warning};
+pub(crate) use oneshot::{RunFlags, RunSettings};
+pub(crate) use secrets::{ResolveContext, ResolveError, SecretSource, Secrets};
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
@@ -115,8 +115,8 @@ macro_rules! settings {
     ) => {
         $(#[$meta])*
         #[derive(Debug, Clone, PartialEq)]
-        pub struct $name {
-            $( $(#[doc = $doc])* pub $field: $type, )*
+        pub(crate) struct $name {
+            $( $(#[doc = $doc])* pub(crate) $field: $type, )*
             $( $(#[$own_doc])* $vis $own: $own_type, )*
             origins: std::collections::BTreeMap<&'static str, SettingSource>,
         }
@@ -138,12 +138,12 @@ macro_rules! settings {
             }
 
             /// The source of a setting's value.
-            pub fn source(&self, key: &str) -> SettingSource {
+            pub(crate) fn source(&self, key: &str) -> SettingSource {
                 self.origins.get(key).cloned().unwrap_or(SettingSource::Default)
             }
 
             /// Each setting of the table with its value and source, for people to read.
-            pub fn settings(&self) -> Vec<Row> {
+            pub(crate) fn settings(&self) -> Vec<Row> {
                 vec![$( Row {
                     key: concat!($prefix, key_of!($field $($key)?)),
                     value: $parser.show(&self.$field),
@@ -370,12 +370,12 @@ fn known_keys() -> Vec<&'static str> {
 
 /// The documentation of a setting.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SettingHelp {
-    pub key: &'static str,
+pub(crate) struct SettingHelp {
+    pub(crate) key: &'static str,
     /// Its environment variable.
-    pub env: Option<&'static str>,
+    pub(crate) env: Option<&'static str>,
     /// Its effect, with unit, default and range.
-    pub description: &'static str,
+    pub(crate) description: &'static str,
 }
 
 /// The documentation of every setting; those of agent runs come last.
@@ -387,17 +387,17 @@ pub(crate) fn documentation() -> Vec<SettingHelp> {
 
 /// One setting as `zsh-tool config` prints it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Row {
-    pub key: &'static str,
+pub(crate) struct Row {
+    pub(crate) key: &'static str,
     /// With the unit.
-    pub value: String,
-    pub source: SettingSource,
+    pub(crate) value: String,
+    pub(crate) source: SettingSource,
 }
 
 impl Config {
     /// The settings from this environment and the file that it names, and the errors found in them.
     /// Never fails.
-    pub fn load(env: Env<'_>) -> (Config, Vec<Warning>) {
+    pub(crate) fn load(env: Env<'_>) -> (Config, Vec<Warning>) {
         let mut sources = Sources::new(env);
         sources.add_variables(Config::VARIABLES);
         add_file(&mut sources);
@@ -421,7 +421,7 @@ impl Config {
     }
 
     /// Every setting with its value and source, for people to read.
-    pub fn rows(&self) -> Vec<Row> {
+    pub(crate) fn rows(&self) -> Vec<Row> {
         let state_dir = match &self.state_dir {
             Ok(path) => path.display().to_string(),
             Err(error) => format!("none: {error}"),

@@ -59,6 +59,7 @@
 //! | L6 | [`monitor`] | sockets; responses for browsers and programs |
 //! | L7 | [`commands`] | the user's terminal |
 //! | L8 | [`app`] | wires everything together |
+//! | L8 | [`testing`] | nothing: the public names, for tests alone |
 //!
 //! # Platforms
 //!
@@ -161,6 +162,8 @@
 // The guide above also links to private modules.
 #![allow(rustdoc::private_intra_doc_links)]
 #![deny(unsafe_code)]
+// `testing` names what is public.
+#![warn(unreachable_pub)]
 // Stdout carries the protocol; `commands::output` writes what a person reads.
 #![warn(clippy::print_stdout)]
 // Outside input must never cause a panic. Tests may.
@@ -170,67 +173,69 @@ pub mod app;
 #[cfg(test)]
 #[path = "../tests/arbitrary.rs"]
 mod arbitrary;
-pub mod cli;
-pub mod config;
-pub mod neverhang;
-pub(crate) mod peer;
+mod cli;
+mod config;
+mod neverhang;
+mod peer;
+#[doc(hidden)]
+pub mod testing;
 
 /// L0: time and locks.
-pub mod base {
-    pub mod clock;
-    pub mod sync;
+mod base {
+    pub(crate) mod clock;
+    pub(crate) mod sync;
 }
 
 /// L1: terminal output made readable, and its formats. Pure.
-pub mod text {
-    pub mod ansi;
-    pub mod canvas;
-    pub mod keys;
-    pub mod line_drawing;
-    pub mod lines;
-    pub mod mask;
-    pub mod progress_lines;
-    pub mod quantity;
-    pub mod quoting;
-    pub mod redact;
-    pub mod screen;
-    pub mod sequences;
-    pub mod sgr;
-    pub mod without_queries;
+mod text {
+    pub(crate) mod ansi;
+    pub(crate) mod canvas;
+    pub(crate) mod keys;
+    pub(crate) mod line_drawing;
+    pub(crate) mod lines;
+    pub(crate) mod mask;
+    pub(crate) mod progress_lines;
+    pub(crate) mod quantity;
+    pub(crate) mod quoting;
+    pub(crate) mod redact;
+    pub(crate) mod screen;
+    pub(crate) mod sequences;
+    pub(crate) mod sgr;
+    pub(crate) mod without_queries;
 }
 
 /// L1: zsh command lines: parsing, linting, what they report; manual pages. Pure.
-pub mod shell {
-    pub mod exit_status_source;
+mod shell {
+    pub(crate) mod exit_status_source;
     mod interpreters;
-    pub mod lexer;
-    pub mod lint;
-    pub mod manpage;
-    pub mod mode;
-    pub mod normalise;
+    pub(crate) mod lexer;
+    pub(crate) mod lint;
+    pub(crate) mod manpage;
+    pub(crate) mod mode;
+    pub(crate) mod normalise;
     mod options;
-    pub mod outcome;
+    pub(crate) mod outcome;
     mod prefix;
-    pub mod programs;
-    pub mod reports;
+    pub(crate) mod programs;
+    pub(crate) mod reports;
     mod scan;
-    pub mod ssh;
-    pub mod syntax;
-    pub mod template;
-    pub mod token;
-    pub mod unquote;
+    pub(crate) mod ssh;
+    pub(crate) mod syntax;
+    pub(crate) mod template;
+    pub(crate) mod token;
+    pub(crate) mod unquote;
     mod words;
 }
 
 /// L1: whether a task makes progress, and what it waits for. Pure.
-pub mod progress {
+mod progress {
     pub(crate) mod advice;
     pub(crate) mod condition;
     pub(crate) mod counters;
     pub(crate) mod novelty;
     pub(crate) mod progress_snapshot;
     pub(crate) mod status_forecast;
-    pub mod tracker;
+    pub(crate) mod tracker;
     pub(crate) mod tree_state;
     pub(crate) mod wait;
     pub(crate) mod waiting;
@@ -238,128 +243,128 @@ pub mod progress {
 
 /// L2: the kernel. The only module with `unsafe`.
 #[allow(unsafe_code)]
-pub mod process {
-    pub mod capture;
-    pub mod descriptors;
-    pub mod files;
-    pub mod kill;
+mod process {
+    pub(crate) mod capture;
+    pub(crate) mod descriptors;
+    pub(crate) mod files;
+    pub(crate) mod kill;
     mod launcher;
     pub(crate) mod local_socket;
     mod marking;
-    pub mod probe;
+    pub(crate) mod probe;
     mod program;
-    pub mod pty;
+    pub(crate) mod pty;
     pub(crate) mod restorer;
-    pub mod signals;
-    pub mod snapshots;
-    pub mod spawn;
-    pub mod survivors;
-    pub mod terminate;
-    pub mod tree;
-    pub mod wait;
+    pub(crate) mod signals;
+    pub(crate) mod snapshots;
+    pub(crate) mod spawn;
+    pub(crate) mod survivors;
+    pub(crate) mod terminate;
+    pub(crate) mod tree;
+    pub(crate) mod wait;
 
     /// The implementation for Linux.
     #[cfg(all(target_os = "linux", not(feature = "portable")))]
     #[path = "linux"]
     mod system {
         mod calls;
-        pub mod close_on_exec;
-        pub mod directory_watch;
-        pub mod ends;
-        pub mod guard;
-        pub mod hangup;
-        pub mod listening;
+        pub(crate) mod close_on_exec;
+        pub(crate) mod directory_watch;
+        pub(crate) mod ends;
+        pub(crate) mod guard;
+        pub(crate) mod hangup;
+        pub(crate) mod listening;
         mod locks;
-        pub mod memory;
-        pub mod orphans;
-        pub mod processes;
+        pub(crate) mod memory;
+        pub(crate) mod orphans;
+        pub(crate) mod processes;
         mod sockets;
-        pub mod start;
-        pub mod terminal_pair;
-        pub mod usage;
-        pub mod waits;
+        pub(crate) mod start;
+        pub(crate) mod terminal_pair;
+        pub(crate) mod usage;
+        pub(crate) mod waits;
     }
 
     /// The twin of each file, for any other Unix.
     #[cfg(any(not(target_os = "linux"), feature = "portable"))]
     #[path = "portable"]
     mod system {
-        pub mod close_on_exec;
+        pub(crate) mod close_on_exec;
         mod darwin;
-        pub mod directory_watch;
-        pub mod ends;
-        pub mod groups;
-        pub mod guard;
-        pub mod hangup;
+        pub(crate) mod directory_watch;
+        pub(crate) mod ends;
+        pub(crate) mod groups;
+        pub(crate) mod guard;
+        pub(crate) mod hangup;
         mod libproc;
         mod lineage;
-        pub mod listening;
-        pub mod memory;
-        pub mod orphans;
-        pub mod processes;
+        pub(crate) mod listening;
+        pub(crate) mod memory;
+        pub(crate) mod orphans;
+        pub(crate) mod processes;
         mod queue;
-        pub mod start;
-        pub mod terminal_pair;
-        pub mod usage;
-        pub mod waits;
+        pub(crate) mod start;
+        pub(crate) mod terminal_pair;
+        pub(crate) mod usage;
+        pub(crate) mod waits;
     }
 
-    pub use system::*;
+    pub(crate) use system::*;
 }
 
 /// L2: JSON-RPC over stdio.
-pub mod protocol {
-    pub mod era;
-    pub mod framing;
-    pub mod id;
-    pub mod message;
-    pub mod reader;
-    pub mod stateless;
-    pub mod tasks;
-    pub mod transport;
+mod protocol {
+    pub(crate) mod era;
+    pub(crate) mod framing;
+    pub(crate) mod id;
+    pub(crate) mod message;
+    pub(crate) mod reader;
+    pub(crate) mod stateless;
+    pub(crate) mod tasks;
+    pub(crate) mod transport;
 }
 
 /// L3: command history, and what it predicts. Only the store and its schema use SQL; the rest is
 /// pure.
-pub mod alan {
+mod alan {
     pub(crate) mod estimate;
-    pub mod fingerprint;
+    pub(crate) mod fingerprint;
     pub(crate) mod history;
     pub(crate) mod insight;
     pub(crate) mod kill;
-    pub mod pattern;
-    pub mod rows;
-    pub mod run;
-    pub mod schema;
-    pub mod store;
+    pub(crate) mod pattern;
+    pub(crate) mod rows;
+    pub(crate) mod run;
+    pub(crate) mod schema;
+    pub(crate) mod store;
 }
 
 /// L3: one task, its output and its worker; all tasks and their limits.
-pub mod task {
-    pub mod attached;
+mod task {
+    pub(crate) mod attached;
     pub(crate) mod commands;
     pub(crate) mod completion;
     pub(crate) mod describe;
-    pub mod environment;
-    pub mod events;
-    pub mod follower;
+    pub(crate) mod environment;
+    pub(crate) mod events;
+    pub(crate) mod follower;
     pub(crate) mod housekeeping;
     pub(crate) mod input;
     pub(crate) mod invocation;
-    pub mod journal;
-    pub mod live;
-    pub mod port;
-    pub mod port_watch;
+    pub(crate) mod journal;
+    pub(crate) mod live;
+    pub(crate) mod port;
+    pub(crate) mod port_watch;
     pub(crate) mod probes;
     pub(crate) mod prologue;
     pub(crate) mod recalled;
-    pub mod registry;
-    pub mod request;
+    pub(crate) mod registry;
+    pub(crate) mod request;
     pub(crate) mod secret_input;
     pub(crate) mod sessions;
     pub(crate) mod shell;
-    pub mod state;
-    pub mod supervisor;
+    pub(crate) mod state;
+    pub(crate) mod supervisor;
     pub(crate) mod terminal;
     pub(crate) mod termination;
     pub(crate) mod tombstone;
@@ -380,7 +385,7 @@ pub mod task {
 }
 
 /// L4: connects tasks with the stored history.
-pub(crate) mod history {
+mod history {
     pub(crate) mod git;
     pub(crate) mod identity;
     pub(crate) mod manopt;
@@ -394,128 +399,128 @@ pub(crate) mod history {
 
 /// L4: agent programs: how they are started, their streams, their storage and their verdicts, and
 /// the judges of their progress.
-pub mod agent {
-    pub mod activity;
-    pub mod checks;
-    pub mod endpoint;
-    pub mod executor;
+mod agent {
+    pub(crate) mod activity;
+    pub(crate) mod checks;
+    pub(crate) mod endpoint;
+    pub(crate) mod executor;
     mod json;
-    pub mod judge;
+    pub(crate) mod judge;
     mod storage;
-    pub mod stream;
-    pub mod verdict;
+    pub(crate) mod stream;
+    pub(crate) mod verdict;
 }
 
 /// L5: agent runs: their states, their files and their execution.
-pub mod oneshot {
-    pub mod attempt;
-    pub mod controls;
-    pub mod engine;
-    pub mod liveness;
-    pub mod log;
-    pub mod log_line;
-    pub mod log_reader;
-    pub mod pipeline;
-    pub mod policy;
-    pub mod prompts;
-    pub mod recovery;
-    pub mod redaction;
-    pub mod reporter;
-    pub mod run;
-    pub mod run_files;
-    pub mod run_tracker;
-    pub mod runtime;
-    pub mod sessions;
-    pub mod state;
-    pub mod transcript;
+mod oneshot {
+    pub(crate) mod attempt;
+    pub(crate) mod controls;
+    pub(crate) mod engine;
+    pub(crate) mod liveness;
+    pub(crate) mod log;
+    pub(crate) mod log_line;
+    pub(crate) mod log_reader;
+    pub(crate) mod pipeline;
+    pub(crate) mod policy;
+    pub(crate) mod prompts;
+    pub(crate) mod recovery;
+    pub(crate) mod redaction;
+    pub(crate) mod reporter;
+    pub(crate) mod run;
+    pub(crate) mod run_files;
+    pub(crate) mod run_tracker;
+    pub(crate) mod runtime;
+    pub(crate) mod sessions;
+    pub(crate) mod state;
+    pub(crate) mod transcript;
 }
 
 /// L6: the tools of the MCP server.
-pub mod mcp {
-    pub mod arguments;
+mod mcp {
+    pub(crate) mod arguments;
     mod attach;
     mod ceilings;
     #[cfg(feature = "conformance")]
-    pub mod conformance;
-    pub mod control;
-    pub mod detach;
-    pub mod dispatch;
-    pub mod events;
-    pub mod extension_tasks;
+    pub(crate) mod conformance;
+    pub(crate) mod control;
+    pub(crate) mod detach;
+    pub(crate) mod dispatch;
+    pub(crate) mod events;
+    pub(crate) mod extension_tasks;
     mod hosts;
-    pub mod in_flight;
+    pub(crate) mod in_flight;
     mod kill;
     mod learned;
-    pub mod memory;
-    pub mod outputs;
+    pub(crate) mod memory;
+    pub(crate) mod outputs;
     mod poll;
     mod relay;
-    pub mod rpc_error;
+    pub(crate) mod rpc_error;
     mod run;
     mod search;
     mod send;
-    pub mod server;
+    pub(crate) mod server;
     mod status;
-    pub mod tools;
+    pub(crate) mod tools;
 
     /// States, reasons and outcomes in words.
-    pub mod render {
-        pub mod insight;
-        pub mod progress;
-        pub mod result;
-        pub mod view;
+    pub(crate) mod render {
+        pub(crate) mod insight;
+        pub(crate) mod progress;
+        pub(crate) mod result;
+        pub(crate) mod view;
     }
 }
 
 /// L6: the monitor's HTTP server.
-pub mod monitor {
-    pub mod api;
+mod monitor {
+    pub(crate) mod api;
     mod changes;
-    pub mod dashboard;
+    pub(crate) mod dashboard;
     mod events;
     pub(crate) mod far;
     mod hosts;
     mod output;
     mod readable;
-    pub mod runs;
-    pub mod session;
-    pub mod sessions;
+    pub(crate) mod runs;
+    pub(crate) mod session;
+    pub(crate) mod sessions;
 
     /// The HTTP server.
-    pub mod http {
-        pub mod access;
-        pub mod connection;
-        pub mod listener;
-        pub mod request;
-        pub mod response;
-        pub mod sse;
+    pub(crate) mod http {
+        pub(crate) mod access;
+        pub(crate) mod connection;
+        pub(crate) mod listener;
+        pub(crate) mod request;
+        pub(crate) mod response;
+        pub(crate) mod sse;
         mod wire;
     }
 }
 
 /// L7: the subcommands.
-pub mod commands {
-    pub mod agent_openai;
-    pub mod alan;
-    pub mod attach;
-    pub mod completions;
-    pub mod config;
-    pub mod control;
-    pub mod doctor;
-    pub mod events;
-    pub mod exec;
-    pub mod far;
-    pub mod help;
-    pub mod log;
-    pub mod man;
-    pub mod manopt;
-    pub mod monitor;
+mod commands {
+    pub(crate) mod agent_openai;
+    pub(crate) mod alan;
+    pub(crate) mod attach;
+    pub(crate) mod completions;
+    pub(crate) mod config;
+    pub(crate) mod control;
+    pub(crate) mod doctor;
+    pub(crate) mod events;
+    pub(crate) mod exec;
+    pub(crate) mod far;
+    pub(crate) mod help;
+    pub(crate) mod log;
+    pub(crate) mod man;
+    pub(crate) mod manopt;
+    pub(crate) mod monitor;
     mod on_host;
-    pub mod oneshot;
-    pub mod output;
-    pub mod serve;
-    pub mod setup;
-    pub mod shim;
+    pub(crate) mod oneshot;
+    pub(crate) mod output;
+    pub(crate) mod serve;
+    pub(crate) mod setup;
+    pub(crate) mod shim;
     mod signals;
-    pub mod tasks;
+    pub(crate) mod tasks;
 }

@@ -44,58 +44,58 @@ pub(crate) mod pages;
 pub(crate) mod payload;
 
 /// How long an answer may take beyond the wait that its call requests.
-pub const ANSWER_LIMIT: Duration = Duration::from_secs(5);
+pub(crate) const ANSWER_LIMIT: Duration = Duration::from_secs(5);
 /// How long the owner may take to read a request.
 const WRITE_LIMIT: Duration = Duration::from_secs(5);
 /// The key of [`RelayedClient`] in a call's `_meta`.
-pub const RELAY_KEY: &str = "zsh-tool/relay";
+pub(crate) const RELAY_KEY: &str = "zsh-tool/relay";
 /// The notification that a relayed result has reached its reader.
-pub const DELIVERED: &str = "zsh-tool/delivered";
+pub(crate) const DELIVERED: &str = "zsh-tool/delivered";
 /// The method that requests events …
-pub const EVENTS: &str = "zsh-tool/events";
+pub(crate) const EVENTS: &str = "zsh-tool/events";
 /// … and the notification that brings one, which [`DELIVERED`] acknowledges.
-pub const EVENT: &str = "zsh-tool/event";
+pub(crate) const EVENT: &str = "zsh-tool/event";
 /// The request that attaches a person to a task. Its response, an [`AttachEnd`], comes at the task's
 /// end; until then both sides send notifications.
-pub const ATTACH: &str = "zsh-tool/attach";
+pub(crate) const ATTACH: &str = "zsh-tool/attach";
 /// To the person, first and once: an [`AttachState`].
-pub const ATTACH_STATE: &str = "zsh-tool/state";
+pub(crate) const ATTACH_STATE: &str = "zsh-tool/state";
 /// To the person: [`Bytes`] for the terminal.
-pub const ATTACH_OUTPUT: &str = "zsh-tool/output";
+pub(crate) const ATTACH_OUTPUT: &str = "zsh-tool/output";
 /// From the person: [`Typed`].
-pub const ATTACH_INPUT: &str = "zsh-tool/input";
+pub(crate) const ATTACH_INPUT: &str = "zsh-tool/input";
 /// From the person: the [`TerminalSize`] of the window. The task redraws the screen.
-pub const ATTACH_RESIZE: &str = "zsh-tool/resize";
+pub(crate) const ATTACH_RESIZE: &str = "zsh-tool/resize";
 /// The notification that a server shuts down in order, so that its tasks on the host end at once.
-pub const END: &str = "zsh-tool/end";
+pub(crate) const END: &str = "zsh-tool/end";
 /// The id of the only request of a connection.
 const REQUEST_ID: u64 = 1;
 
 /// The client behind a relayed call, and values that the relaying server adds.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub struct RelayedClient {
+pub(crate) struct RelayedClient {
     /// Its name; empty if it gave none.
-    pub name: String,
-    pub coloured: bool,
+    pub(crate) name: String,
+    pub(crate) coloured: bool,
     /// How many bytes of a result reach the model; `None` if the client sets no limit.
-    pub result_bytes: Option<usize>,
+    pub(crate) result_bytes: Option<usize>,
     /// How many seconds a call may wait; `None` for an unknown client.
-    pub ceiling_s: Option<f64>,
+    pub(crate) ceiling_s: Option<f64>,
     /// For the call that starts a shim: the shim ends its task when no process has been connected to
     /// it for this many seconds. `None`: the shim needs no connection.
-    pub lease_s: Option<f64>,
+    pub(crate) lease_s: Option<f64>,
     /// A person reads the answer, so the output it shows stays new for the task's agent.
     #[serde(rename = "only_looks")]
-    pub for_person: bool,
+    pub(crate) for_person: bool,
     /// The id for the task that the call starts, if the caller has chosen it.
-    pub task_id: Option<String>,
+    pub(crate) task_id: Option<String>,
     /// The secret that a call to a host types.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub secret: Option<RelayedSecret>,
+    pub(crate) secret: Option<RelayedSecret>,
     /// The environment for the command that a shim starts.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub start: Option<RelayedStart>,
+    pub(crate) start: Option<RelayedStart>,
 }
 
 /// A [`StartEnvironment`] on its way to a shim.
@@ -130,9 +130,9 @@ impl From<&RelayedStart> for StartEnvironment {
 
 /// A secret's bytes on their way to a host.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
-pub struct RelayedSecret {
+pub(crate) struct RelayedSecret {
     #[serde(serialize_with = "to_base64", deserialize_with = "from_base64")]
-    pub data: Vec<u8>,
+    pub(crate) data: Vec<u8>,
 }
 
 impl std::fmt::Debug for RelayedSecret {
@@ -149,7 +149,7 @@ impl Drop for RelayedSecret {
 
 /// Why another process did not carry out a call.
 #[derive(Debug, thiserror::Error)]
-pub enum PeerError {
+pub(crate) enum PeerError {
     /// The process has ended or has no control socket.
     #[error("process {0} owns this task and cannot be reached: if it has just ended, try again")]
     Gone(Owner),
@@ -174,14 +174,14 @@ pub enum PeerError {
 
 /// A process that owns tasks.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Owner {
+pub(crate) struct Owner {
     /// Its directory below the state directory.
-    pub directory: PathBuf,
+    pub(crate) directory: PathBuf,
 }
 
 impl Owner {
     /// Terminates the process, which ends its tasks.
-    pub fn end(&self) {
+    pub(crate) fn end(&self) {
         let process = journal::server_pid(&self.directory).and_then(tree::look_up);
         // The lock shows that the pid still belongs to this process.
         if let Some(process) = process.filter(|_| journal::server_lives(&self.directory))
@@ -193,7 +193,7 @@ impl Owner {
     }
 
     /// Waits for the end of the process; returns false if it has not ended within the limit.
-    pub fn await_end(&self, limit: Duration) -> bool {
+    pub(crate) fn await_end(&self, limit: Duration) -> bool {
         let process = journal::server_pid(&self.directory).and_then(tree::look_up);
         if let Some(handle) = process.and_then(|process| Handle::open(process.id).ok())
             && let Some(end) = handle.ended()
@@ -216,7 +216,7 @@ impl std::fmt::Display for Owner {
 }
 
 /// The living shim that holds a detached task.
-pub fn shim_of(state: &Path, task: &str) -> Option<Owner> {
+pub(crate) fn shim_of(state: &Path, task: &str) -> Option<Owner> {
     if !journal::is_task_id(task) {
         return None;
     }
@@ -231,7 +231,7 @@ pub fn shim_of(state: &Path, task: &str) -> Option<Owner> {
 ///
 /// # Errors
 /// When there is no result, or it is an error; [`PeerError::Refused`] then has its text.
-pub fn call_for_person(
+pub(crate) fn call_for_person(
     owner: Owner,
     tool: &str,
     arguments: &Value,
@@ -252,25 +252,25 @@ pub fn call_for_person(
 }
 
 /// The text of a tool's result.
-pub fn text_of(result: &Value) -> &str {
+pub(crate) fn text_of(result: &Value) -> &str {
     result.pointer("/content/0/text").and_then(Value::as_str).unwrap_or_default()
 }
 
 /// The params of [`ATTACH`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct AttachRequest {
-    pub task_id: String,
+pub(crate) struct AttachRequest {
+    pub(crate) task_id: String,
     /// The size of the person's terminal.
-    pub size: TerminalSize,
+    pub(crate) size: TerminalSize,
     /// The person only watches.
     #[serde(default)]
-    pub read_only: bool,
+    pub(crate) read_only: bool,
 }
 
 /// What an attached person can do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum AttachMode {
+pub(crate) enum AttachMode {
     /// Type and see on the task's terminal.
     Terminal,
     /// See the task's terminal.
@@ -283,32 +283,32 @@ pub enum AttachMode {
 
 /// How an attachment begins.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct AttachState {
-    pub mode: AttachMode,
+pub(crate) struct AttachState {
+    pub(crate) mode: AttachMode,
 }
 
 /// Raw bytes, in JSON as base64.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Bytes {
+pub(crate) struct Bytes {
     #[serde(serialize_with = "to_base64", deserialize_with = "from_base64")]
-    pub data: Vec<u8>,
+    pub(crate) data: Vec<u8>,
 }
 
 /// What a person types.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Typed {
+pub(crate) struct Typed {
     #[serde(flatten)]
-    pub bytes: Bytes,
+    pub(crate) bytes: Bytes,
     /// Whether the input ends after the bytes.
     #[serde(default)]
-    pub end: bool,
+    pub(crate) end: bool,
 }
 
 /// How the task ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct AttachEnd {
-    pub status_line: String,
-    pub exit_code: i32,
+pub(crate) struct AttachEnd {
+    pub(crate) status_line: String,
+    pub(crate) exit_code: i32,
 }
 
 fn to_base64<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
@@ -321,19 +321,19 @@ fn from_base64<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u8>, D:
 
 /// A tool call for another process.
 #[derive(Debug)]
-pub struct PeerCall<'a> {
-    pub tool: &'a str,
-    pub arguments: &'a Value,
-    pub client: RelayedClient,
+pub(crate) struct PeerCall<'a> {
+    pub(crate) tool: &'a str,
+    pub(crate) arguments: &'a Value,
+    pub(crate) client: RelayedClient,
     /// How long the answer may take.
-    pub limit: Duration,
+    pub(crate) limit: Duration,
     /// Ends the call early.
-    pub cancel: &'a Cancel,
+    pub(crate) cancel: &'a Cancel,
 }
 
 /// A connection to the owner of a task.
 #[derive(Debug)]
-pub struct Peer {
+pub(crate) struct Peer {
     owner: Owner,
     /// Carries incoming messages, and outgoing ones unless the connection is shared.
     stream: UnixStream,
@@ -346,7 +346,7 @@ impl Peer {
     ///
     /// # Errors
     /// When the process has ended or does not listen.
-    pub fn connect(owner: Owner) -> Result<Peer, PeerError> {
+    pub(crate) fn connect(owner: Owner) -> Result<Peer, PeerError> {
         match local_socket::connect(&owner.directory, CONTROL_SOCKET) {
             Ok(stream) => Ok(Peer { owner, stream, carried: None }),
             Err(_) => Err(PeerError::Gone(owner)),
@@ -354,7 +354,7 @@ impl Peer {
     }
 
     /// Wraps the connection to a process that was started for one call.
-    pub fn launched(stream: UnixStream) -> Peer {
+    pub(crate) fn launched(stream: UnixStream) -> Peer {
         Peer { owner: Owner { directory: PathBuf::new() }, stream, carried: None }
     }
 
@@ -376,7 +376,7 @@ impl Peer {
     ///
     /// # Errors
     /// When there is no result; the call is then cancelled.
-    pub fn call(
+    pub(crate) fn call(
         &mut self,
         call: &PeerCall,
         progress: Option<&mut dyn FnMut(&Value)>,
@@ -450,7 +450,7 @@ impl Peer {
     ///
     /// # Errors
     /// When it does not.
-    pub fn ping(&mut self) -> Result<(), PeerError> {
+    pub(crate) fn ping(&mut self) -> Result<(), PeerError> {
         let begun = Instant::now();
         let request = json!({"jsonrpc": "2.0", "id": self.id(), "method": "ping"});
         let answered = local_socket::limit_writes(&self.stream, WRITE_LIMIT)
@@ -468,7 +468,7 @@ impl Peer {
     ///
     /// # Errors
     /// When the owner refuses or does not answer.
-    pub fn attach(
+    pub(crate) fn attach(
         self,
         request: &AttachRequest,
     ) -> Result<(AttachState, AttachSender, AttachReceiver), PeerError> {
@@ -491,7 +491,7 @@ impl Peer {
     }
 
     /// Confirms that the result of the call has reached its reader.
-    pub fn delivered(self) {
+    pub(crate) fn delivered(self) {
         let notification =
             json!({"jsonrpc": "2.0", "method": DELIVERED, "params": {"requestId": self.id()}});
         if let Err(error) = self.write(&notification) {
@@ -524,22 +524,22 @@ impl Peer {
 /// The sending side of an attached person. Writes wait for an owner that does not read; after a
 /// failed write, the connection is unusable.
 #[derive(Debug)]
-pub struct AttachSender(Peer);
+pub(crate) struct AttachSender(Peer);
 
 impl AttachSender {
     /// Types into the task.
     ///
     /// # Errors
     /// When the owner is gone or does not read.
-    pub fn send_input(&self, data: Vec<u8>, end: bool) -> Result<(), PeerError> {
+    pub(crate) fn send_input(&self, data: Vec<u8>, end: bool) -> Result<(), PeerError> {
         self.notify(ATTACH_INPUT, &Typed { bytes: Bytes { data }, end })
     }
 
     /// Reports the size of the person's window, so that the task redraws the screen.
     ///
     /// # Errors
-    /// As [`AttachSender::enter`].
-    pub fn resize(&self, size: TerminalSize) -> Result<(), PeerError> {
+    /// As [`AttachSender::send_input`].
+    pub(crate) fn resize(&self, size: TerminalSize) -> Result<(), PeerError> {
         self.notify(ATTACH_RESIZE, &size)
     }
 
@@ -552,7 +552,7 @@ impl AttachSender {
 
 /// A message to an attached person.
 #[derive(Debug)]
-pub enum AttachEvent {
+pub(crate) enum AttachEvent {
     State(AttachState),
     Output(Vec<u8>),
     End(AttachEnd),
@@ -560,7 +560,7 @@ pub enum AttachEvent {
 
 /// The receiving side of an attached person.
 #[derive(Debug)]
-pub struct AttachReceiver {
+pub(crate) struct AttachReceiver {
     owner: Owner,
     frames: FrameReader<UnixStream>,
 }
@@ -570,7 +570,7 @@ impl AttachReceiver {
     ///
     /// # Errors
     /// When the owner refuses or is gone.
-    pub fn next_event(&mut self) -> Result<AttachEvent, PeerError> {
+    pub(crate) fn next_event(&mut self) -> Result<AttachEvent, PeerError> {
         let begun = Instant::now();
         loop {
             let frame = match self.frames.next_frame() {

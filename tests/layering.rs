@@ -35,6 +35,7 @@ const LAYERS: &[(&str, u8)] = &[
     ("cli", 1),
     ("commands", 7),
     ("app", 8),
+    ("testing", 8),
     ("lib", 9),
     ("main", 9),
 ];

@@ -23,7 +23,7 @@ use ureq::{Agent, Body, Timeout};
 use super::activity::AgentError;
 use crate::task::live::Cancel;
 use crate::text::redact::Redactor;
-pub use wire::Piece;
+pub(crate) use wire::Piece;
 
 /// Pauses before the second, third and fourth attempt: a refused connection is reported
 /// within two seconds.
@@ -53,20 +53,20 @@ pub struct EndpointSettings {
 /// An answer that ended early.
 #[derive(Debug, thiserror::Error)]
 #[error("{error}")]
-pub struct BrokenOff {
+pub(crate) struct BrokenOff {
     /// The part that had arrived.
-    pub text: String,
+    pub(crate) text: String,
     /// Why it ended.
-    pub error: EndpointError,
+    pub(crate) error: EndpointError,
 }
 
 /// Limits on an answer.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Bounds {
-    pub max_tokens: u32,
-    pub temperature: f64,
+    pub(crate) max_tokens: u32,
+    pub(crate) temperature: f64,
     /// The time limit of all attempts together.
-    pub time: Duration,
+    pub(crate) time: Duration,
 }
 
 /// The time limit of a request with all of its attempts.
@@ -398,7 +398,7 @@ pub enum SetupError {
 
 /// Why the endpoint gave no answer.
 #[derive(Debug, thiserror::Error)]
-pub enum EndpointError {
+pub(crate) enum EndpointError {
     /// The connection failed.
     #[error("cannot connect to {url}: {cause}")]
     Unreachable {

@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use crate::progress::tracker::{BlockedOn, ChangeKind, Status};
 
-pub mod command;
-pub mod openai;
+pub(crate) mod command;
+pub(crate) mod openai;
 mod prompt;
 mod reply;
 
@@ -51,7 +51,7 @@ pub enum JudgeError {
 
 /// The judge that is always available. It is deterministic.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Heuristic;
+pub(crate) struct Heuristic;
 
 impl Judge for Heuristic {
     fn name(&self) -> &str {
@@ -65,11 +65,11 @@ impl Judge for Heuristic {
 
 /// A configured judge that is unusable. The heuristic's judgements in its place contain the cause.
 #[derive(Debug, Clone)]
-pub struct UnusableJudge {
+pub(crate) struct UnusableJudge {
     /// Its name.
-    pub name: String,
+    pub(crate) name: String,
     /// The fault in its configuration.
-    pub cause: String,
+    pub(crate) cause: String,
 }
 
 impl Judge for UnusableJudge {
@@ -234,7 +234,7 @@ pub(crate) mod tests {
     }
 
     /// Evidence of this status, with something in every field.
-    pub fn evidence(status: Status) -> Evidence {
+    pub(crate) fn evidence(status: Status) -> Evidence {
         Evidence {
             session: "3dc8c9ee".to_owned(),
             prompt_or_command: "make test".to_owned(),

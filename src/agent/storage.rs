@@ -55,10 +55,10 @@ pub enum Recovery {
 #[serde(deny_unknown_fields)]
 pub(super) struct Storage {
     /// `$VARIABLE/…`, `~/…` or `.`; the first whose variable is set counts.
-    pub roots: Vec<String>,
+    pub(crate) roots: Vec<String>,
     /// Patterns below the root; `*` matches within a name.
-    pub files: Vec<String>,
-    pub format: Format,
+    pub(crate) files: Vec<String>,
+    pub(crate) format: Format,
 }
 
 impl Storage {

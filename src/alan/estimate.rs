@@ -20,14 +20,14 @@ use self::log_normal::Prediction;
 use crate::shell::outcome::Outcome;
 
 /// How many of the newest runs of a key are considered.
-pub const RUNS_CONSIDERED: usize = 200;
+pub(crate) const RUNS_CONSIDERED: usize = 200;
 /// The fewest completed runs from which to estimate.
-pub const MIN_SAMPLES: usize = 3;
+pub(crate) const MIN_SAMPLES: usize = 3;
 /// With this many completed runs of the exact command, runs of its kind are not used.
-pub const MIN_EXACT_SAMPLES: usize = 5;
+pub(crate) const MIN_EXACT_SAMPLES: usize = 5;
 /// The fewest completed runs from which to measure the upper figure: the next run exceeds the
 /// longest of `n` runs in 1 of `n + 1` cases.
-pub const MIN_MEASURED: usize = 9;
+pub(crate) const MIN_MEASURED: usize = 9;
 /// A bound is at most this multiple of the longest run: three runs that differ by factors of a
 /// hundred would bound the next one at months. Simulated with deviations of the logarithm up to
 /// 0.8, this costs less than 1 % of coverage with three runs, and nothing with five.
@@ -37,7 +37,7 @@ const UPPER: f64 = 0.1;
 /// The share above the median.
 const HALF: f64 = 0.5;
 /// The shortest suggested wait, in seconds: how long a poll listens by default.
-pub const MIN_POLL_S: f64 = 2.0;
+pub(crate) const MIN_POLL_S: f64 = 2.0;
 /// The first suggested wait without an estimate, in seconds …
 const FIRST_BLIND_POLL_S: f64 = 20.0;
 /// … the longest one …
@@ -230,12 +230,12 @@ fn bound(curve: &Curve, samples: &[Sample], of_all: Option<Prediction>) -> Quant
 }
 
 /// Whether the runs of the exact command suffice without runs of its kind.
-pub fn suffices_alone(exact: &[Sample]) -> bool {
+pub(crate) fn suffices_alone(exact: &[Sample]) -> bool {
     completed(newest(exact)) >= MIN_EXACT_SAMPLES
 }
 
 /// Whether these runs are enough for an estimate.
-pub fn can_estimate(samples: &[Sample]) -> bool {
+pub(crate) fn can_estimate(samples: &[Sample]) -> bool {
     completed(newest(samples)) >= MIN_SAMPLES
 }
 
@@ -249,7 +249,7 @@ fn longest(samples: &[Sample]) -> f64 {
 
 /// The suggested wait for a command without history or signs of progress. With it, the third poll
 /// sees the end of a 2-minute job.
-pub fn next_blind_poll(elapsed: f64) -> f64 {
+pub(crate) fn next_blind_poll(elapsed: f64) -> f64 {
     (elapsed * BLIND_POLL_GROWTH).clamp(FIRST_BLIND_POLL_S, MAX_BLIND_POLL_S)
 }
 
@@ -570,10 +570,10 @@ mod simulation {
 
     /// A small generator with a fixed start, so that simulations are the same each time
     /// (Marsaglia's xorshift64*).
-    pub(super) struct Dice(pub u64);
+    pub(super) struct Dice(pub(crate) u64);
 
     impl Dice {
-        pub fn uniform(&mut self) -> f64 {
+        pub(super) fn uniform(&mut self) -> f64 {
             self.0 ^= self.0 >> 12;
             self.0 ^= self.0 << 25;
             self.0 ^= self.0 >> 27;
@@ -581,11 +581,11 @@ mod simulation {
             (high as f64 + 0.5) / (1u64 << 53) as f64
         }
 
-        pub fn exponential(&mut self, mean: f64) -> f64 {
+        pub(super) fn exponential(&mut self, mean: f64) -> f64 {
             -mean * self.uniform().ln()
         }
 
-        pub fn log_normal(&mut self, median: f64, sigma: f64) -> f64 {
+        pub(super) fn log_normal(&mut self, median: f64, sigma: f64) -> f64 {
             let (radius, angle) = (self.uniform(), self.uniform());
             let normal = (-2.0 * radius.ln()).sqrt() * (std::f64::consts::TAU * angle).cos();
             median * (sigma * normal).exp()

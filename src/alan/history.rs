@@ -11,12 +11,12 @@ use super::rows::Streak;
 use crate::shell::outcome::Outcome;
 
 /// The age at which a run weighs half.
-pub const HALF_LIFE_HOURS: f64 = 24.0;
+pub(crate) const HALF_LIFE_HOURS: f64 = 24.0;
 /// Running a command again within this many minutes, in the same session, is a retry.
-pub const RETRY_WINDOW_MINUTES: u32 = 15;
+pub(crate) const RETRY_WINDOW_MINUTES: u32 = 15;
 
 /// The weight of a run of this age; a run from the future weighs 1.
-pub fn weight(age_seconds: f64) -> f64 {
+pub(crate) fn weight(age_seconds: f64) -> f64 {
     0.5_f64.powf(age_seconds.max(0.0) / (HALF_LIFE_HOURS * 3600.0))
 }
 
@@ -147,7 +147,7 @@ impl History {
 
 /// Consecutive failures, from the newest run back to a success. Runs ended from outside are
 /// skipped: they say nothing about a command's options.
-pub fn failures_in_a_row(newest_first: impl IntoIterator<Item = Outcome>) -> u32 {
+pub(crate) fn failures_in_a_row(newest_first: impl IntoIterator<Item = Outcome>) -> u32 {
     let mut failures = 0;
     for outcome in newest_first {
         match outcome {

@@ -3,8 +3,8 @@
 //! [`before`] derives insights from the command's history, [`after`] from its end. Insights
 //! advise and never stop anything. Pure.
 
-pub mod after;
-pub mod before;
+pub(crate) mod after;
+pub(crate) mod before;
 
 use std::fmt;
 
@@ -12,12 +12,12 @@ use self::after::OutOfMemory;
 use super::history::{History, RETRY_WINDOW_MINUTES};
 use crate::shell::lint::Lint;
 use crate::shell::outcome::Outcome;
-pub use crate::text::lines::truncate;
+pub(crate) use crate::text::lines::truncate;
 use crate::text::quantity::size;
 
 /// How many characters of a kind of command an insight shows. That is enough, since its reader
 /// knows the command.
-pub const KIND_CHARS: usize = 60;
+pub(crate) const KIND_CHARS: usize = 60;
 /// How many characters of an error line an insight shows.
 const ERROR_CHARS: usize = 120;
 
@@ -212,7 +212,11 @@ impl Insight {
 ///
 /// `may_be_new` is false if the command has ended, since its outcome is then known, or if the
 /// result shows other remarks.
-pub fn useful(mut insights: Vec<Insight>, history: &History, may_be_new: bool) -> Vec<Insight> {
+pub(crate) fn useful(
+    mut insights: Vec<Insight>,
+    history: &History,
+    may_be_new: bool,
+) -> Vec<Insight> {
     insights.retain(|insight| match insight {
         Insight::RetryMixed { .. } => newest_failed(&history.retries),
         Insight::Similar { .. } => newest_failed(&history.similar),
@@ -234,7 +238,7 @@ fn newest_failed(newest_first: &[Outcome]) -> bool {
 
 /// At most one line for each level, warnings first. The insights of a level are joined by
 /// ` | `.
-pub fn lines(insights: &[Insight]) -> Vec<(Level, String)> {
+pub(crate) fn lines(insights: &[Insight]) -> Vec<(Level, String)> {
     let line = |level| {
         let texts: Vec<String> = insights
             .iter()

@@ -22,28 +22,28 @@ const MIN_SILENCE: Duration = Duration::from_secs(1);
 
 /// The facts about a kill. All counts include this kill.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct KillFacts {
+pub(crate) struct KillFacts {
     /// The kind of command.
-    pub template: String,
+    pub(crate) template: String,
     /// From the start to the kill request.
-    pub elapsed: Duration,
+    pub(crate) elapsed: Duration,
     /// Recorded kills of the kind …
-    pub kills: u64,
+    pub(crate) kills: u64,
     /// … out of this many runs.
-    pub runs: u64,
+    pub(crate) runs: u64,
     /// Kills of the kind in this session.
-    pub session_kills: u64,
+    pub(crate) session_kills: u64,
     /// How long the kind usually takes.
-    pub estimate: Option<Estimate>,
+    pub(crate) estimate: Option<Estimate>,
     /// Time without output before the kill.
-    pub silent_for: Option<Duration>,
+    pub(crate) silent_for: Option<Duration>,
     /// The prompt at which it waited for input, redacted.
-    pub waiting_at: Option<String>,
+    pub(crate) waiting_at: Option<String>,
 }
 
 /// The class of a kill, with the numbers its text shows.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum KillClass {
+pub(crate) enum KillClass {
     /// Commands of the kind are often killed.
     PatternProblem {
         /// Kills of the kind …
@@ -72,7 +72,7 @@ pub enum KillClass {
 
 impl KillClass {
     /// The word in answers.
-    pub fn as_str(self) -> &'static str {
+    pub(crate) fn as_str(self) -> &'static str {
         match self {
             KillClass::PatternProblem { .. } => "PATTERN_PROBLEM",
             KillClass::Unknown => "UNKNOWN",
@@ -85,18 +85,18 @@ impl KillClass {
 
 /// The report on a kill; [`fmt::Display`] gives the text.
 #[derive(Debug, Clone, PartialEq)]
-pub struct KillInsight {
-    pub class: KillClass,
+pub(crate) struct KillInsight {
+    pub(crate) class: KillClass,
     /// The kind of command.
-    pub template: String,
+    pub(crate) template: String,
     /// From the start to the kill request.
-    pub elapsed: Duration,
+    pub(crate) elapsed: Duration,
     silent_for: Option<Duration>,
     waiting_at: Option<String>,
 }
 
 /// Classifies a kill.
-pub fn classify(facts: KillFacts) -> KillInsight {
+pub(crate) fn classify(facts: KillFacts) -> KillInsight {
     let class = class(&facts);
     // A median belongs to the estimate's kind, counts of kills to the template.
     let has_median = !matches!(class, KillClass::PatternProblem { .. } | KillClass::Unknown);

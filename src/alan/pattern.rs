@@ -38,7 +38,7 @@ impl CommandPattern {
 
 /// The longest preview, in bytes. A shorter preview is the whole command, so its hash can be
 /// recomputed.
-pub const PREVIEW_BYTES: usize = 200;
+pub(crate) const PREVIEW_BYTES: usize = 200;
 
 /// One segment of a pipeline.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -214,19 +214,19 @@ pub enum JournalRow {
 }
 
 /// Seconds since 1970; 0 for a clock before that.
-pub fn unix_seconds(at: SystemTime) -> f64 {
+pub(crate) fn unix_seconds(at: SystemTime) -> f64 {
     at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs_f64()
 }
 
 /// Formats a time for the text columns: RFC 3339 in UTC with microseconds, so that texts sort by
 /// time.
-pub fn timestamp(at: SystemTime) -> String {
+pub(crate) fn timestamp(at: SystemTime) -> String {
     let at = Timestamp::try_from(at).unwrap_or(Timestamp::UNIX_EPOCH);
     at.strftime("%Y-%m-%dT%H:%M:%S.%6f+00:00").to_string()
 }
 
 /// Parses the time of a text column into seconds since 1970. Without an offset it is UTC.
-pub fn seconds_of(timestamp: &str) -> Option<f64> {
+pub(crate) fn seconds_of(timestamp: &str) -> Option<f64> {
     let parsed = timestamp.parse::<Timestamp>().ok().or_else(|| {
         let civil = timestamp.parse::<DateTime>().ok()?;
         Some(civil.to_zoned(TimeZone::UTC).ok()?.timestamp())

@@ -13,13 +13,13 @@ use crate::shell::ssh::ExitType;
 use crate::text::redact::Redactor;
 
 /// The longest snippet, in characters.
-pub const SNIPPET_CHARS: usize = 500;
+pub(crate) const SNIPPET_CHARS: usize = 500;
 /// Bytes of output that are redacted to make a snippet: enough to recognise a secret that
 /// begins within the snippet.
 const SNIPPET_SOURCE_BYTES: usize = 8 * 1024;
 
 /// The exit code recorded for a kill, whatever signal ended the command.
-pub const KILLED_EXIT: i32 = -9;
+pub(crate) const KILLED_EXIT: i32 = -9;
 
 /// How a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

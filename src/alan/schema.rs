@@ -11,7 +11,7 @@ use super::pattern::PREVIEW_BYTES;
 use crate::text::redact::Redactor;
 
 /// The current version.
-pub const CURRENT: i64 = STEPS.len() as i64;
+pub(crate) const CURRENT: i64 = STEPS.len() as i64;
 
 /// The SQL of each step. [`ADDED_COLUMNS`] are added before step 2.
 const STEPS: [&str; 3] = [
@@ -62,7 +62,7 @@ pub struct Derivation {
 
 /// Why a database cannot be migrated.
 #[derive(Debug, thiserror::Error)]
-pub enum SchemaError {
+pub(crate) enum SchemaError {
     /// A newer zsh-tool made it.
     #[error(
         "it has version {found} and this zsh-tool knows up to {CURRENT}: update zsh-tool or set ALAN_DB_PATH"
@@ -78,7 +78,10 @@ pub enum SchemaError {
 ///
 /// # Errors
 /// If the database is newer, or SQLite fails; the database is then unchanged.
-pub fn migrate(connection: &mut Connection, derivation: &Derivation) -> Result<usize, SchemaError> {
+pub(crate) fn migrate(
+    connection: &mut Connection,
+    derivation: &Derivation,
+) -> Result<usize, SchemaError> {
     let version = version(connection)?;
     if version > CURRENT {
         return Err(SchemaError::Newer { found: version });

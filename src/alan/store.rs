@@ -27,7 +27,7 @@ use parking_lot::Mutex;
 use self::circuits::CircuitStatus;
 use self::connection::{Database, DatabaseError, Pool};
 use self::queue::{Job, Phase, Queue, note_losses};
-pub use self::read::KillCounts;
+pub(crate) use self::read::KillCounts;
 use self::read::ReadView;
 use super::estimate::Estimate;
 use super::history::History;

@@ -15,22 +15,22 @@ use shuttle::sync::{Condvar, Mutex, MutexGuard};
 
 /// A value behind a mutex, and the condvar that signals its changes.
 #[derive(Debug, Default)]
-pub struct CondvarMutex<T> {
+pub(crate) struct CondvarMutex<T> {
     value: Mutex<T>,
     changed: Condvar,
 }
 
 /// The lock of a [`CondvarMutex`], held.
-pub type Guard<'a, T> = MutexGuard<'a, T>;
+pub(crate) type Guard<'a, T> = MutexGuard<'a, T>;
 
 impl<T> CondvarMutex<T> {
     /// Puts a value behind the lock.
-    pub fn new(value: T) -> Self {
+    pub(crate) fn new(value: T) -> Self {
         CondvarMutex { value: Mutex::new(value), changed: Condvar::new() }
     }
 
     /// Wakes every waiting thread.
-    pub fn notify_all(&self) {
+    pub(crate) fn notify_all(&self) {
         self.changed.notify_all();
     }
 }
@@ -38,13 +38,17 @@ impl<T> CondvarMutex<T> {
 #[cfg(not(feature = "shuttle"))]
 impl<T> CondvarMutex<T> {
     /// Takes the lock.
-    pub fn lock(&self) -> Guard<'_, T> {
+    pub(crate) fn lock(&self) -> Guard<'_, T> {
         self.value.lock()
     }
 
     /// Releases the lock until another thread notifies or `deadline` passes (`None`: never);
     /// the caller checks the value again, since wake-ups may be spurious.
-    pub fn wait<'a>(&self, mut guard: Guard<'a, T>, deadline: Option<Instant>) -> Guard<'a, T> {
+    pub(crate) fn wait<'a>(
+        &self,
+        mut guard: Guard<'a, T>,
+        deadline: Option<Instant>,
+    ) -> Guard<'a, T> {
         match deadline {
             Some(deadline) => {
                 self.changed.wait_until(&mut guard, deadline);
@@ -58,12 +62,12 @@ impl<T> CondvarMutex<T> {
 #[cfg(feature = "shuttle")]
 impl<T> CondvarMutex<T> {
     /// Takes the lock.
-    pub fn lock(&self) -> Guard<'_, T> {
+    pub(crate) fn lock(&self) -> Guard<'_, T> {
         self.value.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
     /// Waits for a notification; the deadline is never reached under the model checker.
-    pub fn wait<'a>(&self, guard: Guard<'a, T>, _deadline: Option<Instant>) -> Guard<'a, T> {
+    pub(crate) fn wait<'a>(&self, guard: Guard<'a, T>, _deadline: Option<Instant>) -> Guard<'a, T> {
         // The checker switches threads at its own operations only; a real one may switch between a
         // caller's last check and its wait.
         shuttle::thread::yield_now();
@@ -73,7 +77,7 @@ impl<T> CondvarMutex<T> {
 
 /// Passes one value to the thread that waits for it. That thread sleeps at once, where a channel's
 /// receiver would first spin and yield, which takes the processor from the sender.
-pub fn handover<T>() -> (Giver<T>, Taker<T>) {
+pub(crate) fn handover<T>() -> (Giver<T>, Taker<T>) {
     let slot = Arc::new(CondvarMutex::new(Slot { value: None, is_given: false }));
     (Giver(Arc::clone(&slot)), Taker(slot))
 }
@@ -87,11 +91,11 @@ struct Slot<T> {
 
 /// Gives the value; dropped without one, it ends the other's wait.
 #[derive(Debug)]
-pub struct Giver<T>(Arc<CondvarMutex<Slot<T>>>);
+pub(crate) struct Giver<T>(Arc<CondvarMutex<Slot<T>>>);
 
 impl<T> Giver<T> {
     /// Gives it.
-    pub fn give(self, value: T) {
+    pub(crate) fn give(self, value: T) {
         self.0.lock().value = Some(value);
     }
 }
@@ -105,11 +109,11 @@ impl<T> Drop for Giver<T> {
 
 /// Waits for the value.
 #[derive(Debug)]
-pub struct Taker<T>(Arc<CondvarMutex<Slot<T>>>);
+pub(crate) struct Taker<T>(Arc<CondvarMutex<Slot<T>>>);
 
 impl<T> Taker<T> {
     /// The value; `None` if none will come.
-    pub fn take(self) -> Option<T> {
+    pub(crate) fn take(self) -> Option<T> {
         let mut slot = self.0.lock();
         while !slot.is_given {
             slot = self.0.wait(slot, None);

@@ -55,7 +55,7 @@ pub(super) const TOPICS: &[Topic] = &[
 ];
 
 /// Runs the command: prints a topic, the help of a command, or the list of both.
-pub fn run(words: &[String]) -> ExitCode {
+pub(crate) fn run(words: &[String]) -> ExitCode {
     let text = match words {
         [] => overview(),
         words => match topic(words).or_else(|| of_command(words)) {

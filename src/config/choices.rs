@@ -6,11 +6,11 @@ use clap::ValueEnum;
 
 use super::value::{Raw, ValueParser, expected};
 
-pub use crate::shell::mode::{EnvironmentTool, ShellMode};
+pub(crate) use crate::shell::mode::{EnvironmentTool, ShellMode};
 
 /// The environment with which commands start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum EnvironmentChoice {
+pub(crate) enum EnvironmentChoice {
     /// The server's environment.
     Inherit,
     /// The environment of an interactive login shell.
@@ -19,7 +19,7 @@ pub enum EnvironmentChoice {
 
 /// Where to keep a task's output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum SpoolMode {
+pub(crate) enum SpoolMode {
     /// In files of the state directory.
     Disk,
     /// In memory, 4 MiB per task; no file is written.
@@ -28,7 +28,7 @@ pub enum SpoolMode {
 
 /// When to colour results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum ColorChoice {
+pub(crate) enum ColorChoice {
     /// For clients that are known to show colours.
     Auto,
     Always,
@@ -37,7 +37,7 @@ pub enum ColorChoice {
 
 /// Which insights a result contains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum InsightChoice {
+pub(crate) enum InsightChoice {
     /// All insights from the command history.
     All,
     /// Warnings, and insights that the caller has not read elsewhere.
@@ -46,7 +46,7 @@ pub enum InsightChoice {
 
 /// Which calls become tasks of MCP's tasks extension, if the client supports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum TaskChoice {
+pub(crate) enum TaskChoice {
     /// Calls with `background: true`.
     Asked,
     /// Also calls whose command is still running when they would return.
@@ -56,14 +56,14 @@ pub enum TaskChoice {
 
 /// Whether to install this program on a host that does not have it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum InstallChoice {
+pub(crate) enum InstallChoice {
     Auto,
     Never,
 }
 
 /// Which judge decides whether an agent run makes progress.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum JudgeChoice {
+pub(crate) enum JudgeChoice {
     /// None: the tracker's status decides.
     Heuristic,
     /// The OpenAI-compatible endpoint.
@@ -114,7 +114,7 @@ impl JudgeChoice {
 
 /// What to do about an agent that is certainly stuck.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum StuckChoice {
+pub(crate) enum StuckChoice {
     /// At a terminal, ask the user; otherwise wait.
     Auto,
     /// Ask the user while the agent continues.
@@ -133,14 +133,14 @@ impl StuckChoice {
     }
 
     /// The name in a run's file.
-    pub fn name(self) -> String {
+    pub(crate) fn name(self) -> String {
         super::value::Choice::new().show(&self)
     }
 }
 
 /// The level of the server's log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum LogLevel {
+pub(crate) enum LogLevel {
     Off,
     /// Errors.
     Error,

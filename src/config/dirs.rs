@@ -6,10 +6,10 @@ use std::path::PathBuf;
 use super::value::is_unexpanded;
 
 /// The environment, as a function from a name to its value.
-pub type Env<'a> = &'a dyn Fn(&str) -> Option<OsString>;
+pub(crate) type Env<'a> = &'a dyn Fn(&str) -> Option<OsString>;
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum StateDirError {
+pub(crate) enum StateDirError {
     #[error("no state directory: set HOME, XDG_STATE_HOME or ZSH_TOOL_STATE_DIR")]
     NoHome,
     /// A relative path would differ between clients.

@@ -21,24 +21,24 @@ const LINGER: Duration = Duration::from_secs(60);
 
 /// A host on which commands may run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct HostEntry {
+pub(crate) struct HostEntry {
     /// Letters, digits, `-`, `_` and `.`.
-    pub name: String,
+    pub(crate) name: String,
     /// The carrier: a program and its arguments, which run the command appended to them on the
     /// host.
-    pub carrier: Vec<String>,
+    pub(crate) carrier: Vec<String>,
     /// The directory in which commands start; `None` for the user's home there.
-    pub directory: Option<String>,
+    pub(crate) directory: Option<String>,
     /// How long tasks there survive a lost connection.
-    pub linger: Duration,
-    pub install: InstallChoice,
+    pub(crate) linger: Duration,
+    pub(crate) install: InstallChoice,
     /// The directory there in which to install this program, instead of one in the cache.
-    pub binary_directory: Option<String>,
+    pub(crate) binary_directory: Option<String>,
 }
 
 /// The listed hosts.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct HostList(Vec<HostEntry>);
+pub(crate) struct HostList(Vec<HostEntry>);
 
 /// The error for a name that is not listed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -46,7 +46,7 @@ pub struct HostList(Vec<HostEntry>);
     "host {name:?} is not known: {known}; the user lists hosts in config.yaml, as \
      `hosts: {{NAME: {{ssh: DESTINATION}}}}`"
 )]
-pub struct UnknownHost {
+pub(crate) struct UnknownHost {
     name: String,
     known: String,
 }
@@ -80,16 +80,8 @@ impl HostList {
         (HostList(hosts), source)
     }
 
-    /// Looks a host up by its name.
-    ///
-    /// # Errors
-    /// If it is not listed.
-    pub fn find(&self, name: &str) -> Result<&HostEntry, UnknownHost> {
-        self.0.iter().find(|host| host.name == name).ok_or_else(|| self.unknown(name))
-    }
-
     /// The error for a name that is not listed.
-    pub fn unknown(&self, name: &str) -> UnknownHost {
+    pub(crate) fn unknown(&self, name: &str) -> UnknownHost {
         let known = if self.0.is_empty() {
             "no host is listed".to_owned()
         } else {
@@ -98,7 +90,7 @@ impl HostList {
         UnknownHost { name: name.chars().take(SHOWN_CHARS).collect(), known }
     }
 
-    pub fn iter(&self) -> impl Iterator<Item = &HostEntry> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &HostEntry> {
         self.0.iter()
     }
 
@@ -191,6 +183,10 @@ mod tests {
     use crate::config::Config;
     use crate::config::tests::load_file as load;
 
+    fn listed_host<'a>(config: &'a Config, name: &str) -> &'a HostEntry {
+        config.hosts.iter().find(|host| host.name == name).unwrap()
+    }
+
     #[test]
     fn each_kind_of_host_is_read() {
         let (config, warnings) = load(
@@ -198,10 +194,10 @@ mod tests {
              linger: 5\n    install: never\n    directory: /srv\n    binary_directory: ~/bin\n",
         );
         assert_eq!(warnings, [""; 0]);
-        let build = config.hosts.find("build1").unwrap();
+        let build = listed_host(&config, "build1");
         assert_eq!(build.carrier, ["ssh", "-T", "-o", "BatchMode=yes", "me@build1"]);
         assert_eq!((build.linger, build.install), (LINGER, InstallChoice::Auto));
-        let web = config.hosts.find("web").unwrap();
+        let web = listed_host(&config, "web");
         assert_eq!(web.carrier, ["docker", "exec", "-i", "web"]);
         assert_eq!((web.linger, web.install), (Duration::from_secs(5), InstallChoice::Never));
         assert_eq!(web.directory.as_deref(), Some("/srv"));
@@ -213,9 +209,9 @@ mod tests {
     #[test]
     fn an_unknown_name_is_an_error_that_lists_the_known_ones() {
         let (config, _) = load("hosts: {a: {ssh: a}, b: {ssh: b}}");
-        let error = config.hosts.find("c").unwrap_err().to_string();
+        let error = config.hosts.unknown("c").to_string();
         assert!(error.starts_with("host \"c\" is not known: the hosts are a, b;"), "{error}");
-        let error = Config::default().hosts.find("c").unwrap_err().to_string();
+        let error = Config::default().hosts.unknown("c").to_string();
         assert!(error.contains("not known: no host is listed;"), "{error}");
     }
 

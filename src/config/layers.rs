@@ -12,7 +12,7 @@ use super::value::{Field, Raw, ValueParser};
 
 /// The source of a value or of an error.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum SettingSource {
+pub(crate) enum SettingSource {
     /// No source sets it.
     Default,
     /// A file; without a line, the whole file.
@@ -55,11 +55,11 @@ impl fmt::Display for SettingSource {
 
 /// An error in the environment or in a file. The wrong value is not used.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Warning {
-    pub source: SettingSource,
-    pub key: Option<String>,
+pub(crate) struct Warning {
+    pub(crate) source: SettingSource,
+    pub(crate) key: Option<String>,
     /// The error, and the value used instead.
-    pub text: String,
+    pub(crate) text: String,
 }
 
 impl fmt::Display for Warning {

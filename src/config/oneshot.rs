@@ -51,8 +51,8 @@ macro_rules! run_settings {
 
         /// The settings from the command line.
         #[derive(Debug, Clone, PartialEq, Default)]
-        pub struct RunFlags {
-            $( $(#[doc = $doc])* pub $key: Option<$type>, )*
+        pub(crate) struct RunFlags {
+            $( $(#[doc = $doc])* pub(crate) $key: Option<$type>, )*
         }
 
         impl RunSettings {
@@ -143,7 +143,7 @@ impl ValueParser for Iterations {
 
 impl RunSettings {
     /// The settings for a run in this directory, and the errors found in them. Never fails.
-    pub fn load(
+    pub(crate) fn load(
         config: &Config,
         env: Env<'_>,
         directory_of_run: &Path,
@@ -166,18 +166,18 @@ impl RunSettings {
     }
 
     /// The auditor's executor.
-    pub fn auditor(&self) -> &str {
+    pub(crate) fn auditor(&self) -> &str {
         self.auditor.as_deref().unwrap_or(&self.executor)
     }
 
     /// How long to keep finished runs; `None` means forever.
-    pub fn keep(&self) -> Option<Duration> {
+    pub(crate) fn keep(&self) -> Option<Duration> {
         let days = u32::try_from(self.keep_days).ok()?;
         (days > 0).then(|| days * DAY)
     }
 
     /// The time limit of the whole run, if any.
-    pub fn max_runtime(&self) -> Option<Duration> {
+    pub(crate) fn max_runtime(&self) -> Option<Duration> {
         (!self.max_runtime.is_zero()).then_some(self.max_runtime)
     }
 }

@@ -34,7 +34,7 @@ const ONE_EXPECTED: &str =
 
 /// The source of a secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum SecretSource {
+pub(crate) enum SecretSource {
     /// A variable of the server's environment.
     Env(String),
     /// A file, without its final line ending.
@@ -58,7 +58,7 @@ impl fmt::Display for SecretSource {
 
 /// The listed secrets by name.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Secrets {
+pub(crate) struct Secrets {
     by_name: BTreeMap<String, SecretSource>,
 }
 
@@ -95,23 +95,23 @@ impl Secrets {
         Ok(())
     }
 
-    pub fn source(&self, name: &str) -> Option<&SecretSource> {
+    pub(crate) fn source(&self, name: &str) -> Option<&SecretSource> {
         self.by_name.get(name)
     }
 
     /// The secrets in order of their names.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, &SecretSource)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &SecretSource)> {
         let entries = self.by_name.iter();
         entries.map(|(name, source)| (name.as_str(), source))
     }
 
     /// The names without their sources, for the agent.
-    pub fn names(&self) -> String {
+    pub(crate) fn names(&self) -> String {
         listed(&self.by_name.keys().collect::<Vec<_>>())
     }
 
     /// Whether this variable contains a listed secret, so that no command gets it.
-    pub fn hides(&self, variable: &OsStr) -> bool {
+    pub(crate) fn hides(&self, variable: &OsStr) -> bool {
         self.iter().any(|(_, source)| match source {
             SecretSource::Env(hidden) => variable == hidden.as_str(),
             SecretSource::File(_) | SecretSource::Command(_) => false,
@@ -119,7 +119,7 @@ impl Secrets {
     }
 
     /// The variables that contain listed secrets.
-    pub fn hidden(&self) -> Vec<String> {
+    pub(crate) fn hidden(&self) -> Vec<String> {
         let hidden = self.iter().filter_map(|(_, source)| match source {
             SecretSource::Env(hidden) => Some(hidden.clone()),
             SecretSource::File(_) | SecretSource::Command(_) => None,
@@ -191,18 +191,18 @@ const SOURCE_BYTES: usize = MAX_SECRET_BYTES + 3;
 const SHOWN_CHARS: usize = 40;
 
 /// What looking up secrets needs.
-pub struct ResolveContext<'a> {
+pub(crate) struct ResolveContext<'a> {
     /// The server's own environment.
-    pub env: Env<'a>,
+    pub(crate) env: Env<'a>,
     /// The environment of programs, without the variables that contain secrets.
-    pub environment: &'a [(OsString, OsString)],
+    pub(crate) environment: &'a [(OsString, OsString)],
     /// Programs that are meant to outlive their starter.
-    pub daemons: Arc<[String]>,
+    pub(crate) daemons: Arc<[String]>,
 }
 
 /// Why a secret has no value.
 #[derive(Debug, thiserror::Error)]
-pub enum ResolveError {
+pub(crate) enum ResolveError {
     #[error(
         "{name:?} is not among the listed secrets: {listed}; the user lists them in config.yaml, \
          as `secrets: {{NAME: {{env: VARIABLE}}}}`"
@@ -219,7 +219,7 @@ pub enum ResolveError {
 }
 
 #[derive(Debug, thiserror::Error)]
-pub enum SecretError {
+pub(crate) enum SecretError {
     /// The variable is unset, or an unexpanded `${…}` of a plugin.
     #[error("its variable is not set in the server's environment")]
     Unset,
@@ -239,7 +239,7 @@ impl SecretSource {
     ///
     /// # Errors
     /// If it is not available.
-    pub fn check(&self, context: &ResolveContext) -> Result<(), SecretError> {
+    pub(crate) fn check(&self, context: &ResolveContext) -> Result<(), SecretError> {
         match self {
             SecretSource::Env(_) | SecretSource::File(_) => self.value(context).map(|_| ()),
             SecretSource::Command(words) => program_of(words, context).map(|_| ()),

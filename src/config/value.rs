@@ -52,10 +52,10 @@ pub(crate) enum Raw {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Field {
     /// Empty for a key that is neither text nor an integer.
-    pub key: String,
+    pub(crate) key: String,
     /// From 1.
-    pub line: u64,
-    pub value: Raw,
+    pub(crate) line: u64,
+    pub(crate) value: Raw,
 }
 
 impl Raw {
@@ -254,7 +254,7 @@ impl ValueParser for Flag {
 }
 
 /// A whole number within limits.
-pub(crate) struct Count(pub RangeInclusive<usize>);
+pub(crate) struct Count(pub(crate) RangeInclusive<usize>);
 
 impl ValueParser for Count {
     type Value = usize;
@@ -273,7 +273,7 @@ impl ValueParser for Count {
 }
 
 /// A number of bytes within limits: an integer, or a number with a unit.
-pub(crate) struct Size(pub RangeInclusive<u64>);
+pub(crate) struct Size(pub(crate) RangeInclusive<u64>);
 
 impl Size {
     fn bytes(raw: &Raw) -> Option<u64> {
@@ -385,10 +385,10 @@ impl<T: ValueEnum> ValueParser for Choice<T> {
 
 /// Text that `accepts` returns a part of, after trimming blanks.
 pub(crate) struct Text {
-    pub expected: &'static str,
-    pub accepts: fn(&str) -> Option<&str>,
+    pub(crate) expected: &'static str,
+    pub(crate) accepts: fn(&str) -> Option<&str>,
     /// Whether the error must not quote the text, because it may be a secret.
-    pub is_secret: bool,
+    pub(crate) is_secret: bool,
 }
 
 impl ValueParser for Text {
@@ -428,7 +428,7 @@ pub(crate) const NAME: Text = Text {
 };
 
 /// An optional value, with the word for its absence.
-pub(crate) struct Optional<K>(pub K, pub &'static str);
+pub(crate) struct Optional<K>(pub(crate) K, pub(crate) &'static str);
 
 impl<K: ValueParser> ValueParser for Optional<K> {
     type Value = Option<K::Value>;
@@ -494,7 +494,7 @@ impl ValueParser for Names {
 }
 
 /// A list of some of a few words.
-pub(crate) struct Choices<T>(pub Choice<T>);
+pub(crate) struct Choices<T>(pub(crate) Choice<T>);
 
 impl<T: ValueEnum> ValueParser for Choices<T> {
     type Value = Vec<T>;

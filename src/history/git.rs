@@ -13,7 +13,7 @@ const MAX_PACKED_BYTES: u64 = 1024 * 1024;
 
 /// The checked-out commit of this directory's repository, as 40 or 64 hex digits. `None` outside
 /// a repository, before the first commit, and if references are stored in another format.
-pub fn head(directory: &Path) -> Option<String> {
+pub(crate) fn head(directory: &Path) -> Option<String> {
     let git = directory
         .ancestors()
         .take(LEVELS)

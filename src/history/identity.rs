@@ -9,22 +9,22 @@ use crate::shell::{normalise, template};
 use crate::text::redact::Redactor;
 
 /// The version of hashes and templates. When it changes, the database recomputes its stored ones.
-pub const DERIVATION_VERSION: u32 = normalise::VERSION << 16 | template::VERSION;
+pub(crate) const DERIVATION_VERSION: u32 = normalise::VERSION << 16 | template::VERSION;
 
 /// The identity of a command, and the redacted text from which it is derived.
 #[derive(Debug, Clone)]
-pub struct CommandIdentity {
+pub(crate) struct CommandIdentity {
     /// The part that the store keeps.
-    pub pattern: CommandPattern,
+    pub(crate) pattern: CommandPattern,
     /// The whole command without secrets.
-    pub redacted: String,
+    pub(crate) redacted: String,
     /// Whether timeout(1) limits the program that determines the exit status.
-    pub is_time_limited: bool,
+    pub(crate) is_time_limited: bool,
 }
 
 impl CommandIdentity {
     /// The identity of this command.
-    pub fn of(command: &str, redactor: &Redactor) -> CommandIdentity {
+    pub(crate) fn of(command: &str, redactor: &Redactor) -> CommandIdentity {
         let redacted = redactor.redact(command).into_owned();
         let decisive = exit_status_source(&redacted);
         let last = decisive.as_ref();
@@ -46,7 +46,7 @@ impl CommandIdentity {
     }
 
     /// An identity that consists only of a name, without any command line.
-    pub fn named(name: &str) -> CommandIdentity {
+    pub(crate) fn named(name: &str) -> CommandIdentity {
         CommandIdentity {
             pattern: CommandPattern {
                 hash: normalise::hash(name),
@@ -60,7 +60,7 @@ impl CommandIdentity {
     }
 
     /// The pattern with the pipeline segments that have these exit statuses.
-    pub fn with_segments(&self, pipestatus: &[i32]) -> CommandPattern {
+    pub(crate) fn with_segments(&self, pipestatus: &[i32]) -> CommandPattern {
         let segments = if pipestatus.len() < 2 {
             Vec::new()
         } else {
@@ -73,7 +73,7 @@ impl CommandIdentity {
     }
 
     /// The words that look like options.
-    pub fn flags(&self) -> Vec<&str> {
+    pub(crate) fn flags(&self) -> Vec<&str> {
         self.redacted
             .split_whitespace()
             .filter(|word| word.starts_with('-') && word.len() > 1)

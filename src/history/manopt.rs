@@ -44,17 +44,17 @@ const OTHER_LAYOUT: [&str; 3] = ["MANROFFOPT", "MANROFFSEQ", "MAN_KEEP_FORMATTIN
 
 /// The options in a manual page.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OptionTable {
+pub(crate) struct OptionTable {
     /// The page's name, such as `git-push`.
-    pub page: String,
+    pub(crate) page: String,
     /// One line for each option, as [`manpage::to_text`] writes them. [`manpage::present`] selects
     /// the lines to show.
-    pub text: String,
+    pub(crate) text: String,
 }
 
 /// Why there are no options.
 #[derive(Debug, thiserror::Error)]
-pub enum ManoptError {
+pub(crate) enum ManoptError {
     /// The name cannot be that of a page.
     #[error(
         "{0:?} is not a valid name of a manual page: give the name of a program, as in `git push`"
@@ -90,7 +90,7 @@ pub enum ManoptError {
 ///
 /// # Errors
 /// If the name is invalid, no page or no option is found, or `man` fails.
-pub fn table(
+pub(crate) fn table(
     words: &[String],
     environment: &[(OsString, OsString)],
     limit: Duration,
@@ -124,7 +124,7 @@ pub fn table(
 ///
 /// # Errors
 /// If no thread can be started; `done` is then not called.
-pub fn in_background(
+pub(crate) fn in_background(
     words: Vec<String>,
     environment: Vec<(OsString, OsString)>,
     limit: Duration,
@@ -139,7 +139,7 @@ pub fn in_background(
 
 impl ManoptError {
     /// Whether a retry would fail in the same way.
-    pub fn is_lasting(&self) -> bool {
+    pub(crate) fn is_lasting(&self) -> bool {
         matches!(self, ManoptError::Name(_) | ManoptError::NoPage(_) | ManoptError::NoOptions(_))
     }
 }
@@ -221,12 +221,12 @@ fn man_environment(inherited: &[(OsString, OsString)]) -> Vec<(OsString, OsStrin
 /// failure may be chance: by default the second in a row starts the look-up and the third shows the
 /// table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct OptionsPolicy {
-    pub enabled: bool,
+pub(crate) struct OptionsPolicy {
+    pub(crate) enabled: bool,
     /// The consecutive failure that starts the look-up.
-    pub trigger: u32,
+    pub(crate) trigger: u32,
     /// The consecutive failure from which the options are shown.
-    pub present: u32,
+    pub(crate) present: u32,
 }
 
 impl Default for OptionsPolicy {
@@ -238,12 +238,12 @@ impl Default for OptionsPolicy {
 impl OptionsPolicy {
     /// Whether to look the options up after this many consecutive failures. A look-up that
     /// found nothing is repeated at the next failure.
-    pub fn is_to_look_up(&self, failures: u32) -> bool {
+    pub(crate) fn is_to_look_up(&self, failures: u32) -> bool {
         self.enabled && failures >= self.trigger.max(1)
     }
 
     /// Whether to show the options after this many consecutive failures, including this one.
-    pub fn is_to_show(&self, failures: u32) -> bool {
+    pub(crate) fn is_to_show(&self, failures: u32) -> bool {
         self.enabled && failures >= self.present.max(1)
     }
 }

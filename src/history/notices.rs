@@ -7,19 +7,19 @@ use crate::task::live::{End, LiveTask};
 use crate::task::registry::TaskHandle;
 
 /// How many notices are listed; further ones are only counted.
-pub const MAX_NAMED: usize = 5;
+pub(crate) const MAX_NAMED: usize = 5;
 
 /// A task that ended or runs without a watching call.
 #[derive(Debug, Clone)]
-pub struct Notice {
-    pub task: Arc<LiveTask>,
+pub(crate) struct Notice {
+    pub(crate) task: Arc<LiveTask>,
     /// `None` while it runs.
-    pub end: Option<End>,
+    pub(crate) end: Option<End>,
 }
 
 /// Takes the pending notices, oldest first, except one for the task `about`: its result reports the
 /// end.
-pub fn take(tasks: &[Arc<TaskHandle>], about: Option<&str>) -> Vec<Notice> {
+pub(crate) fn take(tasks: &[Arc<TaskHandle>], about: Option<&str>) -> Vec<Notice> {
     tasks
         .iter()
         .filter(|task| Some(task.id()) != about)

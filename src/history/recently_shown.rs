@@ -22,7 +22,7 @@ pub(super) struct RecentlyShown {
 
 impl RecentlyShown {
     /// Whether to show this text for the command with this hash. If so, the text counts as shown.
-    pub fn is_new(&mut self, command: &str, text: &str, now: Instant) -> bool {
+    pub(super) fn is_new(&mut self, command: &str, text: &str, now: Instant) -> bool {
         let mut hasher = DefaultHasher::new();
         (command, text).hash(&mut hasher);
         let key = hasher.finish();

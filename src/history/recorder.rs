@@ -21,7 +21,7 @@ use crate::task::live::LiveTask;
 const MIN_TO_TIDY: usize = 64;
 
 /// Records what commands do.
-pub struct Recorder {
+pub(crate) struct Recorder {
     context: Arc<RecordContext>,
     run_records: Mutex<RunRecords>,
 }
@@ -34,14 +34,14 @@ struct RunRecords {
 
 /// A summary of a command's history.
 #[derive(Debug, Clone)]
-pub struct CommandReport {
-    pub identity: CommandIdentity,
-    pub history: History,
-    pub kills: KillCounts,
+pub(crate) struct CommandReport {
+    pub(crate) identity: CommandIdentity,
+    pub(crate) history: History,
+    pub(crate) kills: KillCounts,
     /// The insights that a run without a terminal would report now.
-    pub insights: Vec<Insight>,
+    pub(crate) insights: Vec<Insight>,
     /// Its circuit, unless it is closed without timeouts.
-    pub circuit: Option<CircuitStatus>,
+    pub(crate) circuit: Option<CircuitStatus>,
 }
 
 /// Refuses a command that has often timed out.
@@ -51,16 +51,16 @@ pub struct CommandReport {
      with background: true, or close its circuit with zsh_neverhang_reset",
     .refusal.timeouts
 )]
-pub struct CircuitRefusal {
+pub(crate) struct CircuitRefusal {
     preview: String,
     longest: String,
     when: String,
-    pub refusal: CircuitOpen,
+    pub(crate) refusal: CircuitOpen,
 }
 
 impl Recorder {
     /// Creates a recorder. Its database is opened at the first use.
-    pub fn new(settings: RecorderSettings) -> Recorder {
+    pub(crate) fn new(settings: RecorderSettings) -> Recorder {
         Recorder {
             context: Arc::new(RecordContext {
                 settings,
@@ -71,12 +71,12 @@ impl Recorder {
         }
     }
 
-    pub fn store(&self) -> &Store {
+    pub(crate) fn store(&self) -> &Store {
         &self.context.settings.store
     }
 
     /// The identity of a command.
-    pub fn identify(&self, command: &str) -> CommandIdentity {
+    pub(crate) fn identify(&self, command: &str) -> CommandIdentity {
         CommandIdentity::of(command, &self.context.settings.redactor)
     }
 
@@ -84,7 +84,7 @@ impl Recorder {
     ///
     /// # Errors
     /// If its circuit is open; the command must then not run.
-    pub fn begin(
+    pub(crate) fn begin(
         &self,
         command: &str,
         deadline: Option<Duration>,
@@ -106,7 +106,7 @@ impl Recorder {
     /// Begins the record of an agent that is about to run in a role. Its identity is
     /// `agent:EXECUTOR:ROLE` and contains no part of the prompt. No circuit refuses an agent, since
     /// no deadline ends it.
-    pub fn begin_agent(&self, executor: &str, role: &str) -> Arc<RunRecord> {
+    pub(crate) fn begin_agent(&self, executor: &str, role: &str) -> Arc<RunRecord> {
         let identity = CommandIdentity::named(&format!("agent:{executor}:{role}"));
         let context = Arc::clone(&self.context);
         Arc::new(RunRecord::new(context, identity, Vec::new(), None))
@@ -114,7 +114,7 @@ impl Recorder {
 
     /// Keeps the record of a task. It may be dropped once results have reported all of it, or once
     /// the task is forgotten.
-    pub fn follow(&self, task: &Arc<LiveTask>, run_record: &Arc<RunRecord>) {
+    pub(crate) fn follow(&self, task: &Arc<LiveTask>, run_record: &Arc<RunRecord>) {
         run_record.note_started();
         let entry = (Arc::downgrade(task), Arc::clone(run_record));
         let mut run_records = self.run_records.lock();
@@ -128,19 +128,19 @@ impl Recorder {
     }
 
     /// The record of a task.
-    pub fn record_of(&self, task: &str) -> Option<Arc<RunRecord>> {
+    pub(crate) fn record_of(&self, task: &str) -> Option<Arc<RunRecord>> {
         let run_records = self.run_records.lock();
         let (_, run_record) = run_records.by_task.get(task)?;
         Some(Arc::clone(run_record))
     }
 
     /// Writes the queue and ends the store's thread.
-    pub fn close(&self) {
+    pub(crate) fn close(&self) {
         self.context.settings.store.close();
     }
 
     /// Summarises a command's history without running it.
-    pub fn summarise(&self, command: &str) -> CommandReport {
+    pub(crate) fn summarise(&self, command: &str) -> CommandReport {
         let identity = self.identify(command);
         let pitfalls = lints(&identity.redacted, false);
         let circuits = self.circuits();
@@ -157,7 +157,7 @@ impl Recorder {
     }
 
     /// All circuits that are not blank, open and half-open ones first.
-    pub fn circuits(&self) -> Vec<CircuitStatus> {
+    pub(crate) fn circuits(&self) -> Vec<CircuitStatus> {
         self.store().circuits(SystemTime::now())
     }
 }

@@ -36,29 +36,29 @@ const NOT_FOUND: i32 = 127;
 /// The exit code after SIGKILL, which the kernel also sends when memory runs out.
 const KILLED: i32 = 137;
 
-pub struct RecorderSettings {
-    pub store: Store,
+pub(crate) struct RecorderSettings {
+    pub(crate) store: Store,
     /// When options of failing commands are looked up and shown.
-    pub options: OptionsPolicy,
+    pub(crate) options: OptionsPolicy,
     /// The time limit of `man`.
-    pub options_time: Duration,
+    pub(crate) options_time: Duration,
     /// The environment of `man`, which is that of commands.
-    pub environment: Vec<(OsString, OsString)>,
+    pub(crate) environment: Vec<(OsString, OsString)>,
     /// Redacts everything that is recorded.
-    pub redactor: Arc<Redactor>,
+    pub(crate) redactor: Arc<Redactor>,
 }
 
 /// The state that all records share.
 pub(super) struct RecordContext {
-    pub settings: RecorderSettings,
+    pub(crate) settings: RecorderSettings,
     /// Commands whose manual pages have been or are being looked up.
-    pub looked_up: Mutex<HashSet<String>>,
+    pub(crate) looked_up: Mutex<HashSet<String>>,
     /// Texts that results have shown recently.
-    pub shown: Mutex<RecentlyShown>,
+    pub(crate) shown: Mutex<RecentlyShown>,
 }
 
 /// The record of one run.
-pub struct RunRecord {
+pub(crate) struct RunRecord {
     context: Arc<RecordContext>,
     identity: CommandIdentity,
     pitfalls: Vec<Lint>,
@@ -113,19 +113,19 @@ impl RunRecord {
     }
 
     /// The callback for the task's end.
-    pub fn on_end(self: &Arc<RunRecord>) -> OnEnd {
+    pub(crate) fn on_end(self: &Arc<RunRecord>) -> OnEnd {
         let run_record = Arc::clone(self);
         Box::new(move |ended| run_record.close(ended))
     }
 
     /// Releases the lease of a command that was not run after all.
-    pub fn abandon(&self) {
+    pub(crate) fn abandon(&self) {
         self.report_to_circuit(RunEnd::Stopped);
     }
 
     /// The history from before this run. It is looked up once. Call this while the command runs, so
     /// that no caller waits for the look-up.
-    pub fn history(&self) -> Arc<History> {
+    pub(crate) fn history(&self) -> Arc<History> {
         // Query the database without the lock; a second caller waits for the first.
         let history = Arc::clone(&self.history.lock());
         Arc::clone(history.get_or_init(|| {
@@ -137,7 +137,7 @@ impl RunRecord {
     /// Takes the insights that no result of this run has reported, without tables of options that
     /// results of other runs of the command have recently shown. `is_alone` is set if the result
     /// has no other remarks.
-    pub fn take_new_insights(&self, choice: InsightChoice, is_alone: bool) -> Vec<Insight> {
+    pub(crate) fn take_new_insights(&self, choice: InsightChoice, is_alone: bool) -> Vec<Insight> {
         // Get the history first: taking the insights about the end drops the part that decides
         // which are useful.
         let history = self.history();
@@ -158,7 +158,7 @@ impl RunRecord {
     }
 
     /// Takes all insights that no result of this run has reported.
-    pub fn take_insights(&self) -> Vec<Insight> {
+    pub(crate) fn take_insights(&self) -> Vec<Insight> {
         let mut insights = Vec::new();
         let history = self.history();
         if !self.reported.before.swap(true, Ordering::Relaxed) {
@@ -180,7 +180,7 @@ impl RunRecord {
 
     /// Takes the insight about a kill, unless a result has reported it. `None` while the command
     /// runs, or if it was not killed.
-    pub fn take_kill_insight(&self) -> Option<KillInsight> {
+    pub(crate) fn take_kill_insight(&self) -> Option<KillInsight> {
         let end = self.end.get()?;
         let elapsed = end.killed_after?;
         if self.reported.kill.swap(true, Ordering::Relaxed) {

@@ -89,19 +89,19 @@ pub(super) fn is_timeout(client: &str, reason: Option<&str>, open_for: Duration)
 /// A call that timed out at the client.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Learned {
-    pub name: String,
-    pub version: String,
+    pub(crate) name: String,
+    pub(crate) version: String,
     /// How many seconds after the request.
-    pub after_s: f64,
+    pub(crate) after_s: f64,
     /// When, in Unix seconds.
-    pub at: f64,
+    pub(crate) at: f64,
     /// False if a person may have interrupted the call: then it does not count.
-    pub is_sure: bool,
+    pub(crate) is_sure: bool,
 }
 
 impl Learned {
     /// Records that the client gave a call up after this time.
-    pub fn new(client: &ClientInfo, after: Duration, at: f64) -> Learned {
+    pub(super) fn new(client: &ClientInfo, after: Duration, at: f64) -> Learned {
         Learned {
             name: client.name.clone(),
             version: client.version.clone(),
@@ -121,7 +121,7 @@ impl Learned {
     }
 
     /// The longest wait of this client's calls.
-    pub fn ceiling(&self) -> Duration {
+    pub(super) fn ceiling(&self) -> Duration {
         let after = Duration::try_from_secs_f64(self.after_s).unwrap_or_default();
         after.saturating_sub(MARGIN).max(LOWEST_LEARNED)
     }

@@ -22,14 +22,14 @@ const FAILING: &str = "conformance: failing_job";
 const BROKEN: &str = "conformance: protocol_error_job";
 
 /// What a call of a fixture is replaced with.
-pub enum StandIn {
+pub(crate) enum StandIn {
     /// The params of another call.
     Call(Option<Value>),
     Result(Value),
 }
 
 /// The fixtures as `tools/list` shows them.
-pub fn listed() -> impl Iterator<Item = Value> {
+pub(crate) fn listed() -> impl Iterator<Item = Value> {
     let bare = [
         "test_simple_text",
         "test_image_content",
@@ -62,7 +62,7 @@ pub fn listed() -> impl Iterator<Item = Value> {
 ///
 /// # Errors
 /// When the fixture must refuse the call.
-pub fn stand_in(params: Option<Value>, takes_tasks: bool) -> Result<StandIn, RpcError> {
+pub(crate) fn stand_in(params: Option<Value>, takes_tasks: bool) -> Result<StandIn, RpcError> {
     let name = params
         .as_ref()
         .and_then(|params| params.get("name"))
@@ -141,7 +141,7 @@ fn needs(capability: &str, required: Value) -> RpcError {
 }
 
 /// The status that the task of a fixture must end with.
-pub fn ends_as(description: Option<&str>) -> Option<TaskStatus> {
+pub(crate) fn ends_as(description: Option<&str>) -> Option<TaskStatus> {
     match description? {
         FAILING => {
             let text = json!({"type": "text", "text": "it failed"});

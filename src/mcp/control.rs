@@ -40,7 +40,7 @@ const ACCEPT_AGAIN: Duration = Duration::from_millis(200);
 const STACK: usize = 256 * 1024;
 
 /// A running control socket.
-pub struct ControlSocket {
+pub(crate) struct ControlSocket {
     shared: Arc<Shared>,
 }
 
@@ -67,7 +67,7 @@ impl ControlSocket {
     ///
     /// # Errors
     /// When no thread can be started.
-    pub fn start(
+    pub(crate) fn start(
         tools: Arc<Tools>,
         message_limit: usize,
         directory: Receiver<PathBuf>,
@@ -96,19 +96,19 @@ impl ControlSocket {
     }
 
     /// Notes that a connection that did not come through the socket has been closed.
-    pub fn note_closed(&self) {
+    pub(crate) fn note_closed(&self) {
         *self.shared.last_closed.lock() = Instant::now();
     }
 
     /// Since when no client that has made a valid request has been connected; `None` while one is.
-    pub fn unconnected_since(&self) -> Option<Instant> {
+    pub(crate) fn unconnected_since(&self) -> Option<Instant> {
         let open = self.shared.open.lock();
         let is_used = open.iter().any(|connection| connection.server.has_requested());
         (!is_used).then(|| *self.shared.last_closed.lock())
     }
 
     /// Waits until the results of all calls have reached their readers, for at most `limit`.
-    pub fn finish(self, limit: Duration) {
+    pub(crate) fn finish(self, limit: Duration) {
         let deadline = Instant::now() + limit;
         let open = self.shared.open.lock().clone();
         for connection in open {

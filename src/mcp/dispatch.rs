@@ -59,12 +59,12 @@ const TAIL_CHARS: usize = 2_000;
 
 /// The result of a tool.
 #[derive(Debug)]
-pub struct ToolResult {
-    pub text: String,
+pub(crate) struct ToolResult {
+    pub(crate) text: String,
     is_error: bool,
     pub(super) meta: Option<Value>,
     /// The structured result, for a tool that declares one.
-    pub structured: Option<Value>,
+    pub(crate) structured: Option<Value>,
     /// MCP's annotation, 0 to 1.
     priority: f64,
 }
@@ -79,7 +79,7 @@ impl ToolResult {
         ToolResult { structured: Some(json!(structured)), ..ToolResult::text(text) }
     }
 
-    pub fn error(text: impl Into<String>) -> ToolResult {
+    pub(crate) fn error(text: impl Into<String>) -> ToolResult {
         ToolResult {
             is_error: true,
             meta: Some(json!({"status": "error"})),
@@ -89,7 +89,7 @@ impl ToolResult {
     }
 
     /// As the result of `tools/call`.
-    pub fn into_result(self) -> Value {
+    pub(crate) fn into_result(self) -> Value {
         let mut result = json!({
             "content": [{
                 "type": "text",
@@ -109,32 +109,32 @@ impl ToolResult {
 }
 
 /// The context of a call: its client, its channel back, and values that other servers add.
-pub struct CallContext<'a> {
+pub(crate) struct CallContext<'a> {
     /// Cancelled by the client or by the server's end.
-    pub cancel: &'a Cancel,
+    pub(crate) cancel: &'a Cancel,
     /// Receives progress, if the client wants it.
-    pub progress: Option<&'a mut dyn FnMut(Progress)>,
+    pub(crate) progress: Option<&'a mut dyn FnMut(Progress)>,
     /// How the client shows results.
-    pub client: ClientProfile,
+    pub(crate) client: ClientProfile,
     /// The client's name; empty if it gave none.
-    pub client_name: String,
+    pub(crate) client_name: String,
     /// Whether the client accepts a task as the answer.
-    pub takes_tasks: bool,
+    pub(crate) takes_tasks: bool,
     /// Whether a call about a task of another process is relayed to it.
-    pub relays: bool,
+    pub(crate) relays: bool,
     /// Whether a person reads the answer, so that the output it shows stays new for the agent.
-    pub for_person: bool,
+    pub(crate) for_person: bool,
     /// Whether this process runs on a host for its client, a server elsewhere. Tasks are then kept
     /// like detached ones, for the next connection.
-    pub on_host: bool,
+    pub(crate) on_host: bool,
     /// The id for the task that the call starts, if the caller has chosen it.
-    pub task_id: Option<String>,
+    pub(crate) task_id: Option<String>,
     /// The secret that the call names, sent by the server that relays the call to this host.
-    pub secret: Option<Secret>,
+    pub(crate) secret: Option<Secret>,
     /// The environment for the command, sent by the server that started this shim.
-    pub start: Option<StartEnvironment>,
+    pub(crate) start: Option<StartEnvironment>,
     /// How much of the task had been shown before this call's answer, if the answer shows more.
-    pub shown_before: Option<(Arc<TaskHandle>, ShownMark)>,
+    pub(crate) shown_before: Option<(Arc<TaskHandle>, ShownMark)>,
 }
 
 impl CallContext<'_> {
@@ -178,11 +178,11 @@ impl CallContext<'_> {
 }
 
 /// The answer to a call.
-pub struct Answered {
-    pub result_type: ResultType,
-    pub result: Value,
+pub(crate) struct Answered {
+    pub(crate) result_type: ResultType,
+    pub(crate) result: Value,
     /// Called once the answer has been written. Until then, the output in it counts as not shown.
-    pub delivered: Option<OnWritten>,
+    pub(crate) delivered: Option<OnWritten>,
 }
 
 /// The outcome of a relayed call.
@@ -206,17 +206,17 @@ impl Answered {
 
 /// How a client shows results, and how long it waits for them.
 #[derive(Debug, Clone, Copy)]
-pub struct ClientProfile {
-    pub palette: Palette,
+pub(crate) struct ClientProfile {
+    pub(crate) palette: Palette,
     /// How many bytes of a result reach the model; `None` if only [`RESULT_CHARS`] limits it.
-    pub result_bytes: Option<usize>,
+    pub(crate) result_bytes: Option<usize>,
     /// The longest wait of a call.
-    pub ceiling: Duration,
+    pub(crate) ceiling: Duration,
 }
 
 /// How much of a result is reserved for lines other than output: in characters, and in bytes if
 /// bytes are limited.
-pub const AROUND_OUTPUT: usize = 4_000;
+pub(crate) const AROUND_OUTPUT: usize = 4_000;
 
 impl ClientProfile {
     /// The room for output, given the `max_output` of the caller or the settings.
@@ -232,13 +232,13 @@ impl ClientProfile {
 
 /// How far a command has come.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Progress {
+pub(crate) struct Progress {
     /// Seconds since its start.
-    pub elapsed: f64,
+    pub(crate) elapsed: f64,
     /// The median duration of such commands in seconds, if known.
-    pub usual: Option<f64>,
+    pub(crate) usual: Option<f64>,
     /// The newest line of its output, short and plain.
-    pub message: String,
+    pub(crate) message: String,
 }
 
 impl Progress {
@@ -255,7 +255,7 @@ impl Progress {
 
 /// How this process starts shims.
 #[derive(Debug)]
-pub enum Shims {
+pub(crate) enum Shims {
     /// Its guard starts them.
     Launcher(Launcher),
     /// This process is a shim itself.
@@ -265,24 +265,24 @@ pub enum Shims {
 }
 
 /// All tools of a server.
-pub struct Tools {
-    pub supervisor: Arc<Supervisor>,
-    pub recorder: Arc<Recorder>,
-    pub config: Config,
+pub(crate) struct Tools {
+    pub(crate) supervisor: Arc<Supervisor>,
+    pub(crate) recorder: Arc<Recorder>,
+    pub(crate) config: Config,
     /// What is wrong with the configuration.
-    pub warnings: Vec<Warning>,
+    pub(crate) warnings: Vec<Warning>,
     /// Where the server also serves HTTP.
-    pub monitor: Option<MonitorAddress>,
+    pub(crate) monitor: Option<MonitorAddress>,
     /// How detached tasks are started.
-    pub shims: Shims,
+    pub(crate) shims: Shims,
     /// How long this shim's task outlives the last connection to it. Unset: it needs no connection.
-    pub lease: OnceLock<Duration>,
+    pub(crate) lease: OnceLock<Duration>,
     /// The connection to this far side is lost: cancelled calls leave their commands running.
-    pub connection_lost: AtomicBool,
+    pub(crate) connection_lost: AtomicBool,
     /// The hosts on which commands can run.
-    pub hosts: Arc<Hosts>,
+    pub(crate) hosts: Arc<Hosts>,
     /// On a host: answers the page of the connected server.
-    pub pages: OnceLock<Box<dyn Pages>>,
+    pub(crate) pages: OnceLock<Box<dyn Pages>>,
     /// The first answer has reported the detached tasks of the project.
     pub(super) detached_reported: AtomicBool,
     /// Calls that have become tasks of the client, by task id.
@@ -292,19 +292,19 @@ pub struct Tools {
 /// The parts of a call that its task's result still needs, after the call has become a task.
 pub(super) struct DeferredResult {
     /// The maximum number of characters of output.
-    pub max_output: usize,
+    pub(crate) max_output: usize,
     /// Remarks about the call and its command, kept so that the result is the same whenever the
     /// client requests it.
-    pub notes: Vec<ResultNote>,
+    pub(crate) notes: Vec<ResultNote>,
 }
 
 /// Where the server also serves HTTP.
 #[derive(Debug, Clone)]
-pub struct MonitorAddress {
+pub(crate) struct MonitorAddress {
     /// The page's address, without the token.
-    pub address: String,
+    pub(crate) address: String,
     /// The file that contains the link with the token, for a person to open.
-    pub link_file: Option<PathBuf>,
+    pub(crate) link_file: Option<PathBuf>,
 }
 
 impl fmt::Display for MonitorAddress {
@@ -342,7 +342,7 @@ pub(super) fn refused(text: impl Into<String>) -> NoResult {
 }
 
 impl Tools {
-    pub fn new(
+    pub(crate) fn new(
         supervisor: Arc<Supervisor>,
         recorder: Arc<Recorder>,
         config: Config,
@@ -369,7 +369,7 @@ impl Tools {
 
     /// Runs a call. `None` if it was cancelled and must not be answered. A result must be sent,
     /// since it has moved the task's cursor.
-    pub fn call(
+    pub(crate) fn call(
         &self,
         tool: &Tool,
         arguments: Option<&Value>,
@@ -773,7 +773,7 @@ pub(super) fn until_port(text: Option<&str>) -> Result<Option<Port>, NoPort> {
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Until<'a> {
     /// Ends at a line that matches this.
-    pub pattern: Option<&'a Regex>,
+    pub(crate) pattern: Option<&'a Regex>,
     /// Ends when the task listens at this port.
-    pub port: Option<Port>,
+    pub(crate) port: Option<Port>,
 }

@@ -46,24 +46,24 @@ const SHOWN_CHARS: usize = 160;
 
 /// One event. Every key is always present in JSON.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Event {
-    pub event: EventKind,
-    pub task_id: String,
-    pub command: String,
-    pub description: Option<String>,
+pub(crate) struct Event {
+    pub(crate) event: EventKind,
+    pub(crate) task_id: String,
+    pub(crate) command: String,
+    pub(crate) description: Option<String>,
     /// How the task ended, in one word.
-    pub status: Option<String>,
-    pub exit_code: Option<i32>,
-    pub duration_ms: Option<u64>,
+    pub(crate) status: Option<String>,
+    pub(crate) exit_code: Option<i32>,
+    pub(crate) duration_ms: Option<u64>,
     /// The last lines of an ended task.
-    pub tail: Vec<String>,
+    pub(crate) tail: Vec<String>,
     /// How many processes outlive the task.
-    pub leftovers: usize,
+    pub(crate) leftovers: usize,
     /// `input` or `password`, if the task waits for it.
-    pub wants: Option<String>,
-    pub prompt: Option<String>,
+    pub(crate) wants: Option<String>,
+    pub(crate) prompt: Option<String>,
     /// What has stopped the task, or why it is stuck.
-    pub reason: Option<String>,
+    pub(crate) reason: Option<String>,
 }
 
 impl Event {

@@ -40,7 +40,7 @@ const ASK_AGAIN_LATEST: Duration = Duration::from_secs(5);
 const PROMPT_CHARS: usize = 80;
 
 impl Tools {
-    pub fn offers_tasks(&self) -> bool {
+    pub(crate) fn offers_tasks(&self) -> bool {
         self.config.mcp_tasks != TaskChoice::Off
     }
 
@@ -90,7 +90,7 @@ impl Tools {
     ///
     /// # Errors
     /// When the task is unknown.
-    pub fn operate(
+    pub(crate) fn operate(
         &self,
         operation: Operation,
         id: &str,

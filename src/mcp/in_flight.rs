@@ -11,11 +11,11 @@ use crate::protocol::id::RequestId;
 use crate::task::live::Cancel;
 
 /// The maximum number of concurrent calls.
-pub const MAX_CALLS: usize = 64;
+pub(crate) const MAX_CALLS: usize = 64;
 
 /// Why a call cannot begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum BeginError {
+pub(crate) enum BeginError {
     /// Too many calls are in flight.
     Busy,
     /// A call with the same id is in flight.
@@ -41,7 +41,7 @@ struct CallsState {
 
 /// The calls of one connection.
 #[derive(Debug, Default)]
-pub struct InFlight {
+pub(crate) struct InFlight {
     state: Mutex<CallsState>,
     changed: Condvar,
 }
@@ -51,7 +51,7 @@ impl InFlight {
     ///
     /// # Errors
     /// When the call cannot begin; nothing is counted then.
-    pub fn begin(&self, id: &RequestId, client: &str) -> Result<Arc<Cancel>, BeginError> {
+    pub(crate) fn begin(&self, id: &RequestId, client: &str) -> Result<Arc<Cancel>, BeginError> {
         let mut state = self.state.lock();
         if state.under_way >= MAX_CALLS {
             return Err(BeginError::Busy);
@@ -71,7 +71,7 @@ impl InFlight {
     }
 
     /// Cancels the call with this id, if any. The reason decides whether the call timed out.
-    pub fn cancel(&self, id: &RequestId, reason: Option<&str>) {
+    pub(crate) fn cancel(&self, id: &RequestId, reason: Option<&str>) {
         let call = self.state.lock().open.get(id).map(|open| {
             let waited = open.since.elapsed();
             let timed_out = ceilings::is_timeout(&open.client, reason, waited);
@@ -85,7 +85,7 @@ impl InFlight {
     }
 
     /// Cancels all calls.
-    pub fn cancel_all(&self) {
+    pub(crate) fn cancel_all(&self) {
         let open: Vec<Arc<Cancel>> = {
             let state = self.state.lock();
             state.open.values().map(|open| Arc::clone(&open.cancel)).collect()
@@ -96,23 +96,23 @@ impl InFlight {
     }
 
     /// Whether a call is under way.
-    pub fn any(&self) -> bool {
+    pub(crate) fn any(&self) -> bool {
         self.state.lock().under_way > 0
     }
 
     /// Frees the id. Call it before the client can see the answer.
-    pub fn free_id(&self, id: &RequestId) {
+    pub(crate) fn free_id(&self, id: &RequestId) {
         self.state.lock().open.remove(id);
     }
 
     /// Notes that a call has handed its answer, if any, to the transport.
-    pub fn end(&self) {
+    pub(crate) fn end(&self) {
         self.state.lock().under_way -= 1;
         self.changed.notify_all();
     }
 
     /// Waits for at most `limit` until no call is under way; returns whether none is.
-    pub fn await_none(&self, limit: Duration) -> bool {
+    pub(crate) fn await_none(&self, limit: Duration) -> bool {
         let deadline = Instant::now() + limit;
         let mut state = self.state.lock();
         while state.under_way > 0 {

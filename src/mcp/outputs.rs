@@ -18,61 +18,61 @@ const CLIENT_CHARS: usize = 60;
 
 /// A task in a list.
 #[derive(Debug, Serialize, JsonSchema)]
-pub struct TaskRow {
+pub(crate) struct TaskRow {
     /// Its id.
-    pub task_id: String,
+    pub(crate) task_id: String,
     /// running, completed, failed, timeout, killed or interrupted.
-    pub status: &'static str,
+    pub(crate) status: &'static str,
     /// Whether it makes progress: progressing, slow, idle, silent, stuck or blocked; null if
     /// it has ended or has just started.
-    pub progress: Option<String>,
+    pub(crate) progress: Option<String>,
     /// The evidence for that, the strongest first.
-    pub evidence: Vec<String>,
+    pub(crate) evidence: Vec<String>,
     /// The exit code of its shell; null while it runs.
-    pub exit_code: Option<i32>,
+    pub(crate) exit_code: Option<i32>,
     /// Milliseconds since its start.
-    pub age_ms: u64,
+    pub(crate) age_ms: u64,
     /// Milliseconds since its last output; null if no more can come.
-    pub silent_ms: Option<u64>,
+    pub(crate) silent_ms: Option<u64>,
     /// What it waits for: input or password; null otherwise.
-    pub waiting_for: Option<&'static str>,
+    pub(crate) waiting_for: Option<&'static str>,
     /// Whether a person has taken its terminal, and answers.
-    pub attached: bool,
+    pub(crate) attached: bool,
     /// Notable states of its processes.
-    pub conditions: Vec<ConditionRow>,
+    pub(crate) conditions: Vec<ConditionRow>,
     /// Processes that outlived its shell.
-    pub leftovers: usize,
+    pub(crate) leftovers: usize,
     /// The TCP ports at which its processes listen.
-    pub listening: Vec<u16>,
+    pub(crate) listening: Vec<u16>,
     /// The first line of its command, shortened.
-    pub command: String,
+    pub(crate) command: String,
     /// The caller's description.
-    pub description: Option<String>,
+    pub(crate) description: Option<String>,
     /// The pid of its shell.
-    pub pid: i32,
+    pub(crate) pid: i32,
 }
 
 /// A notable state of a process.
 #[derive(Debug, Serialize, JsonSchema)]
-pub struct ConditionRow {
+pub(crate) struct ConditionRow {
     /// stopped, disk_sleep, zombie_leader or other_user.
-    pub kind: &'static str,
+    pub(crate) kind: &'static str,
     /// The pid of the process.
-    pub pid: i32,
+    pub(crate) pid: i32,
     /// Its name.
-    pub name: String,
+    pub(crate) name: String,
     /// The signal that stopped it; null if unknown, missing if it is not stopped.
     #[schemars(default)]
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub signal: Option<Option<&'static str>>,
+    pub(crate) signal: Option<Option<&'static str>>,
     /// Whether the task cannot continue because of it; missing if it is not stopped.
     #[schemars(default)]
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub holds_up: Option<bool>,
+    pub(crate) holds_up: Option<bool>,
     /// Its user; missing if it is this user.
     #[schemars(default)]
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub user: Option<String>,
+    pub(crate) user: Option<String>,
 }
 
 impl From<&Condition> for ConditionRow {
@@ -101,120 +101,120 @@ impl From<&Condition> for ConditionRow {
 
 /// A process whose task is unknown.
 #[derive(Debug, Serialize, JsonSchema)]
-pub struct StrayRow {
+pub(crate) struct StrayRow {
     /// Its pid.
-    pub pid: i32,
+    pub(crate) pid: i32,
     /// Its name.
-    pub name: String,
+    pub(crate) name: String,
 }
 
 /// A host.
 #[derive(Debug, Serialize, JsonSchema)]
-pub struct HostRow {
+pub(crate) struct HostRow {
     /// Its name.
-    pub name: String,
+    pub(crate) name: String,
     /// Whether it is connected, its system and what connecting took, or why it is not.
-    pub status: String,
+    pub(crate) status: String,
 }
 
 /// A detached task in a list.
 #[derive(Debug, Serialize, JsonSchema)]
-pub struct DetachedRow {
+pub(crate) struct DetachedRow {
     /// Its id.
-    pub task_id: String,
+    pub(crate) task_id: String,
     /// running, completed, failed, timeout, killed or interrupted.
-    pub status: &'static str,
+    pub(crate) status: &'static str,
     /// Whether it makes progress, as for other tasks.
-    pub progress: Option<String>,
+    pub(crate) progress: Option<String>,
     /// The exit code of its shell; null while it runs.
-    pub exit_code: Option<i32>,
+    pub(crate) exit_code: Option<i32>,
     /// Milliseconds since its start.
-    pub age_ms: u64,
+    pub(crate) age_ms: u64,
     /// Milliseconds until it is killed; null if it has ended or has no limit.
-    pub ends_in_ms: Option<u64>,
+    pub(crate) ends_in_ms: Option<u64>,
     /// The name of the client that started it.
-    pub client: String,
+    pub(crate) client: String,
     /// The directory of the project from which it was started.
-    pub project: String,
+    pub(crate) project: String,
     /// The TCP ports at which its processes listen.
-    pub listening: Vec<u16>,
+    pub(crate) listening: Vec<u16>,
     /// The first line of its command, shortened.
-    pub command: String,
+    pub(crate) command: String,
     /// The caller's description.
-    pub description: Option<String>,
+    pub(crate) description: Option<String>,
     /// The pid of its shell.
-    pub pid: i32,
+    pub(crate) pid: i32,
 }
 
 /// The result of `zsh_tasks`.
 #[derive(Debug, Serialize, JsonSchema)]
-pub struct TasksOutput {
+pub(crate) struct TasksOutput {
     /// The detached tasks of this user, newest first; they outlive this server.
-    pub detached: Vec<DetachedRow>,
+    pub(crate) detached: Vec<DetachedRow>,
     /// The tasks, newest first.
-    pub tasks: Vec<TaskRow>,
+    pub(crate) tasks: Vec<TaskRow>,
     /// How many more there are than `limit` allows.
-    pub not_listed: usize,
+    pub(crate) not_listed: usize,
     /// Processes that belong to an unknown task.
-    pub unattributed: Vec<StrayRow>,
+    pub(crate) unattributed: Vec<StrayRow>,
 }
 
 /// The result of `zsh_health`.
 #[derive(Debug, Serialize, JsonSchema)]
-pub struct HealthOutput {
+pub(crate) struct HealthOutput {
     /// ok or problems.
-    pub status: &'static str,
+    pub(crate) status: &'static str,
     /// The server's version.
-    pub version: &'static str,
+    pub(crate) version: &'static str,
     /// The server's name in the state directory.
-    pub instance: String,
+    pub(crate) instance: String,
     /// The shell that runs commands, or why there is none.
-    pub shell: String,
+    pub(crate) shell: String,
     /// Running tasks.
-    pub running: usize,
+    pub(crate) running: usize,
     /// Ended tasks with processes left behind.
-    pub lingering: usize,
+    pub(crate) lingering: usize,
     /// Ended tasks that are kept.
-    pub ended: usize,
+    pub(crate) ended: usize,
     /// The maximum number of running tasks.
-    pub max_tasks: usize,
+    pub(crate) max_tasks: usize,
     /// The default deadline of a command in seconds.
-    pub timeout_default_s: f64,
+    pub(crate) timeout_default_s: f64,
     /// The longest deadline in seconds.
-    pub timeout_max_s: f64,
+    pub(crate) timeout_max_s: f64,
     /// The longest wait of one call in seconds.
-    pub ceiling_s: f64,
+    pub(crate) ceiling_s: f64,
     /// Clients whose calls have timed out.
-    pub learned_ceilings: Vec<LearnedRow>,
+    pub(crate) learned_ceilings: Vec<LearnedRow>,
     /// Bytes of output on disk.
-    pub spool_bytes: u64,
+    pub(crate) spool_bytes: u64,
     /// The maximum number of bytes of output.
-    pub spool_quota: u64,
+    pub(crate) spool_quota: u64,
     /// The state directory, or why there is none.
-    pub state_directory: String,
+    pub(crate) state_directory: String,
     /// The database of the command history.
-    pub database: DatabaseOutput,
+    pub(crate) database: DatabaseOutput,
     /// NEVERHANG circuits that refuse calls now.
-    pub circuits_open: usize,
+    pub(crate) circuits_open: usize,
     /// The address of the monitor's page; null if HTTP is off.
-    pub http: Option<String>,
+    pub(crate) http: Option<String>,
     /// The listed hosts.
-    pub hosts: Vec<HostRow>,
+    pub(crate) hosts: Vec<HostRow>,
     /// Problems, in words.
-    pub problems: Vec<String>,
+    pub(crate) problems: Vec<String>,
 }
 
 /// A client whose calls wait less because one timed out.
 #[derive(Debug, Serialize, JsonSchema)]
-pub struct LearnedRow {
+pub(crate) struct LearnedRow {
     /// The client's name.
-    pub client: String,
+    pub(crate) client: String,
     /// The client's version.
-    pub version: String,
+    pub(crate) version: String,
     /// The longest wait of its calls in seconds, unless client_timeout is set.
-    pub ceiling_s: f64,
+    pub(crate) ceiling_s: f64,
     /// Seconds after which its call timed out.
-    pub timed_out_after_s: f64,
+    pub(crate) timed_out_after_s: f64,
 }
 
 impl LearnedRow {
@@ -243,142 +243,142 @@ impl From<Learned> for LearnedRow {
 
 /// The database and its state.
 #[derive(Debug, Serialize, JsonSchema)]
-pub struct DatabaseOutput {
+pub(crate) struct DatabaseOutput {
     /// Its path.
-    pub path: String,
+    pub(crate) path: String,
     /// Why it cannot be written, so that new records stay in memory; null if it can.
-    pub failure: Option<String>,
+    pub(crate) failure: Option<String>,
     /// Records waiting to be written.
-    pub queued: usize,
+    pub(crate) queued: usize,
     /// Records that were dropped because too many were waiting.
-    pub dropped: u64,
+    pub(crate) dropped: u64,
     /// Where a corrupt database was moved to; null if none was.
-    pub moved_aside: Option<String>,
+    pub(crate) moved_aside: Option<String>,
 }
 
 /// The result of `zsh_alan_stats`.
 #[derive(Debug, Serialize, JsonSchema)]
-pub struct StatsOutput {
+pub(crate) struct StatsOutput {
     /// The database.
-    pub database: DatabaseOutput,
+    pub(crate) database: DatabaseOutput,
     /// Stored runs, and parts of pipelines.
-    pub observations: u64,
+    pub(crate) observations: u64,
     /// Different commands that have ended.
-    pub commands: u64,
+    pub(crate) commands: u64,
     /// Kinds of commands.
-    pub templates: u64,
+    pub(crate) templates: u64,
     /// Stored connections to hosts.
-    pub ssh_observations: u64,
+    pub(crate) ssh_observations: u64,
     /// Stored tables of options from manual pages.
-    pub cached_options: u64,
+    pub(crate) cached_options: u64,
     /// NEVERHANG circuits that refuse calls now.
-    pub circuits_open: usize,
+    pub(crate) circuits_open: usize,
     /// The kinds that ran most often, at most ten.
-    pub most_frequent: Vec<KindOutput>,
+    pub(crate) most_frequent: Vec<KindOutput>,
 }
 
 /// A kind of command.
 #[derive(Debug, Serialize, JsonSchema)]
-pub struct KindOutput {
+pub(crate) struct KindOutput {
     /// Its template, as in git push origin *.
-    pub template: String,
+    pub(crate) template: String,
     /// Its runs.
-    pub runs: u64,
+    pub(crate) runs: u64,
     /// Runs that succeeded.
-    pub successes: u64,
+    pub(crate) successes: u64,
     /// Runs that were killed.
-    pub kills: u64,
+    pub(crate) kills: u64,
 }
 
 /// The result of `zsh_alan_query`.
 #[derive(Debug, Serialize, JsonSchema)]
-pub struct QueryOutput {
+pub(crate) struct QueryOutput {
     /// The command, without secrets.
-    pub command: String,
+    pub(crate) command: String,
     /// The hash of the command; equal commands have equal hashes.
-    pub hash: String,
+    pub(crate) hash: String,
     /// Its kind.
-    pub template: String,
+    pub(crate) template: String,
     /// What a run would report now, warnings and information mixed.
-    pub insights: Vec<InsightOutput>,
+    pub(crate) insights: Vec<InsightOutput>,
     /// Stored runs that the rates are based on, at most 200.
-    pub runs: usize,
+    pub(crate) runs: usize,
     /// The share that succeeded, 0 to 1; the weight of a run halves every day. Null without runs.
-    pub success_rate: Option<f64>,
+    pub(crate) success_rate: Option<f64>,
     /// The share that timed out, weighted the same way.
-    pub timeout_rate: Option<f64>,
+    pub(crate) timeout_rate: Option<f64>,
     /// Equal results in a row.
-    pub streak: StreakOutput,
+    pub(crate) streak: StreakOutput,
     /// Its recent runs in this session.
-    pub retry: RetryOutput,
+    pub(crate) retry: RetryOutput,
     /// Recent runs of other commands of its kind; not counted if it is a retry itself.
-    pub similar: RecentOutput,
+    pub(crate) similar: RecentOutput,
     /// Failures of its kind in a row in this session.
-    pub failures: u32,
+    pub(crate) failures: u32,
     /// Kills of its kind.
-    pub kills: KillCounts,
+    pub(crate) kills: KillCounts,
     /// How long it takes; null while fewer than 3 runs are known.
-    pub estimate: Option<EstimateOutput>,
+    pub(crate) estimate: Option<EstimateOutput>,
     /// The host that it connects to; null if none.
-    pub host: Option<HostHistory>,
+    pub(crate) host: Option<HostHistory>,
     /// The command that it runs there; null if none.
-    pub remote: Option<RemoteHistory>,
+    pub(crate) remote: Option<RemoteHistory>,
     /// Its NEVERHANG circuit; null if it has not timed out recently.
-    pub circuit: Option<CircuitOutput>,
+    pub(crate) circuit: Option<CircuitOutput>,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
-pub struct InsightOutput {
+pub(crate) struct InsightOutput {
     /// info or warning.
-    pub level: &'static str,
+    pub(crate) level: &'static str,
     /// The text.
-    pub message: String,
+    pub(crate) message: String,
 }
 
 /// Equal results in a row.
 #[derive(Debug, Serialize, JsonSchema)]
-pub struct StreakOutput {
+pub(crate) struct StreakOutput {
     /// Successes in a row, or failures as a negative number.
-    pub current: i64,
+    pub(crate) current: i64,
     /// The most successes in a row.
-    pub longest_success: i64,
+    pub(crate) longest_success: i64,
     /// The most failures in a row.
-    pub longest_fail: i64,
+    pub(crate) longest_fail: i64,
 }
 
 /// Recent runs of the command.
 #[derive(Debug, Serialize, JsonSchema)]
-pub struct RetryOutput {
+pub(crate) struct RetryOutput {
     /// The length of the window in minutes.
-    pub window_minutes: u32,
+    pub(crate) window_minutes: u32,
     /// Its runs within that time.
-    pub previous: usize,
+    pub(crate) previous: usize,
     /// Runs that succeeded.
-    pub succeeded: usize,
+    pub(crate) succeeded: usize,
 }
 
 /// Recent runs.
 #[derive(Debug, Serialize, JsonSchema)]
-pub struct RecentOutput {
+pub(crate) struct RecentOutput {
     /// How many runs.
-    pub runs: usize,
+    pub(crate) runs: usize,
     /// Runs that succeeded.
-    pub succeeded: usize,
+    pub(crate) succeeded: usize,
 }
 
 /// How long a command takes.
 #[derive(Debug, Serialize, JsonSchema)]
-pub struct EstimateOutput {
+pub(crate) struct EstimateOutput {
     /// exact: from runs of this very command; template: of its kind.
-    pub basis: &'static str,
+    pub(crate) basis: &'static str,
     /// The kind.
-    pub command_template: String,
+    pub(crate) command_template: String,
     /// Completed runs that it is based on.
-    pub sample_size: usize,
+    pub(crate) sample_size: usize,
     /// Half of the runs end within this time, in seconds.
-    pub median_duration_s: f64,
+    pub(crate) median_duration_s: f64,
     /// Whether the median is only a lower bound, because too many runs were cut off.
-    pub median_at_least: bool,
+    pub(crate) median_at_least: bool,
     /// Nine in ten runs end within this time, in seconds.
     pub p90_duration_s: f64,
     /// Whether the p90 is not measured: with fewer than 9 completed runs it is a prediction, and if
@@ -388,50 +388,50 @@ pub struct EstimateOutput {
 
 /// A circuit.
 #[derive(Debug, Serialize, JsonSchema)]
-pub struct CircuitOutput {
+pub(crate) struct CircuitOutput {
     /// The hash of its command, which zsh_neverhang_reset accepts too.
-    pub hash: String,
+    pub(crate) hash: String,
     /// The command without secrets, its first 200 bytes.
-    pub command: String,
+    pub(crate) command: String,
     /// CLOSED, OPEN or HALF_OPEN.
-    pub state: &'static str,
+    pub(crate) state: &'static str,
     /// Timeouts that count.
-    pub timeouts: usize,
+    pub(crate) timeouts: usize,
     /// The longest deadline among them, in seconds; a call with twice that is let through.
-    pub longest_s: Option<f64>,
+    pub(crate) longest_s: Option<f64>,
     /// Whether a call with the same deadline would be refused now.
-    pub refuses: bool,
+    pub(crate) refuses: bool,
     /// Seconds until the next attempt; 0 if a call is let through.
-    pub retry_in_s: f64,
+    pub(crate) retry_in_s: f64,
 }
 
 /// The result of `zsh_neverhang_status`.
 #[derive(Debug, Serialize, JsonSchema)]
-pub struct CircuitsOutput {
+pub(crate) struct CircuitsOutput {
     /// Circuits with timeouts, those that are not closed first.
-    pub circuits: Vec<CircuitOutput>,
+    pub(crate) circuits: Vec<CircuitOutput>,
 }
 
 /// The result of `zsh_neverhang_reset`.
 #[derive(Debug, Serialize, JsonSchema)]
-pub struct ResetOutput {
+pub(crate) struct ResetOutput {
     /// The circuits that were closed.
-    pub closed: Vec<ClosedOutput>,
+    pub(crate) closed: Vec<ClosedOutput>,
     /// Why circuits in the database were not changed; null if all were.
-    pub failure: Option<String>,
+    pub(crate) failure: Option<String>,
 }
 
 /// A circuit that was closed, as it was before.
 #[derive(Debug, Serialize, JsonSchema)]
-pub struct ClosedOutput {
+pub(crate) struct ClosedOutput {
     /// The hash of its command.
-    pub hash: String,
+    pub(crate) hash: String,
     /// The command without secrets, its first 200 bytes.
-    pub command: String,
+    pub(crate) command: String,
     /// CLOSED (with timeouts), OPEN or HALF_OPEN.
-    pub state: &'static str,
+    pub(crate) state: &'static str,
     /// Timeouts that were forgotten.
-    pub timeouts: usize,
+    pub(crate) timeouts: usize,
 }
 
 /// The schema of a type, inline.

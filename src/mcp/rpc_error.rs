@@ -8,22 +8,22 @@ use crate::protocol::stateless::EnvelopeError;
 use crate::protocol::tasks::UnknownTask;
 
 #[derive(Debug)]
-pub struct RpcError {
+pub(crate) struct RpcError {
     /// The JSON-RPC error code.
-    pub code: i64,
+    pub(crate) code: i64,
     /// What is wrong, for the client's developer.
-    pub text: String,
+    pub(crate) text: String,
     /// The member `data` that this error code requires, if any.
-    pub data: Option<Value>,
+    pub(crate) data: Option<Value>,
 }
 
 impl RpcError {
-    pub fn new(code: i64, text: impl Into<String>) -> RpcError {
+    pub(crate) fn new(code: i64, text: impl Into<String>) -> RpcError {
         RpcError { code, text: text.into(), data: None }
     }
 
     /// The response to the request.
-    pub fn reply(self, id: &RequestId) -> Vec<u8> {
+    pub(crate) fn reply(self, id: &RequestId) -> Vec<u8> {
         message::error(Some(id), self.code, &self.text, self.data)
     }
 }

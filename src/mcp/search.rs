@@ -20,21 +20,21 @@ const MAX_COUNTED: u64 = 10_000;
 
 /// What to search for and in which lines, inclusive.
 #[derive(Debug, Clone, Copy)]
-pub struct Query<'a> {
-    pub pattern: &'a Regex,
+pub(super) struct Query<'a> {
+    pub(crate) pattern: &'a Regex,
     /// Lines shown before and after each match.
-    pub context: usize,
+    pub(crate) context: usize,
     /// From 1.
-    pub first: u64,
+    pub(crate) first: u64,
     /// The character of the first line at which the search begins, from 1.
-    pub first_char: u64,
+    pub(crate) first_char: u64,
     /// `u64::MAX` for the end.
-    pub last: u64,
+    pub(crate) last: u64,
 }
 
 /// The result of a search.
 #[derive(Debug, Default)]
-pub struct SearchResult {
+pub(super) struct SearchResult {
     rows: Vec<String>,
     first: u64,
     last: u64,
@@ -85,7 +85,7 @@ struct LongLine {
 ///
 /// # Errors
 /// When a spool file cannot be read.
-pub fn grep(
+pub(super) fn grep(
     spool: &Spool,
     end: LinePosition,
     columns: Option<u16>,
@@ -292,7 +292,7 @@ fn window_around(text: &str, found: Range<usize>) -> Range<usize> {
 
 impl SearchResult {
     /// The body of a result.
-    pub fn into_shown(mut self, pattern: &Regex, reader: &str) -> Shown {
+    pub(super) fn into_shown(mut self, pattern: &Regex, reader: &str) -> Shown {
         if self.matches == 0 {
             self.rows.push(format!("(no line matches {pattern})"));
         }

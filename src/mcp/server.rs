@@ -89,7 +89,7 @@ impl Era {
 
 /// How a client reaches the server, which decides what it may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Access {
+pub(crate) enum Access {
     /// As the client that started the server.
     Full,
     /// Through the control socket, which starts no command and types no secret.
@@ -150,7 +150,7 @@ impl Undelivered {
 }
 
 /// The server's side of a connection.
-pub struct Server {
+pub(crate) struct Server {
     tools: Arc<Tools>,
     access: Access,
     /// Results for other servers that they have not yet passed on.
@@ -175,7 +175,7 @@ pub struct Server {
 }
 
 impl Server {
-    pub fn new(tools: Arc<Tools>, access: Access) -> Server {
+    pub(crate) fn new(tools: Arc<Tools>, access: Access) -> Server {
         Server {
             tools,
             access,
@@ -194,7 +194,11 @@ impl Server {
     }
 
     /// Processes one frame; runs on the reader thread.
-    pub fn receive(self: &Arc<Self>, outbound: &Outbound, received: Result<Frame, FrameError>) {
+    pub(crate) fn receive(
+        self: &Arc<Self>,
+        outbound: &Outbound,
+        received: Result<Frame, FrameError>,
+    ) {
         let incoming = received.map_err(Malformed::from).and_then(|frame| parse(&frame));
         match incoming {
             Ok(Incoming::Request { id, method, params }) => {
@@ -359,7 +363,7 @@ impl Server {
 
     /// Takes back the results that did not reach their reader before the connection ended, so that
     /// their output is shown again.
-    pub fn take_back_undelivered(&self) {
+    pub(crate) fn take_back_undelivered(&self) {
         for lost in std::mem::take(&mut *self.undelivered.lock()) {
             lost.take_back(&self.tools.supervisor);
         }
@@ -368,7 +372,7 @@ impl Server {
 
     /// Waits for at most `limit` until all calls are over and their results delivered or taken
     /// back.
-    pub fn await_delivered(&self, limit: Duration) {
+    pub(crate) fn await_delivered(&self, limit: Duration) {
         let deadline = Instant::now() + limit;
         self.calls.await_none(limit);
         let mut undelivered = self.undelivered.lock();
@@ -378,27 +382,27 @@ impl Server {
     }
 
     /// Whether the client announced its end, instead of only disconnecting.
-    pub fn was_ended(&self) -> bool {
+    pub(crate) fn was_ended(&self) -> bool {
         self.ended.load(Ordering::Relaxed)
     }
 
     /// Whether a call is under way.
-    pub fn is_busy(&self) -> bool {
+    pub(crate) fn is_busy(&self) -> bool {
         self.calls.any()
     }
 
     /// Whether the client has made a valid request.
-    pub fn has_requested(&self) -> bool {
+    pub(crate) fn has_requested(&self) -> bool {
         self.has_requested.load(Ordering::Relaxed)
     }
 
     /// Whether the client has requested events; such a client reconnects when disconnected.
-    pub fn streams_events(&self) -> bool {
+    pub(crate) fn streams_events(&self) -> bool {
         self.streams_events.load(Ordering::Relaxed)
     }
 
     /// Cancels the calls under way, whose client is gone.
-    pub fn cancel_calls(&self) {
+    pub(crate) fn cancel_calls(&self) {
         self.calls.cancel_all();
     }
 
@@ -457,7 +461,7 @@ impl Server {
     }
 
     /// Waits for at most `limit` until no call is under way; returns whether none is.
-    pub fn await_calls(&self, limit: Duration) -> bool {
+    pub(crate) fn await_calls(&self, limit: Duration) -> bool {
         self.calls.await_none(limit)
     }
 

@@ -14,7 +14,7 @@ use super::outputs::{
 };
 
 /// The instructions for a client's model, about the server as a whole.
-pub const INSTRUCTIONS: &str = "\
+pub(crate) const INSTRUCTIONS: &str = "\
 Runs shell commands. Prefer `zsh` to your built-in shell (Bash, exec_command) for builds, tests, servers, ssh and \
 anything slow, interactive or likely to hang: it returns while a command runs, says why it is silent, and loses no \
 output and no failure. \
@@ -261,7 +261,7 @@ pub struct Tool {
 
 /// The maximum number of characters of a result: Claude Code passes on 495,000, and of a longer
 /// result only the beginning (measured).
-pub const RESULT_CHARS: usize = 490_000;
+pub(crate) const RESULT_CHARS: usize = 490_000;
 
 /// All tools, in the order in which they are listed.
 pub static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| {
@@ -377,7 +377,7 @@ pub static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| {
 });
 
 /// The answer to `tools/list`.
-pub fn list() -> Value {
+pub(crate) fn list() -> Value {
     let tools = TOOLS.iter().map(Tool::listed);
     #[cfg(feature = "conformance")]
     let tools = tools.chain(super::conformance::listed());
@@ -386,7 +386,7 @@ pub fn list() -> Value {
 }
 
 /// Looks a tool up by the name that clients use.
-pub fn find(wire_name: &str) -> Option<&'static Tool> {
+pub(crate) fn find(wire_name: &str) -> Option<&'static Tool> {
     TOOLS.iter().find(|tool| tool.wire_name == wire_name)
 }
 

@@ -43,11 +43,11 @@ pub(crate) enum OutputSource {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Chunk {
     /// Bytes before the piece that are lost.
-    pub gap: u64,
+    pub(crate) gap: u64,
     /// The text.
-    pub text: String,
+    pub(crate) text: String,
     /// The offset after the piece, from which to continue.
-    pub end: u64,
+    pub(crate) end: u64,
 }
 
 /// The output that can be read now.

@@ -15,9 +15,9 @@ const LONGEST_SEQUENCE: usize = 4096;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Readable {
     /// Without escape sequences, and without control characters except newlines and tabs.
-    pub text: String,
+    pub(crate) text: String,
     /// How many bytes the text was made from.
-    pub bytes: usize,
+    pub(crate) bytes: usize,
 }
 
 /// Reads the complete part of `bytes`, or everything if `is_all`.

@@ -12,11 +12,11 @@ use crate::task::request::Detached;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct ServerName {
     /// Its name in the state directory.
-    pub instance: String,
+    pub(crate) instance: String,
     /// Its pid, if known.
-    pub pid: Option<i32>,
+    pub(crate) pid: Option<i32>,
     /// Whether this process is that server.
-    pub own: bool,
+    pub(crate) own: bool,
 }
 
 /// A session of the list.
@@ -24,93 +24,93 @@ pub(crate) struct ServerName {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Session {
     /// The task's id, or the run's.
-    pub id: String,
+    pub(crate) id: String,
     /// `task` or `run`.
-    pub kind: &'static str,
+    pub(crate) kind: &'static str,
     /// The command line or the beginning of the prompt, redacted.
-    pub title: String,
+    pub(crate) title: String,
     /// The caller's description.
-    pub description: Option<String>,
+    pub(crate) description: Option<String>,
     /// The directory it started in.
-    pub directory: String,
+    pub(crate) directory: String,
     /// The shell's pid, or the runner's.
-    pub pid: Option<i32>,
+    pub(crate) pid: Option<i32>,
     /// Whether it has a terminal.
-    pub pty: bool,
+    pub(crate) pty: bool,
     /// `running`, or how it ended; for a run, its state.
-    pub state: &'static str,
+    pub(crate) state: &'static str,
     /// Whether it makes progress; null before the first check.
-    pub status: Option<String>,
+    pub(crate) status: Option<String>,
     /// The evidence for the status, the strongest first.
-    pub evidence: Vec<String>,
+    pub(crate) evidence: Vec<String>,
     /// Some evidence is not available.
-    pub degraded: bool,
+    pub(crate) degraded: bool,
     /// `input` or `password`.
-    pub waiting_for: Option<&'static str>,
+    pub(crate) waiting_for: Option<&'static str>,
     /// Whether a person is attached to it, and may type.
-    pub attached: bool,
+    pub(crate) attached: bool,
     /// The prompt of the process that waits.
-    pub prompt: Option<String>,
+    pub(crate) prompt: Option<String>,
     /// Unix seconds.
-    pub started_at: f64,
+    pub(crate) started_at: f64,
     /// Time since the start; once ended, the duration.
-    pub elapsed_ms: u64,
+    pub(crate) elapsed_ms: u64,
     /// Time since the last output; null once ended.
-    pub silent_ms: Option<u64>,
+    pub(crate) silent_ms: Option<u64>,
     /// The duration; null until it has ended.
-    pub duration_ms: Option<u64>,
-    pub exit_code: Option<i32>,
+    pub(crate) duration_ms: Option<u64>,
+    pub(crate) exit_code: Option<i32>,
     /// Pids of processes that outlive it.
-    pub leftovers: Vec<i32>,
+    pub(crate) leftovers: Vec<i32>,
     /// How long such commands usually take.
-    pub estimate: Option<Expected>,
+    pub(crate) estimate: Option<Expected>,
     /// The median remaining time, given the time so far.
-    pub remaining_ms: Option<u64>,
-    pub server: ServerName,
+    pub(crate) remaining_ms: Option<u64>,
+    pub(crate) server: ServerName,
     /// The host that it runs on; null for this machine.
-    pub host: Option<String>,
+    pub(crate) host: Option<String>,
     /// Null for a task that ends with its server.
-    pub detached: Option<Detached>,
+    pub(crate) detached: Option<Detached>,
     /// Whether it is a task that has processes and can be reached.
-    pub can_kill: bool,
+    pub(crate) can_kill: bool,
     /// Whether it is a live run, which can be stopped.
-    pub can_stop: bool,
+    pub(crate) can_stop: bool,
     /// The last lines of its output, or of its log.
-    pub tail: Vec<String>,
+    pub(crate) tail: Vec<String>,
     /// Null for a task.
-    pub run: Option<RunFacts>,
+    pub(crate) run: Option<RunFacts>,
 }
 
 /// How long such commands usually take.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Expected {
-    pub median_ms: u64,
+    pub(crate) median_ms: u64,
     pub p90_ms: u64,
     /// How many runs this is based on.
-    pub samples: usize,
+    pub(crate) samples: usize,
 }
 
 /// All sessions at one moment.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct List {
     /// Unix seconds.
-    pub now: f64,
+    pub(crate) now: f64,
     /// The server that answers.
-    pub server: Answering,
+    pub(crate) server: Answering,
     /// Live runs and running tasks, then ended ones; each part newest first.
-    pub sessions: Vec<Session>,
+    pub(crate) sessions: Vec<Session>,
     /// Why other runs cannot be shown.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub unusable: Vec<String>,
+    pub(crate) unusable: Vec<String>,
 }
 
 /// The server that answers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct Answering {
     #[serde(flatten)]
-    pub server: ServerName,
-    pub version: &'static str,
+    pub(crate) server: ServerName,
+    pub(crate) version: &'static str,
 }
 
 /// Facts that only runs have.
@@ -118,21 +118,21 @@ pub(crate) struct Answering {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct RunFacts {
     /// The current iteration.
-    pub iteration: u32,
+    pub(crate) iteration: u32,
     /// The maximum number of iterations.
-    pub max_iterations: u32,
+    pub(crate) max_iterations: u32,
     /// `worker`, `auditor`, `recovery`, …
-    pub phase: &'static str,
+    pub(crate) phase: &'static str,
     /// The worker's executor.
-    pub executor: String,
+    pub(crate) executor: String,
     /// The auditor's.
-    pub auditor: String,
+    pub(crate) auditor: String,
     /// Why it is in its state, if there is a reason.
-    pub reason: Option<String>,
+    pub(crate) reason: Option<String>,
     /// The last auditor's feedback.
-    pub feedback: Option<String>,
+    pub(crate) feedback: Option<String>,
     /// Whether a process runs it.
-    pub live: bool,
+    pub(crate) live: bool,
 }
 
 impl Session {

@@ -52,9 +52,9 @@ pub(crate) struct Sessions {
     /// The state directory; without one, only this process's tasks are known.
     state: Option<PathBuf>,
     /// The tasks of this process, if it runs any.
-    pub own: Option<Arc<Supervisor>>,
-    pub recorder: Arc<Recorder>,
-    pub redactor: Arc<Redactor>,
+    pub(crate) own: Option<Arc<Supervisor>>,
+    pub(crate) recorder: Arc<Recorder>,
+    pub(crate) redactor: Arc<Redactor>,
     /// Interprets the records of runs; `None` if the configuration is faulty.
     executors: Option<Executors>,
     server: ServerName,
@@ -266,9 +266,9 @@ fn folders(state: &Path) -> [PathBuf; 2] {
 #[derive(Debug, Clone)]
 pub(crate) struct Task {
     /// Its recorded state.
-    pub entry: Entry,
-    pub server: ServerName,
-    pub source: OutputSource,
+    pub(crate) entry: Entry,
+    pub(crate) server: ServerName,
+    pub(crate) source: OutputSource,
 }
 
 impl Task {

@@ -66,28 +66,28 @@ pub(crate) enum AttemptError {
 
 /// An agent that has been started.
 pub(super) struct Attempt<'a> {
-    pub runtime: &'a Runtime,
-    pub task: Arc<TaskHandle>,
-    pub executor: &'a Executor,
-    pub role: Role,
-    pub iteration: u32,
+    pub(crate) runtime: &'a Runtime,
+    pub(crate) task: Arc<TaskHandle>,
+    pub(crate) executor: &'a Executor,
+    pub(crate) role: Role,
+    pub(crate) iteration: u32,
     /// The run's id.
-    pub run: &'a str,
+    pub(crate) run: &'a str,
     /// The beginning of the run's prompt, redacted.
-    pub prompt_start: &'a str,
-    pub rules: WatchRules,
+    pub(crate) prompt_start: &'a str,
+    pub(crate) rules: WatchRules,
     /// The interval between heartbeats.
-    pub interval: Duration,
-    pub redactor: &'a Redactor,
-    pub controls: &'a Controls,
+    pub(crate) interval: Duration,
+    pub(crate) redactor: &'a Redactor,
+    pub(crate) controls: &'a Controls,
 }
 
 /// The result of an agent that has ended.
 pub(super) struct EndedAttempt {
-    pub outcome: AttemptOutcome,
-    pub transcript: Transcript,
+    pub(crate) outcome: AttemptOutcome,
+    pub(crate) transcript: Transcript,
     /// The id that the agent gave its session.
-    pub session: Option<String>,
+    pub(crate) session: Option<String>,
 }
 
 /// The state of a running agent.
@@ -443,7 +443,7 @@ pub(crate) struct AgentSource {
     waker: Arc<Waker>,
     liveness: Liveness,
     /// Output is the only sign of life.
-    pub output_only: bool,
+    pub(crate) output_only: bool,
 }
 
 impl AgentSource {

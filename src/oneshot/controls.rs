@@ -17,7 +17,7 @@ const MAX_QUEUED: usize = 16;
 
 /// A request to a run.
 #[derive(Debug)]
-pub enum Control {
+pub(crate) enum Control {
     /// Pause the run or end it permanently.
     Stop(Event),
     /// The judge has answered or failed.
@@ -69,14 +69,14 @@ impl Waker {
 
 /// The sender's side.
 #[derive(Debug, Clone)]
-pub struct Controller {
+pub(crate) struct Controller {
     sender: Sender<Control>,
     pub(crate) waker: Arc<Waker>,
 }
 
 /// The run's side.
 #[derive(Debug)]
-pub struct Controls {
+pub(crate) struct Controls {
     pub(crate) receiver: Receiver<Control>,
     /// The sender's side.
     pub(crate) controller: Controller,

@@ -37,11 +37,11 @@ const MIN_RUNS: usize = 3;
 
 /// The settings of one run.
 #[derive(Debug, Clone, Copy)]
-pub struct Plan {
+pub(crate) struct Plan {
     /// When to act on a running agent.
-    pub rules: WatchRules,
+    pub(crate) rules: WatchRules,
     /// How progress is measured.
-    pub tracker: tracker::TrackerSettings,
+    pub(crate) tracker: tracker::TrackerSettings,
 }
 
 /// Why a run cannot continue. Its files are intact, so it can be resumed.
@@ -64,7 +64,7 @@ pub(crate) enum EngineError {
 }
 
 /// Runs one agent run.
-pub struct Engine<'a> {
+pub(crate) struct Engine<'a> {
     runtime: &'a Runtime,
     plan: Plan,
     run: OpenRun,

@@ -21,7 +21,7 @@ use serde_json::json;
 
 pub(super) use super::log_line::{FILE_NAME, result_data};
 use super::log_line::{HEAD_BYTES, Head, Omitted};
-pub use super::log_line::{Heartbeat, LineKind, LogLine, Origin, StateChange};
+pub(crate) use super::log_line::{Heartbeat, LineKind, LogLine, Origin, StateChange};
 use super::log_reader;
 use super::redaction::Redacted;
 use super::run_files::{Entry, FileError, LogLineDigest, RunFile};
@@ -30,18 +30,18 @@ use crate::process::files;
 
 /// A line to write.
 #[derive(Debug, Clone, PartialEq)]
-pub struct NewLine {
+pub(crate) struct NewLine {
     /// The time, in Unix seconds.
-    pub ts: f64,
-    pub kind: LineKind,
+    pub(crate) ts: f64,
+    pub(crate) kind: LineKind,
     /// The agent that it is about.
-    pub origin: Origin,
-    pub data: Redacted,
+    pub(crate) origin: Origin,
+    pub(crate) data: Redacted,
 }
 
 /// A log that is open for writing.
 #[derive(Debug)]
-pub struct RunLog {
+pub(crate) struct RunLog {
     path: PathBuf,
     file: File,
     /// The length up to the end of the last complete line.
@@ -58,7 +58,7 @@ impl RunLog {
     ///
     /// # Errors
     /// If the file cannot be opened, read or written.
-    pub fn open(directory: &Path) -> Result<RunLog, FileError> {
+    pub(crate) fn open(directory: &Path) -> Result<RunLog, FileError> {
         let path = directory.join(FILE_NAME);
         let failed = |doing| FileError::cannot(doing, &path);
         let mut file = files::append_private(&path).map_err(failed("open"))?;
@@ -103,7 +103,7 @@ impl RunLog {
     ///
     /// # Errors
     /// When the disk refuses; the log is then unchanged.
-    pub fn append(&mut self, line: NewLine) -> Result<u64, FileError> {
+    pub(crate) fn append(&mut self, line: NewLine) -> Result<u64, FileError> {
         self.append_all(std::iter::once(line))
     }
 
@@ -182,13 +182,13 @@ const MIB: u64 = 1 << 20;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Quota {
     /// A log that would grow beyond this is shortened.
-    pub whole: u64,
+    pub(crate) whole: u64,
     /// The part kept at its beginning.
-    pub first: u64,
+    pub(crate) first: u64,
     /// The part kept between, in addition to state changes.
-    pub between: u64,
+    pub(crate) between: u64,
     /// The part kept at its end.
-    pub newest: u64,
+    pub(crate) newest: u64,
 }
 
 /// Large enough that output is written at most twice on average, and small enough that

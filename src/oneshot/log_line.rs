@@ -135,9 +135,9 @@ impl StateChange {
 
 /// The data of [`LineKind::Omitted`]: the total of all removed lines since the log began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Omitted {
-    pub lines: u64,
-    pub bytes: u64,
+pub(crate) struct Omitted {
+    pub(crate) lines: u64,
+    pub(crate) bytes: u64,
 }
 
 impl Omitted {
@@ -151,9 +151,9 @@ impl Omitted {
 /// The fields at the beginning of a line.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Head {
-    pub ts: f64,
-    pub seq: u64,
-    pub kind: LineKind,
+    pub(crate) ts: f64,
+    pub(crate) seq: u64,
+    pub(crate) kind: LineKind,
 }
 
 /// The longest head of a line, in bytes.

@@ -22,18 +22,18 @@ const MAX_LINE: usize = 64 << 20;
 
 /// The end of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LogEnd {
+pub(crate) struct LogEnd {
     /// The length up to the end of the last complete line.
-    pub whole: u64,
+    pub(crate) whole: u64,
     /// What follows that line.
-    pub unfinished: Unfinished,
+    pub(crate) unfinished: Unfinished,
     /// The number of the last line; 0 if there is none.
-    pub last_seq: u64,
+    pub(crate) last_seq: u64,
 }
 
 /// What follows the last newline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unfinished {
+pub(crate) enum Unfinished {
     Nothing,
     /// A complete line that lacks its newline.
     Newline,
@@ -45,7 +45,7 @@ pub enum Unfinished {
 ///
 /// # Errors
 /// If it cannot be read.
-pub fn end_of(path: &Path) -> io::Result<LogEnd> {
+pub(crate) fn end_of(path: &Path) -> io::Result<LogEnd> {
     let mut backwards = Backwards::open(path, u64::MAX)?;
     let rest = backwards.next_chunk()?.unwrap_or_default();
     let whole = backwards.length - rest.len() as u64;
@@ -108,7 +108,7 @@ pub(crate) fn newest_that(
 ///
 /// # Errors
 /// If the log cannot be read.
-pub fn text_of(directory: &Path, seq: u64) -> io::Result<Option<Vec<u8>>> {
+pub(crate) fn text_of(directory: &Path, seq: u64) -> io::Result<Option<Vec<u8>>> {
     let mut backwards = Backwards::of_lines(directory, u64::MAX)?;
     while let Some(line) = backwards.next_chunk()? {
         let head = Head::of(&line).map(|head| head.seq);

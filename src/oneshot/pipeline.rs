@@ -25,14 +25,14 @@ use crate::text::redact::Redactor;
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Published {
     /// When its bytes arrived.
-    pub at: Now,
+    pub(crate) at: Now,
     /// The number of its line in the log.
-    pub seq: u64,
-    pub stream: Stream,
+    pub(crate) seq: u64,
+    pub(crate) stream: Stream,
     /// The record, redacted.
-    pub record: Record,
+    pub(crate) record: Record,
     /// Its activities; empty for stderr.
-    pub activities: Vec<Activity>,
+    pub(crate) activities: Vec<Activity>,
 }
 
 /// The next event of a pipeline.
@@ -51,12 +51,12 @@ pub(crate) enum PipelineEvent {
 
 /// The dependencies of a pipeline other than its source.
 pub(crate) struct PipelineDeps<'a> {
-    pub clock: &'a dyn Clock,
-    pub inactivity: Duration,
-    pub redactor: &'a Redactor,
-    pub log: &'a mut RunLog,
+    pub(crate) clock: &'a dyn Clock,
+    pub(crate) inactivity: Duration,
+    pub(crate) redactor: &'a Redactor,
+    pub(crate) log: &'a mut RunLog,
     /// The agent that writes the output.
-    pub origin: Origin,
+    pub(crate) origin: Origin,
 }
 
 /// Returns the activities of a record of stdout.
@@ -251,7 +251,7 @@ pub(crate) trait ByteSource {
 
 /// One of an agent's output streams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stream {
+pub(crate) enum Stream {
     /// Records of the agent's format.
     Stdout,
     /// Lines for people.

@@ -19,7 +19,7 @@ const BLIND_PROBES: u64 = 2;
 
 /// What to do about an agent that a judge calls stuck.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum OnStuck {
+pub(crate) enum OnStuck {
     /// Ask the person at the terminal; the run continues.
     Ask,
     /// Do nothing but log it.
@@ -32,7 +32,7 @@ pub enum OnStuck {
 
 /// What counts as a sign of life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SignsOfLife {
+pub(crate) enum SignsOfLife {
     /// All evidence counts.
     All,
     /// Only output counts: plain time limits.
@@ -41,17 +41,17 @@ pub enum SignsOfLife {
 
 /// The user's settings for watching an agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct WatchRules {
+pub(crate) struct WatchRules {
     /// How long the agent may be silent.
-    pub inactivity: Duration,
+    pub(crate) inactivity: Duration,
     /// The end of the run's time limit.
-    pub runtime_ends: Option<Instant>,
+    pub(crate) runtime_ends: Option<Instant>,
     /// See [`OnStuck`].
-    pub on_stuck: OnStuck,
+    pub(crate) on_stuck: OnStuck,
     /// See [`SignsOfLife`].
-    pub measure: SignsOfLife,
+    pub(crate) measure: SignsOfLife,
     /// How many probes after a judgement to ask the judge again.
-    pub judge_again_after: u64,
+    pub(crate) judge_again_after: u64,
 }
 
 /// An action on the agent.
@@ -67,7 +67,7 @@ pub(crate) enum WatchAction {
 
 /// Watches one agent.
 #[derive(Debug, Clone)]
-pub struct AgentWatch {
+pub(crate) struct AgentWatch {
     rules: WatchRules,
     last_output: Instant,
     /// When the agent reported its result.

@@ -41,13 +41,13 @@ pub(crate) fn worker(task: &str, feedback: Option<&str>, cut_off: Option<&str>) 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ToAudit<'a> {
     /// The task, unchanged.
-    pub task: &'a str,
+    pub(crate) task: &'a str,
     /// The final text of this iteration's worker.
-    pub result: &'a str,
+    pub(crate) result: &'a str,
     /// Whether the auditor has already answered without a verdict.
-    pub reminded: bool,
+    pub(crate) reminded: bool,
     /// The longest prompt in bytes, if limited. The middle of the result is cut to fit.
-    pub max_bytes: Option<usize>,
+    pub(crate) max_bytes: Option<usize>,
 }
 
 /// The auditor's prompt.

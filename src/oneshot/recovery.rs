@@ -19,11 +19,11 @@ use crate::agent::stream::Record;
 
 /// The home directory and the environment of the agents.
 #[derive(Debug, Clone, Copy)]
-pub struct RecoveryContext<'a> {
+pub(crate) struct RecoveryContext<'a> {
     /// The user's home directory.
-    pub home: &'a Path,
+    pub(crate) home: &'a Path,
     /// The environment that agents inherit.
-    pub environment: &'a [(OsString, OsString)],
+    pub(crate) environment: &'a [(OsString, OsString)],
 }
 
 /// Recovers the work of a run's last worker.

@@ -22,7 +22,7 @@ const KEY_WORDS: &str = "PRIVATE KEY";
 
 /// A value without secrets.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Redacted(Value);
+pub(crate) struct Redacted(Value);
 
 impl Redacted {
     /// Redacts a value's strings.
@@ -100,7 +100,7 @@ impl RedactedLine {
 
 /// Redacts consecutive lines of plain text.
 #[derive(Debug, Default)]
-pub struct Lines {
+pub(crate) struct Lines {
     within_key: bool,
 }
 

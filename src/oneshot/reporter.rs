@@ -8,7 +8,7 @@ use crate::agent::activity::Activity;
 
 /// News about a run, for its display.
 #[derive(Debug)]
-pub enum RunNews<'a> {
+pub(crate) enum RunNews<'a> {
     /// The run entered another state.
     State {
         state: RunState,
@@ -42,7 +42,7 @@ pub enum RunNews<'a> {
 }
 
 /// Displays a run.
-pub trait Reporter {
+pub(crate) trait Reporter {
     /// Displays news.
     fn report(&mut self, news: &RunNews<'_>);
 

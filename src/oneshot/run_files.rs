@@ -379,7 +379,7 @@ const TRIES: usize = 100;
 
 /// The lock of a run, held until it is dropped.
 #[derive(Debug)]
-pub struct Lock {
+pub(crate) struct Lock {
     held: FileLock,
 }
 
@@ -412,7 +412,7 @@ impl Lock {
     ///
     /// # Errors
     /// If another process holds it, or the lock file cannot be written.
-    pub fn take(directory: &Path) -> Result<Lock, LockError> {
+    pub(crate) fn take(directory: &Path) -> Result<Lock, LockError> {
         let path = directory.join(LOCK_NAME);
         let failed = FileError::cannot("lock", &path);
         for _ in 0..TRIES {
@@ -449,7 +449,7 @@ impl Drop for Lock {
 }
 
 /// The process that runs a run, if it exists and is visible from this process.
-pub fn runner(directory: &Path) -> Option<Identity> {
+pub(crate) fn runner(directory: &Path) -> Option<Identity> {
     let bytes = files::read_private(&directory.join(LOCK_NAME), MAX_LOCK_BYTES).ok()?;
     let text = std::str::from_utf8(&bytes).ok()?;
     let (pid, started) = text.trim().split_once(' ')?;

@@ -15,20 +15,20 @@ use crate::task::request::{Request, Stderr, Stdin};
 use crate::task::supervisor::Supervisor;
 
 /// The parts that agent runs share.
-pub struct Runtime {
+pub(crate) struct Runtime {
     /// Starts and ends agents.
-    pub supervisor: Arc<Supervisor>,
+    pub(crate) supervisor: Arc<Supervisor>,
     /// Records agents in the command history.
-    pub recorder: Arc<Recorder>,
+    pub(crate) recorder: Arc<Recorder>,
     /// The agent programs.
-    pub executors: Arc<Executors>,
+    pub(crate) executors: Arc<Executors>,
     /// Status checks of agents.
-    pub checks: Arc<Checks>,
-    pub clock: Arc<dyn Clock>,
+    pub(crate) checks: Arc<Checks>,
+    pub(crate) clock: Arc<dyn Clock>,
     /// The user's home directory.
-    pub home: PathBuf,
+    pub(crate) home: PathBuf,
     /// The environment that agents inherit.
-    pub environment: Vec<(OsString, OsString)>,
+    pub(crate) environment: Vec<(OsString, OsString)>,
 }
 
 impl Runtime {

@@ -31,15 +31,15 @@ const STOP_PATIENCE: Duration = Duration::from_secs(15);
 
 /// A run, seen from outside.
 #[derive(Debug, Clone)]
-pub struct RunView {
+pub(crate) struct RunView {
     /// The directory of its files.
-    pub directory: PathBuf,
+    pub(crate) directory: PathBuf,
     /// The contents of its file.
-    pub file: RunFile,
+    pub(crate) file: RunFile,
     /// Whether a process runs it.
-    pub live: bool,
+    pub(crate) live: bool,
     /// The process that runs it, if it is visible.
-    pub runner: Option<Identity>,
+    pub(crate) runner: Option<Identity>,
 }
 
 impl RunView {
@@ -85,11 +85,11 @@ pub(crate) fn view(directory: &Path) -> Result<RunView, LoadError> {
 
 /// All runs, and the errors of unusable ones.
 #[derive(Debug, Default)]
-pub struct Listing {
+pub(crate) struct Listing {
     /// The most recently changed run first.
-    pub runs: Vec<RunView>,
+    pub(crate) runs: Vec<RunView>,
     /// Why the other runs cannot be used.
-    pub unusable: Vec<LoadError>,
+    pub(crate) unusable: Vec<LoadError>,
 }
 
 /// Lists the runs of a state directory.
@@ -139,7 +139,7 @@ fn id_of(directory: &Path) -> Option<&str> {
 
 /// Why a run was not found.
 #[derive(Debug, thiserror::Error)]
-pub enum FindError {
+pub(crate) enum FindError {
     /// No run has this id.
     #[error("no run's id begins with {0:?}: `zsh-tool oneshot list` lists them")]
     Unknown(String),
@@ -185,7 +185,7 @@ pub(crate) fn find(state: &Path, wanted: &str) -> Result<RunView, FindError> {
 
 /// How a run was stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum StopOutcome {
+pub(crate) enum StopOutcome {
     /// Its runner stopped it.
     ByRunner {
         /// The state in which it stopped.
@@ -201,7 +201,7 @@ pub enum StopOutcome {
 
 /// Why a run was not stopped.
 #[derive(Debug, thiserror::Error)]
-pub enum StopError {
+pub(crate) enum StopError {
     /// It has already ended.
     #[error("the run is already {0}")]
     Over(RunState),

@@ -13,7 +13,7 @@ const MARK: &str = "::zsh-tool-host::";
 
 /// The purpose of a far side.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Purpose {
+pub(crate) enum Purpose {
     /// The calls of a server, by its name.
     Server(String),
     /// A person at a task that runs there.
@@ -37,11 +37,11 @@ pub(super) enum Report {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct FarSystem {
     /// As `uname -sm` names it.
-    pub name: String,
+    pub(crate) name: String,
     /// Its clock, in seconds since the Unix epoch, if it has `date`.
-    pub time: Option<i64>,
+    pub(crate) time: Option<i64>,
     /// Whether the kernel there shows what a silent process waits for.
-    pub shows_waits: bool,
+    pub(crate) shows_waits: bool,
 }
 
 impl FarSystem {

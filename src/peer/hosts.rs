@@ -17,7 +17,7 @@ use parking_lot::{Condvar, Mutex};
 use serde_json::json;
 
 use super::END;
-pub use super::bootstrap::Purpose;
+pub(crate) use super::bootstrap::Purpose;
 use super::bootstrap::{self, FarSystem, NO_PROGRAM, Report};
 use super::link::Link;
 use super::payload::Payload;
@@ -71,22 +71,22 @@ const EXIT_LOST: i32 = 255;
 /// Why a host cannot be used.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("host {host} cannot be reached: {reason}")]
-pub struct HostError {
+pub(crate) struct HostError {
     host: String,
     reason: String,
 }
 
 /// All listed hosts.
 #[derive(Debug)]
-pub struct Hosts {
+pub(crate) struct Hosts {
     list: HostList,
     by_name: BTreeMap<String, Arc<Host>>,
 }
 
 /// A host, and the connection to it.
 #[derive(Debug)]
-pub struct Host {
-    pub entry: HostEntry,
+pub(crate) struct Host {
+    pub(crate) entry: HostEntry,
     context: HostContext,
     connection: Mutex<Connection>,
     changed: Condvar,
@@ -96,10 +96,10 @@ pub struct Host {
 
 /// The context of all carriers.
 #[derive(Debug, Clone)]
-pub struct HostContext {
-    pub purpose: Purpose,
-    pub environment: Vec<(OsString, OsString)>,
-    pub daemons: Arc<[String]>,
+pub(crate) struct HostContext {
+    pub(crate) purpose: Purpose,
+    pub(crate) environment: Vec<(OsString, OsString)>,
+    pub(crate) daemons: Arc<[String]>,
 }
 
 #[derive(Debug, Default)]
@@ -132,7 +132,7 @@ enum State {
 }
 
 impl Hosts {
-    pub fn new(list: HostList, context: &HostContext) -> Hosts {
+    pub(crate) fn new(list: HostList, context: &HostContext) -> Hosts {
         let host = |entry: &HostEntry| {
             let host = Host {
                 entry: entry.clone(),
@@ -147,7 +147,7 @@ impl Hosts {
     }
 
     /// Those of the configuration, for the server that owns these tasks.
-    pub fn of_server(list: HostList, supervisor: &Supervisor) -> Hosts {
+    pub(crate) fn of_server(list: HostList, supervisor: &Supervisor) -> Hosts {
         let settings = &supervisor.settings;
         let context = HostContext {
             purpose: Purpose::Server(supervisor.instance.clone()),
@@ -161,16 +161,16 @@ impl Hosts {
     ///
     /// # Errors
     /// When the host is not listed.
-    pub fn find(&self, name: &str) -> Result<&Arc<Host>, UnknownHost> {
+    pub(crate) fn find(&self, name: &str) -> Result<&Arc<Host>, UnknownHost> {
         self.by_name.get(name).map_or_else(|| Err(self.list.unknown(name)), Ok)
     }
 
-    pub fn iter(&self) -> impl Iterator<Item = &Arc<Host>> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<Host>> {
         self.by_name.values()
     }
 
     /// Ends all connections, and with them the tasks on the hosts.
-    pub fn end(&self) {
+    pub(crate) fn end(&self) {
         let threads: Vec<_> = self.iter().filter_map(|host| host.close()).collect();
         for thread in threads {
             if thread.join().is_err() {
@@ -266,7 +266,7 @@ impl Host {
     }
 
     /// How the connection is, for people to read.
-    pub fn status(&self) -> String {
+    pub(crate) fn status(&self) -> String {
         let connection = self.connection.lock();
         match (&connection.state, &connection.reason) {
             (State::Connected { found, .. }, _) => format!("connected, {found}"),
@@ -295,12 +295,12 @@ impl Host {
     }
 
     /// Notes the id of a task on this host.
-    pub fn note(&self, task: &str) {
+    pub(crate) fn note(&self, task: &str) {
         self.task_ids.lock().insert(task.to_owned());
     }
 
     /// Whether a task on this host has this id.
-    pub fn knows(&self, task: &str) -> bool {
+    pub(crate) fn knows(&self, task: &str) -> bool {
         self.task_ids.lock().contains(task)
     }
 

@@ -100,8 +100,8 @@ impl Link {
 #[derive(Debug)]
 pub(super) struct Carried {
     link: Arc<Link>,
-    pub number: u64,
-    pub answered: bool,
+    pub(crate) number: u64,
+    pub(crate) answered: bool,
 }
 
 impl Carried {

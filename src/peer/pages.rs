@@ -15,57 +15,57 @@ use super::{Peer, PeerError};
 use crate::task::live::Cancel;
 
 /// The JSON-RPC method.
-pub const PAGE: &str = "zsh-tool/page";
+pub(crate) const PAGE: &str = "zsh-tool/page";
 /// How long a stream's request waits for an event.
-pub const PULL_WAIT: Duration = Duration::from_secs(20);
+pub(crate) const PULL_WAIT: Duration = Duration::from_secs(20);
 
 /// The params of [`PAGE`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct PageRequest {
+pub(crate) struct PageRequest {
     /// The page's request without its headers.
-    pub request: Value,
+    pub(crate) request: Value,
     /// A name for the stream, chosen by the caller, if the answer is a stream. A later request with
     /// this name continues it.
-    pub stream: String,
+    pub(crate) stream: String,
 }
 
 /// The result of [`PAGE`].
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct PageAnswer {
-    pub status: u16,
+pub(crate) struct PageAnswer {
+    pub(crate) status: u16,
     #[serde(default)]
-    pub body: Value,
+    pub(crate) body: Value,
     /// New events, if the answer is a stream.
     #[serde(default)]
-    pub events: Vec<PageEvent>,
+    pub(crate) events: Vec<PageEvent>,
     /// Whether the stream has ended.
     #[serde(default)]
-    pub ended: bool,
+    pub(crate) ended: bool,
     /// The host's clock, in Unix seconds.
     #[serde(default)]
-    pub now: f64,
+    pub(crate) now: f64,
 }
 
 /// An event of a stream.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct PageEvent {
-    pub id: Option<String>,
-    pub name: Option<String>,
-    pub data: String,
+pub(crate) struct PageEvent {
+    pub(crate) id: Option<String>,
+    pub(crate) name: Option<String>,
+    pub(crate) data: String,
 }
 
 /// Answers the page's requests on a host.
-pub trait Pages: Send + Sync {
+pub(crate) trait Pages: Send + Sync {
     fn answer(&self, request: PageRequest, cancel: &Cancel) -> PageAnswer;
 }
 
 /// A request in progress. Dropping it cancels it.
 #[derive(Debug)]
-pub struct PageCall(Peer);
+pub(crate) struct PageCall(Peer);
 
 impl PageCall {
     /// Sends a request; `None` if the host is not connected.
-    pub fn begin(host: &Host, request: &PageRequest) -> Option<PageCall> {
+    pub(crate) fn begin(host: &Host, request: &PageRequest) -> Option<PageCall> {
         let peer = Peer::carried(host.connected()?).ok()?;
         let message = json!({"jsonrpc": "2.0", "id": peer.id(), "method": PAGE, "params": request});
         peer.request(&message).ok()?;
@@ -76,7 +76,7 @@ impl PageCall {
     ///
     /// # Errors
     /// The connection is lost, or the far side refuses.
-    pub fn answer(mut self, limit: Duration) -> Result<PageAnswer, PeerError> {
+    pub(crate) fn answer(mut self, limit: Duration) -> Result<PageAnswer, PeerError> {
         let begun = Instant::now();
         let result = self.0.await_result(begun, limit, &Cancel::default(), None)?;
         serde_json::from_value(result).map_err(|error| self.0.failed(io::Error::from(error), begun))

@@ -15,8 +15,8 @@ const KEPT_FOR: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 /// A program for a host.
 pub(super) struct Payload {
-    pub bytes: Vec<u8>,
-    pub hash: String,
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) hash: String,
 }
 
 impl Payload {

@@ -21,27 +21,27 @@ use super::wait::Child;
 
 /// The limits of a run.
 #[derive(Debug, Clone)]
-pub struct Limits {
+pub(crate) struct Limits {
     /// From start to end; when it is over, the process tree is ended.
-    pub time: Duration,
+    pub(crate) time: Duration,
     /// Bytes of output; when they are exceeded, the process tree is ended.
-    pub output: usize,
+    pub(crate) output: usize,
     /// `None`: processes that outlive it are ended. Otherwise they survive if it ends by itself,
     /// and programs of these names survive even where the tree is ended.
-    pub daemons: Option<Arc<[String]>>,
+    pub(crate) daemons: Option<Arc<[String]>>,
 }
 
 #[derive(Debug)]
-pub struct Captured {
+pub(crate) struct Captured {
     /// How it ended; `None` if it exceeded its output limit and was ended.
-    pub exit: Option<Exit>,
+    pub(crate) exit: Option<Exit>,
     /// Its output, up to the limit.
-    pub output: Zeroizing<Vec<u8>>,
+    pub(crate) output: Zeroizing<Vec<u8>>,
 }
 
 /// Why a program has no result.
 #[derive(Debug, thiserror::Error)]
-pub enum RunError {
+pub(crate) enum RunError {
     #[error(transparent)]
     Spawn(#[from] SpawnError),
     /// It was ended.
@@ -51,7 +51,7 @@ pub enum RunError {
 
 /// Why the output of a program is missing or incomplete.
 #[derive(Debug, thiserror::Error)]
-pub enum CaptureError {
+pub(crate) enum CaptureError {
     #[error(transparent)]
     Run(#[from] RunError),
     /// It ended by itself, and not with exit code 0.
@@ -108,7 +108,7 @@ enum Stop {
 
 /// A program that runs for the server's own purposes, with all that it starts.
 pub(crate) struct Running {
-    pub spawned: Spawned,
+    pub(crate) spawned: Spawned,
     processes: TaskProcesses,
 }
 

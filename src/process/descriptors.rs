@@ -45,7 +45,7 @@ pub(crate) fn set_nonblocking(fd: impl AsFd) -> io::Result<()> {
 
 /// The result of one read or write on a non-blocking descriptor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Transfer {
+pub(crate) enum Transfer {
     /// This many bytes were transferred.
     Bytes(usize),
     /// Nothing now: wait until `poll(2)` reports it ready.
@@ -173,7 +173,7 @@ pub(crate) fn await_wake(fd: &OwnedFd, pause: std::time::Duration) -> bool {
 
 /// What to watch a descriptor for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Interest {
+pub(crate) enum Interest {
     /// Readable, or hung up.
     Read,
     /// Writable, or hung up.
@@ -185,7 +185,7 @@ pub enum Interest {
 /// A file whose reads and writes wait, even if another process that shares it has set it
 /// non-blocking.
 #[derive(Debug)]
-pub struct BlockingFile(File);
+pub(crate) struct BlockingFile(File);
 
 impl BlockingFile {
     /// Reads from or writes to this descriptor.
@@ -235,7 +235,7 @@ pub(crate) fn wait_for(fd: &impl AsFd, interest: Interest, timeout: Option<Durat
 
 /// A set of descriptors for one `poll(2)`.
 #[derive(Default)]
-pub struct Poller<'a> {
+pub(crate) struct Poller<'a> {
     watched: Vec<(BorrowedFd<'a>, Interest)>,
     /// Whether each of them became ready in the last wait.
     ready: Vec<bool>,

@@ -180,7 +180,7 @@ fn open_only_regular(options: &mut OpenOptions, path: &Path, flags: i32) -> io::
 
 /// Why a program cannot be run.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub enum NoProgram {
+pub(crate) enum NoProgram {
     #[error("was not found")]
     Missing,
     #[error("is not executable: {}", .0.display())]
@@ -324,7 +324,7 @@ pub(crate) fn sync_directory(path: &Path) -> io::Result<()> {
 
 /// A file that is removed, if it is still there, when this is dropped.
 #[derive(Debug)]
-pub struct Temporary(pub PathBuf);
+pub(crate) struct Temporary(pub(crate) PathBuf);
 
 impl Drop for Temporary {
     fn drop(&mut self) {
@@ -337,7 +337,7 @@ impl Drop for Temporary {
 /// It is released before the file is closed. Closing alone does not release it while another thread
 /// starts a process: until its exec, the child has a copy of the descriptor, and so of the lock.
 #[derive(Debug)]
-pub struct FileLock(File);
+pub(crate) struct FileLock(File);
 
 impl FileLock {
     /// Takes the lock of a file, which is created if it is missing; `None` while another

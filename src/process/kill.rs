@@ -18,7 +18,7 @@ use super::tree::{self, Identity, ProcessInfo};
 
 /// Why a signal did not arrive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Undelivered {
+pub(crate) enum Undelivered {
     /// The process is gone already.
     Gone,
     /// It belongs to another user.
@@ -27,7 +27,7 @@ pub enum Undelivered {
 
 /// A process to signal and to wait for.
 #[derive(Debug)]
-pub struct Handle {
+pub(crate) struct Handle {
     pub(crate) id: Identity,
     pidfd: Option<OwnedFd>,
 }

@@ -19,10 +19,10 @@ const LONGEST_PATH: usize = 103;
 
 /// The process at the other end of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PeerProcess {
-    pub uid: u32,
+pub(crate) struct PeerProcess {
+    pub(crate) uid: u32,
     /// `None` where the system does not report it.
-    pub pid: Option<i32>,
+    pub(crate) pid: Option<i32>,
 }
 
 impl PeerProcess {
@@ -34,7 +34,7 @@ impl PeerProcess {
 
 /// A socket that accepts connections. Its file is removed when this is dropped.
 #[derive(Debug)]
-pub struct LocalListener {
+pub(crate) struct LocalListener {
     listener: UnixListener,
     path: PathBuf,
 }

@@ -17,7 +17,8 @@ pub struct Identity {
 
 /// The environment that a process was started with, as far as it can be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Environment {
+#[allow(dead_code, reason = "the portable twin reads no entries")]
+pub(crate) enum Environment {
     /// Its entries, each ended by NUL.
     Entries(Vec<u8>),
     /// Not there for a moment: the process is in the middle of exec, or has just ended.
@@ -84,12 +85,12 @@ impl ProcessInfo {
 // Not constructed where sockets cannot be seen.
 #[cfg_attr(any(not(target_os = "linux"), feature = "portable"), allow(dead_code))]
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Listener {
+pub(crate) struct Listener {
     /// An IPv4 address even if the socket is an IPv6 one.
-    pub address: std::net::SocketAddr,
-    pub inode: u64,
+    pub(crate) address: std::net::SocketAddr,
+    pub(crate) inode: u64,
     /// The user that created it.
-    pub uid: u32,
+    pub(crate) uid: u32,
 }
 
 /// What keeps a process, or its main thread, from running.
@@ -109,7 +110,7 @@ pub enum StallReason {
 
 /// The input that a task may wait for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum InputSource {
+pub(crate) enum InputSource {
     /// The task's terminal: `/dev/pts/N`.
     Terminal(PathBuf),
     /// The pipe at its stdin: `pipe:[N]`.
@@ -118,7 +119,8 @@ pub enum InputSource {
 
 /// What prevents this machine from showing what processes wait for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum VisibilityLimit {
+#[allow(dead_code, reason = "each system constructs its own")]
+pub(crate) enum VisibilityLimit {
     /// `/proc` cannot be read.
     NoProc,
     /// `/proc` shows the processes of another PID namespace.

@@ -5,18 +5,18 @@ use std::os::fd::{BorrowedFd, RawFd};
 use std::path::Path;
 
 /// A program to start.
-pub struct Program<'a> {
-    pub path: &'a Path,
+pub(crate) struct Program<'a> {
+    pub(crate) path: &'a Path,
     /// Its `$0` and its arguments.
-    pub arguments: Vec<&'a OsStr>,
+    pub(crate) arguments: Vec<&'a OsStr>,
     /// All variables that it gets.
-    pub environment: &'a [(OsString, OsString)],
+    pub(crate) environment: &'a [(OsString, OsString)],
     /// Where it starts.
-    pub directory: &'a Path,
+    pub(crate) directory: &'a Path,
     /// Descriptors of this process and the numbers that they get in the child; all others are
     /// close-on-exec. None of the former may have a number of the latter, and numbers above 2 must
     /// be open in this process: otherwise the cause of a failed start may be lost.
-    pub descriptors: &'a [(BorrowedFd<'a>, RawFd)],
+    pub(crate) descriptors: &'a [(BorrowedFd<'a>, RawFd)],
 }
 
 #[cfg(test)]

@@ -117,15 +117,15 @@ pub(crate) fn input_modes(master: BorrowedFd) -> Option<(bool, bool)> {
 
 /// How a terminal divides its input into lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LineModes {
+pub(crate) struct LineModes {
     /// Whether programs get whole lines; otherwise they get every byte at once.
-    pub canonical: bool,
+    pub(crate) canonical: bool,
     /// Whether it erases whole UTF-8 characters, rather than bytes.
     pub utf8: bool,
     /// The character that ends the input, Ctrl-D unless the program chose another.
-    pub end_of_file: u8,
+    pub(crate) end_of_file: u8,
     /// The character that erases the last one.
-    pub erase: u8,
+    pub(crate) erase: u8,
     /// The characters after which a new line begins: they end the line or discard it. Zero: none.
     enders: [u8; 9],
 }
@@ -191,7 +191,7 @@ pub(crate) fn stdin_is_terminal() -> bool {
 
 /// The terminal at stdin in raw mode, to pass it through; dropping this restores its modes.
 #[derive(Debug)]
-pub struct RawTerminal {
+pub(crate) struct RawTerminal {
     before: Termios,
 }
 

@@ -20,12 +20,12 @@ const START_LIMIT: Duration = Duration::from_secs(5);
 
 /// A running restorer. It restores the terminal when this is dropped or this process ends.
 #[derive(Debug)]
-pub struct Restorer {
+pub(crate) struct Restorer {
     connection: UnixStream,
 }
 
 impl Restorer {
-    /// Starts this program with these arguments, which must lead to [`attend`], and waits until it
+    /// Starts this program with these arguments, which must lead to [`run`], and waits until it
     /// has read the settings of the terminal, which is its stdout.
     ///
     /// # Errors

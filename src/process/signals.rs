@@ -98,7 +98,7 @@ impl Signal {
 
 /// Distinguishes repeated requests to end from signals that repeat one request.
 #[derive(Debug, Default)]
-pub struct EndRequests {
+pub(crate) struct EndRequests {
     /// A process that forwards its signals, and when its first one came.
     relay: Option<(i32, Option<Instant>)>,
     /// When the first one of another process came.
@@ -107,7 +107,7 @@ pub struct EndRequests {
 
 /// What a signal to end means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum EndRequest {
+pub(crate) enum EndRequest {
     /// The first request to end.
     First,
     /// A repetition of the same request.

@@ -18,7 +18,7 @@ const TURNS: u32 = 64;
 
 /// The common scans.
 #[derive(Debug)]
-pub struct Snapshots {
+pub(crate) struct Snapshots {
     /// Common times are whole multiples of a pause after this one.
     epoch: Instant,
     turns: AtomicU32,

@@ -25,7 +25,7 @@ const OUTPUT_PIPE_BYTES: usize = 256 * 1024;
 
 /// What the child's stdin, stdout and stderr are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wiring {
+pub(crate) enum Wiring {
     /// stdin from `/dev/null`.
     Pipe(Errors),
     /// stdin from a pipe that we write to.
@@ -36,7 +36,7 @@ pub enum Wiring {
 
 /// Where stderr goes, without a terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Errors {
+pub(crate) enum Errors {
     /// On the pipe of stdout, in the order in which both are written.
     WithOutput,
     /// On a pipe of its own.
@@ -46,30 +46,30 @@ pub enum Errors {
 }
 
 #[derive(Debug)]
-pub struct Launch {
+pub(crate) struct Launch {
     /// Looked up in PATH when it has no slash.
-    pub program: PathBuf,
+    pub(crate) program: PathBuf,
     /// Without its name.
-    pub args: Vec<OsString>,
-    pub environment: Vec<(OsString, OsString)>,
-    pub directory: PathBuf,
-    pub wiring: Wiring,
+    pub(crate) args: Vec<OsString>,
+    pub(crate) environment: Vec<(OsString, OsString)>,
+    pub(crate) directory: PathBuf,
+    pub(crate) wiring: Wiring,
 }
 
 /// A started program and our ends of its descriptors, all of them non-blocking.
 #[derive(Debug)]
-pub struct Spawned {
-    pub child: Child,
-    pub id: Identity,
+pub(crate) struct Spawned {
+    pub(crate) child: Child,
+    pub(crate) id: Identity,
     /// Its stdout, with stderr unless that goes elsewhere, or its terminal.
-    pub output: OwnedFd,
+    pub(crate) output: OwnedFd,
     /// Its stderr, where it has a pipe of its own.
-    pub errors: Option<OwnedFd>,
+    pub(crate) errors: Option<OwnedFd>,
     /// The other end of its stdin, if that is a pipe; a terminal is written to through `output`.
-    pub input: Option<OwnedFd>,
+    pub(crate) input: Option<OwnedFd>,
     /// The program's own end of its terminal, kept open where the last close discards unread
     /// output. The end of the output is seen only once this is closed.
-    pub terminal: Option<OwnedFd>,
+    pub(crate) terminal: Option<OwnedFd>,
 }
 
 /// Why a program was not started. Nothing runs then.

@@ -15,11 +15,11 @@ use super::tree::{self, Identity, ProcessInfo, Snapshot};
 
 /// How survivors are recognised.
 #[derive(Debug, Clone)]
-pub struct SurvivorQuery<'a> {
+pub(crate) struct SurvivorQuery<'a> {
     /// The process that was recorded; it led a session.
-    pub leader: Option<Identity>,
+    pub(crate) leader: Option<Identity>,
     /// A variable that all survivors were started with, and its value.
-    pub variable: (&'a str, &'a str),
+    pub(crate) variable: (&'a str, &'a str),
 }
 
 impl SurvivorQuery<'_> {
@@ -103,7 +103,7 @@ fn with_ancestors(pid: i32, snapshot: &Snapshot) -> HashSet<i32> {
 /// except programs named in `spared` that lead their own session, and children that this
 /// process already had when it started.
 #[derive(Debug)]
-pub struct Sweep<'a> {
+pub(crate) struct Sweep<'a> {
     spared: &'a [String],
     termination: Termination,
 }

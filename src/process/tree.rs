@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use super::probe::StallReason;
 use super::processes::{self, holds_open, program_of};
 
-pub use super::probe::{Environment, Identity, ProcessInfo};
+pub(crate) use super::probe::{Environment, Identity, ProcessInfo};
 pub use super::processes::look_up;
 pub(crate) use super::processes::{children_of, children_of_self, name_of_descriptor};
 
@@ -65,7 +65,7 @@ pub(crate) fn command_line(pid: i32) -> String {
 
 /// The processes of the machine at one moment.
 #[derive(Debug, Default)]
-pub struct Snapshot {
+pub(crate) struct Snapshot {
     processes: HashMap<i32, ProcessInfo>,
     children: HashMap<i32, Vec<i32>>,
     failed: bool,
@@ -202,18 +202,18 @@ fn sorted_living(mut processes: Vec<ProcessInfo>) -> Vec<ProcessInfo> {
 
 /// How a task's processes are recognised.
 #[derive(Debug, Clone)]
-pub struct MatchCriteria {
+pub(crate) struct MatchCriteria {
     /// Its shell, which leads the task's session. If its start time is not known, its pid
     /// identifies it, since it has not been reaped.
-    pub shell: Identity,
+    pub(crate) shell: Identity,
     /// The value of [`COOKIE_VARIABLE`]: `<server instance>/<task id>`.
-    pub cookie: String,
+    pub(crate) cookie: String,
     /// The name of its output, a pipe or a terminal, in `/proc/<pid>/fd` of the writers.
-    pub output: Option<PathBuf>,
+    pub(crate) output: Option<PathBuf>,
     /// Programs that are meant to outlive their command, in the sense of [`ProcessInfo::is_named`]:
     /// they and their descendants are spared once they have left the session and do not hold the
     /// output.
-    pub daemons: Arc<[String]>,
+    pub(crate) daemons: Arc<[String]>,
 }
 
 impl MatchCriteria {
@@ -228,7 +228,7 @@ impl MatchCriteria {
 
 /// What is known of a task's processes from its start and from the scans so far.
 #[derive(Debug)]
-pub struct TaskProcesses {
+pub(crate) struct TaskProcesses {
     criteria: MatchCriteria,
     /// The cookie's entry in an environment.
     entry: Vec<u8>,

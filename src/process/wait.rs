@@ -35,7 +35,7 @@ pub(super) fn is_watched(pid: i32) -> bool {
 
 /// A child of this process, watched by the thread that started it.
 #[derive(Debug)]
-pub struct Child {
+pub(crate) struct Child {
     pid: Pid,
     /// Readable at its end.
     ended: OwnedFd,

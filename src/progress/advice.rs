@@ -25,47 +25,47 @@ const MAX_POLLS_PER_WAIT: u32 = 5;
 
 /// How long commands of this kind usually take.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DurationEstimate {
+pub(crate) struct DurationEstimate {
     /// The kind of command, as in `git push origin *`.
-    pub template: String,
+    pub(crate) template: String,
     /// The median duration.
-    pub median: Duration,
+    pub(crate) median: Duration,
     /// The longest run so far.
-    pub longest: Duration,
+    pub(crate) longest: Duration,
 }
 
 /// What is known about a running task at the end of a poll.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Situation {
+pub(crate) struct Situation {
     /// Whether this poll returned output.
-    pub new_output: bool,
+    pub(crate) new_output: bool,
     /// Polls since the last output. [`idle_polls_of`] counts long waits.
-    pub idle_polls: u32,
+    pub(crate) idle_polls: u32,
     /// Time since the last output, or since the start before any.
-    pub silent_for: Duration,
+    pub(crate) silent_for: Duration,
     /// Time since the start.
-    pub elapsed: Duration,
+    pub(crate) elapsed: Duration,
     /// How long such a command usually takes, if known.
-    pub estimate: Option<DurationEstimate>,
+    pub(crate) estimate: Option<DurationEstimate>,
     /// Whether the task waits to read its terminal or standard input.
-    pub waiting_for_input: bool,
+    pub(crate) waiting_for_input: bool,
     /// Why the task is stuck, if evidence shows that it is.
-    pub stuck: Option<String>,
+    pub(crate) stuck: Option<String>,
     /// The task that holds the lock that this one waits for.
-    pub lock_holder: Option<String>,
+    pub(crate) lock_holder: Option<String>,
     /// Whether the task waits by design for a request or a change that may come at any time.
-    pub waits_by_design: bool,
+    pub(crate) waits_by_design: bool,
     /// Whether the task reads or writes steadily while it prints nothing.
-    pub io_progress: bool,
+    pub(crate) io_progress: bool,
     /// Whether the tracker found progress other than repeated output.
-    pub does_something_new: bool,
+    pub(crate) does_something_new: bool,
     /// Whether its processes cannot be observed, so that only polls count.
-    pub unseen: bool,
+    pub(crate) unseen: bool,
 }
 
 /// A suggestion; [`fmt::Display`] gives its text. The agent decides.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Advice {
+pub(crate) enum Advice {
     /// The command waits for input.
     SendInput,
     /// The command may be hung.
@@ -102,7 +102,7 @@ pub enum Advice {
 }
 
 /// The first suggestion that applies, if any.
-pub fn advise(situation: &Situation) -> Option<Advice> {
+pub(crate) fn advise(situation: &Situation) -> Option<Advice> {
     let silent = situation.silent_for;
     let polls = situation.idle_polls;
     // Check this first: a stuck loop that repeats a line has output at every poll.
@@ -145,7 +145,7 @@ pub fn advise(situation: &Situation) -> Option<Advice> {
 }
 
 /// How many idle polls a wait without output counts for: one per 2 s begun, 1 to 5.
-pub fn idle_polls_of(wait: Duration) -> u32 {
+pub(crate) fn idle_polls_of(wait: Duration) -> u32 {
     let begun = wait.as_nanos().div_ceil(ONE_POLL.as_nanos());
     u32::try_from(begun).unwrap_or(MAX_POLLS_PER_WAIT).clamp(1, MAX_POLLS_PER_WAIT)
 }

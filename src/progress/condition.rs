@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::wait::ProcessName;
 
 /// How long a single disk sleep must last to be reported; reading a disk causes shorter ones.
-pub const LONG_SLEEP: Duration = Duration::from_secs(1);
+pub(crate) const LONG_SLEEP: Duration = Duration::from_secs(1);
 
 /// The signal that stopped a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -76,24 +76,24 @@ impl Condition {
 
 /// A condition found by one probe.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Sighting {
-    pub condition: Condition,
+pub(crate) struct Sighting {
+    pub(crate) condition: Condition,
     /// The process's context switches: an unchanged number means that it is the same sleep. 0 if
     /// irrelevant.
-    pub switches: u64,
+    pub(crate) switches: u64,
 }
 
 /// The conditions found by consecutive probes.
 #[derive(Debug, Default)]
-pub struct Sightings {
+pub(crate) struct Sightings {
     since: Vec<(Sighting, Instant)>,
     /// Whether another probe soon may confirm a condition.
-    pub unconfirmed: bool,
+    pub(crate) unconfirmed: bool,
 }
 
 impl Sightings {
     /// Adds the next probe and returns the confirmed conditions.
-    pub fn add(&mut self, seen: Vec<Sighting>, now: Instant) -> Vec<Condition> {
+    pub(crate) fn add(&mut self, seen: Vec<Sighting>, now: Instant) -> Vec<Condition> {
         let before = std::mem::take(&mut self.since);
         let mut confirmed = Vec::new();
         self.unconfirmed = false;

@@ -61,39 +61,39 @@ const SKEW: u64 = 4 * 1024 * 1024;
 const OUTPUT_PER_BYTE: u64 = 64;
 
 /// A process: its pid and its start time, since pids are reused.
-pub type Key = (i32, u64);
+pub(crate) type Key = (i32, u64);
 
 /// One process as a probe finds it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Member {
-    pub key: Key,
-    pub parent: i32,
+pub(crate) struct Member {
+    pub(crate) key: Key,
+    pub(crate) parent: i32,
     /// Its I/O; `None` if unreadable.
-    pub io: Option<Bytes>,
+    pub(crate) io: Option<Bytes>,
     /// CPU time of the process and of the children that it has waited for.
-    pub cpu: Duration,
+    pub(crate) cpu: Duration,
 }
 
 /// Bytes read and written, for files and any other descriptors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Bytes {
+pub(crate) struct Bytes {
     /// By the process and by the children that it has waited for.
-    pub all: Counters,
+    pub(crate) all: Counters,
     /// Only by its living threads.
-    pub own: Counters,
+    pub(crate) own: Counters,
 }
 
 /// The kernel's counters of reading and writing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Counters {
+pub(crate) struct Counters {
     /// Bytes that calls have read.
-    pub read: u64,
+    pub(crate) read: u64,
     /// Bytes that calls have written.
-    pub written: u64,
+    pub(crate) written: u64,
     /// Bytes of files that were marked as changed, by calls and through mappings.
-    pub changed: u64,
-    pub read_calls: u64,
-    pub write_calls: u64,
+    pub(crate) changed: u64,
+    pub(crate) read_calls: u64,
+    pub(crate) write_calls: u64,
 }
 
 impl Counters {
@@ -121,7 +121,7 @@ impl Counters {
         self.zip(limit, |own, limit| Some(own.min(limit))).unwrap_or_default()
     }
 
-    pub fn and(self, other: Counters) -> Counters {
+    pub(crate) fn and(self, other: Counters) -> Counters {
         self.zip(other, |one, other| Some(one.saturating_add(other))).unwrap_or_default()
     }
 
@@ -144,7 +144,7 @@ impl Counters {
 
 /// Separates a task's other I/O from its output, which is reported as output.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Balance {
+pub(crate) struct Balance {
     /// Output that was read before a probe saw it written.
     ahead: u64,
     /// Bytes read and written so far, and those that were not output.
@@ -155,7 +155,7 @@ pub struct Balance {
 impl Balance {
     /// How many of the bytes read and written so far were not output, given the output since the
     /// last probe.
-    pub fn beyond_output(&mut self, total: u64, output: u64) -> u64 {
+    pub(crate) fn beyond_output(&mut self, total: u64, output: u64) -> u64 {
         let io = total.saturating_sub(self.counted);
         self.counted = total;
         let expected = output.saturating_add(self.ahead);
@@ -169,7 +169,7 @@ impl Balance {
 }
 
 #[derive(Debug, Clone, Default)]
-pub struct ActivityCounters {
+pub(crate) struct ActivityCounters {
     before: Option<HashMap<Key, KnownProcess>>,
     totals: Totals,
     /// Whether the I/O of some processes was unreadable.
@@ -212,7 +212,7 @@ impl KnownProcess {
 impl ActivityCounters {
     /// Adds the next probe and returns the totals since the first one, without output. `line_of`
     /// returns the command line of a process, empty if unknown.
-    pub fn add(&mut self, members: Vec<Member>, line_of: impl Fn(i32) -> String) -> Totals {
+    pub(crate) fn add(&mut self, members: Vec<Member>, line_of: impl Fn(i32) -> String) -> Totals {
         self.is_incomplete = members.iter().any(|member| member.io.is_none());
         let before = self.before.take();
         let mut now = HashMap::with_capacity(members.len());

@@ -19,14 +19,14 @@ use self::shape::{COUNTERS_PER_LINE, TIMES_PER_LINE};
 
 /// How many distinct changes to remember. A remembered change, such as a repeated banner, is not
 /// novel.
-pub const FINGERPRINTS: usize = 200;
+pub(crate) const FINGERPRINTS: usize = 200;
 /// How many lines of one shape may follow a line whose duration has risen: timers that run side by
 /// side have the same words and different times.
 const SIDE_BY_SIDE: u8 = 20;
 
 /// An event compared with earlier ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Novel {
+pub(crate) enum Novel {
     New,
     Same,
     /// It is a repetition in which only a duration of at least seconds has risen:
@@ -36,13 +36,13 @@ pub enum Novel {
 
 /// The most recent distinct changes.
 #[derive(Debug, Clone, Default)]
-pub struct Novelty {
+pub(crate) struct Novelty {
     seen: VecDeque<Seen>,
 }
 
 impl Novelty {
     /// Adds the next event.
-    pub fn add(&mut self, kind: impl Hash, payload: &str) -> Novel {
+    pub(crate) fn add(&mut self, kind: impl Hash, payload: &str) -> Novel {
         let shape = shape::of(kind, payload);
         let mut seen = self.seen.iter_mut();
         if let Some(seen) = seen.find(|seen| seen.fingerprint == shape.fingerprint) {

@@ -15,11 +15,11 @@ use serde::{Deserialize, Serialize};
 
 use super::novelty::{Novel, Novelty};
 use super::status_forecast::StatusForecast;
-pub use super::status_forecast::{BlockedOn, Status};
+pub(crate) use super::status_forecast::{BlockedOn, Status};
 use super::tree_state::TreeStateKind;
 
 /// How many bytes read or written within an interval make a state change.
-pub const BYTES_THAT_COUNT: u64 = 4 * 1024;
+pub(crate) const BYTES_THAT_COUNT: u64 = 4 * 1024;
 /// How long a task that only prints elapsed times counts as slow instead of stuck: creating a
 /// resource takes minutes.
 const ONLY_TIME_PATIENCE: Duration = Duration::from_secs(600);
@@ -114,7 +114,7 @@ pub struct Tracker {
     settings: TrackerSettings,
     started: Instant,
     tree_state: Option<TreeStateKind>,
-    counts: StuckEvidence,
+    stuck_evidence: StuckEvidence,
     last_heartbeat: Option<Instant>,
     /// The number of signs of life.
     pub heartbeat_count: u64,
@@ -122,7 +122,7 @@ pub struct Tracker {
     pub last_change: Option<Change>,
     /// The number of state changes.
     pub change_count: u64,
-    /// Heartbeats, or outputs (see [`Counts`]), since the last novel change.
+    /// Heartbeats, or outputs (see [`StuckEvidence`]), since the last novel change.
     repetitions: u64,
     novelty: Novelty,
     /// When its output began to consist only of timer lines: repeated lines in which only a
@@ -179,7 +179,7 @@ impl Tracker {
             settings,
             started: now,
             tree_state: None,
-            counts: StuckEvidence::All,
+            stuck_evidence: StuckEvidence::All,
             last_heartbeat: None,
             heartbeat_count: 0,
             last_change: None,
@@ -200,8 +200,8 @@ impl Tracker {
     /// Records that the processes can be observed: from now on the task is stuck if its output
     /// repeats; while it prints nothing, the processes' states decide.
     pub fn count_output_alone(&mut self) {
-        if self.counts == StuckEvidence::All {
-            self.counts = StuckEvidence::Output(None);
+        if self.stuck_evidence == StuckEvidence::All {
+            self.stuck_evidence = StuckEvidence::Output(None);
         }
     }
 
@@ -209,7 +209,7 @@ impl Tracker {
     pub fn heartbeat(&mut self, now: Instant) {
         self.last_heartbeat = Some(now);
         self.heartbeat_count += 1;
-        if self.counts == StuckEvidence::All {
+        if self.stuck_evidence == StuckEvidence::All {
             self.repetitions += 1;
         }
     }
@@ -275,11 +275,11 @@ impl Tracker {
     fn count_repetition(&mut self, now: Instant) {
         // Probes are not exactly an interval apart.
         let pause = self.settings.heartbeat_interval * 9 / 10;
-        if let StuckEvidence::Output(last) = self.counts
+        if let StuckEvidence::Output(last) = self.stuck_evidence
             && self.delta.output > 0
             && last.is_none_or(|last| now.saturating_duration_since(last) >= pause)
         {
-            self.counts = StuckEvidence::Output(Some(now));
+            self.stuck_evidence = StuckEvidence::Output(Some(now));
             self.repetitions += 1;
         }
     }
@@ -327,7 +327,7 @@ impl Tracker {
         let quiet = self.last_probe.is_some() && !self.delta.shows_life();
         // Without output, a wait for an outside event stops the signs of life.
         let waits = matches!(self.tree_state, Some(TreeStateKind::Peer | TreeStateKind::Lock));
-        let excused = self.counts == StuckEvidence::All && quiet && waits;
+        let excused = self.stuck_evidence == StuckEvidence::All && quiet && waits;
         let patient_until = self.only_time.map(|since| after(since, ONLY_TIME_PATIENCE));
         let stuck_from = self.busy_until.max(patient_until).unwrap_or(self.started);
         StatusForecast {
@@ -368,7 +368,7 @@ impl Tracker {
         self.last_change = Some(Change { at: now, kind });
         self.change_count += 1;
         let is_child = matches!(kind, ChangeKind::ChildStarted | ChangeKind::ChildEnded);
-        self.repetitions = match self.counts {
+        self.repetitions = match self.stuck_evidence {
             // Probes find a loop's short programs by chance: a newly found program excuses the
             // current interval, but not earlier ones.
             StuckEvidence::Output(_) if is_child => self.repetitions.saturating_sub(1),

@@ -17,10 +17,10 @@ use serde::{Deserialize, Serialize};
 use super::wait::{Lock, Peer, ProcessName, ProcessWaits, Thread, WaitSource};
 
 /// The share of a core from which a tree that prints nothing counts as busy.
-pub const BUSY_SHARE: f64 = 0.2;
+pub(crate) const BUSY_SHARE: f64 = 0.2;
 /// How long threads that wait for each other must use no CPU time, I/O or output to count as a
 /// deadlock.
-pub const QUIET_BEFORE_DEADLOCK: Duration = Duration::from_secs(10);
+pub(crate) const QUIET_BEFORE_DEADLOCK: Duration = Duration::from_secs(10);
 
 /// What a task's processes do.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -146,7 +146,7 @@ const UNKNOWN: (Rank, TreeState) = (Rank::Unknown, TreeState::Unknown);
 ///
 /// Other modules judge waits for input and stopped processes, which outrank this state. A wait for
 /// input without a question is [`Idle::Screen`].
-pub fn classify(tree: &[ProcessWaits]) -> Option<TreeState> {
+pub(crate) fn classify(tree: &[ProcessWaits]) -> Option<TreeState> {
     let parents: HashSet<i32> = tree.iter().map(|waits| waits.parent).collect();
     let mut strongest: Option<(Rank, TreeState)> = None;
     for waits in tree.iter().filter(|waits| !waits.stopped) {
@@ -169,7 +169,7 @@ pub fn classify(tree: &[ProcessWaits]) -> Option<TreeState> {
 
 /// The names of the pipes for which threads wait. There is no deadlock if a process outside the
 /// tree holds one of them.
-pub fn pipes(tree: &[ProcessWaits]) -> HashSet<&str> {
+pub(crate) fn pipes(tree: &[ProcessWaits]) -> HashSet<&str> {
     let threads = tree.iter().flat_map(|waits| &waits.threads);
     let sources = threads.flat_map(|thread| match thread {
         Thread::In(source) => std::slice::from_ref(source),

@@ -15,7 +15,7 @@ pub struct ProcessName {
 // Platforms that cannot observe processes never construct these.
 #[cfg_attr(any(not(target_os = "linux"), feature = "portable"), allow(dead_code))]
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum WaitSource {
+pub(crate) enum WaitSource {
     /// The task's terminal, or the pipe at its stdin.
     Input,
     /// A terminal other than the task's, with the number of `/dev/pts/N` if known.
@@ -84,7 +84,7 @@ pub struct Holder {
 // Platforms that cannot observe processes never construct these.
 #[cfg_attr(any(not(target_os = "linux"), feature = "portable"), allow(dead_code))]
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Thread {
+pub(crate) enum Thread {
     /// It runs, or is ready to run.
     Running,
     /// It is blocked in a call on one source: a read, a write, an `accept`, a lock.
@@ -102,17 +102,17 @@ pub enum Thread {
 
 /// One process and what its threads do.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ProcessWaits {
-    pub process: ProcessName,
-    pub parent: i32,
+pub(crate) struct ProcessWaits {
+    pub(crate) process: ProcessName,
+    pub(crate) parent: i32,
     /// Whether a signal has stopped it.
-    pub stopped: bool,
-    pub threads: Vec<Thread>,
+    pub(crate) stopped: bool,
+    pub(crate) threads: Vec<Thread>,
 }
 
 /// How a thread waits for the task's input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum InputWait {
+pub(crate) enum InputWait {
     /// In a read of the input.
     Reading,
     /// In a wait for the input, and for nothing else outside its own process.
@@ -127,7 +127,7 @@ pub enum InputWait {
 impl Thread {
     /// How it waits for the task's input, if it does. A wait that file changes also end belongs to
     /// a watcher, which accepts keys while it works.
-    pub fn input_wait(&self) -> Option<InputWait> {
+    pub(crate) fn input_wait(&self) -> Option<InputWait> {
         match self {
             Thread::In(WaitSource::Input) => Some(InputWait::Reading),
             Thread::Waits { on, timed } if on.contains(&WaitSource::Input) => {

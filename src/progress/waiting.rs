@@ -10,30 +10,30 @@ use serde::{Deserialize, Serialize};
 use super::wait::{InputWait, ProcessName};
 
 /// The silence after which a wait with a time limit, or an unreadable process, counts.
-pub const SILENCE: Duration = Duration::from_secs(1);
+pub(crate) const SILENCE: Duration = Duration::from_secs(1);
 /// The silence after an unfinished line at which a wait for the input or another source, such as a
 /// connection, counts.
-pub const MIXED_SILENCE: Duration = Duration::from_secs(2);
+pub(crate) const MIXED_SILENCE: Duration = Duration::from_secs(2);
 
 /// The pauses before the probes after output: at 50, 100, 200 and 400 ms of silence …
-pub const FIRST_PAUSES: [Duration; 4] = [
+pub(crate) const FIRST_PAUSES: [Duration; 4] = [
     Duration::from_millis(50),
     Duration::from_millis(50),
     Duration::from_millis(100),
     Duration::from_millis(200),
 ];
 /// … and then every second.
-pub const LATER_PAUSE: Duration = Duration::from_secs(1);
+pub(crate) const LATER_PAUSE: Duration = Duration::from_secs(1);
 /// The pause between probes of a silent task that takes no input, if no call waits for it …
-pub const RARE_PAUSE: Duration = Duration::from_secs(2);
+pub(crate) const RARE_PAUSE: Duration = Duration::from_secs(2);
 /// … after this many probes.
-pub const PROBES_BEFORE_RARE: usize = 5;
+pub(crate) const PROBES_BEFORE_RARE: usize = 5;
 /// The pause before a probe that confirms the previous one.
-pub const CONFIRMING_PAUSE: Duration = Duration::from_millis(100);
+pub(crate) const CONFIRMING_PAUSE: Duration = Duration::from_millis(100);
 
 /// What one probe found.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Sample {
+pub(crate) enum Sample {
     /// A process waits for the input.
     Blocked {
         reader: ProcessName,
@@ -65,20 +65,20 @@ pub enum Sample {
 
 /// The terminal's modes; a pipe has none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Modes {
+pub(crate) struct Modes {
     /// Whether the terminal echoes typed characters.
-    pub echo: bool,
+    pub(crate) echo: bool,
     /// Whether programs get the input line by line.
-    pub canonical: bool,
+    pub(crate) canonical: bool,
 }
 
 /// What a task's terminal shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct ShownText<'a> {
+pub(crate) struct ShownText<'a> {
     /// The unfinished last line of the output.
-    pub last_line: &'a str,
+    pub(crate) last_line: &'a str,
     /// Whether it is a full screen without a cursor, which a person only watches.
-    pub is_watched: bool,
+    pub(crate) is_watched: bool,
 }
 
 /// The kind of input that a task waits for.
@@ -114,7 +114,7 @@ pub struct Waiting {
 
 /// The result of one probe.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum InputJudgement {
+pub(crate) enum InputJudgement {
     Nothing,
     /// The task waits, if it stays silent for this much longer.
     After(Duration),
@@ -132,7 +132,7 @@ impl InputJudgement {
 
 /// Judges one probe. `modes` are the modes of the task's terminal; `silent_for` is the time without
 /// output.
-pub fn judge(
+pub(crate) fn judge(
     sample: &Sample,
     modes: Option<Modes>,
     silent_for: Duration,
@@ -233,13 +233,13 @@ fn asks_for_a_secret(line: &str) -> bool {
 
 /// Confirms a verdict by two consecutive probes that agree.
 #[derive(Debug, Default)]
-pub struct Confirmation {
+pub(crate) struct Confirmation {
     last: Option<Waiting>,
 }
 
 impl Confirmation {
     /// Adds the next judgement; returns the verdict, if there is one.
-    pub fn add(&mut self, judged: &InputJudgement) -> Option<Waiting> {
+    pub(crate) fn add(&mut self, judged: &InputJudgement) -> Option<Waiting> {
         let waits = match judged {
             InputJudgement::Waits(waiting) => Some(waiting.clone()),
             InputJudgement::Nothing | InputJudgement::After(_) => None,

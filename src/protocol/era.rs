@@ -9,9 +9,10 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 /// The versions that `initialize` can settle, oldest first.
-pub const LEGACY_VERSIONS: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", NEWEST_LEGACY];
+pub(crate) const LEGACY_VERSIONS: [&str; 4] =
+    ["2024-11-05", "2025-03-26", "2025-06-18", NEWEST_LEGACY];
 /// Offered to a client that asks for an unknown version.
-pub const NEWEST_LEGACY: &str = "2025-11-25";
+pub(crate) const NEWEST_LEGACY: &str = "2025-11-25";
 
 /// The version for a connection whose client requests `requested`: the same if it is known,
 /// otherwise the newest, which the client accepts or disconnects.
@@ -67,7 +68,7 @@ impl Hello {
 }
 
 /// The result of `initialize`; the `instructions` are for the model.
-pub fn initialize_result(version: &str, instructions: &str) -> Value {
+pub(crate) fn initialize_result(version: &str, instructions: &str) -> Value {
     json!({
         "protocolVersion": version,
         "capabilities": capabilities(None),

@@ -9,7 +9,7 @@ use super::message::{INVALID_REQUEST, Malformed};
 
 /// The longest frame that is accepted, in bytes: a message without its line ending or
 /// headers.
-pub const MAX_FRAME_BYTES: usize = 16 * 1024 * 1024;
+pub(crate) const MAX_FRAME_BYTES: usize = 16 * 1024 * 1024;
 /// The longest header line that is accepted, in bytes. Real ones have about 80.
 pub(super) const MAX_HEADER_BYTES: usize = 1024;
 
@@ -21,7 +21,7 @@ const LENGTH_HEADER: &[u8] = b"content-length:";
 const HEADER_START: &[u8] = b"content-";
 
 /// One message's bytes, without line ending or headers.
-pub type Frame = Vec<u8>;
+pub(crate) type Frame = Vec<u8>;
 
 /// How the messages of a connection are delimited.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

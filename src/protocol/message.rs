@@ -10,15 +10,15 @@ use serde_json::value::RawValue;
 use super::id::RequestId;
 
 /// The bytes are not JSON (JSON-RPC 2.0, section 5.1).
-pub const PARSE_ERROR: i64 = -32700;
+pub(crate) const PARSE_ERROR: i64 = -32700;
 /// The JSON is not a request object (JSON-RPC 2.0, section 5.1).
-pub const INVALID_REQUEST: i64 = -32600;
+pub(crate) const INVALID_REQUEST: i64 = -32600;
 /// There is no such method (JSON-RPC 2.0, section 5.1).
-pub const METHOD_NOT_FOUND: i64 = -32601;
+pub(crate) const METHOD_NOT_FOUND: i64 = -32601;
 /// The parameters, or the tool they name, are wrong (JSON-RPC 2.0, section 5.1).
-pub const INVALID_PARAMS: i64 = -32602;
+pub(crate) const INVALID_PARAMS: i64 = -32602;
 /// The server failed, through no fault of the client (JSON-RPC 2.0, section 5.1).
-pub const INTERNAL_ERROR: i64 = -32603;
+pub(crate) const INTERNAL_ERROR: i64 = -32603;
 
 /// The only valid value of `jsonrpc`.
 const VERSION: &str = "2.0";
@@ -178,7 +178,7 @@ fn invalid_request(id: Option<RequestId>, message: &str) -> Malformed {
 
 /// The response to a successful request. A result that cannot be written as JSON (a map whose keys
 /// are not strings) becomes an [`INTERNAL_ERROR`].
-pub fn response(id: &RequestId, result: &impl Serialize) -> Vec<u8> {
+pub(crate) fn response(id: &RequestId, result: &impl Serialize) -> Vec<u8> {
     #[derive(Serialize)]
     struct Response<'a, R> {
         jsonrpc: &'static str,
@@ -193,7 +193,12 @@ pub fn response(id: &RequestId, result: &impl Serialize) -> Vec<u8> {
 }
 
 /// The response to a failed request; its id is `null` if it could not be read.
-pub fn error(id: Option<&RequestId>, code: i64, message: &str, data: Option<Value>) -> Vec<u8> {
+pub(crate) fn error(
+    id: Option<&RequestId>,
+    code: i64,
+    message: &str,
+    data: Option<Value>,
+) -> Vec<u8> {
     #[derive(Serialize)]
     struct Response<'a> {
         jsonrpc: &'static str,
@@ -213,7 +218,7 @@ pub fn error(id: Option<&RequestId>, code: i64, message: &str, data: Option<Valu
 }
 
 /// Adds a member to an object, or replaces it; does nothing to any other value.
-pub fn put(object: &mut Value, name: &str, member: impl Into<Value>) {
+pub(crate) fn put(object: &mut Value, name: &str, member: impl Into<Value>) {
     if let Value::Object(members) = object {
         members.insert(name.to_owned(), member.into());
     }
@@ -223,7 +228,10 @@ pub fn put(object: &mut Value, name: &str, member: impl Into<Value>) {
 ///
 /// # Errors
 /// When the params cannot be written as JSON (a map whose keys are not strings).
-pub fn notification(method: &str, params: &impl Serialize) -> Result<Vec<u8>, serde_json::Error> {
+pub(crate) fn notification(
+    method: &str,
+    params: &impl Serialize,
+) -> Result<Vec<u8>, serde_json::Error> {
     #[derive(Serialize)]
     struct Notification<'a, P> {
         jsonrpc: &'static str,

@@ -12,18 +12,18 @@ use super::id::RequestId;
 use super::message::{self, INVALID_PARAMS, put};
 
 /// The version of this era, as it is written in messages.
-pub const VERSION: &str = "2026-07-28";
+pub(crate) const VERSION: &str = "2026-07-28";
 
 /// The method that requests the server's capabilities.
-pub const DISCOVER: &str = "server/discover";
+pub(crate) const DISCOVER: &str = "server/discover";
 
 /// The method that subscribes to notifications.
-pub const LISTEN: &str = "subscriptions/listen";
+pub(crate) const LISTEN: &str = "subscriptions/listen";
 
 /// The request's version is not served.
-pub const UNSUPPORTED_PROTOCOL_VERSION: i64 = -32022;
+pub(crate) const UNSUPPORTED_PROTOCOL_VERSION: i64 = -32022;
 /// The request needs a client capability that its envelope does not declare.
-pub const MISSING_CLIENT_CAPABILITY: i64 = -32021;
+pub(crate) const MISSING_CLIENT_CAPABILITY: i64 = -32021;
 
 const VERSION_KEY: &str = "io.modelcontextprotocol/protocolVersion";
 const CAPABILITIES_KEY: &str = "io.modelcontextprotocol/clientCapabilities";
@@ -32,7 +32,7 @@ const SUBSCRIPTION_KEY: &str = "io.modelcontextprotocol/subscriptionId";
 const SERVER_KEY: &str = "io.modelcontextprotocol/serverInfo";
 
 /// The extension that allows a task as the answer to a call.
-pub const TASKS_EXTENSION: &str = "io.modelcontextprotocol/tasks";
+pub(crate) const TASKS_EXTENSION: &str = "io.modelcontextprotocol/tasks";
 
 /// How many milliseconds a client may cache results that do not change while the server runs. Not
 /// forever, since the next server may be a newer version.
@@ -141,7 +141,7 @@ impl Envelope {
 
 /// The type of a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ResultType {
+pub(crate) enum ResultType {
     /// The whole answer.
     Complete,
     /// A task, whose own result comes later.
@@ -149,7 +149,7 @@ pub enum ResultType {
 }
 
 /// Adds this era's members to a result: its type and the server's name.
-pub fn stamped(result_type: ResultType, result: Value) -> Value {
+pub(crate) fn stamped(result_type: ResultType, result: Value) -> Value {
     let word = match result_type {
         ResultType::Complete => "complete",
         ResultType::Task => "task",
@@ -167,7 +167,7 @@ pub fn stamped(result_type: ResultType, result: Value) -> Value {
 
 /// Which users may get a cached result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CacheScope {
+pub(crate) enum CacheScope {
     /// Every user, since the result depends only on the program.
     Public,
     /// Only this user, since the result depends on the settings.
@@ -176,7 +176,7 @@ pub enum CacheScope {
 
 /// A [`stamped`] result that does not change while the server runs, with how long and for which
 /// users it may be cached.
-pub fn cacheable(scope: CacheScope, result: Value) -> Value {
+pub(crate) fn cacheable(scope: CacheScope, result: Value) -> Value {
     let mut result = stamped(ResultType::Complete, result);
     let scope = match scope {
         CacheScope::Public => "public",
@@ -188,7 +188,7 @@ pub fn cacheable(scope: CacheScope, result: Value) -> Value {
 }
 
 /// The result of [`DISCOVER`].
-pub fn discovery(offers_tasks: bool, instructions: &str) -> Value {
+pub(crate) fn discovery(offers_tasks: bool, instructions: &str) -> Value {
     let discovery = json!({
         "supportedVersions": [VERSION],
         "capabilities": capabilities(offers_tasks.then_some(TASKS_EXTENSION)),
@@ -199,14 +199,14 @@ pub fn discovery(offers_tasks: bool, instructions: &str) -> Value {
 
 /// The notification that opens the subscription of a [`LISTEN`] request. It grants none of the
 /// requested notifications. `None` if the request is malformed.
-pub fn acknowledgement(id: &RequestId, params: Option<&Value>) -> Option<Vec<u8>> {
+pub(crate) fn acknowledgement(id: &RequestId, params: Option<&Value>) -> Option<Vec<u8>> {
     params?.get("notifications")?.as_object()?;
     let acknowledged = json!({"_meta": {SUBSCRIPTION_KEY: id}, "notifications": {}});
     message::notification("notifications/subscriptions/acknowledged", &acknowledged).ok()
 }
 
 /// The error data for a request that must declare the tasks extension.
-pub fn needs_tasks_extension() -> Value {
+pub(crate) fn needs_tasks_extension() -> Value {
     json!({"requiredCapabilities": {"extensions": {TASKS_EXTENSION: {}}}})
 }
 

@@ -14,7 +14,7 @@ use super::message::INVALID_PARAMS;
 
 /// A request about a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Operation {
+pub(crate) enum Operation {
     /// Returns the status, and the result if the task has ended.
     Get,
     /// Ends the task.
@@ -25,7 +25,7 @@ pub enum Operation {
 
 impl Operation {
     /// The operation of a method; `None` if the method is not about tasks.
-    pub fn of_method(method: &str) -> Option<Operation> {
+    pub(crate) fn of_method(method: &str) -> Option<Operation> {
         match method {
             "tasks/get" => Some(Operation::Get),
             "tasks/cancel" => Some(Operation::Cancel),
@@ -38,7 +38,7 @@ impl Operation {
     ///
     /// # Errors
     /// Names the missing member of the params: [`INVALID_PARAMS`] to the client.
-    pub fn task_of(self, params: Option<&Value>) -> Result<String, String> {
+    pub(crate) fn task_of(self, params: Option<&Value>) -> Result<String, String> {
         let member = |name: &str| params.and_then(|params| params.get(name));
         if self == Operation::Update && !member("inputResponses").is_some_and(Value::is_object) {
             return Err("tasks/update needs params with inputResponses, an object".to_owned());
@@ -53,17 +53,17 @@ impl Operation {
 /// Why an operation is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("taskId {0} is unknown: it never existed, or its output is no longer kept")]
-pub struct UnknownTask(pub String);
+pub(crate) struct UnknownTask(pub(crate) String);
 
 impl UnknownTask {
     /// The JSON-RPC error code.
-    pub const CODE: i64 = INVALID_PARAMS;
+    pub(crate) const CODE: i64 = INVALID_PARAMS;
 }
 
 /// A task's status.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "status", rename_all = "snake_case")]
-pub enum TaskStatus {
+pub(crate) enum TaskStatus {
     Working,
     Completed {
         /// The result of `tools/call` that the call would have returned if it had waited.
@@ -78,44 +78,44 @@ pub enum TaskStatus {
 
 /// A JSON-RPC error as the outcome of a task.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Failure {
+pub(crate) struct Failure {
     /// Such as [`INTERNAL_ERROR`](super::message::INTERNAL_ERROR).
-    pub code: i64,
+    pub(crate) code: i64,
     /// What went wrong, in words.
-    pub message: String,
+    pub(crate) message: String,
 }
 
 /// A task at one moment.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Task {
+pub(crate) struct Task {
     #[serde(rename = "taskId")]
-    pub id: String,
+    pub(crate) id: String,
     #[serde(flatten)]
-    pub status: TaskStatus,
+    pub(crate) status: TaskStatus,
     /// The status in a few words, for people.
     #[serde(rename = "statusMessage", skip_serializing_if = "Option::is_none")]
-    pub message: Option<String>,
+    pub(crate) message: Option<String>,
     #[serde(rename = "createdAt", serialize_with = "iso")]
-    pub created: SystemTime,
+    pub(crate) created: SystemTime,
     /// When its status or output last changed.
     #[serde(rename = "lastUpdatedAt", serialize_with = "iso")]
-    pub updated: SystemTime,
+    pub(crate) updated: SystemTime,
     /// How long after its creation the task can be queried, at least.
     #[serde(rename = "ttlMs", serialize_with = "positive_millis")]
-    pub kept_for: Duration,
+    pub(crate) kept_for: Duration,
     /// How long the client should wait before the next query.
     #[serde(rename = "pollIntervalMs", serialize_with = "positive_millis")]
-    pub ask_again_in: Duration,
+    pub(crate) ask_again_in: Duration,
 }
 
 impl Task {
     /// The answer to the call that created the task. Only `tasks/get` shows how it ended.
-    pub fn as_created(&self) -> Value {
+    pub(crate) fn as_created(&self) -> Value {
         Task { status: TaskStatus::Working, ..self.clone() }.as_detailed()
     }
 
     /// The answer to `tasks/get`.
-    pub fn as_detailed(&self) -> Value {
+    pub(crate) fn as_detailed(&self) -> Value {
         json!(self)
     }
 }

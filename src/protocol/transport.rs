@@ -32,11 +32,11 @@ const ENDS: usize = 2;
 /// The client is gone, or the transport has finished.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the connection to the client is closed")]
-pub struct Closed;
+pub(crate) struct Closed;
 
 /// What ended one side of the connection.
 #[derive(Debug, thiserror::Error)]
-pub enum StreamEnd {
+pub(crate) enum StreamEnd {
     /// The client closed the input.
     #[error("end of input")]
     Input,
@@ -50,7 +50,7 @@ pub enum StreamEnd {
 
 /// The outcome of [`Transport::finish`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Finished {
+pub(crate) enum Finished {
     /// All queued messages have been written.
     Flushed,
     /// The output had failed before.
@@ -60,7 +60,7 @@ pub enum Finished {
 }
 
 /// Called once a message has been written.
-pub type OnWritten = Box<dyn FnOnce() + Send>;
+pub(crate) type OnWritten = Box<dyn FnOnce() + Send>;
 
 enum Command {
     Write(Vec<u8>, Option<OnWritten>),
@@ -69,7 +69,7 @@ enum Command {
 
 /// Sends messages to the client; cheap to clone, for any thread.
 #[derive(Debug, Clone)]
-pub struct Outbound {
+pub(crate) struct Outbound {
     queue: Sender<Command>,
     /// Disconnected when the transport has finished; carries no messages.
     finished: Receiver<Infallible>,
@@ -77,7 +77,7 @@ pub struct Outbound {
 
 impl Outbound {
     /// Whether the queue is full because the client does not read.
-    pub fn is_full(&self) -> bool {
+    pub(crate) fn is_full(&self) -> bool {
         self.queue.is_full()
     }
 
@@ -86,7 +86,7 @@ impl Outbound {
     ///
     /// # Errors
     /// When the client is gone or the transport finishes, even during the wait.
-    pub fn send(&self, message: Vec<u8>) -> Result<(), Closed> {
+    pub(crate) fn send(&self, message: Vec<u8>) -> Result<(), Closed> {
         self.send_and(message, None)
     }
 
@@ -95,7 +95,11 @@ impl Outbound {
     ///
     /// # Errors
     /// As [`Outbound::send`].
-    pub fn send_and(&self, message: Vec<u8>, written: Option<OnWritten>) -> Result<(), Closed> {
+    pub(crate) fn send_and(
+        &self,
+        message: Vec<u8>,
+        written: Option<OnWritten>,
+    ) -> Result<(), Closed> {
         select_biased! {
             recv(self.finished) -> _ => Err(Closed),
             send(self.queue, Command::Write(message, written)) -> sent => sent.map_err(|_| Closed),
@@ -106,7 +110,7 @@ impl Outbound {
 /// A running connection. If it is dropped without [`finish`](Self::finish), its threads end with the
 /// input.
 #[derive(Debug)]
-pub struct Transport {
+pub(crate) struct Transport {
     outbound: Outbound,
     ended: Receiver<StreamEnd>,
     reader: JoinHandle<()>,
@@ -125,7 +129,7 @@ impl Transport {
     ///
     /// # Errors
     /// When a thread cannot be started.
-    pub fn start<H>(
+    pub(crate) fn start<H>(
         input: Box<dyn Read + Send>,
         output: Box<dyn Write + Send>,
         frame_limit: usize,
@@ -164,18 +168,18 @@ impl Transport {
     }
 
     /// The handle for sending.
-    pub fn outbound(&self) -> &Outbound {
+    pub(crate) fn outbound(&self) -> &Outbound {
         &self.outbound
     }
 
     /// Receives one message when the input ends and one when the output fails.
-    pub fn ended(&self) -> &Receiver<StreamEnd> {
+    pub(crate) fn ended(&self) -> &Receiver<StreamEnd> {
         &self.ended
     }
 
     /// Writes the queued messages within `limit`, and closes the queue: all senders, even waiting
     /// ones, get [`Closed`] from now on. Frames read later are still handed over.
-    pub fn finish(self, limit: Duration) -> Finished {
+    pub(crate) fn finish(self, limit: Duration) -> Finished {
         let deadline = Instant::now() + limit;
         // Fails if the queue stays full or the writer has already ended; both are handled below.
         let _ = self.outbound.queue.send_deadline(Command::Finish, deadline);
@@ -270,7 +274,7 @@ mod tests {
 
     /// The client's ends of a connection within the process.
     #[derive(Debug)]
-    pub struct Peer {
+    pub(crate) struct Peer {
         /// The server's input; dropping it ends the input.
         pub to_server: PipeWriter,
         /// The server's output; dropping it makes the server's next write fail.
@@ -280,7 +284,7 @@ mod tests {
     impl Transport {
         /// Starts on two pipes and returns their other ends. Real pipes show the kernel's behaviour
         /// when full, closed or broken.
-        pub fn memory<H>(handler: H) -> io::Result<(Transport, Peer)>
+        pub(crate) fn memory<H>(handler: H) -> io::Result<(Transport, Peer)>
         where
             H: FnMut(&Outbound, Result<Frame, FrameError>) + Send + 'static,
         {

@@ -28,10 +28,10 @@ const STARTERS: &[&str] = &["zsh", "bash", "sh", "dash", "sudo", "doas"];
 
 /// The pipeline that determines the exit status of a command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ExitStatusSource<'a> {
-    pub segments: Vec<&'a str>,
+pub(crate) struct ExitStatusSource<'a> {
+    pub(crate) segments: Vec<&'a str>,
     /// Whether the command line consists only of that pipeline.
-    pub is_alone: bool,
+    pub(crate) is_alone: bool,
 }
 
 /// The pipeline that determines a command line's status, unless the shell prints an error. `None`

@@ -52,14 +52,14 @@ pub(super) enum ScriptOption {
 
 impl Interpreter {
     /// The interpreter with this name, with or without a version (`python3.12`).
-    pub fn named(name: &str) -> Option<&'static Interpreter> {
+    pub(super) fn named(name: &str) -> Option<&'static Interpreter> {
         let bare = name.trim_end_matches(|letter: char| letter.is_ascii_digit() || letter == '.');
         INTERPRETERS
             .iter()
             .find(|known| is_listed(name, known.names) || is_listed(bare, known.names))
     }
 
-    pub fn option(&self, option: &str) -> ScriptOption {
+    pub(super) fn option(&self, option: &str) -> ScriptOption {
         if is_listed(option, self.code.long) {
             return ScriptOption::Code;
         }

@@ -36,20 +36,20 @@ pub struct Lexed {
 /// The state of reading a command line: the position, the open constructs there, and the tokens
 /// found so far. [`words`](super::words) reads the inside of words.
 pub(super) struct Lexer<'a> {
-    pub text: &'a str,
-    pub bytes: &'a [u8],
-    pub at: usize,
-    pub frames: Vec<Frame>,
+    pub(crate) text: &'a str,
+    pub(crate) bytes: &'a [u8],
+    pub(crate) at: usize,
+    pub(crate) frames: Vec<Frame>,
     /// The innermost list of commands; the outer lists are saved in their frames.
-    pub list: List,
+    pub(crate) list: List,
     /// Open compound commands.
     depth: u32,
     /// Open frames that a `)` can close.
-    pub parentheses: usize,
+    pub(crate) parentheses: usize,
     /// Open substitutions: within them no token is recorded.
-    pub substitutions: usize,
-    pub look_ahead: Lookahead,
-    pub lexed: Lexed,
+    pub(crate) substitutions: usize,
+    pub(crate) look_ahead: Lookahead,
+    pub(crate) lexed: Lexed,
 }
 
 // A construct that is open at a position: a compound command, or a part of the current word. One
@@ -110,13 +110,13 @@ impl Frame {
 /// An unfinished word.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Word {
-    pub start: usize,
+    pub(crate) start: usize,
     /// Open parentheses of patterns and glob qualifiers.
-    pub parentheses: u32,
+    pub(crate) parentheses: u32,
     /// Whether the word has contained any.
-    pub had_parentheses: bool,
+    pub(crate) had_parentheses: bool,
     /// Open braces, as of `{a,b}`.
-    pub braces: u32,
+    pub(crate) braces: u32,
 }
 
 /// The syntax of the branches of an `if`.
@@ -219,17 +219,17 @@ pub(super) enum Target {
 /// The state of a list of commands: the text itself, or a substitution within it.
 #[derive(Debug, Default)]
 pub(super) struct List {
-    pub place: CommandPosition,
+    pub(crate) place: CommandPosition,
     /// The redirection that still needs its word.
-    pub target: Option<Target>,
+    pub(crate) target: Option<Target>,
     /// Here-documents whose bodies follow the end of the line.
-    pub here_documents: Vec<HereDocument>,
+    pub(crate) here_documents: Vec<HereDocument>,
     /// Whether a command must follow, if necessary on the next line.
-    pub waits_for_more: bool,
-    pub before: Before,
+    pub(crate) waits_for_more: bool,
+    pub(crate) before: Before,
     /// Words of a condition since its last `&&`, `||` or parenthesis: after an operand
     /// and an operator a parenthesis belongs to a pattern.
-    pub condition_words: u32,
+    pub(crate) condition_words: u32,
 }
 
 /// The last token, if it matters for the next one.

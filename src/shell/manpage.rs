@@ -14,7 +14,7 @@ mod tag;
 
 use std::collections::HashSet;
 
-pub use layout::OptionRow;
+pub(crate) use layout::OptionRow;
 use plain::columns;
 
 /// The longest line of a table, in characters.

@@ -9,7 +9,7 @@ use super::lexer::lex;
 use super::token::{Separator, TokenKind};
 
 /// The algorithm's version.
-pub const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 1;
 
 const DIGITS: usize = 16;
 

@@ -6,8 +6,8 @@ use super::unquote::Unquoted;
 /// separated by blanks.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Values {
-    pub letters: &'static str,
-    pub long: &'static str,
+    pub(crate) letters: &'static str,
+    pub(crate) long: &'static str,
 }
 
 pub(super) const fn values(letters: &'static str, long: &'static str) -> Values {

@@ -59,7 +59,7 @@ impl Outcome {
 }
 
 /// The outcome of an exit code of a program.
-pub fn of_exit(code: i32, program: Option<&str>) -> Outcome {
+pub(crate) fn of_exit(code: i32, program: Option<&str>) -> Outcome {
     if code == 0 || program.is_some_and(|program| benign(program, code).is_some()) {
         Outcome::Success
     } else {
@@ -81,7 +81,7 @@ const BENIGN_EXITS: &[(&str, i32, &str)] = &[
 ];
 
 /// The meaning of a program's benign exit code; `None` for any other code.
-pub fn benign(program: &str, code: i32) -> Option<&'static str> {
+pub(crate) fn benign(program: &str, code: i32) -> Option<&'static str> {
     BENIGN_EXITS
         .iter()
         .find(|(name, exit, _)| *name == program && *exit == code)

@@ -17,7 +17,7 @@ pub(super) struct Prefix {
     /// Whether it takes `NAME=value` before the command.
     assigns: bool,
     /// Whether templates keep it, because it changes the run (a limit, many runs).
-    pub is_kept: bool,
+    pub(crate) is_kept: bool,
 }
 
 /// A prefix that templates omit. `options` are its options that take a value.
@@ -108,11 +108,11 @@ const UV_RUN: &str = "--with --python --extra --group --directory --project --en
 /// The words of a command, split into a prefix and the command that it runs.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PrefixSplit<'a> {
-    pub prefix: Prefix,
+    pub(crate) prefix: Prefix,
     /// The prefix's own words, including its name.
-    pub own: &'a [Unquoted],
+    pub(crate) own: &'a [Unquoted],
     /// Never empty.
-    pub command: &'a [Unquoted],
+    pub(crate) command: &'a [Unquoted],
 }
 
 /// Splits off the first prefix. `None` if there is no prefix, or if it runs no command (`sudo -l`,

@@ -9,11 +9,11 @@ pub(super) struct Program {
     /// Its names, separated by blanks.
     names: &'static str,
     /// How many words are always subcommands.
-    pub depth: usize,
+    pub(crate) depth: usize,
     /// First words, separated by blanks, that another subcommand follows.
     deeper: &'static str,
     /// Options before a subcommand that take a value.
-    pub values: Values,
+    pub(crate) values: Values,
 }
 
 const fn program(names: &'static str, depth: usize) -> Program {
@@ -31,7 +31,7 @@ impl Program {
     }
 
     /// The program with this name; an unknown program has no subcommands.
-    pub fn named(name: &str) -> Program {
+    pub(super) fn named(name: &str) -> Program {
         PROGRAMS
             .iter()
             .find(|program| is_listed(name, program.names))
@@ -40,7 +40,7 @@ impl Program {
     }
 
     /// How many more subcommands follow this first one. `yarn workspace` also takes a name.
-    pub fn deeper(&self, first: &str) -> usize {
+    pub(super) fn deeper(&self, first: &str) -> usize {
         if self.names == "yarn" && first == "workspace" {
             return 2;
         }

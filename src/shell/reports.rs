@@ -13,19 +13,19 @@ use super::unquote::unquote;
 
 /// What the end of a command can report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Reportable {
+pub(crate) struct Reportable {
     /// The statuses of a pipeline of two or more parts.
-    pub pipestatus: bool,
+    pub(crate) pipestatus: bool,
     /// A directory other than the initial one.
-    pub directory: bool,
+    pub(crate) directory: bool,
     /// Whether the text lists functions or traps every command, so that an added function would be
     /// visible.
-    pub shows_functions: bool,
+    pub(crate) shows_functions: bool,
 }
 
 impl Reportable {
     /// Everything, as after startup files of unknown content.
-    pub const ALL: Reportable =
+    pub(crate) const ALL: Reportable =
         Reportable { pipestatus: true, directory: true, shows_functions: false };
 
     pub(crate) fn is_nothing(self) -> bool {

@@ -132,9 +132,9 @@ pub(super) fn number_range_end(bytes: &[u8], start: usize) -> Option<usize> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct HereDocument {
     /// The line that ends it.
-    pub delimiter: String,
+    pub(crate) delimiter: String,
     /// Whether tabs at the beginning of a line are ignored (`<<-`).
-    pub strips_tabs: bool,
+    pub(crate) strips_tabs: bool,
 }
 
 impl HereDocument {

@@ -21,7 +21,7 @@ pub struct Ssh {
 
 /// The meaning of the exit code of `ssh`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ExitType {
+pub(crate) enum ExitType {
     /// Connected, and the command succeeded.
     Success,
     /// The connection failed.
@@ -34,7 +34,7 @@ pub enum ExitType {
 const CONNECTION_FAILED: i32 = 255;
 
 impl ExitType {
-    pub fn of(exit_code: i32) -> ExitType {
+    pub(crate) fn of(exit_code: i32) -> ExitType {
         match exit_code {
             0 => ExitType::Success,
             CONNECTION_FAILED => ExitType::ConnectionFailed,
@@ -43,7 +43,7 @@ impl ExitType {
     }
 
     /// The name in the database.
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             ExitType::Success => "success",
             ExitType::ConnectionFailed => "connection_failed",

@@ -27,27 +27,27 @@ const ENDS_ON_FAILURE: &[&str] = &["errexit", "err_exit", "ERR_EXIT", "ERREXIT",
 
 /// A simple command with its words.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Simple {
+pub(crate) struct Simple {
     /// The unchanged assignments; only the beginning of an array.
-    pub assignments: Vec<String>,
+    pub(crate) assignments: Vec<String>,
     /// Its name and arguments, without quotes and redirections.
-    pub words: Vec<Unquoted>,
+    pub(crate) words: Vec<Unquoted>,
     /// How many compound commands contain it.
-    pub depth: u32,
+    pub(crate) depth: u32,
     /// The range from its first token to its last.
-    pub span: Range<usize>,
-    pub ended_by: Option<Separator>,
+    pub(crate) span: Range<usize>,
+    pub(crate) ended_by: Option<Separator>,
 }
 
 impl Simple {
     /// The program that it runs, without directory and prefixes (`sudo`, `env`); `None` if the name
     /// has an expansion.
-    pub fn program(&self) -> Option<&str> {
+    pub(crate) fn program(&self) -> Option<&str> {
         innermost(&self.words).first().and_then(Unquoted::fixed).map(base_name)
     }
 
     /// The words of the command itself, without its prefixes.
-    pub fn core(&self) -> &[Unquoted] {
+    pub(crate) fn core(&self) -> &[Unquoted] {
         innermost(&self.words)
     }
 }
@@ -116,19 +116,19 @@ pub(super) fn take(current: &mut Option<Simple>, token: &Token, text: &str) -> b
 
 /// Pipelines joined by `&&` and `||`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct List {
+pub(crate) struct List {
     /// The segments of each pipeline, by their positions in the text.
-    pub pipelines: Vec<Vec<Range<usize>>>,
+    pub(crate) pipelines: Vec<Vec<Range<usize>>>,
     /// For each pipeline, whether `!` inverts its status.
-    pub negated: Vec<bool>,
+    pub(crate) negated: Vec<bool>,
     /// The operator after each pipeline except the last.
-    pub joints: Vec<Separator>,
+    pub(crate) joints: Vec<Separator>,
     /// Whether the shell runs it without waiting for it.
-    pub is_background: bool,
+    pub(crate) is_background: bool,
 }
 
 /// The lists of the top level in order. `!` and `time` are not part of a segment.
-pub fn lists(lexed: &Lexed) -> Vec<List> {
+pub(crate) fn lists(lexed: &Lexed) -> Vec<List> {
     let mut lists = Vec::new();
     let mut list = List::default();
     let mut pipeline: Vec<Range<usize>> = Vec::new();

@@ -21,7 +21,7 @@ use super::token::{Reserved, Role, Separator, TokenKind};
 use super::unquote::Unquoted;
 
 /// The algorithm's version.
-pub const VERSION: u32 = 2;
+pub(crate) const VERSION: u32 = 2;
 
 /// The longest template, in characters; longer ones are cut.
 pub(crate) const MAX_TEMPLATE: usize = 500;

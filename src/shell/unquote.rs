@@ -3,16 +3,16 @@
 use super::scan::{after_escape, escaped_end, group_end};
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Unquoted {
+pub(crate) struct Unquoted {
     /// The text without quotes; expansions are unchanged.
-    pub text: String,
+    pub(crate) text: String,
     /// Where in that text the first expansion begins, if any. Patterns and `~` do not count.
-    pub expands_at: Option<usize>,
+    pub(crate) expands_at: Option<usize>,
 }
 
 impl Unquoted {
     /// The text, if it has no expansion.
-    pub fn fixed(&self) -> Option<&str> {
+    pub(crate) fn fixed(&self) -> Option<&str> {
         self.expands_at.is_none().then_some(self.text.as_str())
     }
 

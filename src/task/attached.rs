@@ -21,7 +21,7 @@ use crate::text::screen::MAX_SIDE;
 const ROOM_LIMIT: Duration = Duration::from_secs(1);
 
 /// A person attached to a task; dropping this detaches the person.
-pub struct Person {
+pub(crate) struct Person {
     supervisor: Arc<Supervisor>,
     task: Arc<TaskHandle>,
     number: u64,
@@ -34,7 +34,7 @@ impl Person {
     ///
     /// # Errors
     /// The task has ended, or accepts no input.
-    pub fn attach(
+    pub(crate) fn attach(
         supervisor: &Arc<Supervisor>,
         task: &Arc<TaskHandle>,
         size: TerminalSize,
@@ -64,7 +64,7 @@ impl Person {
     }
 
     /// Adopts the size of the person's terminal. If it has not changed, the screen is only redrawn.
-    pub fn resize(&self, size: TerminalSize) {
+    pub(crate) fn resize(&self, size: TerminalSize) {
         let size = supported(size);
         let is_new = self.task.live.report(|state| {
             let Some(people) = &mut state.people else {
@@ -83,7 +83,7 @@ impl Person {
     ///
     /// # Errors
     /// Nothing was sent.
-    pub fn send(&self, sending: InputChunk) -> Result<(), InputError> {
+    pub(crate) fn send(&self, sending: InputChunk) -> Result<(), InputError> {
         let is_full = |sent: &Result<(), InputError>| {
             matches!(sent, Err(InputError::Full { .. } | InputError::Busy { .. }))
         };

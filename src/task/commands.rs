@@ -17,11 +17,11 @@ use crate::process::descriptors::{self, Waker};
 use crate::process::pty::TerminalSize;
 
 /// How many commands may wait for a worker.
-pub const MAX_COMMANDS: usize = 256;
+pub(crate) const MAX_COMMANDS: usize = 256;
 
 /// Why a command did not reach a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SendError {
+pub(crate) enum SendError {
     /// The task has ended.
     Ended,
     /// Too many commands wait.
@@ -29,7 +29,7 @@ pub enum SendError {
 }
 
 #[derive(Debug)]
-pub struct CommandSender {
+pub(crate) struct CommandSender {
     /// `None` once the worker has ended.
     channel: Mutex<Option<Arc<Channel>>>,
 }
@@ -41,7 +41,7 @@ struct Channel {
 }
 
 /// The worker's end of the channel, which closes when this is dropped.
-pub struct CommandReceiver {
+pub(crate) struct CommandReceiver {
     commands: Receiver<WorkerCommand>,
     wakes: OwnedFd,
     sender: Arc<CommandSender>,
@@ -52,7 +52,7 @@ impl CommandSender {
     ///
     /// # Errors
     /// No descriptor is free.
-    pub fn new() -> io::Result<(Arc<CommandSender>, CommandReceiver)> {
+    pub(crate) fn new() -> io::Result<(Arc<CommandSender>, CommandReceiver)> {
         let (queue, commands) = bounded(MAX_COMMANDS);
         let (waker, wakes) = Waker::new()?;
         let channel = Channel { commands: queue, waker };
@@ -62,7 +62,7 @@ impl CommandSender {
     }
 
     /// The sender of a task whose worker is gone.
-    pub fn closed() -> Arc<CommandSender> {
+    pub(crate) fn closed() -> Arc<CommandSender> {
         Arc::new(CommandSender { channel: Mutex::new(None) })
     }
 
@@ -70,7 +70,7 @@ impl CommandSender {
     ///
     /// # Errors
     /// When the worker is gone, or too many commands wait for it.
-    pub fn send(&self, command: WorkerCommand) -> Result<(), SendError> {
+    pub(crate) fn send(&self, command: WorkerCommand) -> Result<(), SendError> {
         let channel = self.channel().ok_or(SendError::Ended)?;
         channel.commands.try_send(command).map_err(|error| match error {
             TrySendError::Full(_) => SendError::Busy,
@@ -81,7 +81,7 @@ impl CommandSender {
     }
 
     /// Wakes the worker, if it still runs, to check what has changed.
-    pub fn wake(&self) {
+    pub(crate) fn wake(&self) {
         if let Some(channel) = self.channel() {
             channel.waker.wake();
         }
@@ -95,17 +95,17 @@ impl CommandSender {
 
 impl CommandReceiver {
     /// Becomes readable when there is a command, or a change to check.
-    pub fn wakes(&self) -> BorrowedFd<'_> {
+    pub(crate) fn wakes(&self) -> BorrowedFd<'_> {
         self.wakes.as_fd()
     }
 
     /// Takes the wake-ups that have gathered; later commands wake the worker again.
-    pub fn drain_wakes(&self) {
+    pub(crate) fn drain_wakes(&self) {
         descriptors::drain_wakes(&self.wakes);
     }
 
     /// The oldest command that waits.
-    pub fn next(&self) -> Option<WorkerCommand> {
+    pub(crate) fn next(&self) -> Option<WorkerCommand> {
         self.commands.try_recv().ok()
     }
 }
@@ -119,7 +119,7 @@ impl Drop for CommandReceiver {
 }
 
 /// A command to a worker. It may hold a secret, so it has no `Debug`.
-pub enum WorkerCommand {
+pub(crate) enum WorkerCommand {
     /// Signal the process tree and send the receipt.
     Kill {
         request: KillRequest,

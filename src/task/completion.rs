@@ -40,10 +40,10 @@ pub struct FinishedTask<'a> {
 /// Called once when a task is over, before callers can see that, so that later calls can rely on
 /// the record. Runs on the worker's thread, or on that of a server that ends before the task. The
 /// task's end waits for it: it must be quick, and must not wait for a task.
-pub type OnEnd = Box<dyn FnOnce(&FinishedTask<'_>) + Send>;
+pub(crate) type OnEnd = Box<dyn FnOnce(&FinishedTask<'_>) + Send>;
 
 /// What is collected for the end of one task.
-pub struct Completion(Mutex<CompletionState>);
+pub(crate) struct Completion(Mutex<CompletionState>);
 
 struct CompletionState {
     kill_context: Option<KillContext>,
@@ -59,14 +59,14 @@ impl fmt::Debug for Completion {
 
 impl Completion {
     /// The completion of a task, with the function to call at its end.
-    pub fn new(on_end: Option<OnEnd>) -> Completion {
+    pub(crate) fn new(on_end: Option<OnEnd>) -> Completion {
         // Until the worker sets something else, only the server's end can end the task.
         let provisional = (Exit::Signal(Signal::Kill.number()), Outcome::Interrupted);
         Completion(Mutex::new(CompletionState { kill_context: None, provisional, on_end }))
     }
 
     /// Records the task's state when it is asked to end for the first time.
-    pub fn record_kill_context(&self, task: &LiveTask) {
+    pub(crate) fn record_kill_context(&self, task: &LiveTask) {
         if self.0.lock().kill_context.is_some() {
             return;
         }
@@ -85,12 +85,12 @@ impl Completion {
     }
 
     /// Sets the exit and outcome to report if the worker learns nothing more.
-    pub fn set_provisional(&self, provisional: (Exit, Outcome)) {
+    pub(crate) fn set_provisional(&self, provisional: (Exit, Outcome)) {
         self.0.lock().provisional = provisional;
     }
 
     /// Calls `on_end`, unless there is none or it was called before; returns whether it did.
-    pub fn call_on_end(
+    pub(crate) fn call_on_end(
         &self,
         task: &LiveTask,
         end: &End,
@@ -117,7 +117,7 @@ impl Completion {
 
     /// Reports the end of a task that outlasts the server's shutdown: its program hangs in the
     /// kernel or belongs to another user, or the machine is busy. Returns whether it did.
-    pub fn report_overdue_end(&self, task: &LiveTask, output: &Spool) -> bool {
+    pub(crate) fn report_overdue_end(&self, task: &LiveTask, output: &Spool) -> bool {
         let facts = &task.facts;
         let (exit, outcome) = self.0.lock().provisional;
         let end = End {

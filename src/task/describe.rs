@@ -19,7 +19,7 @@ use crate::text::quantity::{seconds, size};
 const NAMED: usize = 4;
 
 /// The note on an end with [`super::live::End::output_cut`].
-pub const OUTPUT_CUT: &str = "the output was still open 5 s after the exit, although no process was \
+pub(crate) const OUTPUT_CUT: &str = "the output was still open 5 s after the exit, although no process was \
      found that holds it: the last lines may be missing. If they matter, run it again with \
      its output in a file.";
 
@@ -27,7 +27,7 @@ pub const OUTPUT_CUT: &str = "the output was still open 5 s after the exit, alth
 const BUSY_BEYOND_DOUBT: f64 = 0.5;
 
 /// What a verdict is based on, the strongest evidence first: `["sleeping on a timer", "cpu 0%"]`.
-pub fn evidence(verdict: &Verdict) -> Vec<String> {
+pub(crate) fn evidence(verdict: &Verdict) -> Vec<String> {
     let Verdict { status, delta, tree_state, unchanged_for, only_time } = verdict;
     let mut evidence = Vec::new();
     let tree_state = tree_state.as_ref();
@@ -79,14 +79,14 @@ pub fn evidence(verdict: &Verdict) -> Vec<String> {
 }
 
 /// A status with its strongest evidence: `idle: sleeping on a timer`.
-pub fn verdict_summary(verdict: &Verdict) -> Option<String> {
+pub(crate) fn verdict_summary(verdict: &Verdict) -> Option<String> {
     let evidence = evidence(verdict);
     Some(format!("{}: {}", verdict.status, evidence.first()?))
 }
 
 /// The status of a task when its deadline passed, and how long nothing had been new: `idle:
 /// sleeping on a timer, nothing new for 1m05s`. A stuck task's reason already says so.
-pub fn at_deadline(verdict: &Verdict) -> Option<String> {
+pub(crate) fn at_deadline(verdict: &Verdict) -> Option<String> {
     let summary = verdict_summary(verdict)?;
     let unchanged_for = verdict.unchanged_for;
     Some(match verdict.status {
@@ -98,7 +98,7 @@ pub fn at_deadline(verdict: &Verdict) -> Option<String> {
 }
 
 /// What the processes do, in a phrase; `None` if that is not known.
-pub fn tree_state_phrase(tree_state: &TreeState, lasted: Duration) -> Option<String> {
+pub(crate) fn tree_state_phrase(tree_state: &TreeState, lasted: Duration) -> Option<String> {
     Some(match tree_state {
         TreeState::Computing { process, share } => {
             let share = format!("{:.0}% CPU", 100.0 * share);
@@ -187,7 +187,7 @@ fn holder_name(holder: &Holder) -> String {
 }
 
 /// How a task ended, in one word.
-pub fn outcome_word(outcome: Outcome) -> &'static str {
+pub(crate) fn outcome_word(outcome: Outcome) -> &'static str {
     match outcome {
         Outcome::Success => "completed",
         Outcome::Failure => "failed",
@@ -198,7 +198,7 @@ pub fn outcome_word(outcome: Outcome) -> &'static str {
 }
 
 /// What a task waits for, in one word.
-pub fn wanted_word(wanted: WantedInput) -> &'static str {
+pub(crate) fn wanted_word(wanted: WantedInput) -> &'static str {
     match wanted {
         WantedInput::Input => "input",
         WantedInput::Password => "password",
@@ -206,7 +206,7 @@ pub fn wanted_word(wanted: WantedInput) -> &'static str {
 }
 
 /// `reads tty: 4711 passwd`
-pub fn input_proof_phrase(waiting: &Waiting, input: Input) -> String {
+pub(crate) fn input_proof_phrase(waiting: &Waiting, input: Input) -> String {
     let device = match input {
         Input::Terminal => "tty",
         Input::Pipe | Input::None => "stdin",
@@ -222,7 +222,7 @@ pub fn input_proof_phrase(waiting: &Waiting, input: Input) -> String {
 }
 
 /// `stopped: 4711 vim`, for lists.
-pub fn condition_phrases(conditions: &[Condition]) -> Vec<String> {
+pub(crate) fn condition_phrases(conditions: &[Condition]) -> Vec<String> {
     kinds(conditions)
         .into_iter()
         .map(|(kind, processes)| format!("{}: {}", kind.word().replace('_', " "), name(&processes)))
@@ -231,7 +231,7 @@ pub fn condition_phrases(conditions: &[Condition]) -> Vec<String> {
 
 /// Conditions that are reported together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ConditionKind<'a> {
+pub(crate) enum ConditionKind<'a> {
     Stopped {
         by: StopSignal,
         /// See [`Condition::holds_up`].
@@ -244,7 +244,7 @@ pub enum ConditionKind<'a> {
 }
 
 impl ConditionKind<'_> {
-    pub fn of(condition: &Condition) -> ConditionKind<'_> {
+    pub(crate) fn of(condition: &Condition) -> ConditionKind<'_> {
         match condition {
             Condition::Stopped { by, holds_up, .. } => {
                 ConditionKind::Stopped { by: *by, holds_up: *holds_up }
@@ -256,7 +256,7 @@ impl ConditionKind<'_> {
     }
 
     /// Its word in JSON.
-    pub fn word(self) -> &'static str {
+    pub(crate) fn word(self) -> &'static str {
         match self {
             ConditionKind::Stopped { .. } => "stopped",
             ConditionKind::DiskSleep => "disk_sleep",
@@ -267,7 +267,7 @@ impl ConditionKind<'_> {
 }
 
 /// The conditions grouped by kind, in order.
-pub fn kinds(conditions: &[Condition]) -> Vec<(ConditionKind<'_>, Vec<&Condition>)> {
+pub(crate) fn kinds(conditions: &[Condition]) -> Vec<(ConditionKind<'_>, Vec<&Condition>)> {
     let mut kinds: Vec<(ConditionKind<'_>, Vec<&Condition>)> = Vec::new();
     for condition in conditions {
         let kind = ConditionKind::of(condition);
@@ -280,7 +280,7 @@ pub fn kinds(conditions: &[Condition]) -> Vec<(ConditionKind<'_>, Vec<&Condition
 }
 
 /// `1 vim, 2 vim, 2 more`
-pub fn name(conditions: &[&Condition]) -> String {
+pub(crate) fn name(conditions: &[&Condition]) -> String {
     let mut named: Vec<String> =
         conditions.iter().take(NAMED).map(|condition| pid_and_name(condition.process())).collect();
     if conditions.len() > NAMED {
@@ -289,7 +289,7 @@ pub fn name(conditions: &[&Condition]) -> String {
     named.join(", ")
 }
 
-pub fn signal_name(by: StopSignal) -> &'static str {
+pub(crate) fn signal_name(by: StopSignal) -> &'static str {
     match by {
         StopSignal::Stop => "SIGSTOP",
         StopSignal::Keyboard => "SIGTSTP",

@@ -55,7 +55,7 @@ pub(crate) struct Environments {
 impl Environments {
     /// What a command starts with in this directory. May run the login shell and the tools; a
     /// second command waits for the login shell that the first one has started.
-    pub fn of(
+    pub(crate) fn of(
         &self,
         settings: &EnvironmentSettings,
         shell: &Shell,
@@ -114,7 +114,7 @@ pub(crate) const UTF8_LOCALE: &str =
 
 /// The PATH of an environment. The server looks up the shell in its own; a call's additions affect
 /// only its command.
-pub fn search_path(environment: &[(OsString, OsString)]) -> &OsStr {
+pub(crate) fn search_path(environment: &[(OsString, OsString)]) -> &OsStr {
     value(environment, "PATH").unwrap_or(OsStr::new(DEFAULT_PATH))
 }
 
@@ -129,7 +129,7 @@ fn value<'a>(environment: &'a [(OsString, OsString)], wanted: &str) -> Option<&'
 }
 
 /// Builds a command's environment from the server's.
-pub fn environment(
+pub(crate) fn environment(
     inherited: &[(OsString, OsString)],
     added: &[(String, String)],
     cookie: &str,

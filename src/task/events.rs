@@ -51,25 +51,25 @@ impl ReportedEvents {
 
 /// Signals that the pending events of some task have changed.
 #[derive(Debug, Default)]
-pub struct EventSignal {
+pub(crate) struct EventSignal {
     count: CondvarMutex<u64>,
 }
 
 impl EventSignal {
     /// Wakes all waiting threads.
-    pub fn notify(&self) {
+    pub(crate) fn notify(&self) {
         *self.count.lock() += 1;
         self.count.notify_all();
     }
 
     /// The number of notifications so far, for [`EventSignal::wait`]. Read it before the tasks'
     /// states.
-    pub fn count(&self) -> u64 {
+    pub(crate) fn count(&self) -> u64 {
         *self.count.lock()
     }
 
     /// Waits for a notification after `seen`, or until the deadline.
-    pub fn wait(&self, seen: u64, deadline: Option<Instant>) {
+    pub(crate) fn wait(&self, seen: u64, deadline: Option<Instant>) {
         let mut count = self.count.lock();
         while *count == seen && deadline.is_none_or(|deadline| Instant::now() < deadline) {
             count = self.count.wait(count, deadline);

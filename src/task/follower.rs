@@ -17,18 +17,18 @@ const CHUNK: u64 = 256 * 1024;
 
 /// What is reported besides the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Topics {
+pub(crate) struct Topics {
     /// The output: the program waits for the follower.
-    pub output: bool,
+    pub(crate) output: bool,
     /// Stderr, if it is separate.
-    pub errors: bool,
+    pub(crate) errors: bool,
     /// Each probe of the task's progress.
-    pub probes: bool,
+    pub(crate) probes: bool,
 }
 
 /// What the follower reports.
 #[derive(Debug, PartialEq, Eq)]
-pub enum TaskEvent {
+pub(crate) enum TaskEvent {
     /// The next bytes of the output.
     Output(Vec<u8>),
     /// This many bytes are gone: more came at once than the spool's quota holds.
@@ -49,7 +49,7 @@ pub enum TaskEvent {
 
 /// Reads one task from its beginning. A task should have at most one.
 #[derive(Debug)]
-pub struct Follower {
+pub(crate) struct Follower {
     task: Arc<TaskHandle>,
     topics: Topics,
     /// The first byte that was not reported yet.
@@ -67,14 +67,14 @@ enum Woken {
 }
 
 impl Follower {
-    pub fn new(task: Arc<TaskHandle>, topics: Topics) -> Follower {
+    pub(crate) fn new(task: Arc<TaskHandle>, topics: Topics) -> Follower {
         if topics.output {
             task.note_taken(Some(0));
         }
         Follower { task, topics, next: 0, errors: 0, probes_seen: 0, exit_reported: false }
     }
 
-    pub fn task(&self) -> &Arc<TaskHandle> {
+    pub(crate) fn task(&self) -> &Arc<TaskHandle> {
         &self.task
     }
 
@@ -82,7 +82,11 @@ impl Follower {
     ///
     /// # Errors
     /// The spool cannot be read.
-    pub fn next(&mut self, deadline: Option<Instant>, cancel: &Cancel) -> io::Result<TaskEvent> {
+    pub(crate) fn next(
+        &mut self,
+        deadline: Option<Instant>,
+        cancel: &Cancel,
+    ) -> io::Result<TaskEvent> {
         let task = Arc::clone(&self.task);
         let check = |state: &LiveState| match self.check(state) {
             Some(woken) => WaitStep::Found(woken),

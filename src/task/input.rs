@@ -13,10 +13,10 @@ use crate::process::pty::LineModes;
 
 /// The longest line that a terminal in line mode holds: the kernel drops what exceeds it before
 /// the line's end (N_TTY_BUF_SIZE, less one for the end).
-pub const LONGEST_LINE: usize = 4095;
+pub(crate) const LONGEST_LINE: usize = 4095;
 
 /// How many bytes of input may wait for a program that does not read.
-pub const MAX_QUEUED_INPUT: usize = 1024 * 1024;
+pub(crate) const MAX_QUEUED_INPUT: usize = 1024 * 1024;
 
 /// How many bytes of the terminal's replies may wait. Further replies, to a program that sends
 /// queries without reading, are dropped.
@@ -40,7 +40,7 @@ impl InputChunk {
 
 /// Input that waits to be written, and the line being typed into a terminal.
 #[derive(Debug, Default)]
-pub struct InputQueue {
+pub(crate) struct InputQueue {
     pieces: VecDeque<Piece>,
     /// How many of the queued bytes are replies of the terminal.
     replies: usize,
@@ -71,15 +71,15 @@ enum Origin {
 
 /// What one flush wrote.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Flushed {
+pub(crate) struct Flushed {
     /// Callers' input, by weight.
-    pub taken: usize,
+    pub(crate) taken: usize,
     /// Bytes that the terminal has dropped from lines that are too long.
-    pub dropped: usize,
+    pub(crate) dropped: usize,
 }
 
 impl InputQueue {
-    pub fn push(&mut self, sending: InputChunk) {
+    pub(crate) fn push(&mut self, sending: InputChunk) {
         self.push_bytes(sending.bytes, Origin::Caller);
         if sending.end {
             self.pieces.push_back(Piece::End);
@@ -88,7 +88,7 @@ impl InputQueue {
 
     /// Queues a reply of the terminal after the input queued so far. Drops it if too many are
     /// queued.
-    pub fn push_reply(&mut self, bytes: Vec<u8>) {
+    pub(crate) fn push_reply(&mut self, bytes: Vec<u8>) {
         if self.replies + bytes.len() <= MAX_QUEUED_REPLIES {
             self.replies += bytes.len();
             self.push_bytes(bytes, Origin::Terminal);
@@ -102,18 +102,18 @@ impl InputQueue {
     }
 
     /// Notes bytes that were written without the queue: they belong to the line being typed.
-    pub fn note_typed(&mut self, written: &[u8], modes: Option<&LineModes>) {
+    pub(crate) fn note_typed(&mut self, written: &[u8], modes: Option<&LineModes>) {
         self.line.record(written, modes);
     }
 
     /// Whether there is anything to write or to close.
-    pub fn wants_to_write(&self) -> bool {
+    pub(crate) fn wants_to_write(&self) -> bool {
         !self.pieces.is_empty()
     }
 
     /// Writes as much as the program accepts now. `None`: the input is over, because its end was
     /// reached or its reader is gone; the caller closes the descriptor.
-    pub fn flush(&mut self, fd: &OwnedFd, input: Input) -> Option<Flushed> {
+    pub(crate) fn flush(&mut self, fd: &OwnedFd, input: Input) -> Option<Flushed> {
         let modes = match input {
             Input::Terminal => LineModes::of(fd),
             Input::Pipe | Input::None => None,

@@ -24,29 +24,29 @@ const STARTUP_BYTES: u64 = 64 * 1024;
 /// What a command is prepared with.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct LaunchContext<'a> {
-    pub id: &'a str,
-    pub shell: &'a Shell,
-    pub mode: ShellMode,
+    pub(crate) id: &'a str,
+    pub(crate) shell: &'a Shell,
+    pub(crate) mode: ShellMode,
     /// Sourced before the command.
-    pub startup_files: &'a [StartupFile],
-    pub startup: &'a StartupFiles,
-    pub environment: &'a [(OsString, OsString)],
+    pub(crate) startup_files: &'a [StartupFile],
+    pub(crate) startup: &'a StartupFiles,
+    pub(crate) environment: &'a [(OsString, OsString)],
     /// Where the programs are that report: a session may have changed PATH.
-    pub search_path: &'a OsStr,
+    pub(crate) search_path: &'a OsStr,
     /// This server's directory, or why there is none.
-    pub directory: Result<&'a ServerDir, &'a str>,
+    pub(crate) directory: Result<&'a ServerDir, &'a str>,
     /// Whether the exported variables are to be reported, for a session.
-    pub reports_exports: bool,
+    pub(crate) reports_exports: bool,
 }
 
 /// A command that a shell can be started with. Dropping it removes its files.
 #[derive(Debug)]
 pub(super) struct Prepared {
-    pub arguments: Vec<OsString>,
+    pub(crate) arguments: Vec<OsString>,
     /// The script of a long command.
-    pub script: Option<Temporary>,
+    pub(crate) script: Option<Temporary>,
     /// Where the shell reports.
-    pub sideband: Option<SideBand>,
+    pub(crate) sideband: Option<SideBand>,
 }
 
 /// Prepares a command. If a report is wanted and no pipe can be made, the command runs without.
@@ -152,7 +152,7 @@ pub(super) struct StartupFiles {
 impl StartupFiles {
     /// The files that the next command sources. Errors are shown the first time, and again once
     /// the file has changed.
-    pub fn due<'a>(&self, files: impl Iterator<Item = &'a PathBuf>) -> Vec<StartupFile> {
+    pub(super) fn due<'a>(&self, files: impl Iterator<Item = &'a PathBuf>) -> Vec<StartupFile> {
         files
             .map(|path| {
                 let version = files::version(path);

@@ -34,9 +34,9 @@ pub(super) const LOCK: &str = "lock";
 /// The process that started a server.
 const CLIENT: &str = "client";
 /// The socket of a living server, by which other processes reach its tasks.
-pub const CONTROL_SOCKET: &str = "control.sock";
+pub(crate) const CONTROL_SOCKET: &str = "control.sock";
 /// The prefix of a shim's instance name, and so of its directory.
-pub const SHIM_PREFIX: &str = "shim-";
+pub(crate) const SHIM_PREFIX: &str = "shim-";
 /// How long a task's id is.
 const ID_DIGITS: usize = 8;
 /// A task's file is written this long after its start: most commands have ended by then, and the
@@ -120,7 +120,7 @@ pub(super) fn is_being_created(path: &Path) -> bool {
 }
 
 /// The directories of shims, including ended ones.
-pub fn shims(state: &Path) -> Vec<PathBuf> {
+pub(crate) fn shims(state: &Path) -> Vec<PathBuf> {
     servers(state).into_iter().filter(|directory| is_shim(directory)).collect()
 }
 
@@ -131,25 +131,25 @@ pub(super) fn is_shim(directory: &Path) -> bool {
 }
 
 /// Whether a text from outside is a task's id, and so may become the name of a file.
-pub fn is_task_id(text: &str) -> bool {
+pub(crate) fn is_task_id(text: &str) -> bool {
     text.len() == ID_DIGITS && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 /// The parent of all servers' directories.
-pub fn servers_folder(state: &Path) -> PathBuf {
+pub(crate) fn servers_folder(state: &Path) -> PathBuf {
     state.join(SERVERS)
 }
 
 /// The directories of all servers, including ended ones. Leaves out those that a server is still
 /// creating: their locks must not be tested while the server takes them.
-pub fn servers(state: &Path) -> Vec<PathBuf> {
+pub(crate) fn servers(state: &Path) -> Vec<PathBuf> {
     let servers = files::entries(&servers_folder(state));
     servers.map(|server| server.path()).filter(|path| !is_being_created(path)).collect()
 }
 
 /// The tasks of all servers, including ended ones, newest first, each with its server's
 /// directory.
-pub fn read_all(state: &Path) -> Vec<(PathBuf, Entry)> {
+pub(crate) fn read_all(state: &Path) -> Vec<(PathBuf, Entry)> {
     let mut found = Vec::new();
     for server in servers(state) {
         found.extend(read_server(&server).into_iter().map(|entry| (server.clone(), entry)));
@@ -159,14 +159,14 @@ pub fn read_all(state: &Path) -> Vec<(PathBuf, Entry)> {
 }
 
 /// The tasks of one server, in no order.
-pub fn read_server(server: &Path) -> Vec<Entry> {
+pub(crate) fn read_server(server: &Path) -> Vec<Entry> {
     let is_entry = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "json");
     let paths = files::entries(server).map(|file| file.path());
     paths.filter(is_entry).filter_map(|path| read_entry(&path)).collect()
 }
 
 /// One task of a server.
-pub fn read(directory: &Path, task: &str) -> Option<Entry> {
+pub(crate) fn read(directory: &Path, task: &str) -> Option<Entry> {
     read_entry(&entry_path(directory, task))
 }
 
@@ -176,20 +176,20 @@ fn read_entry(path: &Path) -> Option<Entry> {
 }
 
 /// Whether the server of this directory is alive.
-pub fn server_lives(directory: &Path) -> bool {
+pub(crate) fn server_lives(directory: &Path) -> bool {
     files::is_locked(&directory.join(LOCK))
 }
 
 /// The pid of the server of this directory. It is meaningful while the server lives, and in its
 /// PID namespace.
-pub fn server_pid(directory: &Path) -> Option<i32> {
+pub(crate) fn server_pid(directory: &Path) -> Option<i32> {
     let text = files::read_private(&directory.join(LOCK), MAX_ENTRY_BYTES).ok()?;
     str::from_utf8(&text).ok()?.trim().parse().ok()
 }
 
 /// The process that started the server of this directory. It is meaningful while the server
 /// lives, and in its PID namespace.
-pub fn server_client(directory: &Path) -> Option<Identity> {
+pub(crate) fn server_client(directory: &Path) -> Option<Identity> {
     let text = files::read_private(&directory.join(CLIENT), MAX_ENTRY_BYTES).ok()?;
     let (pid, started) = str::from_utf8(&text).ok()?.trim().split_once(' ')?;
     Some(Identity { pid: pid.parse().ok()?, started: started.parse().ok()? })
@@ -197,7 +197,7 @@ pub fn server_client(directory: &Path) -> Option<Identity> {
 
 /// The files that now hold a task's output, by number, in order. Missing numbers were dropped for
 /// the quota.
-pub fn output_files(directory: &Path, task: &str) -> Vec<(u64, PathBuf)> {
+pub(crate) fn output_files(directory: &Path, task: &str) -> Vec<(u64, PathBuf)> {
     let mut found: Vec<(u64, PathBuf)> = files::entries(directory)
         .filter_map(|file| {
             let path = file.path();
@@ -214,7 +214,7 @@ pub(super) fn entry_path(directory: &Path, task: &str) -> PathBuf {
 }
 
 /// One task's file; without a directory nothing is written.
-pub struct Journal {
+pub(crate) struct Journal {
     path: Option<PathBuf>,
     spool: Arc<Spool>,
     redactor: Arc<Redactor>,
@@ -226,7 +226,7 @@ pub struct Journal {
 }
 
 impl Journal {
-    pub fn new(
+    pub(crate) fn new(
         directory: Option<&ServerDir>,
         task: &str,
         spool: Arc<Spool>,
@@ -243,18 +243,18 @@ impl Journal {
     }
 
     /// Schedules the next write after this pause, replacing any earlier schedule.
-    pub fn schedule(&mut self, pause: Duration) {
+    pub(crate) fn schedule(&mut self, pause: Duration) {
         self.due = Some(Instant::now() + pause);
     }
 
     /// Schedules a write soon, if none is scheduled: something has changed.
-    pub fn schedule_soon(&mut self) {
+    pub(crate) fn schedule_soon(&mut self) {
         self.due.get_or_insert(Instant::now() + AFTER_CHANGE);
     }
 
     /// Writes the file if that is due. A new output file makes it due soon, since readers know only
     /// where the first one begins.
-    pub fn write_if_due(&mut self, task: &LiveTask, spool: &SpoolWriter) {
+    pub(crate) fn write_if_due(&mut self, task: &LiveTask, spool: &SpoolWriter) {
         let begun = spool.segments_begun();
         if begun > self.segments {
             self.segments = begun;
@@ -266,12 +266,12 @@ impl Journal {
     }
 
     /// When the file is to be written next, if anything has changed.
-    pub fn due(&self) -> Option<Instant> {
+    pub(crate) fn due(&self) -> Option<Instant> {
         self.due
     }
 
     /// Writes the task's present state, if the file does not hold it yet.
-    pub fn write(&mut self, task: &LiveTask) {
+    pub(crate) fn write(&mut self, task: &LiveTask) {
         self.due = None;
         let Some(path) = &self.path else {
             return;
@@ -293,7 +293,7 @@ impl Journal {
 ///
 /// # Errors
 /// As [`files::replace_private`].
-pub fn write_last(
+pub(crate) fn write_last(
     directory: &Path,
     task: &LiveTask,
     spool: &Spool,

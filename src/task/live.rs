@@ -640,18 +640,18 @@ pub enum WaitStep<R> {
 /// A call in progress about a task. Its answer reports the task's end, so no separate notice
 /// does.
 #[derive(Debug)]
-pub struct ActiveCall {
+pub(crate) struct ActiveCall {
     task: Arc<LiveTask>,
 }
 
 impl ActiveCall {
-    pub fn begin(task: &Arc<LiveTask>) -> ActiveCall {
+    pub(crate) fn begin(task: &Arc<LiveTask>) -> ActiveCall {
         task.state().active_calls += 1;
         ActiveCall::of_start(task)
     }
 
     /// The call that started the task, which was counted from the beginning.
-    pub fn of_start(task: &Arc<LiveTask>) -> ActiveCall {
+    pub(crate) fn of_start(task: &Arc<LiveTask>) -> ActiveCall {
         ActiveCall { task: Arc::clone(task) }
     }
 }

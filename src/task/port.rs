@@ -96,15 +96,15 @@ impl fmt::Display for Port {
 
 /// The process that holds a port, as far as the machine shows it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct PortHolder {
-    pub process: Option<ProcessName>,
+pub(crate) struct PortHolder {
+    pub(crate) process: Option<ProcessName>,
     /// Its user, if that is another one.
-    pub user: Option<String>,
+    pub(crate) user: Option<String>,
 }
 
 /// What a wait for a port has found.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum PortFound {
+pub(crate) enum PortFound {
     /// A process of the task serves it; `None` where that process is not shown, but accepts
     /// connections.
     Served(Option<ProcessName>),
@@ -114,7 +114,7 @@ pub enum PortFound {
 
 /// The port that a program found in use: the one that the end of its output names or, if it names
 /// none, the only number of its command line that may be a port.
-pub fn in_use(output: &str, command: &str) -> Option<u16> {
+pub(crate) fn in_use(output: &str, command: &str) -> Option<u16> {
     static SAYS_SO: LazyLock<Option<Regex>> = LazyLock::new(|| {
         let words = r"(?i)EADDRINUSE|address (?:is )?already in use|address in use|\bport\b.{0,40}\b(?:already )?(?:in use|allocated|being used|taken)\b";
         Regex::new(words).ok()

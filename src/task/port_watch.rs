@@ -32,9 +32,9 @@ const MAX_LIST_AGE: Duration = Duration::from_millis(200);
 /// What identifies the processes of a listed task.
 pub(crate) struct ListedTask {
     /// The pid of its shell, which leads its session, unless the task is over.
-    pub shell: Option<i32>,
+    pub(crate) shell: Option<i32>,
     /// The processes that have outlived it.
-    pub leftovers: Vec<i32>,
+    pub(crate) leftovers: Vec<i32>,
 }
 
 impl ListedTask {
@@ -51,11 +51,11 @@ impl ListedTask {
 
 /// The task whose process holds a port.
 pub(crate) struct HoldingTask {
-    pub id: String,
+    pub(crate) id: String,
     /// Redacted.
-    pub command: String,
+    pub(crate) command: String,
     /// It belongs to another server, whose tools alone can end it.
-    pub is_elsewhere: bool,
+    pub(crate) is_elsewhere: bool,
 }
 
 impl Supervisor {
@@ -105,8 +105,8 @@ impl Supervisor {
 }
 
 /// A wait for a port.
-pub struct PortWatch {
-    pub port: Port,
+pub(crate) struct PortWatch {
+    pub(crate) port: Port,
     processes: TaskProcesses,
     snapshots: Arc<Snapshots>,
     /// Since when another process holds the port.

@@ -27,7 +27,7 @@ pub(super) struct Probes {
 impl Probes {
     /// Probes of a task that starts now. `source` is its input and `session` that of its shell; a
     /// probe is due before `moving_deadline`.
-    pub fn new(
+    pub(super) fn new(
         settings: TrackerSettings,
         snapshots: Arc<Snapshots>,
         source: Option<InputSource>,
@@ -42,13 +42,13 @@ impl Probes {
         }
     }
 
-    pub fn next(&self) -> Option<Instant> {
+    pub(super) fn next(&self) -> Option<Instant> {
         [self.input_detection.next, self.progress_probe.next].into_iter().flatten().min()
     }
 
     /// Takes the probes that are due, and schedules the task's file to be written if they find
     /// something new. Returns whether the task makes progress, if that was probed.
-    pub fn take_due(
+    pub(super) fn take_due(
         &mut self,
         task: &LiveTask,
         spawned: &Spawned,
@@ -68,24 +68,24 @@ impl Probes {
     }
 
     /// After output or input: probes again what the task waits for.
-    pub fn restart(&mut self) {
+    pub(super) fn restart(&mut self) {
         self.input_detection.restart(Instant::now());
     }
 
     /// Discards earlier observations after a signal or a resize, which change what the processes
     /// do.
-    pub fn reset(&mut self, task: &LiveTask) {
+    pub(super) fn reset(&mut self, task: &LiveTask) {
         task.report(LiveState::forget_detected);
         self.restart();
     }
 
     /// Probes progress soon, since a caller has asked for it.
-    pub fn hasten(&mut self) {
+    pub(super) fn hasten(&mut self) {
         self.progress_probe.hasten(Instant::now());
     }
 
     /// Takes no more probes: the task has ended.
-    pub fn stop(&mut self) {
+    pub(super) fn stop(&mut self) {
         self.input_detection.stop();
         self.progress_probe.next = None;
     }

@@ -51,47 +51,47 @@ const REMOVE_SCRIPT_PORTABLE: &str = "rm -f -- \"$0\" 2>/dev/null; ";
 
 /// A file that is sourced before the command.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StartupFile {
-    pub path: PathBuf,
+pub(crate) struct StartupFile {
+    pub(crate) path: PathBuf,
     /// Whether its errors are shown: the first time, and after the file has changed.
-    pub show_errors: bool,
+    pub(crate) show_errors: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct WrappedCommand {
-    pub arguments: Vec<OsString>,
+    pub(crate) arguments: Vec<OsString>,
     /// The content of the file that the arguments name, for a command that is longer than an
     /// argument may be.
-    pub script: Option<String>,
+    pub(crate) script: Option<String>,
 }
 
 /// How to wrap a command.
 #[derive(Debug, Clone, Copy)]
-pub struct PrologueContext<'a> {
-    pub mode: ShellMode,
+pub(crate) struct PrologueContext<'a> {
+    pub(crate) mode: ShellMode,
     /// Sourced before the command.
-    pub startup_files: &'a [StartupFile],
+    pub(crate) startup_files: &'a [StartupFile],
     /// Where a long command would be written.
-    pub script: &'a Path,
+    pub(crate) script: &'a Path,
     /// What the shell reports, and on which pipe.
-    pub report: Option<(Reportable, &'a Path)>,
+    pub(crate) report: Option<(Reportable, &'a Path)>,
     /// The programs that report the exported variables, for a command of a session.
-    pub exports: Option<ExportsReport<'a>>,
+    pub(crate) exports: Option<ExportsReport<'a>>,
 }
 
 /// Reports the exported variables: `head` passes on as much of the output of `env -0` as fits into
 /// the pipe. A longer environment lacks its end mark.
 #[derive(Debug, Clone, Copy)]
-pub struct ExportsReport<'a> {
-    pub env: &'a Path,
-    pub head: &'a Path,
+pub(crate) struct ExportsReport<'a> {
+    pub(crate) env: &'a Path,
+    pub(crate) head: &'a Path,
     /// In bytes.
-    pub limit: usize,
+    pub(crate) limit: usize,
 }
 
 impl PrologueContext<'_> {
     /// Wraps a command for a shell.
-    pub fn wrap(&self, shell: &Shell, command: &str) -> WrappedCommand {
+    pub(crate) fn wrap(&self, shell: &Shell, command: &str) -> WrappedCommand {
         let prologue = match shell.kind {
             ShellKind::Zsh => self.zsh_prologue(),
             ShellKind::Bash => self.bash_prologue(),

@@ -55,7 +55,7 @@ impl TaskHandle {
 }
 
 #[derive(Debug, Default)]
-pub struct Registry {
+pub(crate) struct Registry {
     pub(super) by_id: HashMap<String, Arc<TaskHandle>>,
     /// In the order of their start.
     pub(super) order: Vec<Arc<TaskHandle>>,
@@ -73,7 +73,7 @@ impl Registry {
     ///
     /// # Errors
     /// When the server is ending or `limit` tasks run; the oldest of them are named.
-    pub fn reserve(&mut self, limit: usize, redactor: &Redactor) -> Result<(), StartError> {
+    pub(crate) fn reserve(&mut self, limit: usize, redactor: &Redactor) -> Result<(), StartError> {
         const NAMED: usize = 5;
         if self.closed {
             return Err(StartError::Ending);
@@ -95,12 +95,12 @@ impl Registry {
     }
 
     /// Releases the place: the task did not start.
-    pub fn release(&mut self) {
+    pub(crate) fn release(&mut self) {
         self.starting -= 1;
     }
 
     /// Adds a started task; returns whether the registry was closed meanwhile.
-    pub fn insert(&mut self, task: Arc<TaskHandle>) -> bool {
+    pub(crate) fn insert(&mut self, task: Arc<TaskHandle>) -> bool {
         self.release();
         self.by_id.insert(task.id().to_owned(), Arc::clone(&task));
         self.open.push(Arc::clone(&task));
@@ -109,13 +109,13 @@ impl Registry {
     }
 
     /// The tasks that run, linger, or whose end was not reported yet, oldest first.
-    pub fn open(&mut self) -> Vec<Arc<TaskHandle>> {
+    pub(crate) fn open(&mut self) -> Vec<Arc<TaskHandle>> {
         self.open.retain(|task| !task.is_settled());
         self.open.clone()
     }
 
     /// Lists a known task among the open ones again, so that its end is reported once more.
-    pub fn reopen(&mut self, task: &Arc<TaskHandle>) {
+    pub(crate) fn reopen(&mut self, task: &Arc<TaskHandle>) {
         let is_it = |open: &Arc<TaskHandle>| Arc::ptr_eq(open, task);
         if self.order.iter().any(is_it) && !self.open.iter().any(is_it) {
             self.open.push(Arc::clone(task));
@@ -124,7 +124,7 @@ impl Registry {
 
     /// Removes ended tasks beyond the maximum number, oldest first and unread ones last, and those
     /// that ended more than `kept_for` ago.
-    pub fn evict(
+    pub(crate) fn evict(
         &mut self,
         max_finished: usize,
         kept_for: Duration,
@@ -161,7 +161,7 @@ impl Registry {
     }
 
     /// Removes the oldest ended task with bytes in this storage, unread ones last.
-    pub fn evict_oldest_in(&mut self, store: StorageKind) -> Option<Arc<TaskHandle>> {
+    pub(crate) fn evict_oldest_in(&mut self, store: StorageKind) -> Option<Arc<TaskHandle>> {
         let holds = |task: &&Arc<TaskHandle>| task.is_over() && task.spool.held(store) > 0;
         let oldest = self.order.iter().filter(holds);
         let task = Arc::clone(oldest.min_by_key(|task| !task.is_read())?);
@@ -170,7 +170,7 @@ impl Registry {
     }
 
     /// The tasks with bytes in this storage, largest first.
-    pub fn largest_first(&self, store: StorageKind) -> Vec<Arc<TaskHandle>> {
+    pub(crate) fn largest_first(&self, store: StorageKind) -> Vec<Arc<TaskHandle>> {
         let mut holders: Vec<(u64, &Arc<TaskHandle>)> = self
             .order
             .iter()
@@ -182,7 +182,7 @@ impl Registry {
     }
 
     /// When to check for expired tasks again.
-    pub fn next_expiry(&self, kept_for: Duration, now: Instant) -> Option<Instant> {
+    pub(crate) fn next_expiry(&self, kept_for: Duration, now: Instant) -> Option<Instant> {
         let earliest = self.earliest_expiry(kept_for)?;
         if earliest > now {
             return Some(earliest);

@@ -169,17 +169,17 @@ pub enum InputError {
 }
 
 #[derive(Debug, Clone, Copy)]
-pub struct TimeoutBounds {
+pub(crate) struct TimeoutBounds {
     /// The deadline if the caller names none.
-    pub default: Duration,
+    pub(crate) default: Duration,
     /// The longest that a caller may ask for.
-    pub most: Duration,
+    pub(crate) most: Duration,
     /// Whether a caller may ask for none.
-    pub none_allowed: bool,
+    pub(crate) none_allowed: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TimeoutKind {
+pub(crate) enum TimeoutKind {
     /// It ends by itself.
     Plain,
     /// It takes input (`stdin_open`, `pty`): it may have no deadline.
@@ -189,15 +189,15 @@ pub enum TimeoutKind {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Timeout {
+pub(crate) struct Timeout {
     /// `None` for no deadline.
-    pub limit: Option<Duration>,
+    pub(crate) limit: Option<Duration>,
     /// The requested limit in seconds, if it was above the maximum.
-    pub clamped_from: Option<f64>,
+    pub(crate) clamped_from: Option<f64>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
-pub enum TimeoutError {
+pub(crate) enum TimeoutError {
     /// Negative or not a number.
     #[error("timeout must be a number of seconds above 0 (or 0 for none), not {0}")]
     Unusable(f64),
@@ -217,7 +217,7 @@ pub enum TimeoutError {
 ///
 /// # Errors
 /// The timeout makes no sense; it is never replaced silently.
-pub fn resolve_timeout(
+pub(crate) fn resolve_timeout(
     requested: Option<f64>,
     kind: TimeoutKind,
     bounds: &TimeoutBounds,

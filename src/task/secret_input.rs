@@ -26,13 +26,13 @@ use crate::text::mask::Secret;
 const ENTER: u8 = b'\r';
 
 /// A secret to type.
-pub struct SecretInput {
+pub(crate) struct SecretInput {
     /// The name that its mask shows.
-    pub name: String,
-    pub secret: Secret,
-    pub enter: bool,
+    pub(crate) name: String,
+    pub(crate) secret: Secret,
+    pub(crate) enter: bool,
     /// Has room for the result.
-    pub answer: Sender<Result<(), SecretError>>,
+    pub(crate) answer: Sender<Result<(), SecretError>>,
 }
 
 impl SecretInput {

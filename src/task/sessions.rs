@@ -25,7 +25,7 @@ pub(super) fn variable(entry: &[u8]) -> Option<(OsString, OsString)> {
 /// What the commands of one session have left so far.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Session {
-    pub directory: Option<PathBuf>,
+    pub(crate) directory: Option<PathBuf>,
     /// Variables that were set or, without a value, unset.
     changed: BTreeMap<OsString, Option<OsString>>,
 }
@@ -33,13 +33,13 @@ pub(crate) struct Session {
 /// A report of a shell at its end.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct ShellEnd<'a> {
-    pub directory: Option<&'a Path>,
-    pub variables: &'a [(OsString, OsString)],
+    pub(crate) directory: Option<&'a Path>,
+    pub(crate) variables: &'a [(OsString, OsString)],
 }
 
 impl Session {
     /// Changes the environment that a command starts with.
-    pub fn apply(&self, environment: &mut Variables) {
+    pub(crate) fn apply(&self, environment: &mut Variables) {
         environment.retain(|(name, _)| !self.changed.contains_key(name));
         let set = self.changed.iter();
         environment.extend(set.filter_map(|(name, value)| Some((name.clone(), value.clone()?))));
@@ -47,7 +47,11 @@ impl Session {
 
     /// The session after a command that started in this one with `started_with`. It records only
     /// variables that the command has changed, not those that the call has added.
-    pub fn after(&self, started_with: &[(OsString, OsString)], end: &ShellEnd<'_>) -> Session {
+    pub(crate) fn after(
+        &self,
+        started_with: &[(OsString, OsString)],
+        end: &ShellEnd<'_>,
+    ) -> Session {
         let is_kept = |name: &OsStr| !OF_THE_SHELL.iter().any(|other| name == *other);
         let before: BTreeMap<&OsString, &OsString> =
             started_with.iter().map(|(name, value)| (name, value)).collect();
@@ -75,7 +79,7 @@ pub(crate) struct Sessions(Vec<(String, Arc<Session>)>);
 
 impl Sessions {
     /// The present state of a session; a new one is empty.
-    pub fn get(&mut self, name: &str) -> Arc<Session> {
+    pub(crate) fn get(&mut self, name: &str) -> Arc<Session> {
         let position = self.0.iter().position(|(known, _)| known == name);
         let session = position.map(|position| self.0.remove(position).1).unwrap_or_default();
         self.put(name, Arc::clone(&session));
@@ -83,7 +87,7 @@ impl Sessions {
     }
 
     /// Replaces a session.
-    pub fn put(&mut self, name: &str, session: Arc<Session>) {
+    pub(crate) fn put(&mut self, name: &str, session: Arc<Session>) {
         self.0.retain(|(known, _)| known != name);
         if self.0.len() >= MAX_SESSIONS {
             self.0.remove(0);

@@ -54,7 +54,7 @@ pub enum NoShell {
 ///
 /// # Errors
 /// No shell was found.
-pub fn find(configured: &str, search_path: &OsStr) -> Result<Shell, NoShell> {
+pub(crate) fn find(configured: &str, search_path: &OsStr) -> Result<Shell, NoShell> {
     let locate = |name: &str| files::find_program(name, search_path).ok();
     if let Some(path) = locate(configured) {
         return Ok(Shell { kind: kind_of(&path), path, note: None });
@@ -86,19 +86,19 @@ fn kind_of(path: &Path) -> ShellKind {
 
 /// What the prologue reported.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Report {
+pub(crate) struct Report {
     /// The statuses of the last pipeline.
-    pub pipestatus: Vec<i32>,
+    pub(crate) pipestatus: Vec<i32>,
     /// The shell's directory at its end.
-    pub directory: Option<PathBuf>,
+    pub(crate) directory: Option<PathBuf>,
     /// The exported variables at its end.
-    pub variables: Option<Variables>,
+    pub(crate) variables: Option<Variables>,
 }
 
 impl Report {
     /// The shell's directory at its end, if it differs from the one at its start or has been
     /// removed.
-    pub fn moved_from(&self, start: &Path) -> Option<PathBuf> {
+    pub(crate) fn moved_from(&self, start: &Path) -> Option<PathBuf> {
         let end = self.directory.as_ref()?;
         let same =
             end == start || std::fs::canonicalize(end).ok() == std::fs::canonicalize(start).ok();
@@ -110,7 +110,7 @@ impl Report {
 /// statuses of the last pipeline, `D directory` the directory only; `E` and `F` enclose the entries
 /// of the environment, each with `=`. Ignores everything else, since any program of the user may
 /// write to the pipe.
-pub fn read_report(bytes: &[u8]) -> Report {
+pub(crate) fn read_report(bytes: &[u8]) -> Report {
     let mut report = Report::default();
     let mut fields = bytes.split(|byte| *byte == 0);
     let directory = |field: &[u8]| PathBuf::from(OsStr::from_bytes(field));
@@ -156,7 +156,7 @@ fn read_variables<'a>(fields: &mut impl Iterator<Item = &'a [u8]>) -> Option<Var
 
 /// The statuses to show: those of at least two segments that agree with the exit code, which is the
 /// last status or, under `pipefail`, the rightmost failure.
-pub fn pipestatus_to_show(reported: Vec<i32>, exit: Exit) -> Vec<i32> {
+pub(crate) fn pipestatus_to_show(reported: Vec<i32>, exit: Exit) -> Vec<i32> {
     let code = exit.code();
     let rightmost_failure = reported.iter().rev().find(|status| **status != 0);
     let agrees = match reported.last() {
@@ -191,24 +191,24 @@ impl SideBand {
     ///
     /// # Errors
     /// The pipe cannot be created.
-    pub fn create(name: PathBuf) -> io::Result<SideBand> {
+    pub(crate) fn create(name: PathBuf) -> io::Result<SideBand> {
         Ok(SideBand { reader: files::create_pipe(&name)?, name: Temporary(name) })
     }
 
     /// Enlarges the pipe for exported variables; returns how many bytes of them fit, since the
     /// shell may report them twice.
-    pub fn make_room(&self) -> usize {
+    pub(crate) fn make_room(&self) -> usize {
         descriptors::widen_pipe(&self.reader, EXPORTS_PIPE_BYTES);
         (descriptors::pipe_size(&self.reader) / 2).saturating_sub(OTHER_RECORDS)
     }
 
     /// The path at which the shell opens it.
-    pub fn name(&self) -> &Path {
+    pub(crate) fn name(&self) -> &Path {
         &self.name.0
     }
 
     /// What the shell has reported so far.
-    pub fn read(&self) -> Report {
+    pub(crate) fn read(&self) -> Report {
         read_report(&descriptors::read_waiting(&self.reader, REPORT_BYTES))
     }
 }

@@ -11,22 +11,22 @@ use crate::shell::outcome::Outcome;
 
 /// After the shell's exit, output that a process holds open is read until it has been silent for
 /// this time …
-pub const DRAIN_SILENCE: Duration = Duration::from_millis(50);
+pub(crate) const DRAIN_SILENCE: Duration = Duration::from_millis(50);
 /// … and for this time at most.
-pub const DRAIN_LIMIT: Duration = Duration::from_millis(250);
+pub(crate) const DRAIN_LIMIT: Duration = Duration::from_millis(250);
 /// How long to wait for the end of output that no process holds open. The kernel always reports
 /// it, but late if the machine is busy or was suspended.
-pub const END_OF_OUTPUT_PATIENCE: Duration = Duration::from_secs(5);
+pub(crate) const END_OF_OUTPUT_PATIENCE: Duration = Duration::from_secs(5);
 /// From SIGTERM to SIGKILL.
-pub const KILL_GRACE: Duration = Duration::from_secs(2);
+pub(crate) const KILL_GRACE: Duration = Duration::from_secs(2);
 /// From SIGTERM to SIGKILL when the server itself ends.
-pub const SHUTDOWN_GRACE: Duration = Duration::from_millis(500);
+pub(crate) const SHUTDOWN_GRACE: Duration = Duration::from_millis(500);
 /// After SIGKILL: for how long the tree is scanned for survivors.
-pub const KILL_PATIENCE: Duration = Duration::from_secs(1);
+pub(crate) const KILL_PATIENCE: Duration = Duration::from_secs(1);
 /// How long the receipt of a single signal waits for processes to end.
-pub const SIGNAL_PATIENCE: Duration = Duration::from_millis(500);
+pub(crate) const SIGNAL_PATIENCE: Duration = Duration::from_millis(500);
 /// A shell that ends within this time after a kill request counts as killed by it.
-pub const KILL_CREDIT: Duration = Duration::from_secs(5);
+pub(crate) const KILL_CREDIT: Duration = Duration::from_secs(5);
 
 /// The signals that a caller wants sent to a task's processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,7 +49,7 @@ impl KillRequest {
 
 /// What the worker has seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Event {
+pub(crate) enum Event {
     Output,
     /// The output has ended: no process holds it open any more.
     OutputClosed,
@@ -71,7 +71,7 @@ pub enum Event {
 
 /// What the worker must do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Effect {
+pub(crate) enum Effect {
     /// Send these, in this order, to every process of the tree and to any that later scans find;
     /// report [`Event::TreeGone`] when a scan finds none.
     SignalTree(&'static [Signal]),
@@ -132,22 +132,26 @@ impl KillPhase {
 
 /// When a task is killed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Deadline {
+pub(crate) struct Deadline {
     /// The deadline, unless progress extends it; `None`: never.
-    pub first: Option<Instant>,
+    pub(crate) first: Option<Instant>,
     /// How far progress extends it; `None`: not at all.
-    pub latest: Option<Instant>,
+    pub(crate) latest: Option<Instant>,
 }
 
 impl Deadline {
     /// Deadlines at these times after the start.
-    pub fn new(start: Instant, first: Option<Duration>, latest: Option<Duration>) -> Deadline {
+    pub(crate) fn new(
+        start: Instant,
+        first: Option<Duration>,
+        latest: Option<Duration>,
+    ) -> Deadline {
         let after = |time: Duration| start.checked_add(time);
         Deadline { first: first.and_then(after), latest: latest.and_then(after) }
     }
 
     /// The deadline that moves while the task makes progress, if it does.
-    pub fn moving(&self) -> Option<Instant> {
+    pub(crate) fn moving(&self) -> Option<Instant> {
         self.latest.and(self.first)
     }
 
@@ -160,7 +164,7 @@ impl Deadline {
 }
 
 #[derive(Debug)]
-pub struct Machine {
+pub(crate) struct Machine {
     deadline: Deadline,
     /// By the last probe.
     progressing: bool,
@@ -176,7 +180,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    pub fn new(deadline: Deadline) -> Machine {
+    pub(crate) fn new(deadline: Deadline) -> Machine {
         Machine {
             deadline,
             progressing: false,
@@ -192,22 +196,22 @@ impl Machine {
     }
 
     /// Whether the task is over (its leftovers may still be alive).
-    pub fn finished(&self) -> bool {
+    pub(crate) fn finished(&self) -> bool {
         self.finished
     }
 
     /// Whether the shell has ended.
-    pub fn exited(&self) -> bool {
+    pub(crate) fn exited(&self) -> bool {
         self.exit.is_some()
     }
 
     /// Whether output may still come.
-    pub fn output_open(&self) -> bool {
+    pub(crate) fn output_open(&self) -> bool {
         self.output_open
     }
 
     /// When [`Event::Time`] is due next.
-    pub fn next_wake(&self) -> Option<Instant> {
+    pub(crate) fn next_wake(&self) -> Option<Instant> {
         let deadline = self.due().filter(|_| self.can_begin_kill());
         [deadline, self.kill_phase.map(KillPhase::until), self.drained_at()]
             .into_iter()
@@ -248,7 +252,7 @@ impl Machine {
     }
 
     /// Processes one event. The effects must be carried out in order.
-    pub fn step(&mut self, event: Event, now: Instant) -> Vec<Effect> {
+    pub(crate) fn step(&mut self, event: Event, now: Instant) -> Vec<Effect> {
         let mut effects = Vec::new();
         match event {
             Event::Output => {
@@ -366,7 +370,7 @@ impl Machine {
     }
 
     /// The exit and outcome if nothing more is learned about the task.
-    pub fn end_so_far(&self) -> (Exit, Outcome) {
+    pub(crate) fn end_so_far(&self) -> (Exit, Outcome) {
         if let Some((exit, exited)) = self.exit {
             return (exit, self.outcome(exit, exited));
         }

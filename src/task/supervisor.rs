@@ -55,7 +55,7 @@ const WORKER_STACK: usize = 256 * 1024;
 /// How much longer than the longest kill a receipt may take on a busy machine.
 const KILL_SLACK: Duration = Duration::from_secs(2);
 /// How long a caller waits for the receipt of a kill.
-pub const KILL_LIMIT: Duration =
+pub(crate) const KILL_LIMIT: Duration =
     KILL_GRACE.saturating_add(KILL_PATIENCE).saturating_add(KILL_SLACK);
 
 /// Why a kill has no receipt.

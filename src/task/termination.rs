@@ -80,7 +80,7 @@ pub(super) struct TreeKill {
 }
 
 impl TreeKill {
-    pub fn under_way(&self) -> bool {
+    pub(super) fn under_way(&self) -> bool {
         self.started.is_some()
     }
 
@@ -89,13 +89,13 @@ impl TreeKill {
     }
 
     /// Adds a caller that waits for the receipt. Begins a kill, if none is under way.
-    pub fn expect(&mut self, receipt: Sender<Receipt>) {
+    pub(super) fn expect(&mut self, receipt: Sender<Receipt>) {
         self.begin();
         self.receivers.push(receipt);
     }
 
     /// Sends these signals to each process of the tree from now on; returns whether all are gone.
-    pub fn escalate(
+    pub(super) fn escalate(
         &mut self,
         signals: &'static [Signal],
         processes: &mut TaskProcesses,
@@ -110,7 +110,7 @@ impl TreeKill {
 
     /// Scans again if a scan is due or the last watched process has ended; returns whether all are
     /// gone.
-    pub fn follow(
+    pub(super) fn follow(
         &mut self,
         ended: &[Identity],
         processes: &mut TaskProcesses,
@@ -122,18 +122,18 @@ impl TreeKill {
     }
 
     /// The processes whose ends to watch for.
-    pub fn watched_ends(&self) -> impl Iterator<Item = (Identity, BorrowedFd<'_>)> {
+    pub(super) fn watched_ends(&self) -> impl Iterator<Item = (Identity, BorrowedFd<'_>)> {
         self.handles.iter().filter_map(|handle| Some((handle.id, handle.ended()?)))
     }
 
     /// When to scan again, if no watched process ends before.
-    pub fn next_sweep(&self) -> Option<Instant> {
+    pub(super) fn next_sweep(&self) -> Option<Instant> {
         self.next_sweep
     }
 
     /// Ends the kill: scans a last time, sends the receipt, and returns the processes that are still
     /// alive.
-    pub fn close(
+    pub(super) fn close(
         &mut self,
         processes: &mut TaskProcesses,
         shell: &Child,
@@ -198,7 +198,12 @@ impl TreeKill {
     }
 
     /// Sends one signal to every process, once.
-    pub fn signal_once(&mut self, signal: Signal, processes: &mut TaskProcesses, shell: &Child) {
+    pub(super) fn signal_once(
+        &mut self,
+        signal: Signal,
+        processes: &mut TaskProcesses,
+        shell: &Child,
+    ) {
         self.begin();
         let snapshot = self.scan(processes);
         for process in self.alive.clone() {

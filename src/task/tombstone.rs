@@ -80,12 +80,12 @@ impl LostServer {
 
 /// A task that an ended server has left, or that a living one has evicted.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Remains {
-    pub directory: PathBuf,
+pub(crate) struct Remains {
+    pub(crate) directory: PathBuf,
     /// The task, with an outcome.
-    pub entry: Entry,
+    pub(crate) entry: Entry,
     /// How its server ended; `None` if it is alive.
-    pub past: Option<LostServer>,
+    pub(crate) past: Option<LostServer>,
 }
 
 impl ServerEnd {
@@ -117,7 +117,7 @@ impl ServerEnd {
 /// Records the end of a server that has not done so itself, and removes what only that server
 /// could use, such as a script that contains a command's text. Removes the directory if it
 /// contains no task.
-pub fn conclude(directory: &Path, cause: EndCause, reaped: &[(i32, Exit)]) {
+pub(crate) fn conclude(directory: &Path, cause: EndCause, reaped: &[(i32, Exit)]) {
     if ServerEnd::read(directory).is_some() {
         return;
     }
@@ -157,7 +157,7 @@ fn is_kept(path: &Path) -> bool {
 
 /// The tasks of one server for lists, in no order: all of a living one, and of ended ones those
 /// that were detached.
-pub fn listed(directory: &Path) -> Vec<Entry> {
+pub(crate) fn listed(directory: &Path) -> Vec<Entry> {
     if journal::server_lives(directory) {
         return journal::read_server(directory);
     }
@@ -170,7 +170,7 @@ pub fn listed(directory: &Path) -> Vec<Entry> {
 
 /// Removes the directories of servers that ended longer ago than `keep`, and the oldest beyond
 /// `quota` bytes. Does not follow links, whose targets are not ours.
-pub fn sweep(state: &Path, keep: Duration, quota: u64) {
+pub(crate) fn sweep(state: &Path, keep: Duration, quota: u64) {
     let servers = journal::servers_folder(state);
     if servers.is_symlink() {
         return;
@@ -218,7 +218,7 @@ fn remove(directory: &Path) {
 }
 
 /// Moves the file of an evicted task into the log of evicted tasks.
-pub fn note_evicted(directory: &Path, task: &str) {
+pub(crate) fn note_evicted(directory: &Path, task: &str) {
     let file = entry_path(directory, task);
     let log = directory.join(EVICTED);
     let noted = files::read_private(&file, MAX_ENTRY_BYTES).and_then(|mut text| {
@@ -251,7 +251,7 @@ fn evicted(directory: &Path, task: &str) -> Option<Entry> {
 }
 
 /// The remains of a task of an ended server, or of a task that the server `instance` has evicted.
-pub fn find(state: &Path, instance: &str, task: &str) -> Option<Remains> {
+pub(crate) fn find(state: &Path, instance: &str, task: &str) -> Option<Remains> {
     if !journal::is_task_id(task) {
         return None;
     }
@@ -266,7 +266,7 @@ pub fn find(state: &Path, instance: &str, task: &str) -> Option<Remains> {
 }
 
 /// One task of a server's directory; if the server has ended, as that end has left it.
-pub fn read(directory: &Path, task: &str) -> Option<Entry> {
+pub(crate) fn read(directory: &Path, task: &str) -> Option<Entry> {
     let entry = journal::read(directory, task)?;
     if journal::server_lives(directory) {
         Some(entry)

@@ -14,17 +14,17 @@ use super::registry::TaskHandle;
 
 /// How long to wait for more after the first new output, so that a line does not arrive in
 /// halves.
-pub const SETTLE: Duration = Duration::from_millis(30);
+pub(crate) const SETTLE: Duration = Duration::from_millis(30);
 
 /// A reply to input is over when output has been silent for this long.
-pub const REPLY_SILENCE: Duration = Duration::from_millis(80);
+pub(crate) const REPLY_SILENCE: Duration = Duration::from_millis(80);
 
 /// How much longer a reply waits for the probe that confirms that the task waits for input again;
 /// without it the caller would have to poll for that.
-pub const CONFIRMATION: Duration = Duration::from_millis(150);
+pub(crate) const CONFIRMATION: Duration = Duration::from_millis(150);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Goal<'a> {
+pub(crate) enum Goal<'a> {
     /// Output that no result has shown, or the end.
     Output,
     /// The end, whatever is output before.
@@ -40,7 +40,7 @@ pub enum Goal<'a> {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum WaitEnd {
+pub(crate) enum WaitEnd {
     /// New output came, or had come before.
     Output,
     /// The task has ended.
@@ -62,22 +62,22 @@ pub enum WaitEnd {
 }
 
 /// An action to repeat while waiting.
-pub struct Tick<'a> {
+pub(crate) struct Tick<'a> {
     /// The shortest interval.
-    pub every: Duration,
-    pub call: &'a mut dyn FnMut(&TaskHandle),
+    pub(crate) every: Duration,
+    pub(crate) call: &'a mut dyn FnMut(&TaskHandle),
 }
 
-pub struct TaskWatch<'a> {
-    pub goal: Goal<'a>,
+pub(crate) struct TaskWatch<'a> {
+    pub(crate) goal: Goal<'a>,
     /// A matching line ends the wait; other output does not.
-    pub pattern: Option<&'a Regex>,
+    pub(crate) pattern: Option<&'a Regex>,
     /// The task's listening at this port ends the wait; output does not.
-    pub port: Option<&'a mut PortWatch>,
-    pub limit: Instant,
+    pub(crate) port: Option<&'a mut PortWatch>,
+    pub(crate) limit: Instant,
     /// Ends the wait early.
-    pub cancel: &'a Cancel,
-    pub tick: Option<Tick<'a>>,
+    pub(crate) cancel: &'a Cancel,
+    pub(crate) tick: Option<Tick<'a>>,
 }
 
 /// What one wait on the condvar found.
@@ -103,7 +103,7 @@ impl TaskWatch<'_> {
     ///
     /// # Errors
     /// The output cannot be searched for the pattern.
-    pub fn run(mut self, task: &TaskHandle) -> io::Result<WaitEnd> {
+    pub(crate) fn run(mut self, task: &TaskHandle) -> io::Result<WaitEnd> {
         let (shown, end_reported, columns) = {
             let state = task.live.state();
             let shown = match self.goal {

@@ -51,27 +51,27 @@ pub(super) type OnShellEnd = Box<dyn FnOnce(&Report) + Send>;
 
 /// What a worker gets from its supervisor, besides the started shell.
 pub(super) struct Setup {
-    pub spool: SpoolWriter,
+    pub(crate) spool: SpoolWriter,
     /// What the task's processes carry in their environment.
-    pub cookie: String,
-    pub commands: CommandReceiver,
-    pub first_input: InputChunk,
+    pub(crate) cookie: String,
+    pub(crate) commands: CommandReceiver,
+    pub(crate) first_input: InputChunk,
     /// Names of programs that do not count as leftovers once they have left the session.
-    pub daemons: Arc<[String]>,
-    pub journal: Journal,
+    pub(crate) daemons: Arc<[String]>,
+    pub(crate) journal: Journal,
     /// The script of a long command, which contains its text; removed with the worker.
-    pub script: Option<Temporary>,
-    pub sideband: Option<SideBand>,
+    pub(crate) script: Option<Temporary>,
+    pub(crate) sideband: Option<SideBand>,
     /// Takes what the shell of a session reports at its end.
-    pub session: Option<OnShellEnd>,
+    pub(crate) session: Option<OnShellEnd>,
     /// Scans of the machine, shared by all tasks.
-    pub snapshots: Arc<Snapshots>,
-    pub tracker: TrackerSettings,
+    pub(crate) snapshots: Arc<Snapshots>,
+    pub(crate) tracker: TrackerSettings,
     /// Called when the spools of all tasks together exceed the directory's quota.
-    pub on_pressure: OnPressure,
-    pub completion: Arc<Completion>,
+    pub(crate) on_pressure: OnPressure,
+    pub(crate) completion: Arc<Completion>,
     /// Woken when the shell has ended, and when the worker ends.
-    pub housekeeping: Option<Arc<Waker>>,
+    pub(crate) housekeeping: Option<Arc<Waker>>,
 }
 
 pub(super) struct Worker {
@@ -108,7 +108,7 @@ struct Ready {
 }
 
 impl Worker {
-    pub fn new(task: Arc<LiveTask>, spawned: Spawned, setup: Setup) -> Worker {
+    pub(super) fn new(task: Arc<LiveTask>, spawned: Spawned, setup: Setup) -> Worker {
         let facts = &task.facts;
         let deadline = Deadline::new(facts.started.mono, facts.timeout, facts.timeout_max);
         let mut input = InputQueue::default();
@@ -158,7 +158,7 @@ impl Worker {
     }
 
     /// Works until the task and its leftovers are gone.
-    pub fn run(mut self) {
+    pub(super) fn run(mut self) {
         self.journal.schedule(journal::AFTER_START);
         while !self.is_over() {
             self.turn();
@@ -641,34 +641,34 @@ struct Leftovers {
 
 impl Leftovers {
     /// Whether the last scan proved that none is left.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.count == 0 && !self.inconclusive
     }
 
     /// The processes whose ends to watch for.
-    pub fn watched_ends(&self) -> impl Iterator<Item = (Identity, BorrowedFd<'_>)> {
+    pub(crate) fn watched_ends(&self) -> impl Iterator<Item = (Identity, BorrowedFd<'_>)> {
         self.watched.iter().filter_map(|handle| Some((handle.id, handle.ended()?)))
     }
 
-    pub fn next_scan(&self) -> Option<Instant> {
+    pub(crate) fn next_scan(&self) -> Option<Instant> {
         self.scan.map(|(at, _)| at)
     }
 
     /// Whether a scan is due, because one of them has ended or the pause is over.
-    pub fn scan_is_due(&mut self, ended: &[Identity], now: Instant) -> bool {
+    pub(crate) fn scan_is_due(&mut self, ended: &[Identity], now: Instant) -> bool {
         let before = self.watched.len();
         self.watched.retain(|handle| !ended.contains(&handle.id));
         self.watched.len() < before || self.next_scan().is_some_and(|at| now >= at)
     }
 
     /// Scans for leftovers; returns those that are alive.
-    pub fn scan(&mut self, processes: &mut TaskProcesses) -> Vec<ProcessName> {
+    pub(crate) fn scan(&mut self, processes: &mut TaskProcesses) -> Vec<ProcessName> {
         let found = processes.living(&Snapshot::take());
         self.update(found, processes)
     }
 
     /// Takes the leftovers that a scan has just found; returns those that are alive.
-    pub fn update(
+    pub(crate) fn update(
         &mut self,
         mut found: Vec<ProcessInfo>,
         processes: &mut TaskProcesses,

@@ -26,7 +26,7 @@ pub enum Colours {
 
 /// Whether the end of a line hides its beginning: it has a carriage return, or moves the cursor to
 /// a row of the screen by number.
-pub fn is_rewritten(line: &[u8]) -> bool {
+pub(crate) fn is_rewritten(line: &[u8]) -> bool {
     memchr::memchr(b'\r', without_returns_at_end(line)).is_some() || names_screen_rows(line)
 }
 

@@ -48,7 +48,7 @@ pub(super) struct Canvas {
     /// The texts of all cells, including overwritten ones.
     text: String,
     /// The style of the next printed character.
-    pub style: Style,
+    pub(crate) style: Style,
     width: usize,
     /// All rows that are not empty, except the cursor's.
     rows: BTreeMap<u64, Row>,
@@ -77,7 +77,7 @@ fn columns_of(character: char) -> usize {
 
 impl Canvas {
     /// An empty canvas of this width.
-    pub fn new(columns: Option<u16>) -> Canvas {
+    pub(super) fn new(columns: Option<u16>) -> Canvas {
         let cursor = Cursor { row: LINE_ROW, column: 0 };
         Canvas {
             text: String::new(),
@@ -94,7 +94,7 @@ impl Canvas {
         }
     }
 
-    pub fn print(&mut self, character: char) {
+    pub(super) fn print(&mut self, character: char) {
         if character.width() == Some(0) && self.add_mark(character) {
             return;
         }
@@ -103,7 +103,7 @@ impl Canvas {
     }
 
     /// Prints the last character again, at most as often as a row has columns.
-    pub fn repeat(&mut self, times: usize) {
+    pub(super) fn repeat(&mut self, times: usize) {
         let times = times.min(self.width);
         let width = columns_of(self.last_printed);
         if self.has_room_for(times * width)
@@ -180,7 +180,7 @@ impl Canvas {
     }
 
     /// Moves the cursor to the next tab stop.
-    pub fn tab(&mut self) {
+    pub(super) fn tab(&mut self) {
         let from = self.column();
         let to = ((from / TAB_STOP + 1) * TAB_STOP).min(self.width - 1);
         if to > from && from >= self.current.cells.len() {
@@ -199,28 +199,28 @@ impl Canvas {
     }
 
     /// Moves the cursor to a column, counted from 0.
-    pub fn go_to_column(&mut self, column: usize) {
+    pub(super) fn go_to_column(&mut self, column: usize) {
         self.cursor.column = column.min(self.width - 1);
     }
 
-    pub fn go_right(&mut self, columns: usize) {
+    pub(super) fn go_right(&mut self, columns: usize) {
         self.go_to_column(self.column() + columns);
     }
 
-    pub fn go_left(&mut self, columns: usize) {
+    pub(super) fn go_left(&mut self, columns: usize) {
         self.go_to_column(self.column().saturating_sub(columns));
     }
 
-    pub fn go_right_by_tabs(&mut self, stops: usize) {
+    pub(super) fn go_right_by_tabs(&mut self, stops: usize) {
         self.go_to_column((self.column() / TAB_STOP + stops) * TAB_STOP);
     }
 
-    pub fn go_left_by_tabs(&mut self, stops: usize) {
+    pub(super) fn go_left_by_tabs(&mut self, stops: usize) {
         let stop = self.column().div_ceil(TAB_STOP);
         self.go_to_column(stop.saturating_sub(stops) * TAB_STOP);
     }
 
-    pub fn go_up(&mut self, rows: u64) {
+    pub(super) fn go_up(&mut self, rows: u64) {
         let top = match self.area() {
             LINE_ROW => LINE_ROW - JUMP_ROWS,
             area => area,
@@ -228,19 +228,19 @@ impl Canvas {
         self.go_to_row(self.cursor.row.saturating_sub(rows).max(top));
     }
 
-    pub fn go_down(&mut self, rows: u64) {
+    pub(super) fn go_down(&mut self, rows: u64) {
         let bottom = (self.area() + JUMP_ROWS).max(self.cursor.row);
         self.go_to_row((self.cursor.row + rows).min(bottom));
     }
 
     /// Moves the cursor down, to the first column.
-    pub fn next_line(&mut self, rows: u64) {
+    pub(super) fn next_line(&mut self, rows: u64) {
         self.go_down(rows);
         self.go_to_column(0);
     }
 
     /// Moves the cursor to a row of the screen, counted from 0.
-    pub fn go_to_screen_row(&mut self, row: u64) {
+    pub(super) fn go_to_screen_row(&mut self, row: u64) {
         self.go_to_row(SCREEN_ROW + row.min(JUMP_ROWS));
     }
 
@@ -264,17 +264,17 @@ impl Canvas {
         self.cursor.row = row;
     }
 
-    pub fn save_cursor(&mut self) {
+    pub(super) fn save_cursor(&mut self) {
         self.saved = self.cursor;
     }
 
-    pub fn restore_cursor(&mut self) {
+    pub(super) fn restore_cursor(&mut self) {
         let Cursor { row, column } = self.saved;
         self.go_to_row(row);
         self.cursor.column = column;
     }
 
-    pub fn erase_in_row(&mut self, part: Erase) {
+    pub(super) fn erase_in_row(&mut self, part: Erase) {
         let column = self.column();
         match part {
             Erase::After => {
@@ -286,7 +286,7 @@ impl Canvas {
         }
     }
 
-    pub fn erase_in_screen(&mut self, part: Erase) {
+    pub(super) fn erase_in_screen(&mut self, part: Erase) {
         let at = self.cursor.row;
         if part != Erase::Before {
             while let Some(below) = self.rows.last_entry().filter(|row| *row.key() > at) {
@@ -302,19 +302,19 @@ impl Canvas {
     }
 
     /// Erases columns, beginning with the cursor's.
-    pub fn erase_columns(&mut self, columns: usize) {
+    pub(super) fn erase_columns(&mut self, columns: usize) {
         let column = self.column();
         self.current.blank(column, column.saturating_add(columns));
     }
 
     /// Deletes columns; those after them move left.
-    pub fn delete_columns(&mut self, columns: usize) {
+    pub(super) fn delete_columns(&mut self, columns: usize) {
         let begin = self.column();
         self.current.delete(begin, begin.saturating_add(columns));
     }
 
     /// Inserts blank columns; cells that leave the row at its end are lost.
-    pub fn insert_columns(&mut self, columns: usize) {
+    pub(super) fn insert_columns(&mut self, columns: usize) {
         let begin = self.column();
         let room = columns.min(self.width - begin);
         if self.has_room_for(room) {
@@ -323,7 +323,7 @@ impl Canvas {
     }
 
     /// Switches to the alternate screen, which is empty.
-    pub fn enter_alternate_screen(&mut self) {
+    pub(super) fn enter_alternate_screen(&mut self) {
         if self.hidden.is_some() {
             return;
         }
@@ -335,7 +335,7 @@ impl Canvas {
     }
 
     /// Switches back; the contents of the alternate screen are lost.
-    pub fn leave_alternate_screen(&mut self) {
+    pub(super) fn leave_alternate_screen(&mut self) {
         self.current = Row::default();
         let hidden = self.hidden.take();
         let (rows, cursor) = hidden.unwrap_or_else(|| (BTreeMap::new(), self.cursor));
@@ -345,7 +345,7 @@ impl Canvas {
         self.stored = self.rows.values().map(|row| row.cells.len()).sum();
     }
 
-    pub fn reset(&mut self) {
+    pub(super) fn reset(&mut self) {
         self.erase_in_screen(Erase::All);
         self.style = Style::default();
         self.cursor.column = 0;
@@ -353,7 +353,7 @@ impl Canvas {
 
     /// All non-blank rows as one line of text. Consecutive rows that differ at most in colours
     /// appear once, as the last of them, with their count.
-    pub fn into_text(mut self) -> String {
+    pub(super) fn into_text(mut self) -> String {
         let rows = self.take_rows();
         let shown: Vec<Vec<Cell>> = rows
             .chunk_by(continues)
@@ -382,7 +382,7 @@ impl Canvas {
     }
 
     /// The text of the cursor's row, joined with the rows that continue into it or from it.
-    pub fn into_cursor_text(mut self) -> String {
+    pub(super) fn into_cursor_text(mut self) -> String {
         let at = self.cursor.row;
         let rows = self.take_rows();
         rows.chunk_by(continues)
@@ -453,9 +453,9 @@ struct Cell {
 
 impl Cell {
     /// A cell without a printed character.
-    pub const BLANK: Cell = Cell { start: 0, length: 0, style: Style::PLAIN };
+    pub(crate) const BLANK: Cell = Cell { start: 0, length: 0, style: Style::PLAIN };
     /// Part of the wide character or tab before it.
-    pub const CONTINUATION: Cell = Cell { start: 0, length: u16::MAX, style: Style::PLAIN };
+    pub(crate) const CONTINUATION: Cell = Cell { start: 0, length: u16::MAX, style: Style::PLAIN };
 }
 
 /// Cells up to the last printed one.
@@ -469,7 +469,7 @@ struct Row {
 
 impl Row {
     /// Sets a cell of `width` columns. Erases wide characters that it partly covers.
-    pub fn put(&mut self, begin: usize, width: usize, cell: Cell) {
+    pub(crate) fn put(&mut self, begin: usize, width: usize, cell: Cell) {
         let end = begin + width;
         self.split_at(begin);
         self.split_at(end);
@@ -484,7 +484,7 @@ impl Row {
     }
 
     /// Erases the columns from `begin` to before `end`.
-    pub fn blank(&mut self, begin: usize, end: usize) {
+    pub(crate) fn blank(&mut self, begin: usize, end: usize) {
         self.split_at(begin);
         self.split_at(end);
         if end >= self.cells.len() {
@@ -495,7 +495,7 @@ impl Row {
     }
 
     /// Deletes the columns from `begin` to before `end`; those after them move left.
-    pub fn delete(&mut self, begin: usize, end: usize) {
+    pub(crate) fn delete(&mut self, begin: usize, end: usize) {
         self.split_at(begin);
         self.split_at(end);
         if begin < self.cells.len() {
@@ -504,7 +504,7 @@ impl Row {
     }
 
     /// Inserts blank columns before `begin`; cells that no longer fit into the width are lost.
-    pub fn insert(&mut self, begin: usize, columns: usize, width: usize) {
+    pub(crate) fn insert(&mut self, begin: usize, columns: usize, width: usize) {
         self.split_at(begin);
         if begin >= self.cells.len() {
             return;

@@ -22,7 +22,7 @@ const PASTE_END: &str = "\x1b[201~";
 const PASTE_END_C1: &str = "\u{9b}201~";
 
 /// The names of keys, for errors and documentation.
-pub const KNOWN: &str = "Enter, Tab, Escape, Space, Backspace, Insert, Delete, Up, Down, Left, Right, Home, End, \
+pub(crate) const KNOWN: &str = "Enter, Tab, Escape, Space, Backspace, Insert, Delete, Up, Down, Left, Right, Home, End, \
     PageUp, PageDown, F1 to F12 and single characters, each with C-, M- or S- before it (C-c, M-x, S-Tab, C-Left)";
 
 /// A key with its modifiers.
@@ -350,7 +350,7 @@ fn shown(name: &str) -> String {
 
 /// The bytes that a terminal sends for typed or pasted text: lines end with CR. Text of several
 /// lines is marked as pasted if the program has enabled that.
-pub fn typed(text: &str, modes: Modes) -> Vec<u8> {
+pub(crate) fn typed(text: &str, modes: Modes) -> Vec<u8> {
     let lines = text.replace("\r\n", "\r").replace('\n', "\r");
     if !modes.bracketed_paste || text.lines().nth(1).is_none() {
         return lines.into_bytes();

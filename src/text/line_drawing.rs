@@ -24,12 +24,12 @@ pub(crate) struct CharacterSets {
 }
 
 impl CharacterSets {
-    pub fn any_is_drawing(&self) -> bool {
+    pub(crate) fn any_is_drawing(&self) -> bool {
         self.drawing != [false, false]
     }
 
     /// Carries out SO and SI.
-    pub fn shift(&mut self, control: u8) {
+    pub(crate) fn shift(&mut self, control: u8) {
         match control {
             SHIFT_OUT => self.shifted = true,
             SHIFT_IN => self.shifted = false,
@@ -38,7 +38,7 @@ impl CharacterSets {
     }
 
     /// Carries out an escape sequence that selects a set; returns false for any other sequence.
-    pub fn designate(&mut self, intermediates: &[u8], set: u8) -> bool {
+    pub(crate) fn designate(&mut self, intermediates: &[u8], set: u8) -> bool {
         let [first, second] = &mut self.drawing;
         let place = match intermediates {
             b"(" => first,
@@ -50,7 +50,7 @@ impl CharacterSets {
     }
 
     /// The character that the set in use shows for a character.
-    pub fn shown(&self, character: char) -> char {
+    pub(crate) fn shown(&self, character: char) -> char {
         let [first, second] = self.drawing;
         let is_drawing = if self.shifted { second } else { first };
         if is_drawing { drawn(character) } else { character }

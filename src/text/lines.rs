@@ -15,11 +15,11 @@ use serde::{Deserialize, Serialize};
 
 use self::rows::{Content, Cut, Line, LineRow, cap, progress_rows, repeated_rows};
 use super::ansi::{self, Colours};
-pub use super::quantity::grouped;
+pub(crate) use super::quantity::grouped;
 
 /// The length of a line, in characters, above which its middle is cut if the whole text does not
 /// fit.
-pub const LINE_CHARS: usize = 2_000;
+pub(crate) const LINE_CHARS: usize = 2_000;
 
 /// A limit on the size of text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -188,7 +188,7 @@ pub struct Shown {
 }
 
 /// The most bytes of an unfinished character.
-pub const UNFINISHED_BYTES: usize = 3;
+pub(crate) const UNFINISHED_BYTES: usize = 3;
 
 /// The number of bytes at the end that begin an incomplete character. Callers hold them back while
 /// more output may follow.
@@ -246,7 +246,7 @@ fn omission(rows: &[LineRow], reader: &str) -> String {
 
 /// Describes omissions in one line: readable `lines`, readable `bytes` of other lines, and lines
 /// that are `gone`. The readable part begins with line and character `first`.
-pub fn omission_of(
+pub(crate) fn omission_of(
     lines: u64,
     bytes: u64,
     gone: u64,
@@ -280,7 +280,7 @@ pub fn omission_of(
 }
 
 /// `1 line`, `20 lines`
-pub fn lines_of(count: u64) -> String {
+pub(crate) fn lines_of(count: u64) -> String {
     let noun = if count == 1 { "line" } else { "lines" };
     format!("{} {noun}", grouped(count))
 }
@@ -306,7 +306,7 @@ fn missing_lines(from: u64, to: u64, readable: bool, reader: &str) -> String {
 }
 
 /// A line cut to `limit` characters: one third from its head, two thirds from its tail.
-pub fn elide_middle(text: &str, limit: usize) -> String {
+pub(crate) fn elide_middle(text: &str, limit: usize) -> String {
     let length = text.chars().count();
     if length <= limit {
         return text.to_owned();
@@ -318,7 +318,7 @@ pub fn elide_middle(text: &str, limit: usize) -> String {
 }
 
 /// A line of output, cut if it has more characters than `limit`, with the number of omitted bytes.
-pub fn line_cut_to(limit: usize, text: &str, number: u64, reader: &str) -> (String, u64) {
+pub(crate) fn line_cut_to(limit: usize, text: &str, number: u64, reader: &str) -> (String, u64) {
     let mut row = LineRow::line(number, text.to_owned());
     row.shorten(limit);
     let text = row.as_line().map(|line| line.shown(number, reader));
@@ -327,7 +327,7 @@ pub fn line_cut_to(limit: usize, text: &str, number: u64, reader: &str) -> (Stri
 
 /// The marker after the beginning of a line: how many bytes follow it, and from which
 /// character on.
-pub fn line_continues(bytes: u64, number: u64, character: u64, reader: &str) -> String {
+pub(crate) fn line_continues(bytes: u64, number: u64, character: u64, reader: &str) -> String {
     let cut = Cut { omitted: bytes, ..Cut::default() };
     cut.marker(number, character, reader)
 }
@@ -428,20 +428,20 @@ fn end_of_line(number: u64, rest: &[u8], missing: Cut, layout: &Layout) -> LineR
 }
 
 /// The first `max_chars` characters, with an ellipsis if there are more.
-pub fn truncate(text: &str, max_chars: usize) -> Cow<'_, str> {
+pub(crate) fn truncate(text: &str, max_chars: usize) -> Cow<'_, str> {
     let head = first_chars(text, max_chars);
     if head.len() == text.len() { Cow::Borrowed(text) } else { Cow::Owned(format!("{head}…")) }
 }
 
 /// The first `count` characters.
-pub fn first_chars(text: &str, count: usize) -> &str {
+pub(crate) fn first_chars(text: &str, count: usize) -> &str {
     let end = text.char_indices().nth(count);
     let end = end.map_or(text.len(), |(index, _)| index);
     text.get(..end).unwrap_or_default()
 }
 
 /// The last `count` characters.
-pub fn last_chars(text: &str, count: usize) -> &str {
+pub(crate) fn last_chars(text: &str, count: usize) -> &str {
     let start = text.char_indices().rev().take(count).last().map_or(text.len(), |(index, _)| index);
     text.get(start..).unwrap_or_default()
 }

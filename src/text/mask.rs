@@ -17,10 +17,10 @@ use memchr::memmem::Finder;
 use zeroize::Zeroizing;
 
 /// The shortest secret. A shorter one would mask ordinary text, and is easily guessed.
-pub const MIN_SECRET_BYTES: usize = 4;
+pub(crate) const MIN_SECRET_BYTES: usize = 4;
 /// The longest secret. A terminal's line has at most 4,095 bytes including Enter; the kernel cuts
 /// longer lines silently.
-pub const MAX_SECRET_BYTES: usize = 4_094;
+pub(crate) const MAX_SECRET_BYTES: usize = 4_094;
 
 /// After silence, the beginning of a secret is shown if it has at most this many bytes and is at
 /// most a quarter of the secret. So a prompt with this ending is not withheld, and a secret that

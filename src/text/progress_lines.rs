@@ -51,7 +51,7 @@ impl Share {
 
 impl Run {
     /// Adds the next line; returns whether it replaces the previous one.
-    pub fn add(&mut self, line: &str) -> bool {
+    pub(super) fn add(&mut self, line: &str) -> bool {
         let step = step(line);
         let continues = match (&self.last, &step) {
             (Some(last), Some(next)) => last.shape == next.shape && last.share.leads_to(next.share),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// A number of bytes: `2.0 KB`, `5.5 MB`.
-pub fn size(bytes: u64) -> String {
+pub(crate) fn size(bytes: u64) -> String {
     if bytes < 1000 {
         return format!("{bytes} B");
     }
@@ -19,7 +19,7 @@ pub fn size(bytes: u64) -> String {
 }
 
 /// A number with thousands separators: `12,345`.
-pub fn grouped(number: u64) -> String {
+pub(crate) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
     for (index, digit) in digits.chars().enumerate() {
@@ -32,7 +32,7 @@ pub fn grouped(number: u64) -> String {
 }
 
 /// Whole seconds, minutes, hours: `18s`, `3m05s`, `2h10m`.
-pub fn seconds(duration: Duration) -> String {
+pub(crate) fn seconds(duration: Duration) -> String {
     let all = duration.as_secs();
     match all {
         0..120 => format!("{all}s"),

@@ -25,7 +25,7 @@ use self::rules::{
 use super::quoting::{Quotes, find_end, opening_quote, quoted_end, word_end};
 
 /// Replaces a secret.
-pub const PLACEHOLDER: &str = "[redacted]";
+pub(crate) const PLACEHOLDER: &str = "[redacted]";
 
 /// Known values shorter than this are too likely to be ordinary words.
 const MIN_LITERAL_CHARS: usize = 8;
@@ -166,7 +166,7 @@ impl Redactor {
 
 /// Whether a variable with this name counts as a secret, by the rule that [`Redactor::redact`]
 /// applies to assignments.
-pub fn is_secret_name(name: &str) -> bool {
+pub(crate) fn is_secret_name(name: &str) -> bool {
     static WHOLE: LazyLock<Rule> =
         LazyLock::new(|| Rule::new(SECRET_NAME_WORDS, format!("(?i)^{SECRET_NAME}$")));
     WHOLE.within(&fold(name)).is_some_and(|rule| rule.is_match(name))

@@ -12,7 +12,7 @@ use super::sequences::{SequenceEffect, SequenceScanner, answer};
 
 /// The most rows and columns. This limits a screen's memory (32 bytes per cell, twice with the
 /// alternate screen) and the work that one sequence can cause.
-pub const MAX_SIDE: u16 = 500;
+pub(crate) const MAX_SIDE: u16 = 500;
 /// U+FE0F, which makes some narrow characters wide after they were printed. It is removed, since
 /// vt100 panics if the character then must move to the next row; xterm ignores it too.
 const EMOJI_PRESENTATION: &[u8] = "\u{fe0f}".as_bytes();

@@ -43,24 +43,24 @@ pub(crate) enum SequenceEffect {
 #[derive(Debug, Default)]
 pub(crate) struct SequenceScanner {
     /// The effects of the last sequence, in order.
-    pub found: Vec<SequenceEffect>,
+    pub(crate) found: Vec<SequenceEffect>,
     /// The text of the last step, while text is drawn differently.
-    pub text: String,
+    pub(crate) text: String,
     character_sets: CharacterSets,
     /// Whether the cursor stays in the last column instead of wrapping.
-    pub no_wrap: bool,
+    pub(crate) no_wrap: bool,
 }
 
 impl SequenceScanner {
     /// Resets everything that sequences have switched.
-    pub fn reset(&mut self) {
+    pub(crate) fn reset(&mut self) {
         self.character_sets = CharacterSets::default();
         self.no_wrap = false;
     }
 
     /// Whether text must be drawn differently than the emulation would. Only escape sequences
     /// change this, never a character of text.
-    pub fn draws_otherwise(&self) -> bool {
+    pub(crate) fn draws_otherwise(&self) -> bool {
         self.no_wrap || self.character_sets.any_is_drawing()
     }
 

@@ -33,7 +33,7 @@ enum Colour {
 
 impl Style {
     /// The default: a terminal's own style.
-    pub const PLAIN: Style = Style {
+    pub(super) const PLAIN: Style = Style {
         flags: 0,
         underline: 0,
         foreground: None,
@@ -42,7 +42,7 @@ impl Style {
     };
 
     /// Applies the parameters of one sequence, ignoring unknown ones.
-    pub fn apply(&mut self, params: &Params) {
+    pub(super) fn apply(&mut self, params: &Params) {
         let mut groups = params.iter();
         while let Some(group) = groups.next() {
             let Some((code, rest)) = group.split_first() else {
@@ -188,11 +188,11 @@ pub(super) struct StyledText {
 }
 
 impl StyledText {
-    pub fn with_capacity(bytes: usize) -> StyledText {
+    pub(super) fn with_capacity(bytes: usize) -> StyledText {
         StyledText { text: String::with_capacity(bytes), style: Style::default() }
     }
 
-    pub fn push(&mut self, text: &str, style: Style) {
+    pub(super) fn push(&mut self, text: &str, style: Style) {
         // Most cells have one character. With some C libraries, copying them as slices would take
         // most of the time.
         for character in text.chars() {
@@ -200,7 +200,7 @@ impl StyledText {
         }
     }
 
-    pub fn push_character(&mut self, character: char, style: Style) {
+    pub(super) fn push_character(&mut self, character: char, style: Style) {
         self.switch_style(style);
         self.text.push(character);
     }
@@ -212,13 +212,13 @@ impl StyledText {
         }
     }
 
-    pub fn clear(&mut self) {
+    pub(super) fn clear(&mut self) {
         self.text.clear();
         self.style = Style::default();
     }
 
     /// The text, ending in the default style.
-    pub fn finish(mut self) -> String {
+    pub(super) fn finish(mut self) -> String {
         self.switch_style(Style::default());
         self.text
     }

@@ -16,14 +16,14 @@ const MAX_HELD: usize = 4096;
 
 /// Removes queries from output.
 #[derive(Debug, Default)]
-pub struct WithoutQueries {
+pub(crate) struct WithoutQueries {
     /// The beginning of an incomplete sequence or character.
     held: Vec<u8>,
 }
 
 impl WithoutQueries {
     /// Takes output; returns the bytes to write.
-    pub fn pass(&mut self, output: &[u8]) -> Vec<u8> {
+    pub(crate) fn pass(&mut self, output: &[u8]) -> Vec<u8> {
         let mut bytes = std::mem::take(&mut self.held);
         bytes.extend_from_slice(output);
         let mut passed = Vec::with_capacity(bytes.len());

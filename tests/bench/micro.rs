@@ -13,26 +13,26 @@ use std::time::{Duration, Instant};
 
 use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main};
-use zsh_tool::agent::executor::Executors;
-use zsh_tool::agent::stream::Framer;
-use zsh_tool::base::clock::{Clock, SystemClock};
-use zsh_tool::mcp::render::result::{Palette, TaskResult};
-use zsh_tool::mcp::render::view::View;
-use zsh_tool::process::probe::Identity;
-use zsh_tool::process::signals::Exit;
-use zsh_tool::progress::tracker::{ChangeKind, Totals, Tracker, TrackerSettings};
-use zsh_tool::protocol::message;
-use zsh_tool::protocol::reader::FrameReader;
-use zsh_tool::shell::lexer::lex;
-use zsh_tool::shell::outcome::Outcome;
-use zsh_tool::shell::template::template;
-use zsh_tool::task::live::{End, Facts, Input, LiveTask};
-use zsh_tool::text::ansi::{self, Colours};
-use zsh_tool::text::lines::{
+use zsh_tool::testing::agent::executor::Executors;
+use zsh_tool::testing::agent::stream::Framer;
+use zsh_tool::testing::base::clock::{Clock, SystemClock};
+use zsh_tool::testing::mcp::render::result::{Palette, TaskResult};
+use zsh_tool::testing::mcp::render::view::View;
+use zsh_tool::testing::process::probe::Identity;
+use zsh_tool::testing::process::signals::Exit;
+use zsh_tool::testing::progress::tracker::{ChangeKind, Totals, Tracker, TrackerSettings};
+use zsh_tool::testing::protocol::message;
+use zsh_tool::testing::protocol::reader::FrameReader;
+use zsh_tool::testing::shell::lexer::lex;
+use zsh_tool::testing::shell::outcome::Outcome;
+use zsh_tool::testing::shell::template::template;
+use zsh_tool::testing::task::live::{End, Facts, Input, LiveTask};
+use zsh_tool::testing::text::ansi::{self, Colours};
+use zsh_tool::testing::text::lines::{
     Layout, LinePosition, OutputSpan, Piece, Repeats, Room, Shown, lay_out,
 };
-use zsh_tool::text::redact::Redactor;
-use zsh_tool::text::screen::Screen;
+use zsh_tool::testing::text::redact::Redactor;
+use zsh_tool::testing::text::screen::Screen;
 
 /// As much as a worker reads at once.
 const CHUNK: usize = 64 * 1024;

@@ -8,14 +8,14 @@
 use std::time::{Duration, Instant, SystemTime};
 
 use serde_json::{Map, Value, json};
-use zsh_tool::alan::pattern::{CommandPattern, RemoteCommand, Ssh};
-use zsh_tool::alan::rows::JournalRow;
-use zsh_tool::alan::run::Ending;
-use zsh_tool::alan::run::{EndedRun, Run};
-use zsh_tool::alan::schema::Derivation;
-use zsh_tool::alan::store::{Store, StoreSettings};
-use zsh_tool::neverhang::Rules;
-use zsh_tool::text::redact::Redactor;
+use zsh_tool::testing::alan::pattern::{CommandPattern, RemoteCommand, Ssh};
+use zsh_tool::testing::alan::rows::JournalRow;
+use zsh_tool::testing::alan::run::Ending;
+use zsh_tool::testing::alan::run::{EndedRun, Run};
+use zsh_tool::testing::alan::schema::Derivation;
+use zsh_tool::testing::alan::store::{Store, StoreSettings};
+use zsh_tool::testing::neverhang::Rules;
+use zsh_tool::testing::text::redact::Redactor;
 
 const CALLS: usize = 500;
 /// What the monitor's page asks for.

@@ -7,13 +7,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use zsh_tool::agent::activity::{Activity, AgentError, Answer};
-use zsh_tool::agent::executor::{
+use zsh_tool::testing::agent::activity::{Activity, AgentError, Answer};
+use zsh_tool::testing::agent::executor::{
     Executor, Executors, Ids, Launch, MAX_ARGUMENT_PROMPT, PromptBy, Recovery, Reference, Role,
     UnknownExecutor,
 };
-use zsh_tool::agent::stream::{Framer, Framing};
-use zsh_tool::config::UserExecutor;
+use zsh_tool::testing::agent::stream::{Framer, Framing};
+use zsh_tool::testing::config::UserExecutor;
 
 use crate::support::recordings::{copy, fixture};
 
@@ -591,7 +591,7 @@ fn largest(folder: &Path) -> PathBuf {
 #[test]
 fn records_of_any_shape_mean_something() {
     use serde_json::{Value, json};
-    use zsh_tool::agent::stream::Record;
+    use zsh_tool::testing::agent::stream::Record;
     let executors = executors(&[entry("mine", &["agent"], None)]);
     let odd = [json!(null), json!(7), json!("x"), json!([]), json!({}), json!([[{"a": null}]])];
     for name in executors.names() {

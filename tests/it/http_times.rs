@@ -8,13 +8,15 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use zsh_tool::monitor::http::access::Token;
-use zsh_tool::monitor::http::connection::Limits;
-use zsh_tool::monitor::http::listener::Server;
-use zsh_tool::monitor::http::request::Request;
-use zsh_tool::monitor::http::response::{Event, EventSource, Response, Routes, StreamStep};
-use zsh_tool::monitor::http::sse::Pace;
-use zsh_tool::task::live::Cancel;
+use zsh_tool::testing::monitor::http::access::Token;
+use zsh_tool::testing::monitor::http::connection::Limits;
+use zsh_tool::testing::monitor::http::listener::Server;
+use zsh_tool::testing::monitor::http::request::Request;
+use zsh_tool::testing::monitor::http::response::{
+    Event, EventSource, Response, Routes, StreamStep,
+};
+use zsh_tool::testing::monitor::http::sse::Pace;
+use zsh_tool::testing::task::live::Cancel;
 
 use crate::support::client::PATIENCE;
 use crate::support::http::{Answer, Connection, Site};

@@ -6,23 +6,26 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use zsh_tool::agent::checks::{CheckRefusal, CheckState, Checks};
-use zsh_tool::agent::endpoint;
-use zsh_tool::agent::executor::{Executor, Executors, PromptBy};
-use zsh_tool::agent::judge::command::CommandJudge;
-use zsh_tool::agent::judge::openai::OpenaiJudge;
-use zsh_tool::agent::judge::{Evidence, Finding, Judge, Judgement};
-use zsh_tool::base::clock::SystemClock;
-use zsh_tool::config::UserExecutor;
-use zsh_tool::progress::tracker::{ChangeKind, Status, TrackerSettings};
-use zsh_tool::shell::mode::ShellMode;
-use zsh_tool::task::environment::EnvironmentSettings;
-use zsh_tool::task::live::{Cancel, WaitStep};
-use zsh_tool::task::registry::TaskHandle;
-use zsh_tool::task::request::{Request, Stderr, Stdin};
-use zsh_tool::task::state::KillRequest;
-use zsh_tool::task::supervisor::{Settings, Supervisor};
-use zsh_tool::text::redact::Redactor;
+use zsh_tool::testing::agent::checks::{CheckRefusal, CheckState, Checks};
+use zsh_tool::testing::agent::endpoint;
+use zsh_tool::testing::agent::executor::{Executor, Executors, PromptBy};
+use zsh_tool::testing::agent::judge::command::CommandJudge;
+use zsh_tool::testing::agent::judge::openai::OpenaiJudge;
+use zsh_tool::testing::agent::judge::{Evidence, Finding, Judge, Judgement};
+use zsh_tool::testing::base::clock::SystemClock;
+use zsh_tool::testing::config::UserExecutor;
+use zsh_tool::testing::progress::{
+    status_forecast::Status,
+    tracker::{ChangeKind, TrackerSettings},
+};
+use zsh_tool::testing::shell::mode::ShellMode;
+use zsh_tool::testing::task::environment::EnvironmentSettings;
+use zsh_tool::testing::task::live::{Cancel, WaitStep};
+use zsh_tool::testing::task::registry::TaskHandle;
+use zsh_tool::testing::task::request::{Request, Stderr, Stdin};
+use zsh_tool::testing::task::state::KillRequest;
+use zsh_tool::testing::task::supervisor::{Settings, Supervisor};
+use zsh_tool::testing::text::redact::Redactor;
 
 use crate::support::client::PATIENCE;
 use crate::support::endpoint::{Endpoint, Refusing};

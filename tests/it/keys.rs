@@ -4,8 +4,8 @@ use std::fs;
 use std::process::Command;
 
 use serde_json::{Value, json};
-use zsh_tool::text::keys::Key;
-use zsh_tool::text::screen::Modes;
+use zsh_tool::testing::text::keys::Key;
+use zsh_tool::testing::text::screen::Modes;
 
 use crate::support::client::Client;
 use crate::support::env::Env;

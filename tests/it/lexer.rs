@@ -3,11 +3,11 @@
 
 use std::process::Command;
 
-use zsh_tool::shell::lexer::lex;
-use zsh_tool::shell::ssh::ssh_of_segment;
-use zsh_tool::shell::syntax::last_pipeline_segments;
-use zsh_tool::shell::template::{template, with_subcommands};
-use zsh_tool::shell::token::{Reserved, Role, Separator, TokenKind};
+use zsh_tool::testing::shell::lexer::lex;
+use zsh_tool::testing::shell::ssh::ssh_of_segment;
+use zsh_tool::testing::shell::syntax::last_pipeline_segments;
+use zsh_tool::testing::shell::template::{template, with_subcommands};
+use zsh_tool::testing::shell::token::{Reserved, Role, Separator, TokenKind};
 
 const TABLE: &str = include_str!("../fixtures/commands/commands.txt");
 

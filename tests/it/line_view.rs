@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
-use zsh_tool::text::ansi::{self, Colours};
+use zsh_tool::testing::text::ansi::{self, Colours};
 
 use crate::support::env::Env;
 

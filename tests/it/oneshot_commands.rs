@@ -5,11 +5,11 @@ use std::os::unix::fs::symlink;
 use std::process::Stdio;
 
 use serde_json::{Value, json};
-use zsh_tool::oneshot::log::{LineKind, Origin};
-use zsh_tool::oneshot::run::OpenRun;
-use zsh_tool::oneshot::state::{Event, Role, RunState};
-use zsh_tool::process::signals::Exit;
-use zsh_tool::process::tree;
+use zsh_tool::testing::oneshot::log_line::{LineKind, Origin};
+use zsh_tool::testing::oneshot::run::OpenRun;
+use zsh_tool::testing::oneshot::state::{Event, Role, RunState};
+use zsh_tool::testing::process::signals::Exit;
+use zsh_tool::testing::process::tree;
 
 use crate::support::env::{Env, binary};
 use crate::support::processes::wait_until;

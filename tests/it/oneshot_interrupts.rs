@@ -11,8 +11,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use zsh_tool::oneshot::log::LineKind;
-use zsh_tool::oneshot::log_reader;
+use zsh_tool::testing::oneshot::log_line::LineKind;
+use zsh_tool::testing::oneshot::log_reader;
 
 use crate::support::client::SECOND_THOUGHT;
 use crate::support::oneshot::{Runs, lives, says, verdict};

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
 use serde_json::{Value, json};
-use zsh_tool::base::clock::Now;
-use zsh_tool::oneshot::state::Event;
-use zsh_tool::process::signals::Exit;
-use zsh_tool::process::tree::Identity;
+use zsh_tool::testing::base::clock::Now;
+use zsh_tool::testing::oneshot::state::Event;
+use zsh_tool::testing::process::probe::Identity;
+use zsh_tool::testing::process::signals::Exit;
 
 use crate::support::oneshot::{Runs, lives, says, states, verdict};
 use crate::support::processes::wait_until;

@@ -7,7 +7,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use zsh_tool::progress::tracker::{ChangeKind, Totals, Tracker, TrackerSettings};
+use zsh_tool::testing::progress::tracker::{ChangeKind, Totals, Tracker, TrackerSettings};
 
 use crate::support::client::Client;
 use crate::support::env::Env;

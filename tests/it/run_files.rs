@@ -10,14 +10,14 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use zsh_tool::agent::activity::AgentError;
-use zsh_tool::oneshot::log::{LineKind, Origin};
-use zsh_tool::oneshot::log_reader::{self, Follower};
-use zsh_tool::oneshot::run::{OpenError, OpenRun};
-use zsh_tool::oneshot::run_files::{LockError, RunFile};
-use zsh_tool::oneshot::state::{Action, Event, Reason, Role, RunState};
-use zsh_tool::process::signals::Exit;
-use zsh_tool::process::tree::Identity;
+use zsh_tool::testing::agent::activity::AgentError;
+use zsh_tool::testing::oneshot::log_line::{LineKind, Origin};
+use zsh_tool::testing::oneshot::log_reader::{self, Follower};
+use zsh_tool::testing::oneshot::run::{OpenError, OpenRun};
+use zsh_tool::testing::oneshot::run_files::{LockError, RunFile};
+use zsh_tool::testing::oneshot::state::{Action, Event, Reason, Role, RunState};
+use zsh_tool::testing::process::probe::Identity;
+use zsh_tool::testing::process::signals::Exit;
 
 use crate::support::env::Env;
 use crate::support::program::Program;

@@ -11,12 +11,12 @@ mod listen_window {
     use std::time::{Duration, Instant};
 
     use shuttle::thread;
-    use zsh_tool::base::clock::{Clock, SystemClock};
-    use zsh_tool::mcp::render::view::View;
-    use zsh_tool::process::probe::Identity;
-    use zsh_tool::process::signals::Exit;
-    use zsh_tool::shell::outcome::Outcome;
-    use zsh_tool::task::live::{Cancel, End, Facts, Input, LiveState, LiveTask, WaitStep};
+    use zsh_tool::testing::base::clock::{Clock, SystemClock};
+    use zsh_tool::testing::mcp::render::view::View;
+    use zsh_tool::testing::process::probe::Identity;
+    use zsh_tool::testing::process::signals::Exit;
+    use zsh_tool::testing::shell::outcome::Outcome;
+    use zsh_tool::testing::task::live::{Cancel, End, Facts, Input, LiveState, LiveTask, WaitStep};
 
     /// Schedules tried for each property.
     const SCHEDULES: usize = 10_000;

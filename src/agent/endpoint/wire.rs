@@ -13,7 +13,7 @@ const MAX_MESSAGE: usize = 300;
 
 /// A piece of a streamed answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Piece {
+pub(crate) enum Piece {
     /// Part of the answer.
     Text(String),
     /// Part of the model's reasoning before the answer; a sign of life.
@@ -23,9 +23,9 @@ pub enum Piece {
 /// One line of a streamed answer.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Event {
-    pub pieces: Vec<Piece>,
+    pub(crate) pieces: Vec<Piece>,
     /// Whether the model marks these pieces as the last.
-    pub ends: bool,
+    pub(crate) ends: bool,
 }
 
 /// The body of a request. With `bounds` the answer is sent whole, otherwise as a stream.

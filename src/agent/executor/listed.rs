@@ -19,23 +19,23 @@ const LIST: &str = include_str!("../../../data/executors.yaml");
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Listing {
-    pub name: String,
-    pub program: String,
-    pub arguments: Vec<String>,
+    pub(crate) name: String,
+    pub(crate) program: String,
+    pub(crate) arguments: Vec<String>,
     #[serde(default)]
     model: Vec<String>,
     #[serde(default)]
     last: Vec<String>,
-    pub prompt_by: PromptBy,
+    pub(crate) prompt_by: PromptBy,
     #[serde(default)]
-    pub install: String,
+    pub(crate) install: String,
     #[serde(default)]
     texts: Texts,
     #[serde(default)]
     records: Records,
     #[serde(default)]
     events: Vec<Rule>,
-    pub storage: Option<Storage>,
+    pub(crate) storage: Option<Storage>,
 }
 
 /// Which code reads a program's records.

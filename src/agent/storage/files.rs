@@ -80,8 +80,8 @@ impl Reference<'_> {
 /// A file of the storage.
 #[derive(Debug)]
 pub(super) struct FoundFile {
-    pub path: PathBuf,
-    pub modified: SystemTime,
+    pub(crate) path: PathBuf,
+    pub(crate) modified: SystemTime,
 }
 
 impl FoundFile {

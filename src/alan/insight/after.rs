@@ -16,29 +16,29 @@ const NOT_FOUND: &str = "command not found";
 
 /// The facts about a command's end.
 #[derive(Debug, Clone, Default)]
-pub struct EndFacts {
+pub(crate) struct EndFacts {
     /// `None` while it is unknown.
-    pub outcome: Option<Outcome>,
-    pub exit_code: i32,
+    pub(crate) outcome: Option<Outcome>,
+    pub(crate) exit_code: i32,
     /// The program that determined the exit code.
-    pub program: Option<String>,
+    pub(crate) program: Option<String>,
     /// Whether timeout(1) limits that program.
-    pub time_limited: bool,
+    pub(crate) time_limited: bool,
     /// Whether it ran over SSH.
-    pub ssh: bool,
+    pub(crate) ssh: bool,
     /// The exit codes of a pipeline's segments, from the left.
-    pub pipestatus: Vec<i32>,
+    pub(crate) pipestatus: Vec<i32>,
     /// The programs of these segments, as far as they are known.
-    pub segment_programs: Vec<Option<String>>,
+    pub(crate) segment_programs: Vec<Option<String>>,
     /// Whether it printed nothing.
-    pub silent: bool,
+    pub(crate) silent: bool,
     /// For exit 127: the name that was not found, by [`missing_command`].
-    pub missing: Option<String>,
+    pub(crate) missing: Option<String>,
     /// Set if the kernel killed one of its processes because memory ran out.
-    pub out_of_memory: Option<OutOfMemory>,
+    pub(crate) out_of_memory: Option<OutOfMemory>,
     /// Its failure, by [`crate::alan::fingerprint::of_failure`].
-    pub fingerprint: Option<Fingerprint>,
-    pub place: RunPlace,
+    pub(crate) fingerprint: Option<Fingerprint>,
+    pub(crate) place: RunPlace,
 }
 
 /// Details of an out-of-memory kill, in bytes.
@@ -52,7 +52,7 @@ pub struct OutOfMemory {
 
 /// The insights about an end. `history` is from before the run; `nearest` is the known name
 /// [`nearest`] to a command that was not found.
-pub fn insights(facts: &EndFacts, nearest: Option<&str>, history: &History) -> Vec<Insight> {
+pub(crate) fn insights(facts: &EndFacts, nearest: Option<&str>, history: &History) -> Vec<Insight> {
     let mut insights = Vec::new();
     if !facts.outcome.is_some_and(Outcome::is_complete) {
         return insights;
@@ -136,7 +136,7 @@ fn changes(then: &RunPlace, now: &RunPlace) -> Vec<TreeChange> {
 
 /// Extracts the name from a shell's message that a command was not found: `zsh: command not found:
 /// carg`, `bash: line 1: carg: command not found`, `sh: 1: carg: not found`.
-pub fn missing_command(output: &str) -> Option<&str> {
+pub(crate) fn missing_command(output: &str) -> Option<&str> {
     let line = output.lines().rev().find(|line| line.contains("not found"))?;
     let name = match line.split_once(&format!("{NOT_FOUND}: ")) {
         Some((_, name)) => name,
@@ -153,7 +153,7 @@ pub fn missing_command(output: &str) -> Option<&str> {
 
 /// The programs that must exist if this kind of command succeeded: those whose status had to be
 /// 0. For `a; b && c | d` these are `b` and `d`, for `a || b` none.
-pub fn programs_of(template: &str) -> Vec<&str> {
+pub(crate) fn programs_of(template: &str) -> Vec<&str> {
     let words: Vec<&str> = template.split_whitespace().collect();
     let ends_list = |word: &&str| matches!(*word, ";" | ";;" | "&" | "&!");
     let Some(list) = words.rsplit(ends_list).next() else {
@@ -175,7 +175,10 @@ pub fn programs_of(template: &str) -> Vec<&str> {
 
 /// The candidate nearest to a mistyped name, if any is near enough. A transposition counts as one
 /// slip. The first of equally near candidates wins.
-pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub(crate) fn nearest<'a>(
+    name: &str,
+    candidates: impl IntoIterator<Item = &'a str>,
+) -> Option<&'a str> {
     let mut best: Option<(f64, &str)> = None;
     for candidate in candidates {
         if candidate == name || candidate.is_empty() {

@@ -23,7 +23,7 @@ const HOST_FAILURE_PERCENT: u64 = 30;
 const RELIABLE_HOSTS: u64 = 2;
 
 /// The insights about a command from its history and its text.
-pub fn insights(history: &History, pitfalls: &[Lint]) -> Vec<Insight> {
+pub(crate) fn insights(history: &History, pitfalls: &[Lint]) -> Vec<Insight> {
     let mut insights = Vec::new();
     insights.extend(retry(history).or_else(|| similar(history)));
     insights.extend(streak(history));

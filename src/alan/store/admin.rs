@@ -117,7 +117,7 @@ impl Store {
 }
 
 /// Counts the rows of each table.
-pub fn counts(connection: &Connection) -> rusqlite::Result<Counts> {
+pub(crate) fn counts(connection: &Connection) -> rusqlite::Result<Counts> {
     let count = |table: &str| {
         let sql = format!("SELECT count(*) FROM {table}");
         connection.query_row(&sql, [], |row| row.get::<_, i64>(0).map(i64::unsigned_abs))
@@ -146,7 +146,7 @@ pub fn counts(connection: &Connection) -> rusqlite::Result<Counts> {
 ///
 /// # Errors
 /// If SQLite fails; rows that were already removed stay removed.
-pub fn prune(
+pub(crate) fn prune(
     connection: &mut Connection,
     now: SystemTime,
     max_rows: Option<usize>,
@@ -174,7 +174,7 @@ pub fn prune(
 }
 
 /// Seconds since any server last pruned; infinite if none has.
-pub fn since_pruned(connection: &Connection, now: f64) -> rusqlite::Result<f64> {
+pub(crate) fn since_pruned(connection: &Connection, now: f64) -> rusqlite::Result<f64> {
     let sql = "SELECT value FROM meta WHERE key = 'last_pruned'";
     let last: Option<Option<String>> =
         connection.query_row(sql, [], |row| row.get(0)).optional()?;
@@ -226,7 +226,7 @@ fn delete(connection: &mut Connection, table: &str, rows: &[i64]) -> rusqlite::R
 ///
 /// # Errors
 /// If SQLite fails; nothing is then forgotten.
-pub fn forget(connection: &mut Connection, what: Forget<'_>) -> rusqlite::Result<Removed> {
+pub(crate) fn forget(connection: &mut Connection, what: Forget<'_>) -> rusqlite::Result<Removed> {
     let (column, value) = match what {
         Forget::Command(hash) => ("command_hash", hash),
         Forget::Template(template) => ("command_template", template),
@@ -252,7 +252,7 @@ pub fn forget(connection: &mut Connection, what: Forget<'_>) -> rusqlite::Result
 }
 
 /// Passes every row of every table to a function, in one transaction.
-pub fn export(
+pub(crate) fn export(
     connection: &Connection,
     each: &mut dyn FnMut(JournalRow) -> rusqlite::Result<()>,
 ) -> rusqlite::Result<()> {
@@ -287,7 +287,10 @@ fn every<T: Table>(
 ///
 /// # Errors
 /// If SQLite fails; earlier chunks stay imported, and importing them again changes nothing.
-pub fn import(connection: &mut Connection, entries: &[JournalRow]) -> rusqlite::Result<Imported> {
+pub(crate) fn import(
+    connection: &mut Connection,
+    entries: &[JournalRow],
+) -> rusqlite::Result<Imported> {
     let mut imported = Imported::default();
     for chunk in entries.chunks(CHUNK) {
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;

@@ -187,7 +187,7 @@ impl Store {
 }
 
 /// The circuit of a pattern; a blank one if there is none.
-pub fn circuit(connection: &Connection, hash: &str) -> rusqlite::Result<Circuit> {
+pub(crate) fn circuit(connection: &Connection, hash: &str) -> rusqlite::Result<Circuit> {
     let state = connection
         .prepare_cached(
             "SELECT opened_at, half_open, lease_owner, lease_taken_at, lease_until
@@ -224,7 +224,7 @@ pub fn circuit(connection: &Connection, hash: &str) -> rusqlite::Result<Circuit>
 ///
 /// # Errors
 /// If SQLite fails; nothing is then changed.
-pub fn change<T>(
+pub(crate) fn change<T>(
     connection: &mut Connection,
     hash: &str,
     preview: &str,
@@ -242,7 +242,7 @@ pub fn change<T>(
 }
 
 /// Replaces a circuit; a blank one is removed.
-pub fn put(transaction: &Transaction<'_>, row: &CircuitRow) -> rusqlite::Result<()> {
+pub(crate) fn put(transaction: &Transaction<'_>, row: &CircuitRow) -> rusqlite::Result<()> {
     transaction
         .prepare_cached("DELETE FROM circuits WHERE command_hash = ?1")?
         .execute([&row.command_hash])?;
@@ -291,7 +291,7 @@ fn row(hash: &str, preview: &str, circuit: &Circuit) -> CircuitRow {
 }
 
 /// All circuits, open and half-open ones first.
-pub fn all(connection: &Connection) -> rusqlite::Result<Vec<CircuitStatus>> {
+pub(crate) fn all(connection: &Connection) -> rusqlite::Result<Vec<CircuitStatus>> {
     let mut found = connection.prepare_cached(
         "SELECT command_hash, command_preview FROM circuits
          ORDER BY half_open OR opened_at IS NOT NULL DESC, command_preview",
@@ -309,7 +309,7 @@ pub fn all(connection: &Connection) -> rusqlite::Result<Vec<CircuitStatus>> {
 ///
 /// # Errors
 /// If SQLite fails; nothing is then closed.
-pub fn reset(
+pub(crate) fn reset(
     connection: &mut Connection,
     hash: Option<&str>,
 ) -> rusqlite::Result<Vec<CircuitStatus>> {

@@ -21,7 +21,7 @@ const STATEMENTS: usize = 64;
 
 /// Why the database cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub enum DatabaseError {
+pub(super) enum DatabaseError {
     /// The path names something other than a file.
     #[error("it is not a regular file")]
     NotRegularFile,
@@ -52,13 +52,13 @@ impl DatabaseError {
     }
 
     /// Whether another process holds the lock, so that a retry may succeed.
-    pub fn is_busy(&self) -> bool {
+    pub(super) fn is_busy(&self) -> bool {
         matches!(self.code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
     }
 
     /// The cause in words. Where SQLite only says that it cannot open or write, the system's
     /// error for the file or its directory is added.
-    pub fn cause(&self, path: &Path) -> String {
+    pub(super) fn cause(&self, path: &Path) -> String {
         let vague = matches!(self.code(), Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly));
         let system = [Some(path), path.parent()]
             .into_iter()
@@ -71,15 +71,15 @@ impl DatabaseError {
     }
 
     /// Whether the file is not a valid database.
-    pub fn is_corrupt(&self) -> bool {
+    pub(super) fn is_corrupt(&self) -> bool {
         matches!(self.code(), Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt))
     }
 }
 
 /// An open connection, and the identity of its file.
 #[derive(Debug)]
-pub struct Database {
-    pub connection: Connection,
+pub(super) struct Database {
+    pub(crate) connection: Connection,
     file: (u64, u64),
 }
 
@@ -90,7 +90,7 @@ impl Database {
     /// # Errors
     /// If it cannot be opened or created. Nothing that existed has then changed, except the file's
     /// mode.
-    pub fn open(path: &Path, patience: Duration) -> Result<Database, DatabaseError> {
+    pub(super) fn open(path: &Path, patience: Duration) -> Result<Database, DatabaseError> {
         let path = &real_path(path)?;
         match files::create_private(path) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error.into()),
@@ -102,7 +102,10 @@ impl Database {
     ///
     /// # Errors
     /// As [`Database::open`], and if the file is missing.
-    pub fn open_existing(path: &Path, patience: Duration) -> Result<Database, DatabaseError> {
+    pub(super) fn open_existing(
+        path: &Path,
+        patience: Duration,
+    ) -> Result<Database, DatabaseError> {
         let path = &real_path(path)?;
         let file = private_file(path)?;
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
@@ -122,14 +125,14 @@ impl Database {
     }
 
     /// Frees the page cache.
-    pub fn release_memory(&self) {
+    pub(super) fn release_memory(&self) {
         if let Err(error) = self.connection.release_memory() {
             tracing::debug!(%error, "cannot free the database's page cache");
         }
     }
 
     /// Whether the path still names the connected file.
-    pub fn is_current(&self, path: &Path) -> bool {
+    pub(super) fn is_current(&self, path: &Path) -> bool {
         std::fs::metadata(path).is_ok_and(|found| (found.dev(), found.ino()) == self.file)
     }
 }
@@ -141,14 +144,14 @@ const MAX_IDLE: usize = 2;
 
 /// The idle connections.
 #[derive(Debug)]
-pub struct Pool {
+pub(super) struct Pool {
     path: PathBuf,
     idle: Mutex<Vec<Database>>,
 }
 
 impl Pool {
     /// A pool of connections to this database.
-    pub fn new(path: PathBuf) -> Pool {
+    pub(super) fn new(path: PathBuf) -> Pool {
         Pool { path, idle: Mutex::new(Vec::new()) }
     }
 
@@ -156,7 +159,7 @@ impl Pool {
     ///
     /// # Errors
     /// As [`Database::open_existing`] or as the function.
-    pub fn with<T>(
+    pub(super) fn with<T>(
         &self,
         work: impl FnOnce(&mut Database) -> rusqlite::Result<T>,
     ) -> Result<T, DatabaseError> {
@@ -174,25 +177,25 @@ impl Pool {
     }
 
     /// Closes the idle connections.
-    pub fn clear(&self) {
+    pub(super) fn clear(&self) {
         self.idle.lock().clear();
     }
 }
 
 /// What was lost when a database was opened.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Losses {
+pub(super) struct Losses {
     /// Where a corrupt file was moved.
-    pub moved_aside: Option<PathBuf>,
+    pub(crate) moved_aside: Option<PathBuf>,
     /// How many rows could not be read.
-    pub unreadable_rows: usize,
+    pub(crate) unreadable_rows: usize,
     /// The file that still contains the unreadable rows, if any.
-    pub kept: Option<PathBuf>,
+    pub(crate) kept: Option<PathBuf>,
 }
 
 impl Losses {
     /// The warnings for the user.
-    pub fn warnings(&self, path: &Path) -> Vec<Insight> {
+    pub(super) fn warnings(&self, path: &Path) -> Vec<Insight> {
         let path = path.display().to_string();
         let moved = self.moved_aside.as_ref().map(|aside| Insight::MovedAside {
             path: path.clone(),
@@ -212,7 +215,7 @@ impl Losses {
 ///
 /// # Errors
 /// As [`Database::open`] and [`schema::migrate`].
-pub fn open_and_repair(
+pub(super) fn open_and_repair(
     path: &Path,
     patience: Duration,
     derivation: &Derivation,
@@ -243,12 +246,12 @@ fn open_and_migrate(
 ///
 /// # Errors
 /// [`DatabaseError::BeingRepaired`] if another server holds it.
-pub fn lock(path: &Path) -> Result<FileLock, DatabaseError> {
+pub(super) fn lock(path: &Path) -> Result<FileLock, DatabaseError> {
     FileLock::try_take(&beside(path, ".lock"))?.ok_or(DatabaseError::BeingRepaired)
 }
 
 /// The path of the database with a suffix.
-pub fn beside(path: &Path, suffix: &str) -> PathBuf {
+pub(super) fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     PathBuf::from(name)
@@ -259,7 +262,7 @@ pub fn beside(path: &Path, suffix: &str) -> PathBuf {
 ///
 /// # Errors
 /// If another server is repairing it, or files cannot be renamed.
-pub fn move_aside(path: &Path) -> Result<Option<PathBuf>, DatabaseError> {
+pub(super) fn move_aside(path: &Path) -> Result<Option<PathBuf>, DatabaseError> {
     let path = &real_path(path)?;
     let _lock = lock(path)?;
     if is_sound(path) {

@@ -20,7 +20,7 @@ const CHUNK: usize = 1000;
 
 /// The result for one old database.
 #[derive(Debug, PartialEq, Eq)]
-pub enum LegacyImport {
+pub(super) enum LegacyImport {
     Missing,
     /// Another process uses it; the next start tries again.
     InUse,
@@ -37,7 +37,7 @@ pub enum LegacyImport {
 ///
 /// # Errors
 /// If it cannot be read, or the new one cannot be written. The old one then keeps its name.
-pub fn import(
+pub(super) fn import(
     own_path: &Path,
     own: &mut Database,
     old_path: &Path,
@@ -89,7 +89,7 @@ fn copy_and_rename(
 }
 
 /// The name of an old database once it has been imported.
-pub fn new_name(old_path: &Path) -> PathBuf {
+pub(super) fn new_name(old_path: &Path) -> PathBuf {
     connection::beside(old_path, ".imported")
 }
 

@@ -17,10 +17,10 @@ use crate::base::sync::CondvarMutex;
 use crate::shell::outcome::Outcome;
 
 /// The most entries kept while the database cannot be written.
-pub const MAX_QUEUED: usize = 10_000;
+pub(super) const MAX_QUEUED: usize = 10_000;
 
 /// Logs the losses of a database and keeps the warnings for the next answer.
-pub fn note_losses(queue: &CondvarMutex<Queue>, path: &Path, losses: Losses) {
+pub(super) fn note_losses(queue: &CondvarMutex<Queue>, path: &Path, losses: Losses) {
     let warnings = losses.warnings(path);
     for warning in &warnings {
         tracing::warn!("{warning}");
@@ -32,7 +32,7 @@ pub fn note_losses(queue: &CondvarMutex<Queue>, path: &Path, losses: Losses) {
 
 /// A record to write.
 #[derive(Debug, Clone)]
-pub enum Job {
+pub(super) enum Job {
     Run(Box<RunRows>),
     /// A table of options.
     Options(CachedOptions),
@@ -47,15 +47,15 @@ impl Job {
 
 /// A job with its number.
 #[derive(Debug, Clone)]
-pub struct Queued {
+pub(super) struct Queued {
     /// Counts up from 1.
-    pub sequence: u64,
-    pub job: Arc<Job>,
+    pub(crate) sequence: u64,
+    pub(crate) job: Arc<Job>,
 }
 
 /// The state of the writer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub enum Phase {
+pub(super) enum Phase {
     /// No caller has used the database yet.
     #[default]
     Idle,
@@ -76,36 +76,36 @@ pub enum Phase {
 
 /// The queue, and the state that the writer and its callers share.
 #[derive(Debug, Default)]
-pub struct Queue {
-    pub entries: VecDeque<Queued>,
+pub(super) struct Queue {
+    pub(crate) entries: VecDeque<Queued>,
     /// The number of the newest job.
-    pub last: u64,
+    pub(crate) last: u64,
     /// When the newest job was queued.
-    pub last_pushed: Option<Instant>,
+    pub(crate) last_pushed: Option<Instant>,
     /// How many entries were dropped.
-    pub dropped: u64,
+    pub(crate) dropped: u64,
     /// The state of the writer.
-    pub phase: Phase,
+    pub(crate) phase: Phase,
     /// The writer should end.
-    pub closing: bool,
+    pub(crate) closing: bool,
     /// A caller waits for the writer.
-    pub awaited: bool,
+    pub(crate) awaited: bool,
     /// The writer should free its page cache.
-    pub release: bool,
+    pub(crate) release: bool,
     /// A reader failed: the writer should reopen the file.
-    pub reopen: bool,
+    pub(crate) reopen: bool,
     /// The file was found corrupt.
-    pub suspect: bool,
-    pub failure_reported: bool,
+    pub(crate) suspect: bool,
+    pub(crate) failure_reported: bool,
     /// Where a corrupt file was moved to.
-    pub moved_aside: Option<PathBuf>,
+    pub(crate) moved_aside: Option<PathBuf>,
     /// Warnings about losses that no result has reported yet.
-    pub losses: Vec<Insight>,
+    pub(crate) losses: Vec<Insight>,
 }
 
 impl Queue {
     /// Adds a job and returns its number.
-    pub fn push(&mut self, job: Job) -> u64 {
+    pub(super) fn push(&mut self, job: Job) -> u64 {
         self.last += 1;
         self.last_pushed = Some(Instant::now());
         self.entries.push_back(Queued { sequence: self.last, job: Arc::new(job) });
@@ -119,17 +119,17 @@ impl Queue {
     }
 
     /// Whether everything up to this number has left the queue.
-    pub fn is_written(&self, sequence: u64) -> bool {
+    pub(super) fn is_written(&self, sequence: u64) -> bool {
         self.entries.front().is_none_or(|first| first.sequence > sequence)
     }
 
     /// Copies at most `limit` of the oldest entries.
-    pub fn oldest(&self, limit: usize) -> Vec<Queued> {
+    pub(super) fn oldest(&self, limit: usize) -> Vec<Queued> {
         self.entries.iter().take(limit).cloned().collect()
     }
 
     /// Removes the entries that are on disk now.
-    pub fn remove_up_to(&mut self, sequence: u64) {
+    pub(super) fn remove_up_to(&mut self, sequence: u64) {
         while self.entries.front().is_some_and(|first| first.sequence <= sequence) {
             self.entries.pop_front();
         }

@@ -44,7 +44,7 @@ pub struct KillCounts {
 }
 
 /// A view that lasts as long as the read transaction.
-pub struct ReadView<'a> {
+pub(super) struct ReadView<'a> {
     pub(super) connection: Option<&'a Connection>,
     /// Jobs that are not in the database yet, oldest first.
     queued: Vec<Queued>,
@@ -93,7 +93,7 @@ impl Key {
 impl<'a> ReadView<'a> {
     /// A view of this database, if it can be read, and of a copy of the queue that was made before
     /// the transaction began.
-    pub fn new(
+    pub(super) fn new(
         connection: Option<&'a Connection>,
         instance: &str,
         queued: Vec<Queued>,
@@ -151,7 +151,7 @@ impl<'a> ReadView<'a> {
     }
 
     /// The history of a command.
-    pub fn history(
+    pub(super) fn history(
         &self,
         pattern: &CommandPattern,
         session: &str,
@@ -194,7 +194,7 @@ impl<'a> ReadView<'a> {
     }
 
     /// Counts the kills of a kind of command.
-    pub fn kills(&self, template: &str, session: &str) -> rusqlite::Result<KillCounts> {
+    pub(super) fn kills(&self, template: &str, session: &str) -> rusqlite::Result<KillCounts> {
         let recent = self.recent("command_template", session, template, 0.0, SESSION_RUNS)?;
         let sql = "SELECT kills, runs FROM template_totals WHERE command_template = ?1";
         let counts = self.first(sql, [template], |row| Ok((row.get(0)?, row.get(1)?)))?;
@@ -213,7 +213,7 @@ impl<'a> ReadView<'a> {
     }
 
     /// Counts the consecutive failures of a kind in this session.
-    pub fn failures(&self, template: &str, session: &str) -> rusqlite::Result<u32> {
+    pub(super) fn failures(&self, template: &str, session: &str) -> rusqlite::Result<u32> {
         let ends_streak = |outcome: &Outcome| *outcome == Outcome::Success;
         let most = RUNS_CONSIDERED;
         let recent =
@@ -222,7 +222,7 @@ impl<'a> ReadView<'a> {
     }
 
     /// The cached table of a command's options.
-    pub fn options(&self, command: &str) -> rusqlite::Result<Option<String>> {
+    pub(super) fn options(&self, command: &str) -> rusqlite::Result<Option<String>> {
         for queued in self.queued.iter().rev() {
             if let Job::Options(options) = queued.job.as_ref()
                 && options.base_command == command
@@ -235,7 +235,7 @@ impl<'a> ReadView<'a> {
     }
 
     /// The programs of successful commands.
-    pub fn programs(&self) -> rusqlite::Result<Vec<String>> {
+    pub(super) fn programs(&self) -> rusqlite::Result<Vec<String>> {
         let successes = self.observations();
         let successes = successes.filter(|row| row.outcome() == Outcome::Success);
         let mut templates = self.rows(
@@ -254,7 +254,7 @@ impl<'a> ReadView<'a> {
 
     /// Estimates how long a command takes from its runs, or from the runs of its kind if there are
     /// too few. Prefers the kind with a possible subcommand if that has enough runs.
-    pub fn estimate(&self, pattern: &CommandPattern) -> rusqlite::Result<Option<Estimate>> {
+    pub(super) fn estimate(&self, pattern: &CommandPattern) -> rusqlite::Result<Option<Estimate>> {
         let exact = self.samples(Key::Command, &pattern.hash)?;
         if suffices_alone(&exact) {
             return Ok(Estimate::new(&pattern.template, &exact, &[]));
@@ -270,7 +270,7 @@ impl<'a> ReadView<'a> {
     }
 
     /// The median duration of a command's successes, in seconds.
-    pub fn usual_success(&self, hash: &str) -> rusqlite::Result<Option<f64>> {
+    pub(super) fn usual_success(&self, hash: &str) -> rusqlite::Result<Option<f64>> {
         let rows = self.durations(Key::Command, hash)?;
         let successes = rows.into_iter().filter(|(outcome, _)| *outcome == Outcome::Success);
         let mut successes: Vec<f64> = successes.map(|(_, sample)| sample.seconds).collect();

@@ -9,7 +9,7 @@ use crate::alan::rows::{CachedOptions, Observation, RecentCommand, SshObservatio
 use crate::alan::run::RunRows;
 
 /// A row type whose fields are the columns of one table.
-pub trait Table: Sized {
+pub(super) trait Table: Sized {
     const NAME: &'static str;
 
     /// Reads a row of `SELECT *`. NULL becomes the field's default: the original zsh-tool omitted
@@ -66,7 +66,7 @@ table!(CachedOptions: "INSERT OR REPLACE" "manopt_cache"
 ///
 /// # Errors
 /// If SQLite fails; no part of the batch is then written.
-pub fn write_batch(
+pub(super) fn write_batch(
     connection: &mut Connection,
     instance: &str,
     batch: &[Queued],
@@ -105,7 +105,7 @@ fn insert_run(transaction: &Transaction<'_>, rows: &RunRows) -> rusqlite::Result
 }
 
 /// The streak of a command; an empty one if there is none.
-pub fn streak(connection: &Connection, hash: &str) -> rusqlite::Result<Streak> {
+pub(super) fn streak(connection: &Connection, hash: &str) -> rusqlite::Result<Streak> {
     let found = connection
         .prepare_cached("SELECT * FROM streaks WHERE command_hash = ?1")?
         .query_row([hash], Streak::read)

@@ -36,7 +36,7 @@ const LOG_BYTES: u64 = 4 << 20;
 const PRUNE_EVERY: Duration = Duration::from_secs(6 * 3600);
 
 /// Writes until the queue is closed and empty.
-pub fn run(settings: &StoreSettings, instance: &str, queue: &CondvarMutex<Queue>) {
+pub(super) fn run(settings: &StoreSettings, instance: &str, queue: &CondvarMutex<Queue>) {
     let mut writer = Writer {
         settings,
         instance,

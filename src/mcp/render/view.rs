@@ -105,13 +105,13 @@ impl View {
 /// Whether a task makes progress at one moment, and why.
 #[derive(Debug, Clone)]
 pub(crate) struct ProgressStatus {
-    pub verdict: Verdict,
+    pub(crate) verdict: Verdict,
     /// The task reads or writes steadily.
-    pub moves_bytes: bool,
+    pub(crate) moves_bytes: bool,
     /// The last change was recent, and was not output.
-    pub does_something_new: bool,
+    pub(crate) does_something_new: bool,
     /// Some evidence is not available.
-    pub degraded: bool,
+    pub(crate) degraded: bool,
 }
 
 impl ProgressStatus {
@@ -131,7 +131,7 @@ impl ProgressStatus {
 
     /// `progressing: read or wrote 5.5 MB`, `idle: sleeping on a timer`; `None` if another line
     /// reports it.
-    pub fn summary(&self) -> Option<String> {
+    pub(crate) fn summary(&self) -> Option<String> {
         match self.verdict.status {
             Status::Ended | Status::Blocked(BlockedOn::Input | BlockedOn::Stop) => None,
             _ => describe::verdict_summary(&self.verdict),
@@ -139,20 +139,20 @@ impl ProgressStatus {
     }
 
     /// Why it is stuck, if it is.
-    pub fn stuck_reason(&self) -> Option<String> {
+    pub(crate) fn stuck_reason(&self) -> Option<String> {
         let reason = || describe::evidence(&self.verdict).into_iter().next();
         (self.verdict.status == Status::Stuck).then(reason).flatten()
     }
 
     /// Whether the task waits by design for an event that may never come, unlike a timer.
-    pub fn waits_by_design(&self) -> bool {
+    pub(crate) fn waits_by_design(&self) -> bool {
         let kind = self.verdict.tree_state.as_ref().map(|(tree_state, _)| tree_state.kind());
         self.verdict.status == Status::Idle
             && matches!(kind, Some(TreeStateKind::Idle | TreeStateKind::Screen))
     }
 
     /// The task that holds the lock which this task waits for.
-    pub fn lock_holder(&self) -> Option<&str> {
+    pub(crate) fn lock_holder(&self) -> Option<&str> {
         match &self.verdict.tree_state {
             Some((TreeState::Lock { lock, .. }, _))
                 if self.verdict.status == Status::Blocked(BlockedOn::Lock) =>

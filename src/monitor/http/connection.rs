@@ -42,24 +42,24 @@ impl Default for Limits {
 
 /// What all connections share.
 pub(crate) struct Site {
-    pub access: Access,
-    pub routes: Arc<dyn Routes>,
+    pub(crate) access: Access,
+    pub(crate) routes: Arc<dyn Routes>,
     /// The dashboard's HTML.
-    pub page: Arc<str>,
+    pub(crate) page: Arc<str>,
     /// The nonce of its scripts and styles.
-    pub nonce: String,
-    pub limits: Limits,
+    pub(crate) nonce: String,
+    pub(crate) limits: Limits,
 }
 
 /// A connection, ready to serve its request.
 pub(crate) struct Connection<'a> {
-    pub site: &'a Site,
-    pub cancel: &'a Cancel,
+    pub(crate) site: &'a Site,
+    pub(crate) cancel: &'a Cancel,
     /// Called once the client has shown the token.
-    pub admitted: &'a dyn Fn(),
+    pub(crate) admitted: &'a dyn Fn(),
     /// Called when a stream begins; any later input means that the client is gone.
-    pub streams: &'a dyn Fn(),
-    pub wire: Wire,
+    pub(crate) streams: &'a dyn Fn(),
+    pub(crate) wire: Wire,
 }
 
 impl Connection<'_> {

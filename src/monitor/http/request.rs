@@ -142,18 +142,18 @@ impl Request {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Head {
     /// The request, with an empty body.
-    pub request: Request,
+    pub(crate) request: Request,
     /// The value of the Host header.
-    pub host: String,
+    pub(crate) host: String,
     /// The size of the body that follows, in bytes.
-    pub body_length: usize,
+    pub(crate) body_length: usize,
     /// Whether the method was HEAD.
-    pub without_body: bool,
+    pub(crate) without_body: bool,
 }
 
 /// Why a request cannot be parsed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Fault {
+pub(crate) enum Fault {
     /// It is not a valid request.
     #[error("{0}")]
     Malformed(&'static str),
@@ -176,7 +176,7 @@ pub enum Fault {
 
 impl Fault {
     /// The status of the response.
-    pub fn status(self) -> u16 {
+    pub(crate) fn status(self) -> u16 {
         match self {
             Fault::Malformed(_) => 400,
             Fault::Method => 405,

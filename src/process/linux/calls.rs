@@ -30,7 +30,7 @@ const FOREVER_S: u64 = 100_000_000;
 
 /// A thread, by its own directory `/proc/<pid>/task/<tid>`, which shows descriptors and memory even
 /// when the main thread has ended.
-pub(super) struct ThreadDirectory(pub PathBuf);
+pub(super) struct ThreadDirectory(pub(crate) PathBuf);
 
 /// The threads of a process; none when it has ended.
 pub(super) fn threads(process: &ProcessInfo) -> Vec<ThreadDirectory> {
@@ -96,8 +96,8 @@ impl ThreadDirectory {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct FileIdentity {
     /// The major and the minor number of its file system.
-    pub device: (u32, u32),
-    pub inode: u64,
+    pub(crate) device: (u32, u32),
+    pub(crate) inode: u64,
 }
 
 /// The identity of the file behind a descriptor's link.
@@ -139,9 +139,9 @@ pub(super) enum Call {
 /// A descriptor of a set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Awaited {
-    pub number: i32,
+    pub(crate) number: i32,
     /// Whether input ends the wait; otherwise only room for output does.
-    pub input: bool,
+    pub(crate) input: bool,
 }
 
 /// `epoll_pwait2(2)` and `futex_waitv(2)` have these numbers on every architecture.

@@ -14,7 +14,7 @@ use crate::process::descriptors::{self, Transfer};
 
 /// Directories under watch.
 #[derive(Debug)]
-pub struct DirectoryWatch {
+pub(crate) struct DirectoryWatch {
     events: OwnedFd,
 }
 

@@ -245,7 +245,7 @@ impl Launches {
 
 /// The server's handle to have shims started.
 #[derive(Debug)]
-pub struct Launcher(UnixStream);
+pub(crate) struct Launcher(UnixStream);
 
 impl Launcher {
     /// The launcher that the guard has passed on as this descriptor. Call this once.

@@ -25,12 +25,12 @@ const EPOLL_DEPTH: usize = 2;
 /// Sleeps that were seen before, by process and by the text of the call, so that a sleep's duration
 /// is read from the process's memory only once.
 #[derive(Debug, Default)]
-pub struct Sleeps {
+pub(crate) struct Sleeps {
     known: HashMap<Identity, (String, Thread)>,
 }
 
 /// One probe of a task's processes, which share what it has read.
-pub struct Waits<'a> {
+pub(crate) struct Waits<'a> {
     input: Option<&'a InputSource>,
     /// The shell's session, in which `/dev/tty` is the task's terminal.
     session: i32,

@@ -16,7 +16,7 @@ const PAUSE: Duration = Duration::from_millis(250);
 
 /// Directories in which something may have changed.
 #[derive(Debug)]
-pub struct DirectoryWatch {
+pub(crate) struct DirectoryWatch {
     ticks: OwnedFd,
     /// Closed for the thread to end.
     stop: Option<OwnedFd>,

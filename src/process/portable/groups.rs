@@ -45,7 +45,7 @@ struct Started {
 
 /// A message to the guard about a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum News {
+pub(crate) enum News {
     /// It has begun.
     Begun(i32),
     /// It has ended.

@@ -47,7 +47,7 @@ pub(crate) enum Role {
 
 /// The server's way to have shims started.
 #[derive(Debug)]
-pub struct Launcher;
+pub(crate) struct Launcher;
 
 impl Launcher {
     /// The server starts shims itself: without a subreaper nothing holds them.

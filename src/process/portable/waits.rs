@@ -11,10 +11,10 @@ use crate::progress::wait::{ProcessWaits, Thread, WaitSource};
 
 /// Sleeps that earlier probes have found: none.
 #[derive(Debug, Default)]
-pub struct Sleeps {}
+pub(crate) struct Sleeps {}
 
 /// One probe of the processes of a task.
-pub struct Waits<'a> {
+pub(crate) struct Waits<'a> {
     family: &'a [ProcessInfo],
     /// The process that waits for the task's input, at its pipe.
     reader: Option<i32>,

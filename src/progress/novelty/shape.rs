@@ -30,11 +30,11 @@ const ELAPSED: [&str; 8] =
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Shape {
     /// The hash of its kind and its words.
-    pub fingerprint: u64,
+    pub(crate) fingerprint: u64,
     /// Possible counters, in thousandths, and the lengths of bars; 0 for none.
-    pub counters: [u64; COUNTERS_PER_LINE],
+    pub(crate) counters: [u64; COUNTERS_PER_LINE],
     /// Durations, in milliseconds; 0 for none.
-    pub times: [u64; TIMES_PER_LINE],
+    pub(crate) times: [u64; TIMES_PER_LINE],
 }
 
 /// The sort of report that a line is.

@@ -21,10 +21,10 @@ const AMOUNTS: [&str; 6] = ["b", "byte", "bytes", "records", "rows", "lines"];
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Span {
     /// Its length in bytes.
-    pub length: usize,
+    pub(crate) length: usize,
     /// `None` if a part of it is below a second, because it is then a measured duration instead of
     /// an elapsed time.
-    pub time: Option<Duration>,
+    pub(crate) time: Option<Duration>,
 }
 
 /// `f81d4fae-7dec-11d0-a765-00a0c91e6bf6`

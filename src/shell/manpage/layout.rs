@@ -60,7 +60,7 @@ pub struct OptionRow {
 }
 
 /// The options of a page, in order, each once.
-pub fn option_rows(lines: &[Line]) -> Vec<OptionRow> {
+pub(super) fn option_rows(lines: &[Line]) -> Vec<OptionRow> {
     let mut walk = Walk::new(lines);
     for at in 0..lines.len() {
         walk.step(at);

@@ -11,13 +11,13 @@ const SOFT_HYPHEN: char = '\u{ad}';
 
 /// A line without its indentation and trailing blanks.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Line {
+pub(super) struct Line {
     /// The number of columns before the text.
-    pub indent: usize,
+    pub(crate) indent: usize,
     /// The text; empty on a blank line.
-    pub text: String,
+    pub(crate) text: String,
     /// The number of columns of the text.
-    pub width: usize,
+    pub(crate) width: usize,
 }
 
 impl Line {
@@ -26,7 +26,7 @@ impl Line {
     }
 
     /// The column after its last character.
-    pub fn end(&self) -> usize {
+    pub(super) fn end(&self) -> usize {
         self.indent + self.width
     }
 
@@ -41,16 +41,16 @@ impl Line {
     }
 }
 
-pub fn columns(text: &str) -> usize {
+pub(super) fn columns(text: &str) -> usize {
     text.chars().count()
 }
 
-pub fn lines(rendered: &str) -> Vec<Line> {
+pub(super) fn lines(rendered: &str) -> Vec<Line> {
     rendered.split('\n').map(|line| Line::of(&without_formatting(line))).collect()
 }
 
 /// Appends the next line of a paragraph, joining a word that was divided at the line end.
-pub fn join(paragraph: &mut String, line: &str) {
+pub(super) fn join(paragraph: &mut String, line: &str) {
     if paragraph.ends_with(SOFT_HYPHEN) {
         paragraph.pop();
     } else if !paragraph.is_empty() && !ends_within_word(paragraph) {

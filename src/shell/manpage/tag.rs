@@ -92,7 +92,7 @@ impl Tag {
 }
 
 /// Names and an argument as a table shows them.
-pub fn head(names: &[String], argument: Option<&Argument>) -> String {
+pub(super) fn head(names: &[String], argument: Option<&Argument>) -> String {
     let names = names.join(", ");
     match argument {
         Some(Argument::Attached(text)) => names + text,

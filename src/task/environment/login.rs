@@ -73,7 +73,7 @@ impl Answer {
 
 impl LoginShell {
     /// The shell's environment, if it has one, and the problem, if this call has run the shell.
-    pub fn environment(
+    pub(super) fn environment(
         &self,
         settings: &EnvironmentSettings,
         shell: &Shell,

@@ -46,7 +46,7 @@ impl Tools {
     /// Adds a tool's variables for this directory. The tool runs before each command: direnv gets
     /// its last answer, and evaluates nothing if that is still right. Returns a problem, unless it
     /// was returned before.
-    pub fn apply(
+    pub(super) fn apply(
         &self,
         tool: EnvironmentTool,
         directory: &Path,

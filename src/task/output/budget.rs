@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// How many bytes all spools together keep in memory when there is no disk.
-pub const MEMORY_LIMIT: u64 = 64 * 1024 * 1024;
+pub(crate) const MEMORY_LIMIT: u64 = 64 * 1024 * 1024;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StorageKind {
@@ -16,7 +16,7 @@ pub enum StorageKind {
 
 /// The bytes that all spools of a server hold, against their limits.
 #[derive(Debug)]
-pub struct Budget {
+pub(crate) struct Budget {
     disk: Account,
     memory: Account,
     exceeded: AtomicBool,
@@ -30,7 +30,7 @@ struct Account {
 
 impl Budget {
     /// A budget of this many bytes on disk, and of [`MEMORY_LIMIT`].
-    pub fn new(disk_limit: u64) -> Arc<Budget> {
+    pub(crate) fn new(disk_limit: u64) -> Arc<Budget> {
         Arc::new(Budget {
             disk: Account { used: AtomicU64::new(0), limit: disk_limit },
             memory: Account { used: AtomicU64::new(0), limit: MEMORY_LIMIT },
@@ -46,12 +46,12 @@ impl Budget {
     }
 
     /// Bytes over the limit; 0 within it.
-    pub fn excess(&self, store: StorageKind) -> u64 {
+    pub(crate) fn excess(&self, store: StorageKind) -> u64 {
         let account = self.account(store);
         account.used.load(Ordering::Relaxed).saturating_sub(account.limit)
     }
 
-    pub fn used(&self, store: StorageKind) -> u64 {
+    pub(crate) fn used(&self, store: StorageKind) -> u64 {
         self.account(store).used.load(Ordering::Relaxed)
     }
 
@@ -71,7 +71,7 @@ impl Budget {
     }
 
     /// Whether a limit was passed since the last call.
-    pub fn take_exceeded(&self) -> bool {
+    pub(crate) fn take_exceeded(&self) -> bool {
         self.exceeded.swap(false, Ordering::Relaxed)
     }
 }

@@ -16,13 +16,13 @@ const DRAWING_PER_TURN: Duration = Duration::from_millis(20);
 const DRAWING_AT_THE_END: Duration = Duration::from_secs(1);
 
 /// Frees space for output, on disk and in memory.
-pub type OnPressure = Arc<dyn Fn() + Send + Sync>;
+pub(crate) type OnPressure = Arc<dyn Fn() + Send + Sync>;
 
 pub(crate) struct Collector {
     task: Arc<LiveTask>,
-    pub spool: SpoolWriter,
+    pub(crate) spool: SpoolWriter,
     /// Hides secrets in the output.
-    pub masking: Masking,
+    pub(crate) masking: Masking,
     /// The terminal's replies to queries in the output.
     replies: String,
     /// Until when output is drawn in this turn.
@@ -32,7 +32,11 @@ pub(crate) struct Collector {
 }
 
 impl Collector {
-    pub fn new(task: Arc<LiveTask>, spool: SpoolWriter, on_pressure: OnPressure) -> Collector {
+    pub(crate) fn new(
+        task: Arc<LiveTask>,
+        spool: SpoolWriter,
+        on_pressure: OnPressure,
+    ) -> Collector {
         let draws_until = task.facts.started.mono;
         Collector {
             task,
@@ -45,7 +49,7 @@ impl Collector {
     }
 
     /// Begins a turn of the worker: continues with undrawn output; returns whether there was any.
-    pub fn begin_turn(&mut self, now: Instant) -> bool {
+    pub(crate) fn begin_turn(&mut self, now: Instant) -> bool {
         self.draws_until = now + DRAWING_PER_TURN;
         let was_behind = self.is_behind();
         if was_behind {
@@ -56,22 +60,22 @@ impl Collector {
 
     /// Whether there is undrawn output. The worker reads no more from the program until it is
     /// drawn.
-    pub fn is_behind(&self) -> bool {
+    pub(crate) fn is_behind(&self) -> bool {
         self.task.terminal().is_some_and(Terminal::is_behind)
     }
 
     /// Whether a reader that must see each byte is so far behind that it could miss some.
-    pub fn leaves_a_reader_behind(&self) -> bool {
+    pub(crate) fn leaves_a_reader_behind(&self) -> bool {
         self.spool.leaves_behind(self.task.state().taken)
     }
 
     /// When to call again even if no output comes.
-    pub fn due(&self) -> Option<Instant> {
+    pub(crate) fn due(&self) -> Option<Instant> {
         let drawing = self.is_behind().then_some(self.draws_until);
         drawing.or(self.masking.due())
     }
 
-    pub fn resize_screen(&self, size: TerminalSize) {
+    pub(crate) fn resize_screen(&self, size: TerminalSize) {
         if let Some(terminal) = self.task.terminal() {
             terminal.resize(size);
         }
@@ -79,7 +83,7 @@ impl Collector {
 
     /// After the last turn: draws the remaining output, unless there is no time for it. What is
     /// left over then is reported with the screen.
-    pub fn close_screen(&self, hurries: bool) {
+    pub(crate) fn close_screen(&self, hurries: bool) {
         let Some(terminal) = self.task.terminal() else {
             return;
         };
@@ -91,25 +95,25 @@ impl Collector {
     }
 
     /// Takes output of the program.
-    pub fn take(&mut self, chunk: &[u8], now: Instant) {
+    pub(crate) fn take(&mut self, chunk: &[u8], now: Instant) {
         let shown = self.masking.pass(chunk, now);
         self.keep(&shown, now);
     }
 
     /// Takes what the mask no longer holds back; returns whether there was any.
-    pub fn release(&mut self, now: Instant) -> bool {
+    pub(crate) fn release(&mut self, now: Instant) -> bool {
         let shown = self.masking.release(now);
         shown.map(|shown| self.keep(&shown, now)).is_some()
     }
 
     /// Takes what the mask held back at the end of the output; returns whether there was any.
-    pub fn finish(&mut self, now: Instant) -> bool {
+    pub(crate) fn finish(&mut self, now: Instant) -> bool {
         let rest = self.masking.finish();
         rest.map(|rest| self.keep(&rest, now)).is_some()
     }
 
     /// Takes the terminal's replies, for the program to read.
-    pub fn take_replies(&mut self) -> String {
+    pub(crate) fn take_replies(&mut self) -> String {
         std::mem::take(&mut self.replies)
     }
 

@@ -20,13 +20,13 @@ pub(crate) struct Masking {
 
 impl Masking {
     /// Masks this secret from now on.
-    pub fn cover(&mut self, name: &str, secret: &Secret) {
+    pub(crate) fn cover(&mut self, name: &str, secret: &Secret) {
         let mask = self.mask.get_or_insert_default();
         mask.cover(name, secret);
     }
 
     /// The part of this output that can be kept and shown now.
-    pub fn pass<'a>(&mut self, chunk: &'a [u8], now: Instant) -> Cow<'a, [u8]> {
+    pub(crate) fn pass<'a>(&mut self, chunk: &'a [u8], now: Instant) -> Cow<'a, [u8]> {
         let Some(mask) = &mut self.mask else {
             return Cow::Borrowed(chunk);
         };
@@ -36,18 +36,18 @@ impl Masking {
     }
 
     /// When to call [`release`](Self::release).
-    pub fn due(&self) -> Option<Instant> {
+    pub(crate) fn due(&self) -> Option<Instant> {
         self.silent_at
     }
 
     /// The output that was held back, if it is due.
-    pub fn release(&mut self, now: Instant) -> Option<Vec<u8>> {
+    pub(crate) fn release(&mut self, now: Instant) -> Option<Vec<u8>> {
         self.silent_at.take_if(|at| now >= *at)?;
         self.mask.as_mut().map(Mask::release)
     }
 
     /// All that is held back; no more output will come.
-    pub fn finish(&mut self) -> Option<Vec<u8>> {
+    pub(crate) fn finish(&mut self) -> Option<Vec<u8>> {
         self.silent_at = None;
         let rest = self.mask.as_mut()?.finish();
         (!rest.is_empty()).then_some(rest)

@@ -33,7 +33,7 @@ const SEQUENCE_BYTES: usize = 64;
 ///
 /// # Errors
 /// When a spool file cannot be read.
-pub fn excerpt(
+pub(crate) fn excerpt(
     spool: &Spool,
     from: Position,
     to: LinePosition,
@@ -51,7 +51,11 @@ pub fn excerpt(
 ///
 /// # Errors
 /// A spool file cannot be read.
-pub fn new_output(spool: &Spool, delta: &Delta, max_chars: usize) -> io::Result<Vec<OutputSpan>> {
+pub(crate) fn new_output(
+    spool: &Spool,
+    delta: &Delta,
+    max_chars: usize,
+) -> io::Result<Vec<OutputSpan>> {
     if delta.new_bytes() == 0 {
         return Ok(Vec::new());
     }
@@ -92,7 +96,7 @@ fn first_grown_line(spool: &Spool, delta: &Delta) -> io::Result<Option<Position>
 ///
 /// # Errors
 /// A spool file cannot be read.
-pub fn range(
+pub(crate) fn range(
     spool: &Spool,
     first: u64,
     last: Option<u64>,
@@ -255,14 +259,14 @@ impl<'a> Assembly<'a> {
 }
 
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct LinePart {
+pub(crate) struct LinePart {
     /// As plain text, with a marker where bytes of it are gone.
-    pub text: String,
+    pub(crate) text: String,
     /// The number of its first character in the line.
-    pub first: u64,
+    pub(crate) first: u64,
     /// The number of the next character, and how many bytes remain from there to the line's end;
     /// `None` if the part reaches the end.
-    pub rest: Option<(u64, u64)>,
+    pub(crate) rest: Option<(u64, u64)>,
 }
 
 /// As much as fits of a line, from its `first` character on; `None` if the line does not exist or
@@ -271,7 +275,7 @@ pub struct LinePart {
 ///
 /// # Errors
 /// A spool file cannot be read.
-pub fn line_part(
+pub(crate) fn line_part(
     spool: &Spool,
     line: u64,
     first: u64,
@@ -331,7 +335,7 @@ const LAST_LINE_BYTES: u64 = 4096;
 
 /// The unfinished line at the output's end as plain text, up to the cursor:
 /// where prompts are.
-pub fn unfinished_line(
+pub(crate) fn unfinished_line(
     spool: &Spool,
     line_start: Position,
     end: Position,
@@ -343,7 +347,7 @@ pub fn unfinished_line(
 }
 
 /// The newest line of the output as plain text, for progress messages.
-pub fn last_line(
+pub(crate) fn last_line(
     spool: &Spool,
     line_start: Position,
     end: Position,
@@ -367,17 +371,17 @@ const NEWEST_BYTES: u64 = 8 * 1024;
 
 /// The newest lines of an output, and how far it has been read.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Newest {
+pub(crate) struct Newest {
     /// As plain text, in order.
-    pub lines: Vec<String>,
+    pub(crate) lines: Vec<String>,
     /// Where the next reading begins.
-    pub read_to: u64,
+    pub(crate) read_to: u64,
 }
 
 /// The newest whole lines of the output after `from`, at most `limit` of them, from its last
 /// [`NEWEST_BYTES`]. Leaves an unfinished line to the next reading, since it ends at random, unless
 /// nothing else has come: a progress bar or a row of dots may never end its line.
-pub fn newest_lines(
+pub(crate) fn newest_lines(
     spool: &Spool,
     from: u64,
     end: Position,
@@ -413,7 +417,7 @@ const TAIL_BYTES: u64 = 32 * 1024;
 
 /// The retained beginning and end of the output as plain text, each of bounded length. They may
 /// overlap.
-pub fn head_and_tail(spool: &Spool, end: Position) -> (String, String) {
+pub(crate) fn head_and_tail(spool: &Spool, end: Position) -> (String, String) {
     let head = spool.read(LinePosition::FIRST, end.offset.min(HEAD_BYTES)).unwrap_or_default();
     let head = head.first().map_or(&[][..], |piece| &piece.bytes);
     let tail = newest_bytes(spool, end.offset.saturating_sub(TAIL_BYTES), end.offset);
@@ -421,7 +425,7 @@ pub fn head_and_tail(spool: &Spool, end: Position) -> (String, String) {
 }
 
 /// The text of `[from, to)`, or as much of its end as [`head_and_tail`] returns.
-pub fn newest_text(spool: &Spool, from: u64, to: u64, columns: Option<u16>) -> String {
+pub(crate) fn newest_text(spool: &Spool, from: u64, to: u64, columns: Option<u16>) -> String {
     let from = from.max(to.saturating_sub(TAIL_BYTES));
     plain_lines(&newest_bytes(spool, from, to), columns)
 }
@@ -448,7 +452,7 @@ fn newest_bytes(spool: &Spool, from: u64, to: u64) -> Vec<u8> {
 ///
 /// # Errors
 /// A spool file cannot be read.
-pub fn for_each_line(
+pub(crate) fn for_each_line(
     spool: &Spool,
     from: LinePosition,
     to: u64,
@@ -519,18 +523,18 @@ pub struct Match {
 
 /// Watches growing output for a pattern, line by line.
 #[derive(Debug)]
-pub struct PatternWatch<'a> {
+pub(crate) struct PatternWatch<'a> {
     pattern: &'a Regex,
     columns: Option<u16>,
     /// The start of the first line that may still match.
     from: LinePosition,
     /// Where the last search ended.
-    pub seen: u64,
+    pub(crate) seen: u64,
 }
 
 impl<'a> PatternWatch<'a> {
     /// Watches the output that no result has shown, including the unfinished last line.
-    pub fn new(pattern: &'a Regex, delta: &Delta, columns: Option<u16>) -> PatternWatch<'a> {
+    pub(crate) fn new(pattern: &'a Regex, delta: &Delta, columns: Option<u16>) -> PatternWatch<'a> {
         PatternWatch {
             pattern,
             columns,
@@ -543,7 +547,7 @@ impl<'a> PatternWatch<'a> {
     ///
     /// # Errors
     /// When a spool file cannot be read.
-    pub fn search(&mut self, spool: &Spool, end: Position) -> io::Result<Option<Match>> {
+    pub(crate) fn search(&mut self, spool: &Spool, end: Position) -> io::Result<Option<Match>> {
         let mut found = None;
         self.from = for_each_line(spool, self.from, end.offset, |position, bytes| {
             let text = ansi::readable(bytes, Colours::Drop, self.columns);

@@ -25,19 +25,19 @@ pub(crate) enum Medium {
 #[derive(Debug, Clone)]
 pub(crate) struct Segment {
     /// Counted from 0; a file's extension.
-    pub number: u64,
+    pub(crate) number: u64,
     /// Where it begins in the output.
-    pub start: LinePosition,
-    pub end: LinePosition,
-    pub medium: Medium,
+    pub(crate) start: LinePosition,
+    pub(crate) end: LinePosition,
+    pub(crate) medium: Medium,
 }
 
 impl Segment {
-    pub fn length(&self) -> u64 {
+    pub(crate) fn length(&self) -> u64 {
         self.end.at.offset - self.start.at.offset
     }
 
-    pub fn store(&self) -> StorageKind {
+    pub(crate) fn store(&self) -> StorageKind {
         match self.medium {
             Medium::File(_) => StorageKind::Disk,
             Medium::Memory(_) => StorageKind::Memory,
@@ -49,7 +49,7 @@ impl Segment {
     ///
     /// # Errors
     /// The file is gone or cannot be read.
-    pub fn piece(&self, from: LinePosition, to: u64) -> io::Result<Piece> {
+    pub(crate) fn piece(&self, from: LinePosition, to: u64) -> io::Result<Piece> {
         let start = if from.at.offset <= self.start.at.offset { self.start } else { from };
         let bytes = self.read(start.at.offset, to.min(self.end.at.offset))?;
         Ok(Piece { start, bytes })

@@ -22,7 +22,7 @@ const NEWEST_KEPT: u64 = 64 * 1024;
 /// The index holds one entry per this many bytes of output.
 const CHECKPOINT_BYTES: u64 = 64 * 1024;
 /// How much of a task's output is kept without a disk.
-pub const MEMORY_QUOTA: u64 = 4 * 1024 * 1024;
+pub(crate) const MEMORY_QUOTA: u64 = 4 * 1024 * 1024;
 
 /// What was lost to the quota or a failed disk.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -56,7 +56,7 @@ pub struct Spool {
 
 /// The writer's side of a spool.
 #[derive(Debug)]
-pub struct SpoolWriter {
+pub(crate) struct SpoolWriter {
     spool: Arc<Spool>,
     /// `None` for memory only.
     base: Option<PathBuf>,
@@ -74,7 +74,7 @@ pub struct SpoolWriter {
 impl SpoolWriter {
     /// A spool in files `base.0`, `base.1`, …, created with the first byte; without `base`, in
     /// memory.
-    pub fn new(base: Option<PathBuf>, quota: u64, budget: Arc<Budget>) -> SpoolWriter {
+    pub(crate) fn new(base: Option<PathBuf>, quota: u64, budget: Arc<Budget>) -> SpoolWriter {
         let quota = if base.is_some() { quota } else { quota.min(MEMORY_QUOTA) };
         SpoolWriter {
             spool: Arc::new(Spool {
@@ -95,51 +95,51 @@ impl SpoolWriter {
         }
     }
 
-    pub fn reader(&self) -> Arc<Spool> {
+    pub(crate) fn reader(&self) -> Arc<Spool> {
         Arc::clone(&self.spool)
     }
 
     /// The end of what has been written.
-    pub fn end(&self) -> Position {
+    pub(crate) fn end(&self) -> Position {
         self.end.at
     }
 
     /// Whether a reader that has taken this many bytes is too far behind: it would miss some if
     /// much more came and the disk failed. A third of the smallest kept segment is allowed, since
     /// output comes in bursts. False without such a reader.
-    pub fn leaves_behind(&self, taken: Option<u64>) -> bool {
+    pub(crate) fn leaves_behind(&self, taken: Option<u64>) -> bool {
         let safe = self.quota.min(MEMORY_QUOTA) / 8;
         taken.is_some_and(|taken| self.end().offset > taken + safe)
     }
 
     /// How many segments have been begun.
-    pub fn segments_begun(&self) -> u64 {
+    pub(crate) fn segments_begun(&self) -> u64 {
         self.next_number
     }
 
     /// Whether any task has made the spools exceed the directory's quota since the last call.
-    pub fn budget_exceeded(&self) -> bool {
+    pub(crate) fn budget_exceeded(&self) -> bool {
         self.spool.budget.take_exceeded()
     }
 
     /// Records why output is not written to disk.
-    pub fn without_disk(self, cause: String) -> SpoolWriter {
+    pub(crate) fn without_disk(self, cause: String) -> SpoolWriter {
         self.spool.index.lock().losses.disk_failed = Some(cause);
         self
     }
 
     /// The start of the line that the next byte belongs to.
-    pub fn line_start(&self) -> Position {
+    pub(crate) fn line_start(&self) -> Position {
         self.line_start
     }
 
     /// How many bytes at the end are an incomplete character.
-    pub fn unfinished(&self) -> u64 {
+    pub(crate) fn unfinished(&self) -> u64 {
         lines::unfinished_character(&self.last_bytes) as u64
     }
 
     /// Adds bytes. Never fails: without a disk the newest bytes are kept in memory.
-    pub fn append(&mut self, bytes: &[u8]) {
+    pub(crate) fn append(&mut self, bytes: &[u8]) {
         let start = self.end.at.offset;
         self.append_across_segments(bytes);
         let newest = bytes.len().saturating_sub(lines::UNFINISHED_BYTES);
@@ -478,7 +478,7 @@ impl Spool {
 #[cfg(test)]
 impl SpoolWriter {
     /// The lines `1` to `last` in memory, written in chunks as from a pipe.
-    pub fn count_to(last: u64) -> SpoolWriter {
+    pub(crate) fn count_to(last: u64) -> SpoolWriter {
         const QUOTA: u64 = 4 * 1024 * 1024;
         let mut writer = SpoolWriter::new(None, QUOTA, Budget::new(QUOTA));
         let text: String = (1..=last).map(|number| format!("{number}\n")).collect();
@@ -487,7 +487,7 @@ impl SpoolWriter {
     }
 
     /// The end of what has been written, for readers.
-    pub fn line_end(&self) -> LinePosition {
+    pub(crate) fn line_end(&self) -> LinePosition {
         LinePosition { at: self.end(), inside_line: self.line_start() != self.end() }
     }
 }

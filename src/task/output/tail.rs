@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 /// How much of the end is kept, where a program says why it failed.
-pub const KEPT: usize = 64 * 1024;
+pub(crate) const KEPT: usize = 64 * 1024;
 
 /// The newest bytes of a stream.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

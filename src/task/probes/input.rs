@@ -44,7 +44,7 @@ pub(crate) struct InputDetection {
     snapshots: Arc<Snapshots>,
     turn: Duration,
     /// When the next probe is due; `None` once the task has ended.
-    pub next: Option<Instant>,
+    pub(crate) next: Option<Instant>,
     /// No more probes.
     over: bool,
     /// Probes since the last output or input.
@@ -134,7 +134,7 @@ impl TreeView<'_> {
 }
 
 impl InputDetection {
-    pub fn new(
+    pub(super) fn new(
         source: Option<InputSource>,
         (snapshots, turn): (Arc<Snapshots>, Duration),
     ) -> InputDetection {
@@ -146,7 +146,7 @@ impl InputDetection {
 
     /// Output came, or input or a signal was sent: earlier observations no longer
     /// count. A series that is over does not begin again.
-    pub fn restart(&mut self, now: Instant) {
+    pub(super) fn restart(&mut self, now: Instant) {
         if self.over {
             return;
         }
@@ -170,13 +170,13 @@ impl InputDetection {
     }
 
     /// The task has ended: no more probes.
-    pub fn stop(&mut self) {
+    pub(super) fn stop(&mut self) {
         self.over = true;
         self.next = None;
     }
 
     /// Probes; returns what this and earlier probes make certain.
-    pub fn probe(
+    pub(super) fn probe(
         &mut self,
         task: &LiveTask,
         spawned: &Spawned,

@@ -51,7 +51,7 @@ pub(crate) struct ProgressProbe {
     input: Option<InputSource>,
     session: i32,
     /// When the next probe is due; `None` once the task has ended.
-    pub next: Option<Instant>,
+    pub(crate) next: Option<Instant>,
     last: Option<Instant>,
     /// When to probe before a deadline that progress can extend.
     before_deadline: Option<Instant>,
@@ -75,7 +75,7 @@ pub(crate) struct ProgressProbe {
 }
 
 impl ProgressProbe {
-    pub fn new(
+    pub(super) fn new(
         settings: TrackerSettings,
         (snapshots, turn): (Arc<Snapshots>, Duration),
         input: Option<InputSource>,
@@ -120,7 +120,7 @@ impl ProgressProbe {
     }
 
     /// Moves the next probe to now.
-    pub fn hasten(&mut self, now: Instant) {
+    pub(super) fn hasten(&mut self, now: Instant) {
         let is_fresh = |last| now.saturating_duration_since(last) < FRESH;
         if self.next.is_some() && !self.last.is_some_and(is_fresh) {
             self.next = Some(now);
@@ -129,7 +129,7 @@ impl ProgressProbe {
 
     /// Probes, if that is due. Returns whether the findings extend the deadline; `None` if no probe
     /// was due.
-    pub fn probe(
+    pub(super) fn probe(
         &mut self,
         task: &LiveTask,
         processes: &mut TaskProcesses,

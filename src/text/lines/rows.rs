@@ -13,10 +13,10 @@ const REPEATS: usize = 3;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct LineRow {
     /// The first line that it represents.
-    pub first: u64,
+    pub(crate) first: u64,
     /// The last line that it represents, whose number it shows.
-    pub last: u64,
-    pub content: Content,
+    pub(crate) last: u64,
+    pub(crate) content: Content,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,20 +28,20 @@ pub(super) enum Content {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Line {
     /// The number of identical lines that it represents.
-    pub times: u64,
+    pub(crate) times: u64,
     /// The text, up to the cut if there is one.
-    pub text: String,
-    pub cut: Option<Cut>,
+    pub(crate) text: String,
+    pub(crate) cut: Option<Cut>,
 }
 
 /// An omitted part of a line, with the text after it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Cut {
     /// Bytes that can be read.
-    pub omitted: u64,
+    pub(crate) omitted: u64,
     /// Bytes that are gone, if their number is known.
-    pub gone: u64,
-    pub tail: String,
+    pub(crate) gone: u64,
+    pub(crate) tail: String,
 }
 
 impl Cut {

@@ -4,14 +4,14 @@
 use std::time::Duration;
 
 use serde_json::Value;
-use zsh_tool::mcp::arguments::read;
-use zsh_tool::mcp::tools::{
+use zsh_tool::testing::mcp::arguments::read;
+use zsh_tool::testing::mcp::tools::{
     KillArguments, NoArguments, PollArguments, QueryArguments, ResetArguments, RunArguments,
     SendArguments, TOOLS, TasksArguments,
 };
-use zsh_tool::protocol::era::{Hello, negotiate};
-use zsh_tool::protocol::stateless::Envelope;
-use zsh_tool::text::keys::Key;
+use zsh_tool::testing::protocol::era::{Hello, negotiate};
+use zsh_tool::testing::protocol::stateless::Envelope;
+use zsh_tool::testing::text::keys::Key;
 
 /// What a client may have a call wait.
 const CEILING: Duration = Duration::from_secs(50);

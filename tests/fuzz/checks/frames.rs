@@ -4,8 +4,8 @@
 use std::io::{self, Read};
 
 use serde_json::Value;
-use zsh_tool::protocol::message;
-use zsh_tool::protocol::reader::FrameReader;
+use zsh_tool::testing::protocol::message;
+use zsh_tool::testing::protocol::reader::FrameReader;
 
 /// Short, so that frames above it are within reach.
 const LIMIT: usize = 256;

@@ -1,6 +1,6 @@
 //! Manual pages as `man` renders them: their options, within the bounds of what is shown.
 
-use zsh_tool::shell::manpage::{parse, present, to_text};
+use zsh_tool::testing::shell::manpage::{parse, present, to_text};
 
 /// Checks what this input leads to.
 pub fn check(data: &[u8]) {

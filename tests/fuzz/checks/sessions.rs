@@ -2,9 +2,9 @@
 //! run's file can be written and read again, and a log is read from either end without
 //! losing a whole line.
 
-use zsh_tool::oneshot::log_line::LogLine;
-use zsh_tool::oneshot::run_files::RunFile;
-use zsh_tool::oneshot::state;
+use zsh_tool::testing::oneshot::log_line::LogLine;
+use zsh_tool::testing::oneshot::run_files::RunFile;
+use zsh_tool::testing::oneshot::state;
 
 /// Checks what this input leads to.
 pub fn check(data: &[u8]) {

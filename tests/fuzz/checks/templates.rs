@@ -1,14 +1,14 @@
 //! Command lines: what they are, what they ask for, and what of them may be remembered.
 
-use zsh_tool::alan::fingerprint::of_failure;
-use zsh_tool::shell::lexer::lex;
-use zsh_tool::shell::lint::lints;
-use zsh_tool::shell::normalise::{hash, normalise};
-use zsh_tool::shell::ssh::ssh_of_segment;
-use zsh_tool::shell::syntax::last_pipeline_segments;
-use zsh_tool::shell::template::{template, with_subcommands};
-use zsh_tool::text::keys;
-use zsh_tool::text::redact::Redactor;
+use zsh_tool::testing::alan::fingerprint::of_failure;
+use zsh_tool::testing::shell::lexer::lex;
+use zsh_tool::testing::shell::lint::lints;
+use zsh_tool::testing::shell::normalise::{hash, normalise};
+use zsh_tool::testing::shell::ssh::ssh_of_segment;
+use zsh_tool::testing::shell::syntax::last_pipeline_segments;
+use zsh_tool::testing::shell::template::{template, with_subcommands};
+use zsh_tool::testing::text::keys;
+use zsh_tool::testing::text::redact::Redactor;
 
 /// Checks what this input leads to.
 pub fn check(data: &[u8]) {

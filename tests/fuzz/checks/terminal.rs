@@ -1,10 +1,10 @@
 //! What commands print: lines as text, without controls, and the screen of a terminal,
 //! the same wherever the output was cut.
 
-use zsh_tool::text::ansi::{Colours, prompt, readable};
-use zsh_tool::text::lines::unfinished_character;
-use zsh_tool::text::mask::{Mask, Secret};
-use zsh_tool::text::screen::Screen;
+use zsh_tool::testing::text::ansi::{Colours, prompt, readable};
+use zsh_tool::testing::text::lines::unfinished_character;
+use zsh_tool::testing::text::mask::{Mask, Secret};
+use zsh_tool::testing::text::screen::Screen;
 
 const SECRET: &[u8] = b"abcab";
 

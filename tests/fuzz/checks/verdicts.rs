@@ -1,7 +1,7 @@
 //! What an auditor says in the end: any text has one verdict or none, whatever blanks stand
 //! around it, and a mere word in prose is none.
 
-use zsh_tool::agent::verdict::{FORMAT, Verdict, read};
+use zsh_tool::testing::agent::verdict::{FORMAT, Verdict, read};
 
 /// Checks what this input leads to.
 pub fn check(data: &[u8]) {

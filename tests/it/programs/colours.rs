@@ -22,8 +22,8 @@ fn shown(client: &Client, command: &str, pty: bool) -> String {
 fn without_colours(text: &str) -> String {
     let lines = text.lines();
     let bare = lines.map(|line| {
-        let colours = zsh_tool::text::ansi::Colours::Drop;
-        zsh_tool::text::ansi::readable(line.as_bytes(), colours, None)
+        let colours = zsh_tool::testing::text::ansi::Colours::Drop;
+        zsh_tool::testing::text::ansi::readable(line.as_bytes(), colours, None)
     });
     bare.collect::<Vec<_>>().join("\n")
 }

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
-use zsh_tool::base::clock::{Clock, Now, SystemClock};
-use zsh_tool::oneshot::run::OpenRun;
-use zsh_tool::oneshot::run_files::RunFile;
-use zsh_tool::text::redact::Redactor;
+use zsh_tool::testing::base::clock::{Clock, Now, SystemClock};
+use zsh_tool::testing::oneshot::run::OpenRun;
+use zsh_tool::testing::oneshot::run_files::RunFile;
+use zsh_tool::testing::text::redact::Redactor;
 
 use super::env::Env;
 

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use zsh_tool::task::journal::Entry;
+use zsh_tool::testing::task::journal::Entry;
 
 use super::env::Env;
 
