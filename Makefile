@@ -133,6 +133,7 @@ lint: ## Check formatting, lints, shell scripts and version numbers.
 	cargo clippy --all-targets -- -D warnings
 	cargo clippy --features conformance -- -D warnings
 	cargo clippy --features portable --all-targets -- -D warnings
+	RUSTDOCFLAGS='-D warnings' cargo doc --no-deps --document-private-items
 	shellcheck $$(scripts/list-shell-scripts)
 	scripts/check-versions
 

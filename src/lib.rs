@@ -465,7 +465,7 @@ mod mcp {
 
     /// States, reasons and outcomes in words.
     pub(crate) mod render {
-        pub(crate) mod insight;
+        pub(crate) mod notes;
         pub(crate) mod progress;
         pub(crate) mod result;
         pub(crate) mod view;

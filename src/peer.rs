@@ -51,9 +51,9 @@ const WRITE_LIMIT: Duration = Duration::from_secs(5);
 pub(crate) const RELAY_KEY: &str = "zsh-tool/relay";
 /// The notification that a relayed result has reached its reader.
 pub(crate) const DELIVERED: &str = "zsh-tool/delivered";
-/// The method that requests events …
+/// The method that requests events.
 pub(crate) const EVENTS: &str = "zsh-tool/events";
-/// … and the notification that brings one, which [`DELIVERED`] acknowledges.
+/// The notification that brings an event, which [`DELIVERED`] acknowledges.
 pub(crate) const EVENT: &str = "zsh-tool/event";
 /// The request that attaches a person to a task. Its response, an [`AttachEnd`], comes at the task's
 /// end; until then both sides send notifications.

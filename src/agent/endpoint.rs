@@ -176,7 +176,7 @@ impl Endpoint {
             let Some(pause) = pause else {
                 return Err(BrokenOff { text, error });
             };
-            cancel.wait_until(Instant::now() + *pause);
+            cancel.await_cancellation(Instant::now() + *pause);
         }
     }
 

@@ -28,9 +28,9 @@ const CLOCK_SLACK: Duration = Duration::from_secs(2);
 /// How many files to open at most in search of the right one.
 const MAX_OPENED: usize = 32;
 
-/// How many of the last acts of partial work are reported …
+/// How many of the last acts of partial work are reported.
 const REPORTED_ACTS: usize = 20;
-/// … and how many characters of each.
+/// How many characters of each such act are reported.
 const REPORTED_CHARS: usize = 200;
 
 /// The result of a failed agent, as found in its storage.

@@ -38,11 +38,11 @@ const UPPER: f64 = 0.1;
 const HALF: f64 = 0.5;
 /// The shortest suggested wait, in seconds: how long a poll listens by default.
 pub(crate) const MIN_POLL_S: f64 = 2.0;
-/// The first suggested wait without an estimate, in seconds …
+/// The first suggested wait without an estimate, in seconds.
 const FIRST_BLIND_POLL_S: f64 = 20.0;
-/// … the longest one …
+/// The longest suggested wait without an estimate, in seconds.
 const MAX_BLIND_POLL_S: f64 = 50.0;
-/// … and the factor by which they grow with the elapsed time.
+/// How much of the elapsed time a suggested wait without an estimate is.
 const BLIND_POLL_GROWTH: f64 = 4.0;
 /// A wait lasts this multiple of the upper figure, so that a run that takes exactly that long ends
 /// within the wait.
@@ -315,12 +315,12 @@ impl Curve {
     }
 
     /// The time at which `part` of the runs are still unfinished, counting only runs that are
-    /// unfinished where the curve is at `now`. If none of `m` runs was cut off, the next run
+    /// unfinished where the curve is at `unfinished`. If none of `m` runs was cut off, the next run
     /// exceeds the `k`th shortest with a probability of `1 − k/(m + 1)`, so `k` is
     /// `(1 − part)(m + 1)`. Between two runs the logarithm of the time is interpolated (Hyndman and
     /// Fan 1996, definition 6). `None` if the curve does not fall that low.
-    fn conditional_quantile(&self, part: f64, now: f64) -> Option<f64> {
-        let level = part * now - (1.0 - part) / self.completed as f64;
+    fn conditional_quantile(&self, part: f64, unfinished: f64) -> Option<f64> {
+        let level = part * unfinished - (1.0 - part) / self.completed as f64;
         let index = self.steps.iter().position(|(_, s)| *s <= level + ROUNDING)?;
         let (at, survival) = *self.steps.get(index)?;
         let before = index.checked_sub(1).and_then(|before| self.steps.get(before));

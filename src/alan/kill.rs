@@ -9,9 +9,10 @@ use std::time::Duration;
 use super::estimate::Estimate;
 use super::insight::{KIND_CHARS, truncate};
 
-/// A kind of command killed at least this often may itself be the problem …
+/// A kind of command killed at least this often may itself be the problem: if more than
+/// [`PATTERN_KILL_RATE`] of its runs were killed, or if all of these kills were in one session.
 const PATTERN_KILLS: u64 = 3;
-/// … if more than this share of its runs was killed, or if all of these kills were in one session.
+/// The share of killed runs above which the kind of command may be the problem.
 const PATTERN_KILL_RATE: f64 = 0.5;
 /// A kill before this multiple of the median is early.
 const EARLY_RATIO: f64 = 0.5;
@@ -27,9 +28,9 @@ pub(crate) struct KillFacts {
     pub(crate) template: String,
     /// From the start to the kill request.
     pub(crate) elapsed: Duration,
-    /// Recorded kills of the kind …
+    /// Recorded kills of the kind.
     pub(crate) kills: u64,
-    /// … out of this many runs.
+    /// Recorded runs of the kind.
     pub(crate) runs: u64,
     /// Kills of the kind in this session.
     pub(crate) session_kills: u64,
@@ -46,9 +47,9 @@ pub(crate) struct KillFacts {
 pub(crate) enum KillClass {
     /// Commands of the kind are often killed.
     PatternProblem {
-        /// Kills of the kind …
+        /// Kills of the kind.
         kills: u64,
-        /// … out of this many runs.
+        /// Recorded runs of the kind.
         runs: u64,
     },
     /// There is not enough history.

@@ -56,20 +56,18 @@ pub(crate) fn run(arguments: &EventsArguments) -> ExitCode {
         Err(code) => return code,
     };
     let mut print = |event: &Event| {
-        let line = match arguments.json {
-            true => json!(event).to_string(),
-            false => event.line(),
-        };
+        let line = if arguments.json { json!(event).to_string() } else { event.line() };
         output::print(&format!("{line}\n"))
     };
     let mut sources = Sources::new(state, setup::supervisor(&config), arguments.of_client);
-    let printed = match arguments.follow {
-        true => sources.follow(&mut print),
-        false => sources.pending(ANSWER_LIMIT, &mut print).map(|silent| {
+    let printed = if arguments.follow {
+        sources.follow(&mut print)
+    } else {
+        sources.pending(ANSWER_LIMIT, &mut print).map(|silent| {
             for owner in silent {
                 output::complain(format_args!("process {owner} owns tasks and does not answer"));
             }
-        }),
+        })
     };
     output::conclude(printed, 0)
 }
@@ -237,12 +235,13 @@ struct Sources<'a> {
 
 impl<'a> Sources<'a> {
     fn new(state: &'a Path, supervisor: Arc<Supervisor>, of_client: bool) -> Sources<'a> {
-        let scope = match of_client {
-            false => Scope::All,
-            true => Scope::Client {
+        let scope = if of_client {
+            Scope::Client {
                 ancestors: client::ancestors(),
                 project: supervisor.settings.directory.clone(),
-            },
+            }
+        } else {
+            Scope::All
         };
         Sources {
             state,

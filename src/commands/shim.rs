@@ -131,9 +131,8 @@ pub(super) fn await_end(
     unconnected_since: impl Fn() -> Option<Instant>,
 ) {
     for task in supervisor.tasks() {
-        let closed = |state: &LiveState| match state.closed {
-            true => WaitStep::Found(()),
-            false => WaitStep::WaitUntil(None),
+        let closed = |state: &LiveState| {
+            if state.closed { WaitStep::Found(()) } else { WaitStep::WaitUntil(None) }
         };
         loop {
             let now = Instant::now();

@@ -274,9 +274,10 @@ mod tests {
             (-1.0f64..1e4).prop_map(Value::from),
             other,
         ];
-        let name = match names.is_empty() {
-            true => "\\PC{0,6}".boxed(),
-            false => prop_oneof![9 => prop::sample::select(names), 1 => "\\PC{0,6}"].boxed(),
+        let name = if names.is_empty() {
+            "\\PC{0,6}".boxed()
+        } else {
+            prop_oneof![9 => prop::sample::select(names), 1 => "\\PC{0,6}"].boxed()
         };
         prop::collection::vec((name, value), 0..4).prop_map(Value::from_iter)
     }

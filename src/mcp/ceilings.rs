@@ -142,12 +142,11 @@ pub(super) fn learn(known: Vec<Learned>, mut new: Learned) -> Vec<Learned> {
     let (sure, unsure): (Vec<Learned>, Vec<Learned>) =
         same.into_iter().partition(|old| old.is_sure);
     new.is_sure |= unsure.iter().any(|old| old.agrees(&new));
-    let kept = match new.is_sure {
-        true => {
-            new.after_s = sure.iter().map(|old| old.after_s).fold(new.after_s, f64::min);
-            Vec::new()
-        }
-        false => sure,
+    let kept = if new.is_sure {
+        new.after_s = sure.iter().map(|old| old.after_s).fold(new.after_s, f64::min);
+        Vec::new()
+    } else {
+        sure
     };
     [vec![new], kept, others].concat().into_iter().take(MAX_LEARNED).collect()
 }

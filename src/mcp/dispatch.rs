@@ -16,7 +16,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::arguments::{self, Clamped};
-use super::render::insight::{self, ResultNote};
+use super::render::notes::{self, ResultNote};
 use super::render::result::{self, Palette, TaskResult};
 use super::render::view::View;
 use super::tools::{RESULT_CHARS, Tool, ToolName};
@@ -623,11 +623,11 @@ impl Tools {
         let end = result.view.ended.as_ref();
         let tail = lines::last_chars(&result.shown.text, TAIL_CHARS);
         let run_record = self.recorder.record_of(task.id());
-        let mut insights = insight::of_task(facts, end, &task.spool.losses(), tail);
+        let mut insights = notes::of_task(facts, end, &task.spool.losses(), tail);
         // The shim of a detached task always ends with it, so a clean end is not reported.
         let past =
             task.lost_server.as_ref().filter(|past| facts.detached.is_none() || !past.is_clean());
-        insights.extend(past.map(|past| insight::of_past(past, end)));
+        insights.extend(past.map(|past| notes::of_past(past, end)));
         insights.extend(limited_visibility_note(task));
         insights.extend(self.many_processes_note(task));
         insights.append(&mut result.notes);
@@ -675,9 +675,9 @@ fn limited_visibility_note(task: &TaskHandle) -> Option<ResultNote> {
     if state.ended.is_some() || state.evidence_reported || task.live.facts.input == Input::None {
         return None;
     }
-    let insight = insight::of_evidence(state.evidence)?;
+    let note = notes::of_evidence(state.evidence)?;
     state.evidence_reported = true;
-    Some(insight)
+    Some(note)
 }
 
 /// Says, once for each task, how to see the screen of a full-screen program.

@@ -13,7 +13,7 @@ use super::dispatch::{
     Answer, ClientProfile, DeferredResult, NoResult, Numbering, ToolResult, Tools, newest_line,
 };
 use super::poll::PAST_TASK_CHARS;
-use super::render::insight::ResultNote;
+use super::render::notes::ResultNote;
 use super::render::result::{Palette, TaskResult, end_words, output_gone};
 use super::render::view::View;
 use crate::config::TaskChoice;

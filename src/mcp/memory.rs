@@ -244,11 +244,10 @@ fn query_text(report: &CommandReport, output: &QueryOutput) -> String {
     if let Some(circuit) = &report.circuit {
         let state = circuit.circuit.state.as_str();
         let next = what_next(circuit).unwrap_or_else(|| timeouts(circuit));
-        lines.push(match circuit.refuses() {
-            true => {
-                format!("⚠ NEVERHANG: {state}, {next}: a run is refused unless it gets more time")
-            }
-            false => format!("ℹ NEVERHANG: {state}, {next}"),
+        lines.push(if circuit.refuses() {
+            format!("⚠ NEVERHANG: {state}, {next}: a run is refused unless it gets more time")
+        } else {
+            format!("ℹ NEVERHANG: {state}, {next}")
         });
     }
     for (level, text) in insight::lines(&report.insights) {

@@ -10,7 +10,7 @@ use super::dispatch::{
     Answer, CallContext, ClientProfile, DEFAULT_LISTEN, NoResult, Numbering, Tools, Until, compile,
     poll_call, read_waiting, refused, screen_hint, seconds_or, unreadable, until_port,
 };
-use super::render::insight::ResultNote;
+use super::render::notes::ResultNote;
 use super::render::result::{TaskResult, screen_rows};
 use super::render::view::View;
 use super::search;

@@ -10,7 +10,7 @@ use super::dispatch::{
     Answer, CallContext, DeferredResult, NoResult, Numbering, Tools, Until, compile, read_waiting,
     refused, seconds_or, until_port,
 };
-use super::render::insight::ResultNote;
+use super::render::notes::ResultNote;
 use super::render::progress;
 use super::render::result::TaskResult;
 use super::tools::{RunArguments, TimeoutMode, Tool};

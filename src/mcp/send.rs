@@ -8,7 +8,7 @@ use super::dispatch::{
     Answer, CallContext, DEFAULT_LISTEN, NoResult, Numbering, Tools, Until, read_waiting, refused,
     seconds_or,
 };
-use super::render::insight::ResultNote;
+use super::render::notes::ResultNote;
 use super::render::result::TaskResult;
 use super::tools::{SendArguments, Tool};
 use crate::config::{ResolveContext, ResolveError};

@@ -53,9 +53,9 @@ const CALL_STACK: usize = 512 * 1024;
 /// The client that renders colours in results (measured). It declares the tasks extension when a
 /// person uses it; otherwise only the model reads results.
 const COLOURING_CLIENT: &str = "claude-code";
-/// The client that cuts the middle out of results of more than 48 KB (measured) …
+/// The client that cuts the middle out of results of more than 48 KB (measured).
 const CUTTING_CLIENT: &str = "codex-mcp-client";
-/// … and the maximum size of a result for it, in bytes of UTF-8.
+/// The maximum size of a result for that client, in bytes of UTF-8.
 const CUTTING_CLIENT_BYTES: usize = 40_000;
 /// How many characters of an unknown name an error repeats.
 const QUOTED_CHARS: usize = 100;

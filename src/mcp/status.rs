@@ -10,7 +10,7 @@ use super::memory;
 use super::outputs::{
     ConditionRow, DetachedRow, HealthOutput, HostRow, LearnedRow, StrayRow, TaskRow, TasksOutput,
 };
-use super::render::insight;
+use super::render::notes;
 use super::render::progress;
 use super::render::result::{command_line, listening_on, millis, status_word};
 use super::render::view::View;
@@ -107,7 +107,7 @@ impl Tools {
         if let Err(cause) = supervisor.directory() {
             problems.push(cause.to_owned());
         }
-        let visibility_limit = processes::visibility_limit().map(insight::visibility_limit);
+        let visibility_limit = processes::visibility_limit().map(notes::visibility_limit);
         problems.extend(visibility_limit.map(str::to_owned));
         // Reading the circuits opens the database, so that its state is known.
         let circuits_open = memory::refusing(&self.recorder.circuits());
@@ -205,9 +205,10 @@ impl TaskSummary {
             task_id: facts.id.clone(),
             status: status_word(&view),
             progress: view.status().map(|status| status.to_string()),
-            evidence: match view.running() {
-                true => progress::evidence(&view, facts.input),
-                false => Vec::new(),
+            evidence: if view.running() {
+                progress::evidence(&view, facts.input)
+            } else {
+                Vec::new()
             },
             exit_code: view.ended.as_ref().map(|end| end.exit.code()),
             age_ms: millis(view.elapsed),

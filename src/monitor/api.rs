@@ -39,9 +39,9 @@ const MAX_WAIT: Duration = Duration::from_secs(5);
 const RECENT_LINES: usize = 20;
 /// The longest check id that a client may choose.
 const MAX_ID_CHARS: usize = 128;
-/// The maximum number of kinds of commands in the history …
+/// The maximum number of kinds of commands in the history.
 const MAX_TEMPLATES: usize = 30;
-/// … and of runs of each.
+/// The maximum number of runs of each kind in the history.
 const MAX_RUNS: usize = 50;
 /// Why nothing can be typed into a task of this process.
 const NO_SOCKET: &str =

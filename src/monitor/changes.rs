@@ -14,10 +14,10 @@ use crate::process::directory_watch::DirectoryWatch;
 use crate::task::live::{Cancel, ChangeStamp, WaitStep};
 use crate::task::registry::TaskHandle;
 
-/// How often the state is checked if no change is reported …
+/// How often the state is checked if no change is reported.
 const RECHECK: Duration = Duration::from_secs(5);
-/// … and if changes cannot be watched: without a state directory, or when the user has no inotify
-/// watches left.
+/// How often the state is checked if changes cannot be watched: without a state directory, or when
+/// the user has no inotify watches left.
 const BLIND_RECHECK: Duration = Duration::from_secs(1);
 /// How long small pieces of output are gathered.
 pub(super) const GATHER: Duration = Duration::from_millis(50);

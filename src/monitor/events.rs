@@ -35,9 +35,9 @@ const CHECK_PAUSE: Duration = Duration::from_millis(200);
 const LIST_PAUSE: Duration = Duration::from_secs(1);
 /// Ends the id of an `end` event, after the position.
 const END_MARK: &str = ".end";
-/// How many earlier lines a new client gets …
+/// How many earlier lines a new client gets.
 const FIRST_LINES: usize = 1000;
-/// … from at most this many bytes at the log's end.
+/// How many bytes at the log's end are searched for them.
 const FIRST_LINES_WITHIN: u64 = 1 << 20;
 /// Longer lines, which are mostly whole files that an agent has read, are sent without their data.
 const LONGEST_LINE: usize = 256 * 1024;

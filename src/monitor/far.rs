@@ -12,9 +12,9 @@ use super::session::now;
 use crate::peer::pages::{PULL_WAIT, PageAnswer, PageEvent, PageRequest, Pages};
 use crate::task::live::Cancel;
 
-/// A stream that no request continues is dropped after this time …
+/// A stream that no request continues is dropped after this time.
 const FORGET_AFTER: Duration = Duration::from_secs(60);
-/// … and the stream idle for longest is dropped if there are more than this.
+/// How many streams there may be: then the one that has been idle for longest is dropped.
 const MAX_STREAMS: usize = 32;
 /// An answer takes no further event once its events have this many bytes.
 const ANSWER_BYTES: usize = 64 * 1024;

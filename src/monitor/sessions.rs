@@ -32,13 +32,13 @@ use crate::task::tombstone;
 use crate::text::lines::elide_middle;
 use crate::text::redact::Redactor;
 
-/// How many ended tasks the list contains …
+/// How many ended tasks the list contains.
 const MAX_ENDED: usize = 100;
-/// … and how many runs that are not live.
+/// How many runs that are not live the list contains.
 const MAX_INACTIVE_RUNS: usize = 50;
-/// Lines of output for each session …
+/// How many lines of its output the list has for a session.
 const TAIL_LINES: usize = 20;
-/// … and how many of the newest ended sessions have them.
+/// How many of the newest ended sessions have such lines.
 const TAILS_OF_ENDED: usize = 20;
 /// The size of the cache of estimates.
 const ESTIMATES_KEPT: usize = 256;

@@ -1,7 +1,7 @@
 //! Follows one agent from its start to its end: its output, its progress, its time limits, and
 //! requests to the run.
 //!
-//! Limits: the engine decides how the end of an agent changes the run's state.
+//! The engine decides how the end of an agent changes the run's state.
 
 use std::io;
 use std::sync::Arc;

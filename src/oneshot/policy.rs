@@ -1,8 +1,8 @@
 //! Decides when to act on a running agent: on silence, a process that does not exit after its work,
 //! a run that takes too long, or an agent that repeats itself.
 //!
-//! Pure: callers pass observations with their times. Limits: decides but does not act. The pipeline
-//! measures silence.
+//! Pure: callers pass observations with their times and act on the decisions. The pipeline measures
+//! silence.
 
 use std::time::{Duration, Instant};
 

@@ -11,9 +11,9 @@ use crate::agent::stream::Record;
 const MAX_STDOUT: usize = 4 << 20;
 /// How much stderr to keep, which may name a failure.
 const MAX_STDERR: usize = 64 << 10;
-/// How many of the newest activities a judge gets …
+/// How many of the newest activities a judge gets.
 const RECENT: usize = 20;
-/// … and how many characters of each.
+/// How many characters of each activity a judge gets.
 const RECENT_CHARS: usize = 300;
 
 /// The output of an agent.

@@ -102,10 +102,7 @@ impl EventStream {
                 data => events.extend(data),
             }
         }
-        match self.received.len() > MAX_MESSAGE {
-            true => Received::End,
-            false => Received::Events(events),
-        }
+        if self.received.len() > MAX_MESSAGE { Received::End } else { Received::Events(events) }
     }
 
     /// Acknowledges all events received so far.

@@ -251,10 +251,7 @@ impl Host {
         }
         let exit = carrier.running.spawned.child.peek_exit();
         carrier.end(String::new());
-        match passed? {
-            true => Ok(Some(exit.map_or(EXIT_LOST, |exit| exit.code()))),
-            false => Ok(None),
-        }
+        if passed? { Ok(Some(exit.map_or(EXIT_LOST, |exit| exit.code()))) } else { Ok(None) }
     }
 
     /// The connection, if there is one.

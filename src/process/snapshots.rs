@@ -71,18 +71,23 @@ impl Snapshots {
         snapshot
     }
 
-    /// How long after the common times a caller's turn is.
-    pub(crate) fn turn(&self) -> Duration {
+    /// A new caller's offset from the common times, so that callers do not all scan at once.
+    pub(crate) fn phase_offset(&self) -> Duration {
         SPREAD / TURNS * (self.turns.fetch_add(1, Ordering::Relaxed) % TURNS)
     }
 
     /// The common time that is nearest to `pause` from now, and at least half a pause away.
-    pub(crate) fn common_time(&self, now: Instant, pause: Duration, turn: Duration) -> Instant {
-        let now = now.checked_sub(turn).unwrap_or(now);
+    pub(crate) fn common_time(
+        &self,
+        now: Instant,
+        pause: Duration,
+        phase_offset: Duration,
+    ) -> Instant {
+        let now = now.checked_sub(phase_offset).unwrap_or(now);
         let earliest = now.saturating_duration_since(self.epoch) + pause / 2;
         let times = earliest.as_nanos().div_ceil(pause.as_nanos().max(1));
         let times = u32::try_from(times).unwrap_or(u32::MAX);
-        self.epoch + pause * times + turn
+        self.epoch + pause * times + phase_offset
     }
 }
 
@@ -130,7 +135,7 @@ mod tests {
     fn each_has_its_turn_after_a_common_time() {
         let snapshots = Snapshots::default();
         let pause = Duration::from_secs(1);
-        let turns: Vec<Duration> = (0..=TURNS).map(|_| snapshots.turn()).collect();
+        let turns: Vec<Duration> = (0..=TURNS).map(|_| snapshots.phase_offset()).collect();
         assert_eq!(turns.first(), Some(&Duration::ZERO));
         assert!(turns.iter().all(|turn| *turn < SPREAD));
         assert_eq!(turns.last(), Some(&Duration::ZERO), "they begin anew");

@@ -15,18 +15,18 @@ pub(crate) const SILENCE: Duration = Duration::from_secs(1);
 /// connection, counts.
 pub(crate) const MIXED_SILENCE: Duration = Duration::from_secs(2);
 
-/// The pauses before the probes after output: at 50, 100, 200 and 400 ms of silence …
+/// The pauses before the probes after output: at 50, 100, 200 and 400 ms of silence.
 pub(crate) const FIRST_PAUSES: [Duration; 4] = [
     Duration::from_millis(50),
     Duration::from_millis(50),
     Duration::from_millis(100),
     Duration::from_millis(200),
 ];
-/// … and then every second.
+/// The pause between later probes.
 pub(crate) const LATER_PAUSE: Duration = Duration::from_secs(1);
-/// The pause between probes of a silent task that takes no input, if no call waits for it …
+/// The pause between probes of a silent task that takes no input, if no call waits for it.
 pub(crate) const RARE_PAUSE: Duration = Duration::from_secs(2);
-/// … after this many probes.
+/// How many probes precede the first of these pauses.
 pub(crate) const PROBES_BEFORE_RARE: usize = 5;
 /// The pause before a probe that confirms the previous one.
 pub(crate) const CONFIRMING_PAUSE: Duration = Duration::from_millis(100);

@@ -102,10 +102,12 @@ const TERMINAL: &str = "xterm-256color";
 const CLIENT_TOKENS: [&str; 1] = ["CLAUDE_CODE_MESSAGING_TOKEN"];
 
 /// Where programs are looked up if PATH is not set, as in shells.
-const DEFAULT_PATH: &str = match cfg!(target_os = "macos") {
+const DEFAULT_PATH: &str = if cfg!(target_os = "macos") {
     // The first is where Homebrew installs on Apple's own processors.
-    true => "/opt/homebrew/bin:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin",
-    false => "/usr/local/bin:/usr/bin:/bin",
+
+    "/opt/homebrew/bin:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
+} else {
+    "/usr/local/bin:/usr/bin:/bin"
 };
 
 /// A locale with UTF-8. Not every version of macOS has C.UTF-8.

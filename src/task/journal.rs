@@ -42,10 +42,11 @@ const ID_DIGITS: usize = 8;
 /// A task's file is written this long after its start: most commands have ended by then, and the
 /// other processes that read the file can wait.
 pub(super) const AFTER_START: Duration = Duration::from_millis(5);
-/// … and this long after its end: the client waits for the answer, which gets the processor first.
+/// A task's file is written this long after its end: the client waits for the answer, which gets
+/// the processor first.
 pub(super) const AFTER_END: Duration = Duration::from_millis(1);
-/// … and this long after a probe found something or a new output file began, so that changes that
-/// come together are written once.
+/// A task's file is written this long after a probe found something or a new output file began, so
+/// that changes that come together are written once.
 const AFTER_CHANGE: Duration = Duration::from_millis(20);
 /// The largest file of a server, apart from the output of its tasks.
 pub(super) const MAX_ENTRY_BYTES: u64 = 64 << 20;

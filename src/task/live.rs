@@ -143,7 +143,7 @@ pub struct LiveState {
     pub input_closed: bool,
     /// The offset that the reader that must not miss a byte has reached: the worker stops reading
     /// before bytes after it would be dropped. `None` if there is no such reader.
-    pub taken: Option<u64>,
+    pub follower_offset: Option<u64>,
     /// The process that waits for input, and for what, as far as is known.
     pub waiting: Option<Waiting>,
     /// Whether the last probe found a wait for input or a condition that the next must confirm.
@@ -178,9 +178,9 @@ pub struct LiveState {
     /// Whether a notice ahead of another task's result, or an event, has reported the end.
     pub end_noticed: bool,
     pub(super) reported: ReportedEvents,
-    /// Bytes that results have shown …
+    /// Bytes that results have shown.
     shown: u64,
-    /// … and the start of the line that the next byte belongs to.
+    /// The start of the line that the next byte belongs to.
     shown_line: Position,
 }
 
@@ -773,7 +773,7 @@ impl Cancel {
     }
 
     /// Waits for the cancellation only; returns false if it did not come before the deadline.
-    pub fn wait_until(&self, deadline: Instant) -> bool {
+    pub fn await_cancellation(&self, deadline: Instant) -> bool {
         let mut call = self.call.lock();
         while !call.stage.is_cancelled() {
             if Instant::now() >= deadline {

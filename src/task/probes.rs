@@ -34,11 +34,11 @@ impl Probes {
         session: i32,
         moving_deadline: Option<Instant>,
     ) -> Probes {
-        let turn = snapshots.turn();
-        let (shared, input) = ((Arc::clone(&snapshots), turn), source.clone());
+        let phase_offset = snapshots.phase_offset();
+        let (shared, input) = ((Arc::clone(&snapshots), phase_offset), source.clone());
         Probes {
             progress_probe: ProgressProbe::new(settings, shared, input, session, moving_deadline),
-            input_detection: InputDetection::new(source, (snapshots, turn)),
+            input_detection: InputDetection::new(source, (snapshots, phase_offset)),
         }
     }
 

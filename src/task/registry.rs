@@ -33,7 +33,7 @@ impl TaskHandle {
     /// Records how far a reader that must not miss a byte has come; from the first call on, the
     /// program waits for that reader. `None`: the reader is gone.
     pub fn note_taken(&self, offset: Option<u64>) {
-        self.live.state().taken = offset;
+        self.live.state().follower_offset = offset;
         self.commands.wake();
     }
 

@@ -10,9 +10,9 @@ use crate::process::signals::{Exit, Signal};
 use crate::shell::outcome::Outcome;
 
 /// After the shell's exit, output that a process holds open is read until it has been silent for
-/// this time …
+/// this time, and for [`DRAIN_LIMIT`] at most.
 pub(crate) const DRAIN_SILENCE: Duration = Duration::from_millis(50);
-/// … and for this time at most.
+/// The longest time for which such output is read.
 pub(crate) const DRAIN_LIMIT: Duration = Duration::from_millis(250);
 /// How long to wait for the end of output that no process holds open. The kernel always reports
 /// it, but late if the machine is busy or was suspended.

@@ -395,7 +395,7 @@ impl Supervisor {
             journal,
             script,
             sideband,
-            session,
+            on_shell_end: session,
             snapshots: Arc::clone(&self.snapshots),
             tracker: self.settings.tracker,
             on_pressure: self.pressure_relief(),

@@ -19,9 +19,9 @@ use crate::shell::outcome::Outcome;
 
 /// The record of a server's end.
 const RECORD: &str = "ended";
-/// The log of evicted tasks: their files, one per line …
+/// The log of evicted tasks: their files, one per line.
 const EVICTED: &str = "evicted";
-/// … and the previous log, which was full.
+/// The previous log of evicted tasks, which was full.
 const EVICTED_BEFORE: &str = "evicted.before";
 /// The extension of the file that marks the end of a task as reported.
 const REPORTED: &str = "reported";

@@ -63,7 +63,7 @@ pub(super) struct Setup {
     pub(crate) script: Option<Temporary>,
     pub(crate) sideband: Option<SideBand>,
     /// Takes what the shell of a session reports at its end.
-    pub(crate) session: Option<OnShellEnd>,
+    pub(crate) on_shell_end: Option<OnShellEnd>,
     /// Scans of the machine, shared by all tasks.
     pub(crate) snapshots: Arc<Snapshots>,
     pub(crate) tracker: TrackerSettings,
@@ -81,7 +81,7 @@ pub(super) struct Worker {
     commands: CommandReceiver,
     journal: Journal,
     sideband: Option<SideBand>,
-    session: Option<OnShellEnd>,
+    on_shell_end: Option<OnShellEnd>,
     _script: Option<Temporary>,
     machine: Machine,
     completion: Arc<Completion>,
@@ -144,7 +144,7 @@ impl Worker {
             commands: setup.commands,
             journal: setup.journal,
             sideband: setup.sideband,
-            session: setup.session,
+            on_shell_end: setup.on_shell_end,
             _script: setup.script,
             machine: Machine::new(deadline),
             completion: setup.completion,
@@ -522,8 +522,8 @@ impl Worker {
         scanned: bool,
     ) {
         let report = (self.sideband.take()).map_or_else(Report::default, |pipe| pipe.read());
-        if let Some(session) = self.session.take().filter(|_| outcome.is_complete()) {
-            session(&report);
+        if let Some(report_end) = self.on_shell_end.take().filter(|_| outcome.is_complete()) {
+            report_end(&report);
         }
         let may_be =
             may_leave_processes(self.machine.output_open() || self.spawned.errors.is_some());
@@ -549,10 +549,12 @@ impl Worker {
             state.ended = Some(end);
             state.closed = self.closed;
         });
-        match self.closed {
-            true => self.spawned.child.reap(),
+        if self.closed {
+            self.spawned.child.reap()
+        } else {
             // This worker may live for hours yet.
-            false => self.wake_housekeeping(),
+
+            self.wake_housekeeping()
         }
         self.journal.schedule(journal::AFTER_END);
     }
@@ -611,9 +613,9 @@ fn input_descriptor(input: Input, spawned: &Spawned) -> Option<&OwnedFd> {
 
 /// How many leftovers are watched for their end; scans notice the ends of others.
 const MAX_WATCHED: usize = 32;
-/// The pause before the first scan. Each further pause is twice as long …
+/// The pause before the first scan. Each further pause is twice as long.
 const FIRST_SCAN_PAUSE: Duration = Duration::from_secs(1);
-/// … up to this.
+/// The longest pause between scans.
 const LONGEST_SCAN_PAUSE: Duration = Duration::from_secs(30);
 /// The pause after a scan that did not show whether any is left.
 const INCONCLUSIVE_SCAN_PAUSE: Duration = Duration::from_millis(20);

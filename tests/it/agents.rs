@@ -579,9 +579,10 @@ fn largest(folder: &Path) -> PathBuf {
     let mut folders = vec![folder.to_path_buf()];
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(folder).expect("a folder").flatten() {
-            match entry.file_type().expect("a type").is_dir() {
-                true => folders.push(entry.path()),
-                false => files.push((entry.metadata().expect("a size").len(), entry.path())),
+            if entry.file_type().expect("a type").is_dir() {
+                folders.push(entry.path())
+            } else {
+                files.push((entry.metadata().expect("a size").len(), entry.path()))
             }
         }
     }

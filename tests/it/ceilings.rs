@@ -57,10 +57,8 @@ impl<'a> Disguised<'a> {
             client.notify("notifications/initialized", json!({}));
             return Disguised { client, meta: json!({}) };
         };
-        let extensions = match takes_tasks {
-            true => json!({"io.modelcontextprotocol/tasks": {}}),
-            false => json!({}),
-        };
+        let extensions =
+            if takes_tasks { json!({"io.modelcontextprotocol/tasks": {}}) } else { json!({}) };
         let meta = json!({
             "io.modelcontextprotocol/protocolVersion": "2026-07-28",
             "io.modelcontextprotocol/clientCapabilities": {"extensions": extensions},

@@ -317,9 +317,10 @@ fn detached_tasks_of_the_project_are_followed_across_servers_and_after_their_shi
         };
         assert_eq!(elsewhere.text(), "", "of another project");
         let server = env.client();
-        let (first, then) = match by_server {
-            true => (server.run("echo hello").text, pending(&env)),
-            false => (pending(&env), server.run("echo hello").text),
+        let (first, then) = if by_server {
+            (server.run("echo hello").text, pending(&env))
+        } else {
+            (pending(&env), server.run("echo hello").text)
         };
         assert!(first.contains(&task), "{first}");
         assert!(!then.contains(&task), "{then}");

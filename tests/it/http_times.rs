@@ -73,7 +73,7 @@ impl Routes for Doors {
             }
             ["broken"] => Response::Events(Box::new(Broken)),
             ["until-closed"] => {
-                self.closed.wait_until(Instant::now() + LONG);
+                self.closed.await_cancellation(Instant::now() + LONG);
                 Response::NoContent
             }
             ["held"] => {
@@ -97,7 +97,7 @@ struct Quiet {
 
 impl EventSource for Quiet {
     fn next(&mut self, deadline: Instant, cancel: &Cancel) -> StreamStep {
-        cancel.wait_until(deadline);
+        cancel.await_cancellation(deadline);
         StreamStep::Quiet
     }
 }

@@ -367,9 +367,12 @@ fn drain(task: &TaskHandle) {
     let drained = task.live.wait_for(
         Some(Instant::now() + PATIENCE),
         &Cancel::default(),
-        |state| match state.output_end.offset >= goal {
-            true => WaitStep::Found(()),
-            false => WaitStep::WaitUntil(None),
+        |state| {
+            if state.output_end.offset >= goal {
+                WaitStep::Found(())
+            } else {
+                WaitStep::WaitUntil(None)
+            }
         },
         Instant::now,
     );

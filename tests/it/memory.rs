@@ -18,9 +18,10 @@ impl Group {
     fn with_limit(bytes: u64) -> Group {
         unprivileged::require_root();
         let first = Path::new("/sys/fs/cgroup/memory");
-        let (root, limit) = match first.exists() {
-            true => (first, "memory.limit_in_bytes"),
-            false => (Path::new("/sys/fs/cgroup"), "memory.max"),
+        let (root, limit) = if first.exists() {
+            (first, "memory.limit_in_bytes")
+        } else {
+            (Path::new("/sys/fs/cgroup"), "memory.max")
         };
         let group = Group(root.join(unique_word()));
         fs::create_dir(&group.0).expect("a control group");

@@ -16,9 +16,9 @@ pub(super) const MAX_READ: u64 = 64 << 20;
 /// How many names below a root to examine.
 const MAX_NAMES: usize = 50_000;
 
-/// How many characters of an id some programs put into a file's name …
+/// How many characters of an id some programs put into a file's name.
 const SHORT_ID: usize = 8;
-/// … and how many bytes of the file are searched for the whole id.
+/// How many bytes of such a file are searched for the whole id.
 const HEAD: usize = 4_096;
 
 /// Where to look for an agent's conversation.

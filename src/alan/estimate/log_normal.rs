@@ -16,9 +16,9 @@ use super::Sample;
 
 /// The resolution of durations in the database, in seconds.
 const MIN_SECONDS: f64 = 0.001;
-/// The most steps of expectation and maximisation …
+/// The most steps of expectation and maximisation.
 const MAX_STEPS: usize = 40;
-/// … which end once mean and deviation move by less than this share of the deviation.
+/// The steps end once mean and deviation move by less than this share of the deviation.
 const SETTLED: f64 = 1e-4;
 /// Beyond this many standard deviations the tail of the normal distribution is computed by its
 /// continued fraction; nearer the centre by its series.

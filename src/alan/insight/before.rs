@@ -9,9 +9,9 @@ use crate::shell::outcome::Outcome;
 const STREAK: u64 = 3;
 /// The share of timeouts above which they are reported.
 const TIMEOUT_RATE: f64 = 0.5;
-/// The share of successes above which a command is reliable …
+/// The share of successes above which a command is reliable, with [`RELIABLE_RUNS`] or more.
 const RELIABLE_RATE: f64 = 0.9;
-/// … with at least this many runs.
+/// The fewest runs of a reliable command.
 const RELIABLE_RUNS: usize = 5;
 /// The median in seconds above which a duration is reported.
 const LONG_SECONDS: f64 = 10.0;

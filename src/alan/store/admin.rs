@@ -10,9 +10,9 @@ use super::{Store, StoreError, circuits};
 use crate::alan::history::HALF_LIFE_HOURS;
 use crate::alan::rows::{JournalRow, seconds_of, timestamp, unix_seconds};
 
-/// Rows lighter than this are removed …
+/// Rows lighter than this are removed.
 const LIGHTEST: f64 = 0.01;
-/// … except the newest of each kind or host.
+/// How many of the newest rows of each kind or host are kept at any weight.
 const KEPT_OF_A_KIND: usize = 20;
 /// Beyond this many rows, the oldest are removed whatever their weight.
 const MAX_ROWS: usize = 100_000;

@@ -551,12 +551,13 @@ mod tests {
                 .to_vec(),
                 _ => KEYS.map(|key| (key.column(), key.index())).to_vec(),
             };
-            match part.contains("{key}") {
-                true => found.extend(
+            if part.contains("{key}") {
+                found.extend(
                     keys.iter()
                         .map(|(key, index)| part.replace("{key}", key).replace("{index}", index)),
-                ),
-                false => found.push(part.to_owned()),
+                )
+            } else {
+                found.push(part.to_owned())
             }
         }
         found

@@ -20,9 +20,9 @@ const BATCH: usize = 256;
 /// How long a record waits for other records to be written with it, which costs little more than
 /// writing one. The answer about its command leaves in that time.
 const GATHER: Duration = Duration::from_millis(20);
-/// How long to wait for other processes' locks before the database counts as failing …
+/// How long to wait for other processes' locks before the database counts as failing.
 const BUSY_PATIENCE: Duration = Duration::from_secs(5);
-/// … in slices, so that the writer notices that the server exits.
+/// The longest part of that time without a look at whether the server exits.
 const BUSY_SLICE: Duration = Duration::from_millis(250);
 /// The pause between attempts to open a failing database.
 const RETRY_AFTER: Duration = Duration::from_secs(2);

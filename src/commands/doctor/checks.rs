@@ -16,7 +16,7 @@ use crate::config::{
 };
 use crate::history::manopt;
 use crate::history::recorder::Recorder;
-use crate::mcp::render::{insight, result};
+use crate::mcp::render::{notes, result};
 use crate::monitor::session::now;
 use crate::peer::hosts::Purpose;
 use crate::peer::{ANSWER_LIMIT, Peer, PeerCall, PeerError, RelayedClient};
@@ -91,9 +91,10 @@ pub(crate) fn login_path(config: &Config) -> Vec<Finding> {
 
 const FIX_START_FILES: &str = "correct the start files, or set `environment: inherit`";
 
-const INSTALL_ZSH: &str = match cfg!(target_os = "macos") {
-    true => "set `shell: /bin/zsh`, which macOS brings",
-    false => "install zsh (Debian: run `apt-get install zsh`)",
+const INSTALL_ZSH: &str = if cfg!(target_os = "macos") {
+    "set `shell: /bin/zsh`, which macOS brings"
+} else {
+    "install zsh (Debian: run `apt-get install zsh`)"
 };
 
 /// The first line of `--version`.
@@ -190,7 +191,7 @@ fn blocked_calls() -> Finding {
         VisibilityLimit::Portable => LINUX_IS_COMPLETE,
         VisibilityLimit::MacOs => WHAT_MACOS_LACKS,
     };
-    Finding::warning(what, insight::visibility_limit(visibility_limit), fix)
+    Finding::warning(what, notes::visibility_limit(visibility_limit), fix)
 }
 
 const LINUX_IS_COMPLETE: &str = "use Linux, and a build without the feature `portable`";
@@ -224,12 +225,11 @@ pub(crate) fn terminal() -> Finding {
         Err(error) => Finding::error(
             "terminal",
             format!("cannot be opened ({error}): no command can run with pty"),
-            match cfg!(target_os = "macos") {
-                true => "end programs that hold terminals",
-                false => {
-                    "mount it: run `mount -t devpts devpts /dev/pts`, or end programs that hold \
-                     terminals"
-                }
+            if cfg!(target_os = "macos") {
+                "end programs that hold terminals"
+            } else {
+                "mount it: run `mount -t devpts devpts /dev/pts`, or end programs that hold \
+                 terminals"
             },
         ),
     }
@@ -331,13 +331,12 @@ pub(crate) fn stale_sockets(config: &Config) -> Vec<Finding> {
     sockets.filter(|socket| socket.symlink_metadata().is_ok()).map(stale).collect()
 }
 
-const INSTALL_PAGES: &str = match cfg!(target_os = "macos") {
-    true => "install the programs that you use with their manual pages",
-    false => {
-        "install the manual pages; small images of Debian leave them out: remove `path-exclude` \
-         from /etc/dpkg/dpkg.cfg.d, then run `apt-get install --reinstall man-db` and the same \
-         for the programs that you use"
-    }
+const INSTALL_PAGES: &str = if cfg!(target_os = "macos") {
+    "install the programs that you use with their manual pages"
+} else {
+    "install the manual pages; small images of Debian leave them out: remove `path-exclude` \
+     from /etc/dpkg/dpkg.cfg.d, then run `apt-get install --reinstall man-db` and the same for the \
+     programs that you use"
 };
 
 /// Whether manual pages can be looked up, which is tried with the page of `man`.

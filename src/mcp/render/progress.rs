@@ -100,9 +100,10 @@ fn estimated(estimate: &Estimate, elapsed: Duration, detail: Detail) -> Vec<Stri
         let runs = estimate.sample_size;
         let finished = estimate.completed_within(elapsed);
         // A percentage would read as this run's progress.
-        durations.push_str(&match finished >= runs {
-            true => format!("; longer than all {runs} finished runs"),
-            false => format!("; {finished} of {runs} runs had finished by this time"),
+        durations.push_str(&if finished >= runs {
+            format!("; longer than all {runs} finished runs")
+        } else {
+            format!("; {finished} of {runs} runs had finished by this time")
         });
     }
     let mut parts = vec![durations];

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::insight::ResultNote;
+use super::notes::ResultNote;
 use super::progress;
 use super::view::View;
 use crate::alan::estimate::Estimate;
@@ -229,9 +229,10 @@ impl TaskResult {
             }
         });
         let awaited: Vec<String> = port.into_iter().chain(line).collect();
-        match awaited.is_empty() {
-            true => wait_call(id, "wait_for=end", listen),
-            false => wait_call(id, &awaited.join(" "), listen),
+        if awaited.is_empty() {
+            wait_call(id, "wait_for=end", listen)
+        } else {
+            wait_call(id, &awaited.join(" "), listen)
         }
     }
 

@@ -185,10 +185,8 @@ impl Access {
     /// Whether a host with its port names this server.
     fn is_ours(&self, authority: &str) -> bool {
         let has_port = authority.contains(':') && !authority.ends_with(']');
-        let with_port = match has_port {
-            true => authority.to_owned(),
-            false => format!("{authority}:{HTTP_PORT}"),
-        };
+        let with_port =
+            if has_port { authority.to_owned() } else { format!("{authority}:{HTTP_PORT}") };
         let own = self.address.ip();
         let Ok(address) = with_port.parse::<SocketAddr>() else {
             // `localhost` is not looked up in the DNS.

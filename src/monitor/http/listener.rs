@@ -27,13 +27,13 @@ use crate::task::live::Cancel;
 
 /// A connection needs little stack: its buffers are on the heap.
 const STACK: usize = 512 * 1024;
-/// The pause after an accept that failed because no descriptors are left …
+/// The pause after an accept that failed because no descriptors are left.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(200);
-/// … and the minimum time between two log messages about it.
+/// The minimum time between two log messages about such failures.
 const COMPLAIN_AGAIN: Duration = Duration::from_secs(60);
-/// How long a client that is turned away may take to read the answer …
+/// How long a client that is turned away may take to read the answer.
 const TURNED_AWAY: Duration = Duration::from_secs(1);
-/// … and how many such clients are kept at once; further ones are cut off.
+/// How many such clients are kept at once; further ones are cut off.
 const MAX_TURNED_AWAY: usize = 32;
 /// How long a new connection waits for a free slot, and how long a client may take to show the token
 /// before it can lose its slot.

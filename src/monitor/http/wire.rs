@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 /// Bytes read at once.
 const CHUNK: usize = 8 * 1024;
 /// How long remaining input is read before closing, since closing with unread input would reset the
-/// connection before the client has read the answer …
+/// connection before the client has read the answer.
 const CLOSE_LIMIT: Duration = Duration::from_secs(1);
-/// … and how many bytes at most.
+/// How many bytes of remaining input are read before closing.
 const CLOSE_BYTES: usize = 1024 * 1024;
 
 /// Why a read or a write failed.

@@ -148,7 +148,7 @@ pub(super) struct Awaited {
 const EPOLL_PWAIT2: i64 = 441;
 const FUTEX_WAITV: i64 = 449;
 
-/// Calls that take bytes or connections from the descriptor that is their first argument …
+/// Calls that take bytes or connections from the descriptor that is their first argument.
 const INPUTS: &[i64] = &[
     libc::SYS_read,
     libc::SYS_readv,
@@ -160,7 +160,8 @@ const INPUTS: &[i64] = &[
     libc::SYS_accept4,
     libc::SYS_splice,
 ];
-/// … and calls that give it bytes, or wait until it is connected.
+/// Calls that give bytes to the descriptor that is their first argument, or wait until it is
+/// connected.
 const OUTPUTS: &[i64] = &[
     libc::SYS_write,
     libc::SYS_writev,

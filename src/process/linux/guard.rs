@@ -142,9 +142,9 @@ struct Launches {
 
 /// Processes that the guard did not adopt, because the server ended during a launch.
 struct Lost {
-    /// Former descendants of the guard, and those found since …
+    /// Former descendants of the guard, and those found since.
     known: HashSet<Identity>,
-    /// … and the prefix of the cookies of processes that were started since.
+    /// The prefix of the cookies of processes that were started since.
     cookies: String,
 }
 

@@ -62,9 +62,10 @@ impl<'a> Waits<'a> {
             process: process.label(),
             parent: process.parent,
             stopped: matches!(process.stall_reason, Some(StallReason::Stopped(_))),
-            threads: vec![match self.reader == Some(process.id.pid) {
-                true => Thread::In(WaitSource::Input),
-                false => Thread::Unreadable,
+            threads: vec![if self.reader == Some(process.id.pid) {
+                Thread::In(WaitSource::Input)
+            } else {
+                Thread::Unreadable
             }],
         }
     }

@@ -17,9 +17,9 @@ const SPINNERS: [&str; 4] = ["|", "/", "-", "\\"];
 /// The shortest bar of ASCII characters, and of drawing characters.
 const ASCII_BAR: usize = 4;
 const DRAWN_BAR: usize = 2;
-/// The shortest bar between brackets, including blanks …
+/// The shortest bar between brackets, in columns including blanks.
 const BRACKETED_BAR: usize = 3;
-/// … and the widest.
+/// The widest bar between brackets.
 const WIDEST_BAR: usize = 400;
 
 /// Words next to a time that make it a duration.

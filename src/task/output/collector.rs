@@ -66,7 +66,7 @@ impl Collector {
 
     /// Whether a reader that must see each byte is so far behind that it could miss some.
     pub(crate) fn leaves_a_reader_behind(&self) -> bool {
-        self.spool.leaves_behind(self.task.state().taken)
+        self.spool.leaves_behind(self.task.state().follower_offset)
     }
 
     /// When to call again even if no output comes.

@@ -410,9 +410,9 @@ pub(crate) fn newest_lines(
     Newest { lines, read_to }
 }
 
-/// This much of the beginning …
+/// How much of the beginning of an output is read to learn from it.
 const HEAD_BYTES: u64 = 4 * 1024;
-/// … and of the end of an output is read to learn from it.
+/// How much of the end of an output is read to learn from it.
 const TAIL_BYTES: u64 = 32 * 1024;
 
 /// The retained beginning and end of the output as plain text, each of bounded length. They may

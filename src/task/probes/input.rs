@@ -42,7 +42,7 @@ pub(crate) struct InputDetection {
     /// The input that the task may wait for; `None` if it takes none.
     source: Option<InputSource>,
     snapshots: Arc<Snapshots>,
-    turn: Duration,
+    phase_offset: Duration,
     /// When the next probe is due; `None` once the task has ended.
     pub(crate) next: Option<Instant>,
     /// No more probes.
@@ -136,10 +136,10 @@ impl TreeView<'_> {
 impl InputDetection {
     pub(super) fn new(
         source: Option<InputSource>,
-        (snapshots, turn): (Arc<Snapshots>, Duration),
+        (snapshots, phase_offset): (Arc<Snapshots>, Duration),
     ) -> InputDetection {
         let mut input_detection =
-            InputDetection { source, snapshots, turn, ..InputDetection::default() };
+            InputDetection { source, snapshots, phase_offset, ..InputDetection::default() };
         input_detection.restart(Instant::now());
         input_detection
     }
@@ -161,7 +161,7 @@ impl InputDetection {
     /// that takes no input needs no early probes, and rare ones once it has long been silent and no
     /// call waits for it.
     fn time_after_pause(&self, now: Instant, awaited: bool) -> Instant {
-        let common = |pause| self.snapshots.common_time(now, pause, self.turn);
+        let common = |pause| self.snapshots.common_time(now, pause, self.phase_offset);
         match (FIRST_PAUSES.get(self.probes_taken), &self.source) {
             (Some(pause), Some(_)) => now + *pause,
             (_, None) if !awaited && self.probes_taken >= PROBES_BEFORE_RARE => common(RARE_PAUSE),

@@ -45,7 +45,7 @@ const BEFORE_DEADLINE: Duration = Duration::from_millis(50);
 /// The series of probes of one task.
 pub(crate) struct ProgressProbe {
     snapshots: Arc<Snapshots>,
-    turn: Duration,
+    phase_offset: Duration,
     settings: TrackerSettings,
     /// The input that the task may wait for, and the session in which it may.
     input: Option<InputSource>,
@@ -77,14 +77,14 @@ pub(crate) struct ProgressProbe {
 impl ProgressProbe {
     pub(super) fn new(
         settings: TrackerSettings,
-        (snapshots, turn): (Arc<Snapshots>, Duration),
+        (snapshots, phase_offset): (Arc<Snapshots>, Duration),
         input: Option<InputSource>,
         session: i32,
         moving_deadline: Option<Instant>,
     ) -> ProgressProbe {
         let mut progress_probe = ProgressProbe {
             snapshots,
-            turn,
+            phase_offset,
             settings,
             input,
             session,
@@ -112,7 +112,7 @@ impl ProgressProbe {
         if awaited {
             pause = pause.min(AWAITED_PAUSE);
         }
-        let regular = self.snapshots.common_time(now, pause.min(interval), self.turn);
+        let regular = self.snapshots.common_time(now, pause.min(interval), self.phase_offset);
         match self.before_deadline.filter(|before| *before > now) {
             Some(before) => regular.min(before),
             None => regular,

@@ -55,10 +55,7 @@ pub(crate) fn of_past(past: &LostServer, end: Option<&End>) -> ResultNote {
     if end.is_none_or(|end| end.outcome != Outcome::Interrupted) {
         return ResultNote::info(format!("{server}, after this command."));
     }
-    let assumed = match past.exit_assumed {
-        true => " Its exit code is not known.",
-        false => "",
-    };
+    let assumed = if past.exit_assumed { " Its exit code is not known." } else { "" };
     ResultNote::warning(format!(
         "{server}, before this command did.{assumed} Run it again if it is still needed."
     ))
