@@ -3,7 +3,7 @@
 # install and uninstall honour PREFIX (default ~/.claude/plugins) and DESTDIR.
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo demo-static test test-long test-portable test-xnu-poll check-macos test-by-host test-static test-arm64 test-clients install uninstall static release bench fuzz deny fmt lint ci
+.PHONY: help build demo demo-static test test-long test-portable test-xnu-poll check-macos check-linux test-by-host test-static test-arm64 test-clients install uninstall static release bench fuzz deny fmt lint ci
 
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -71,6 +71,9 @@ test-xnu-poll: $(XNU_POLL) ## Run the tests of test-portable with the poll(2) of
 
 check-macos: ## Type-check for macOS on both processors.
 	scripts/check-macos
+
+check-linux: ## Build for Linux on both processors, unoptimized, and run a command with each binary.
+	scripts/check-linux
 
 # By a carrier that stays on this machine.
 BY_HOST = command_text exit_codes output kill pty keys screen waiting timing late_output leftovers \
