@@ -90,7 +90,8 @@ impl Follower {
         let task = Arc::clone(&self.task);
         let check = |state: &LiveState| match self.check(state) {
             Some(woken) => WaitStep::Found(woken),
-            None => WaitStep::WaitUntil(None),
+            None if self.topics.output => WaitStep::WaitUntil(None),
+            None => WaitStep::WaitDespiteOutput(None),
         };
         match task.live.wait_for(deadline, cancel, check, Instant::now) {
             Some(Woken::Output(end)) => self.read(end),

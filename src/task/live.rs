@@ -178,6 +178,8 @@ pub struct LiveState {
     /// Whether a notice ahead of another task's result, or an event, has reported the end.
     pub end_noticed: bool,
     pub(super) reported: ReportedEvents,
+    /// How many threads wait for output, among other changes.
+    output_watchers: usize,
     /// Bytes that results have shown.
     shown: u64,
     /// The start of the line that the next byte belongs to.
@@ -543,13 +545,29 @@ impl LiveTask {
 
     /// Changes the state and wakes all watchers.
     pub fn report<R>(&self, change: impl FnOnce(&mut LiveState) -> R) -> R {
-        let (result, has_event) = {
+        self.change(change, |_| true)
+    }
+
+    /// Changes the state because output has come: wakes the watchers only if one of them waits for
+    /// output, so that a flood does not wake those that wait for the end.
+    pub fn report_output(&self, change: impl FnOnce(&mut LiveState)) {
+        self.change(change, |state| state.output_watchers > 0);
+    }
+
+    fn change<R>(
+        &self,
+        change: impl FnOnce(&mut LiveState) -> R,
+        wakes: impl FnOnce(&LiveState) -> bool,
+    ) -> R {
+        let (result, wakes, has_event) = {
             let mut state = self.monitor.lock();
             let before = state.pending_event();
             let result = change(&mut state);
-            (result, state.pending_event() != before)
+            (result, wakes(&state), state.pending_event() != before)
         };
-        self.monitor.notify_all();
+        if wakes {
+            self.monitor.notify_all();
+        }
         if has_event && let Some(events) = &self.events {
             events.notify();
         }
@@ -590,9 +608,10 @@ impl LiveTask {
         cancel.call.lock().task = Some(Arc::downgrade(self));
         let mut state = self.monitor.lock();
         loop {
-            let recheck_at = match check(&state) {
+            let (recheck_at, awaits_output) = match check(&state) {
                 WaitStep::Found(result) => return Some(result),
-                WaitStep::WaitUntil(at) => at,
+                WaitStep::WaitUntil(at) => (at, true),
+                WaitStep::WaitDespiteOutput(at) => (at, false),
             };
             if cancel.is_cancelled() || limit.is_some_and(|limit| now() >= limit) {
                 return None;
@@ -601,7 +620,9 @@ impl LiveTask {
                 (Some(limit), Some(recheck_at)) => Some(limit.min(recheck_at)),
                 (limit, recheck_at) => limit.or(recheck_at),
             };
+            state.output_watchers += usize::from(awaits_output);
             state = self.monitor.wait(state, deadline);
+            state.output_watchers -= usize::from(awaits_output);
         }
     }
 
@@ -635,6 +656,9 @@ pub enum WaitStep<R> {
     Found(R),
     /// Not yet: check again at the next change, or at this time.
     WaitUntil(Option<Instant>),
+    /// Not yet, and more output alone is not enough: check again at the next other change, or at
+    /// this time.
+    WaitDespiteOutput(Option<Instant>),
 }
 
 /// A call in progress about a task. Its answer reports the task's end, so no separate notice

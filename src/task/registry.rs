@@ -130,28 +130,36 @@ impl Registry {
         kept_for: Duration,
         now: Instant,
     ) -> Vec<Arc<TaskHandle>> {
-        let may_expire = self.earliest_expiry(kept_for).is_some_and(|at| at <= now);
-        if self.order.len() <= max_finished && !may_expire {
-            return Vec::new();
+        // Every end of a task comes here, while a thousand ended ones are kept: none of this may
+        // look at all of them.
+        let unfinished = self.open.iter().filter(|task| !task.is_over()).count();
+        let surplus = self.order.len().saturating_sub(max_finished + unfinished);
+        let mut evicted = self.oldest(surplus, &[], |task| task.is_read());
+        let rest = self.oldest(surplus - evicted.len(), &evicted, |_| true);
+        evicted.extend(rest);
+        if self.earliest_expiry(kept_for).is_some_and(|at| at <= now) {
+            let expired = |task: &TaskHandle| {
+                ended_at(task).is_some_and(|end| now.duration_since(end) > kept_for)
+            };
+            let rest = self.oldest(usize::MAX, &evicted, expired);
+            evicted.extend(rest);
         }
-        let mut finished: Vec<&Arc<TaskHandle>> =
-            self.order.iter().filter(|task| task.is_over()).collect();
-        // The sort is stable: the oldest of each kind remain first.
-        finished.sort_by_cached_key(|task| !task.is_read());
-        let surplus = finished.len().saturating_sub(max_finished);
-        let expired = |task: &TaskHandle| {
-            ended_at(task).is_some_and(|end| now.duration_since(end) > kept_for)
-        };
-        let evicted: Vec<Arc<TaskHandle>> = finished
-            .into_iter()
-            .enumerate()
-            .filter(|(index, task)| *index < surplus || expired(task))
-            .map(|(_, task)| Arc::clone(task))
-            .collect();
         for task in &evicted {
             self.forget(task);
         }
         evicted
+    }
+
+    /// The oldest ended tasks of this kind, at most `count`, without those that are `known`.
+    fn oldest(
+        &self,
+        count: usize,
+        known: &[Arc<TaskHandle>],
+        is_wanted: impl Fn(&TaskHandle) -> bool,
+    ) -> Vec<Arc<TaskHandle>> {
+        let is_new = |task: &&Arc<TaskHandle>| !known.iter().any(|known| Arc::ptr_eq(known, task));
+        let ended = self.order.iter().filter(|task| task.is_over() && is_wanted(task));
+        ended.filter(is_new).take(count).cloned().collect()
     }
 
     fn forget(&mut self, task: &Arc<TaskHandle>) {

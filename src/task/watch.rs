@@ -162,6 +162,7 @@ impl TaskWatch<'_> {
                         return WaitStep::Found(Woken::Stop(WaitEnd::Stuck));
                     }
                     match goal {
+                        Goal::End if searched.is_none() => WaitStep::WaitDespiteOutput(None),
                         Goal::End => WaitStep::WaitUntil(None),
                         Goal::Output => new_output(state, shown, &mut settled_at),
                         Goal::Reply { after, .. } => reply(state, after, echoed),
@@ -218,7 +219,7 @@ fn new_output(state: &LiveState, shown: u64, settled_at: &mut Option<Instant>) -
     if Instant::now() >= settled {
         WaitStep::Found(Woken::Stop(WaitEnd::Output))
     } else {
-        WaitStep::WaitUntil(Some(settled))
+        WaitStep::WaitDespiteOutput(Some(settled))
     }
 }
 
@@ -235,7 +236,7 @@ fn reply(state: &LiveState, before: u64, echoed: Option<u64>) -> WaitStep<Woken>
         silent_at += CONFIRMATION;
     }
     if Instant::now() < silent_at {
-        return WaitStep::WaitUntil(Some(silent_at));
+        return WaitStep::WaitDespiteOutput(Some(silent_at));
     }
     let is_idle = state.last_input_probe.is_some_and(|(at, active)| at > newest && !active);
     match echoed {

@@ -50,7 +50,7 @@ mod listen_window {
     }
 
     fn write(task: &LiveTask, bytes: u64) {
-        task.report(|state| state.output_end.offset += bytes);
+        task.report_output(|state| state.output_end.offset += bytes);
     }
 
     fn end(task: &LiveTask) {
@@ -81,6 +81,15 @@ mod listen_window {
             }
         };
         task.wait_for(far(), cancel, heard, Instant::now).is_some()
+    }
+
+    /// Waits for the end, whatever is written before.
+    fn await_end(task: &Arc<LiveTask>) -> bool {
+        let ended = |state: &LiveState| match state.ended {
+            Some(_) => WaitStep::Found(()),
+            None => WaitStep::WaitDespiteOutput(None),
+        };
+        task.wait_for(far(), &Cancel::default(), ended, Instant::now).is_some()
     }
 
     fn check(model: impl Fn() + Send + Sync + 'static) {
@@ -182,17 +191,28 @@ mod listen_window {
             let task = task();
             let waiter = {
                 let task = Arc::clone(&task);
-                thread::spawn(move || {
-                    let ended = |state: &LiveState| match state.ended {
-                        Some(_) => WaitStep::Found(()),
-                        None => WaitStep::WaitUntil(None),
-                    };
-                    assert!(
-                        task.wait_for(far(), &Cancel::default(), ended, Instant::now).is_some()
-                    );
-                })
+                thread::spawn(move || assert!(await_end(&task)))
             };
             write(&task, 1);
+            end(&task);
+            waiter.join().expect("a waiter that was woken");
+        });
+    }
+
+    #[test]
+    fn output_wakes_a_listener_beside_one_who_waits_for_the_end() {
+        check(|| {
+            let task = task();
+            let waiter = {
+                let task = Arc::clone(&task);
+                thread::spawn(move || assert!(await_end(&task)))
+            };
+            let listener = {
+                let task = Arc::clone(&task);
+                thread::spawn(move || assert!(listen(&task, &Cancel::default(), 0)))
+            };
+            write(&task, 1);
+            listener.join().expect("a listener that was woken");
             end(&task);
             waiter.join().expect("a waiter that was woken");
         });

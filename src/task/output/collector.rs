@@ -131,7 +131,7 @@ impl Collector {
             (self.on_pressure)();
         }
         let spool = &self.spool;
-        self.task.report(|state| {
+        self.task.report_output(|state| {
             state.output_end = spool.end();
             state.line_start = spool.line_start();
             state.unfinished = spool.unfinished();
