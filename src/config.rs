@@ -344,7 +344,7 @@ settings! {
     /// Which calls of `zsh` become tasks of MCP's tasks extension, if the client supports it:
     /// `asked`, calls with `background: true`; `always`, also calls whose command is still running
     /// when they would return; `off`, none. Default asked.
-    mcp_tasks: TaskChoice = TaskChoice::Asked, Choice::new();
+    mcp_tasks: TaskChoice = TaskChoice::OnRequest, Choice::new();
 
     /// The address at which the server also serves the monitor over HTTP; port 0 takes any
     /// free port. Default off.

@@ -69,7 +69,8 @@
 //! # Invariants
 //!
 //! - A command's exit code is its shell's own wait status. The prologue ([`task::prologue`])
-//!   reports pipeline statuses and the directory, and is trusted only where both agree.
+//!   also reports pipeline statuses and the directory; they are used only if the last status is
+//!   the exit code.
 //!   The shell behaves as under bare `zsh -c`; `zsh-tool help shell` lists each difference.
 //! - A task ends with its shell and a short drain. It never waits for a pipe to close that
 //!   another process may hold open.
@@ -91,17 +92,17 @@
 //!   person's keystrokes are not stored.
 //! - A typed secret is masked before output is stored or shown ([`text::mask`],
 //!   [`task::output::mask`]).
-//! - The files of a task outlive its server: every later server answers for the task
+//! - The files of a task outlive its server: every later server answers calls about the task
 //!   ([`task::tombstone`], [`task::recalled`]).
 //! - No outside input causes a panic; a panic in a call becomes that call's error.
 //!
 //! # Locks
 //!
-//! Order: the registry, then a task's monitor, then a spool's index, then the store's queue.
+//! Order: the registry, then a task's state, then a spool's index, then the store's queue.
 //! None is held during a read, a write, a spawn or a channel send. No other lock is taken under
 //! that of a task's emulated screen ([`task::terminal`]), and none is held when the event signal
 //! ([`task::events`]) is notified. Only [`task::live::LiveTask::report`] changes state that other
-//! threads wait for; it holds the task's monitor, and then notifies them; a model
+//! threads wait for; it changes the state under the task's lock, then notifies those that wait; a model
 //! check (`tests/model`) shows that no wake-up is lost. A thread that waits for another's
 //! scan of the machine ([`process::snapshots`]) holds no lock.
 //!
@@ -117,12 +118,12 @@
 //! | `housekeeping` | 1 | `poll(2)`; the end of a task or of an adopted process wakes it |
 //! | `control` | 1 | `accept(2)` on the control socket |
 //! | `control-call` | one for each control connection, at most 16, with a reader and a writer | their channels |
-//! | `call-…` | one for each tool call, request about an MCP task or a page, event stream or attached person, at most 64 | a task's monitor, the signal for events |
+//! | `call-…` | one for each tool call, request about an MCP task or a page, event stream or attached person, at most 64 | a task's state, the signal for events |
 //! | `store` | 1, from the first use of the database | a condvar, SQLite |
 //! | `check-wait` | one for each check of a run's agent | a status check |
 //! | `recovery` | 1 for each recovery of a run; abandoned if the run is paused, cancelled or out of time | `read(2)` of logs |
 //! | `answers` | 1, once the user was asked about a stuck agent | `read(2)` of stdin |
-//! | `check-…` | one for each status check, at most 3 | an endpoint, a task's monitor |
+//! | `check-…` | one for each status check, at most 3 | an endpoint, a task's state |
 //! | `task-…` | one for each task while it or its leftovers live | `poll(2)` |
 //! | `monitor` | 1, if HTTP is served | `poll(2)` of its listener and of streams' sockets |
 //! | `monitor-…` | one for each connection, at most 32 | its socket, what the request needs |
@@ -131,10 +132,10 @@
 //! | `earlier` | on a host, one for each far side of an earlier connection | a channel |
 //! | `manopt` | one for each look-up, until its time limit | `poll(2)` |
 //!
-//! `exec` has `input` and `output` as well, `attach` has `input` and `task-events`, `doctor` has `self-check`, the portable twins `child-end`, `guard`, `groups`,
+//! Further threads: `exec` has `input` and `output`, `attach` has `input` and `task-events`, `doctor` has `self-check`; the code in `process/portable` has `child-end`, `guard`, `groups`,
 //! `look-again` and, on macOS, `lineage`. The reader, `hangup`, `control`, `signals`, `input`, `answers`, `check-wait`, an abandoned `recovery` and
-//! look-ups ([`history::manopt`]) may be blocked until the process ends; all others are joined or
-//! counted at the end. The thread that starts a child is the one that waits for it.
+//! look-ups ([`history::manopt`]) may be blocked until the process ends; all others are joined, or
+//! waited for by their number, before it exits. The thread that starts a child is the one that waits for it.
 //!
 //! # How to add
 //!
@@ -233,7 +234,7 @@ mod progress {
     pub(crate) mod condition;
     pub(crate) mod counters;
     pub(crate) mod novelty;
-    pub(crate) mod progress_snapshot;
+    pub(crate) mod progress_state;
     pub(crate) mod status_forecast;
     pub(crate) mod tracker;
     pub(crate) mod tree_state;
@@ -342,7 +343,6 @@ mod alan {
 /// L3: one task, its output and its worker; all tasks and their limits.
 mod task {
     pub(crate) mod attached;
-    pub(crate) mod commands;
     pub(crate) mod completion;
     pub(crate) mod describe;
     pub(crate) mod environment;
@@ -370,6 +370,7 @@ mod task {
     pub(crate) mod tombstone;
     pub(crate) mod watch;
     pub(crate) mod worker;
+    pub(crate) mod worker_requests;
 
     /// A task's output: kept under a quota, and read for results.
     pub(crate) mod output {
@@ -447,11 +448,11 @@ mod mcp {
     pub(crate) mod dispatch;
     pub(crate) mod events;
     pub(crate) mod extension_tasks;
+    pub(crate) mod history_tools;
     mod hosts;
     pub(crate) mod in_flight;
     mod kill;
     mod learned;
-    pub(crate) mod memory;
     pub(crate) mod outputs;
     mod poll;
     mod relay;

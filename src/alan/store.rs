@@ -45,7 +45,7 @@ use crate::process::files;
 const WRITTEN_PATIENCE: Duration = Duration::from_millis(20);
 /// How long a caller waits for the database to open, from when opening began.
 const OPENING_PATIENCE: Duration = Duration::from_millis(500);
-/// How long a user's command waits for other processes' locks and for the queue.
+/// How long `zsh-tool alan` and a reset wait for other processes' locks and for the queue.
 const ADMIN_PATIENCE: Duration = Duration::from_secs(5);
 
 /// The configuration of a store.
@@ -76,7 +76,7 @@ pub struct Status {
     pub path: PathBuf,
     /// Why the database cannot be written; records stay in memory until it can be.
     pub failure: Option<String>,
-    /// Whether the database has been opened, which happens at the first use.
+    /// Whether the database can be read, as far as is known; false before its first use.
     pub opened: bool,
     /// Where a corrupt database was moved.
     pub moved_aside: Option<PathBuf>,
@@ -90,9 +90,9 @@ pub struct Status {
 pub struct Store {
     shared: Arc<Shared>,
     writer: Mutex<Option<JoinHandle<()>>>,
-    leases: AtomicU64,
+    next_lease: AtomicU64,
     /// Circuits that could not be written to the database.
-    circuits: Mutex<HashMap<String, CircuitStatus>>,
+    unwritten_circuits: Mutex<HashMap<String, CircuitStatus>>,
 }
 
 struct Shared {
@@ -114,8 +114,8 @@ impl Store {
                 settings,
             }),
             writer: Mutex::new(None),
-            leases: AtomicU64::new(0),
-            circuits: Mutex::new(HashMap::new()),
+            next_lease: AtomicU64::new(0),
+            unwritten_circuits: Mutex::new(HashMap::new()),
         }
     }
 
@@ -200,8 +200,8 @@ impl Store {
         }
     }
 
-    /// Takes the warnings that history was lost or is not on disk. Each occurrence is reported
-    /// once.
+    /// Removes and returns the warnings about history that was lost or is not on disk, so that each
+    /// is reported once.
     pub fn take_warnings(&self) -> Vec<Insight> {
         let mut queue = self.shared.queue.lock();
         let mut warnings = std::mem::take(&mut queue.losses);
@@ -298,7 +298,7 @@ impl Store {
         found.inspect_err(|error| self.report_failure(error)).ok()
     }
 
-    /// Carries out a user's command on a separate connection.
+    /// Carries out a change that a user asks for, such as an import, on a separate connection.
     fn with_connection<T>(
         &self,
         work: impl FnOnce(&mut Database) -> rusqlite::Result<T>,

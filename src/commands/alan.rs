@@ -18,7 +18,7 @@ use crate::alan::store::{Store, StoreError};
 use crate::cli::AlanCommand;
 use crate::history::recorder::Recorder;
 use crate::mcp::dispatch::ToolResult;
-use crate::mcp::memory;
+use crate::mcp::history_tools;
 
 /// Rows per transaction of an import.
 const IMPORT_CHUNK: usize = 1000;
@@ -72,7 +72,7 @@ fn execute(command: &AlanCommand, recorder: &Recorder) -> Result<(), AlanError> 
     }
     match command {
         AlanCommand::Path => say(&store.path().display().to_string()),
-        AlanCommand::Stats { json } => show(memory::stats(recorder)?, *json),
+        AlanCommand::Stats { json } => show(history_tools::stats(recorder)?, *json),
         AlanCommand::Query { json, command } => query(recorder, &command.join(" "), *json),
         AlanCommand::Export => export(store),
         AlanCommand::Import { file } => import(store, file.as_deref()),
@@ -93,7 +93,7 @@ fn show(result: ToolResult, json: bool) -> Result<(), AlanError> {
 }
 
 fn query(recorder: &Recorder, command: &str, json: bool) -> Result<(), AlanError> {
-    let result = memory::query(recorder, command);
+    let result = history_tools::query(recorder, command);
     let status = recorder.store().status();
     // Without a database, "nothing known" would be misleading.
     if let Some(cause) = status.failure {

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TrySendError, bounded};
 use signal_hook::consts::SIGWINCH;
 
-use super::output::{EXIT_USAGE, Output, OutputError, complain, say};
+use super::output::{EXIT_USAGE, Output, OutputError, complain, say_on_stderr};
 use super::signals::{self, EXIT_SIGNALLED, StopRequest};
 use super::{control, setup, tasks};
 use crate::cli::AttachArguments;
@@ -191,11 +191,11 @@ impl Ending {
     fn conclude(self, task: &str) -> ExitCode {
         match self {
             Ending::Detached => {
-                say(format_args!("detached from task {task}"));
+                say_on_stderr(format_args!("detached from task {task}"));
                 ExitCode::SUCCESS
             }
             Ending::Ended { status_line, exit_code } => {
-                say(status_line);
+                say_on_stderr(status_line);
                 ExitCode::from(u8::try_from(exit_code).unwrap_or(u8::MAX))
             }
             Ending::Lost(PeerError::Gone(_)) => {
@@ -263,7 +263,7 @@ impl Person<'_> {
         let begun = match raw {
             Some(_) => self.begin_on_screen(&mut output),
             None => {
-                say(self.line_hint(read_only));
+                say_on_stderr(self.line_hint(read_only));
                 Ok(())
             }
         };

@@ -17,7 +17,7 @@ pub(crate) fn run() -> ExitCode {
     rows.extend(runs.settings());
     let printed = output::print(&table(&rows));
     for warning in &warnings {
-        output::say(format_args!("warning: {warning}"));
+        output::say_on_stderr(format_args!("warning: {warning}"));
     }
     output::conclude(printed, 0)
 }

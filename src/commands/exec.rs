@@ -132,7 +132,7 @@ fn start(
         Ok(run_record) => run_record,
         Err(refused) => {
             output::complain(refused);
-            output::say("zsh-tool: a longer --timeout, or none, lets it run");
+            output::say_on_stderr("zsh-tool: a longer --timeout, or none, lets it run");
             return EXIT_REFUSED;
         }
     };

@@ -83,7 +83,8 @@ impl From<OutputError> for Failure {
     }
 }
 
-/// Becomes readable at the first signal that asks for the end, and stores its number.
+/// Returns a descriptor that becomes readable at the first signal that asks this process to end,
+/// whose number is then in `number`.
 fn interrupts(number: &Arc<AtomicI32>) -> io::Result<OwnedFd> {
     let (waker, wakes) = Waker::new()?;
     let number = Arc::clone(number);

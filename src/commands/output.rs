@@ -112,11 +112,11 @@ pub(crate) fn print(text: &str) -> Result<(), OutputError> {
 /// Writes a line to stderr, prefixed with the program's name. Errors are ignored: there is
 /// nowhere to report them.
 pub(crate) fn complain(text: impl Display) {
-    say(format_args!("zsh-tool: {text}"));
+    say_on_stderr(format_args!("zsh-tool: {text}"));
 }
 
 /// Writes a line to stderr.
-pub(crate) fn say(text: impl Display) {
+pub(crate) fn say_on_stderr(text: impl Display) {
     // One write, so that lines of several processes do not mix.
     let line = format!("{text}\n");
     let _ = io::stderr().write_all(line.as_bytes());

@@ -30,8 +30,8 @@ use crate::task::{journal, tombstone};
 const LAST_CALLS: Duration = Duration::from_millis(150);
 /// How long calls may take to report that their task was interrupted.
 const INTERRUPTED_CALLS: Duration = Duration::from_millis(300);
-/// A client that has closed the input no longer reads if answers fill the queue at two checks this
-/// far apart.
+/// The time between two checks of the queue of answers after the client has closed its input. If
+/// answers fill it both times, the client no longer reads.
 const STUCK: Duration = Duration::from_millis(150);
 /// How long to wait for a client that does not read its answers.
 const FLUSH: Duration = Duration::from_millis(150);
@@ -41,7 +41,7 @@ const FLUSH: Duration = Duration::from_millis(150);
 const LAST_NOTES: Duration = Duration::from_millis(500);
 
 /// The number of the second signal that asks for the end.
-type Hurried = Arc<OnceLock<i32>>;
+type SecondSignal = Arc<OnceLock<i32>>;
 
 /// Runs the command.
 pub(crate) fn run(guarded: Option<String>, launcher: Option<i32>) -> ExitCode {
@@ -95,7 +95,7 @@ fn serve(guard: Option<i32>, launcher: Option<Launcher>, instance: String) -> Ex
         supervisor.set_client(client.id);
     }
     let (stop, stopped) = bounded(1);
-    let hurried = Hurried::default();
+    let hurried = SecondSignal::default();
     let daemons = config.daemons.clone();
     if let Err(error) = watch_signals(guard, stop, Arc::clone(&hurried), daemons) {
         output::complain(format_args!("cannot handle signals: {error}"));
@@ -137,7 +137,7 @@ fn serve(guard: Option<i32>, launcher: Option<Launcher>, instance: String) -> Ex
         .as_ref()
         .map(|monitor| format!(", and a monitor at {}", monitor.announcement()))
         .unwrap_or_default();
-    output::say(format_args!(
+    output::say_on_stderr(format_args!(
         "zsh-tool {}: serving MCP on stdin and stdout{monitor_note}",
         env!("CARGO_PKG_VERSION")
     ));
@@ -146,7 +146,7 @@ fn serve(guard: Option<i32>, launcher: Option<Launcher>, instance: String) -> Ex
         tracing::error!("no hangup thread: {error}");
         never()
     });
-    memory::give_back_code();
+    memory::drop_code_pages();
     if await_end(&transport, &stopped, &hung_up) {
         server.await_calls(LAST_CALLS);
     }
@@ -232,12 +232,12 @@ fn watch_hangup() -> io::Result<Receiver<()>> {
     Ok(hung_up)
 }
 
-/// The first signal ends the server in order. The second kills all its processes and waits only
+/// The first signal ends the server in an orderly way. The second kills all its processes and waits only
 /// until that is recorded; if recording takes longer, the guard does it.
 fn watch_signals(
     guard: Option<i32>,
     stop: Sender<()>,
-    hurried: Hurried,
+    hurried: SecondSignal,
     daemons: Vec<String>,
 ) -> io::Result<()> {
     signals::handle(guard, &[], move |request| match request {

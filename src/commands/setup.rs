@@ -187,7 +187,7 @@ pub(crate) fn judge(
             }
             Err(error) => unusable("openai", error.to_string()),
         },
-        JudgeChoice::Command(name) => {
+        JudgeChoice::Executor(name) => {
             let executor = executors(config)
                 .map_err(|error| error.to_string())
                 .and_then(|all| all.find(name).map(Arc::clone).map_err(|error| error.to_string()));

@@ -39,7 +39,11 @@ pub(crate) fn run(all: bool, as_json: bool) -> ExitCode {
         lines(&tasks)
     };
     if tasks.is_empty() {
-        output::say(if all { "no tasks" } else { "no running tasks (--all lists ended ones)" });
+        output::say_on_stderr(if all {
+            "no tasks"
+        } else {
+            "no running tasks (--all lists ended ones)"
+        });
     }
     output::conclude(output::print(&text), 0)
 }

@@ -48,7 +48,7 @@ pub(crate) enum InsightChoice {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum TaskChoice {
     /// Calls with `background: true`.
-    Asked,
+    OnRequest,
     /// Also calls whose command is still running when they would return.
     Always,
     Off,
@@ -69,7 +69,7 @@ pub(crate) enum JudgeChoice {
     /// The OpenAI-compatible endpoint.
     Openai,
     /// The executor with this name.
-    Command(String),
+    Executor(String),
 }
 
 /// `heuristic`, `openai` or `command:NAME`.
@@ -83,7 +83,7 @@ impl ValueParser for JudgeParser {
         if let Some(name) = text.strip_prefix("command:") {
             return match name.trim() {
                 "" => Err(expected("the name of an executor after command:", raw)),
-                name => Ok(JudgeChoice::Command(name.to_owned())),
+                name => Ok(JudgeChoice::Executor(name.to_owned())),
             };
         }
         match text.to_ascii_lowercase().as_str() {
@@ -97,7 +97,7 @@ impl ValueParser for JudgeParser {
         match value {
             JudgeChoice::Heuristic => "heuristic".to_owned(),
             JudgeChoice::Openai => "openai".to_owned(),
-            JudgeChoice::Command(name) => format!("command:{name}"),
+            JudgeChoice::Executor(name) => format!("command:{name}"),
         }
     }
 }

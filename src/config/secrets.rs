@@ -23,7 +23,7 @@ use super::layers::{SettingSource, Sources};
 use super::value::{Field, File, Raw, ValueParser, is_variable, listed};
 use crate::process::capture::{self, CaptureError, Limits};
 use crate::process::files;
-use crate::process::spawn::{Errors, Launch, Wiring};
+use crate::process::spawn::{Launch, StderrTarget, Wiring};
 use crate::text::mask::{MAX_SECRET_BYTES, MaskError, Secret};
 
 pub(super) const KEY: &str = "secrets";
@@ -303,7 +303,7 @@ fn read_command(
         args: words.iter().skip(1).map(Into::into).collect(),
         environment: context.environment.to_vec(),
         directory: PathBuf::from("/"),
-        wiring: Wiring::Pipe(Errors::Nowhere),
+        wiring: Wiring::Pipe(StderrTarget::Nowhere),
     };
     capture::output_of(launch, &limits).map_err(SecretError::Program)
 }

@@ -107,8 +107,8 @@ fn over_ssh(ssh: ssh::Ssh) -> Ssh {
     }
 }
 
-/// The beginning of a command. A preview shorter than [`PREVIEW_BYTES`] is the whole command; a
-/// cut one is padded where a character would be split.
+/// The beginning of a command. Only a whole command gives a preview shorter than
+/// [`PREVIEW_BYTES`]: one that is cut at the start of a character is padded with dots.
 fn preview(command: &str) -> String {
     if command.len() < PREVIEW_BYTES {
         return command.to_owned();

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use crate::process::capture::{self, Captured, Limits, RunError};
 use crate::process::signals::Exit;
-use crate::process::spawn::{Errors, Launch, SpawnError, Wiring};
+use crate::process::spawn::{Launch, SpawnError, StderrTarget, Wiring};
 use crate::shell::manpage;
 use crate::task::environment::{self, UTF8_LOCALE};
 
@@ -190,7 +190,7 @@ fn show(
         args: ["-c", SCRIPT, "sh", page].map(OsString::from).to_vec(),
         environment: man_environment(environment),
         directory: PathBuf::from("/"),
-        wiring: Wiring::Pipe(Errors::Nowhere),
+        wiring: Wiring::Pipe(StderrTarget::Nowhere),
     };
     let limits = Limits { time: limit, output: MAX_OUTPUT, daemons: None };
     let Captured { exit, output } = capture::run(launch, &limits).map_err(|error| match error {

@@ -22,9 +22,9 @@ pub(super) struct RecentlyShown {
 
 impl RecentlyShown {
     /// Whether to show this text for the command with this hash. If so, the text counts as shown.
-    pub(super) fn is_new(&mut self, command: &str, text: &str, now: Instant) -> bool {
+    pub(super) fn is_new(&mut self, command_hash: &str, text: &str, now: Instant) -> bool {
         let mut hasher = DefaultHasher::new();
-        (command, text).hash(&mut hasher);
+        (command_hash, text).hash(&mut hasher);
         let key = hasher.finish();
         let is_recent = |at: &Instant| now.saturating_duration_since(*at) < READ_FOR;
         if self.shown.get(&key).is_some_and(is_recent) {

@@ -1,5 +1,5 @@
 //! Detached tasks: a shim carries out the call that starts one, and every later server of the user
-//! answers for the task.
+//! answers calls about the task.
 
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -76,7 +76,7 @@ impl Tools {
         };
         let answered = UnixStream::pair()
             .and_then(|(ours, theirs)| launcher.launch(theirs.into()).map(|()| ours))
-            .map_err(|error| format!("the guard cannot be asked for a shim: {error}; nothing runs"))
+            .map_err(|error| format!("the guard cannot be asked for a shim: {error}; no command was started"))
             .and_then(|stream| {
                 let mut peer = Peer::launched(stream);
                 match peer.call(&request, None) {
@@ -84,13 +84,13 @@ impl Tools {
                     Err(PeerError::Cancelled) => Ok(None),
                     Err(PeerError::Refused(text)) => Err(text),
                     Err(PeerError::Silent { .. } | PeerError::Unreadable { .. }) => Err(
-                        "the shim for the detached task has not answered: the command may run; \
+                        "the shim for the detached task has not answered: the command may be running; \
                          see zsh_tasks before you start it again"
                             .to_owned(),
                     ),
                     Err(PeerError::Gone(_)) => {
                         Err("the shim for the detached task could not be started, or was killed: \
-                         nothing runs; try again, or see `zsh-tool doctor`"
+                         no command runs; try again, or see `zsh-tool doctor`"
                             .to_owned())
                     }
                 }
@@ -98,7 +98,7 @@ impl Tools {
         match answered {
             Ok(Some((peer, result))) => self.pass_on(peer, result, call),
             Ok(None) => {
-                // The command may run: let the next answer report it.
+                // The command may be running: let the next answer report it.
                 if call.cancel.timed_out_after().is_some() {
                     self.detached_reported.store(false, Ordering::Relaxed);
                 }

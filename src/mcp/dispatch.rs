@@ -35,7 +35,7 @@ use crate::protocol::transport::OnWritten;
 use crate::task::environment::StartEnvironment;
 use crate::task::live::{Cancel, Delta, End, Input, LiveState, ShownMark};
 use crate::task::output::reading;
-use crate::task::port::{self, NoPort, Port, PortFound, PortHolder};
+use crate::task::port::{self, InvalidPort, Port, PortFound, PortHolder};
 use crate::task::port_watch;
 use crate::task::recalled::RecalledTask;
 use crate::task::registry::TaskHandle;
@@ -422,7 +422,7 @@ impl Tools {
         let mut answered = Answered::of(result);
         // A shim remembers how much of its task was shown; after its end, the task's file does.
         let has_no_owner =
-            |task: &TaskHandle| task.lost_server.is_some() && task.live.facts.detached.is_some();
+            |task: &TaskHandle| task.ended_server.is_some() && task.live.facts.detached.is_some();
         if let Some((task, _)) = call.shown_before.as_ref().filter(|(task, _)| has_no_owner(task)) {
             let (supervisor, task) = (Arc::clone(&self.supervisor), Arc::clone(task));
             answered.delivered = Some(Box::new(move || supervisor.keep_shown(&task)));
@@ -559,7 +559,7 @@ impl Tools {
         if result.view.ended.as_ref().is_some_and(|end| !failed(end)) {
             return None;
         }
-        let number = port::in_use(&result.shown.text, &task.live.facts.command)?;
+        let number = port::port_reported_in_use(&result.shown.text, &task.live.facts.command)?;
         let port = Port::at_any_address(number);
         let holder = port_watch::holder_of(port)?;
         Some(ResultNote::warning(self.port_in_use(port, &holder)))
@@ -626,7 +626,7 @@ impl Tools {
         let mut insights = notes::of_task(facts, end, &task.spool.losses(), tail);
         // The shim of a detached task always ends with it, so a clean end is not reported.
         let past =
-            task.lost_server.as_ref().filter(|past| facts.detached.is_none() || !past.is_clean());
+            task.ended_server.as_ref().filter(|past| facts.detached.is_none() || !past.is_clean());
         insights.extend(past.map(|past| notes::of_past(past, end)));
         insights.extend(limited_visibility_note(task));
         insights.extend(self.many_processes_note(task));
@@ -765,7 +765,7 @@ pub(super) fn newest_line(task: &TaskHandle) -> String {
 }
 
 /// Reads the argument `until_port`.
-pub(super) fn until_port(text: Option<&str>) -> Result<Option<Port>, NoPort> {
+pub(super) fn until_port(text: Option<&str>) -> Result<Option<Port>, InvalidPort> {
     text.map(str::parse).transpose()
 }
 

@@ -30,11 +30,11 @@ use crate::task::state::KillRequest;
 use crate::task::watch::WaitEnd;
 use crate::text::lines::{self, LinePosition};
 
-/// A client should ask again after this fraction of the task's age …
+/// A client should ask again after the task's age divided by this.
 const ASK_AGAIN_PART: u32 = 10;
-/// … but not sooner …
+/// The shortest time after which a client should ask again.
 const ASK_AGAIN_SOONEST: Duration = Duration::from_millis(500);
-/// … nor later.
+/// The longest time after which a client should ask again.
 const ASK_AGAIN_LATEST: Duration = Duration::from_secs(5);
 /// How much of a prompt a status message contains.
 const PROMPT_CHARS: usize = 80;
@@ -59,7 +59,7 @@ impl Tools {
     ) -> bool {
         let wanted = match self.config.mcp_tasks {
             TaskChoice::Always => true,
-            TaskChoice::Asked => background,
+            TaskChoice::OnRequest => background,
             TaskChoice::Off => false,
         };
         client_takes_tasks && wanted && *stopped == WaitEnd::Limit
@@ -110,7 +110,7 @@ impl Tools {
                     .as_detailed())
             }
             Operation::Cancel => {
-                // A command that has ended meant its leftover processes to stay.
+                // The leftovers of a command that has ended were left on purpose.
                 if task.live.state().ended.is_none() {
                     let _ = self.supervisor.kill(&task, KillRequest::Escalate);
                 }

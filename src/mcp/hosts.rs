@@ -20,7 +20,7 @@ use crate::task::journal::is_task_id;
 
 /// How much longer than its own wait a call may take: results may be large and lines slow. Pings
 /// find a lost connection sooner.
-const CALL_LIMIT: Duration = Duration::from_secs(2 * hosts::SILENCE_LIMIT.as_secs());
+const CALL_GRACE: Duration = Duration::from_secs(2 * hosts::SILENCE_LIMIT.as_secs());
 /// The words before a task id in text that zsh-tool writes.
 const BEFORE_IDS: [&str; 5] = ["task=", "task_id=", "task '", "task ", "attach "];
 const ID_LENGTH: usize = 8;
@@ -114,7 +114,7 @@ impl Tools {
             tool: tool.wire_name,
             arguments: &on_host.arguments,
             client,
-            limit: on_host.wait(tool) + CALL_LIMIT,
+            limit: on_host.wait(tool) + CALL_GRACE,
             cancel: call.cancel,
         };
         let mut forward = relay::forward_progress(&mut call.progress);
@@ -179,7 +179,7 @@ fn unanswered(cause: &str, host: &Host, task: Option<&str>, starts: bool) -> Str
     }
 }
 
-/// Puts the host's name before the task ids in its result.
+/// Puts the host's name before the task ids in a result from that host.
 fn with_host(result: &mut Value, host: &Host, tool: &Tool) {
     let name = &host.entry.name;
     let prefix = |id: &mut Value| {
@@ -223,8 +223,8 @@ fn ids_with_host(text: &str, host: &str, is_list: bool, knows: impl Fn(&str) -> 
     prefixed + rest
 }
 
-/// A task that its host does not know, though its start was asked for here, never ran. Returns
-/// whether it is unknown.
+/// If the host reports that it does not know this task, replaces the error by one that explains it.
+/// Returns whether it did.
 fn explain_unknown(result: &mut Value, host: &Host, task: Option<&str>) -> bool {
     let Some(Value::String(text)) = result.pointer_mut("/content/0/text") else {
         return false;

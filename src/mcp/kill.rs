@@ -13,12 +13,12 @@ use super::render::view::View;
 use super::tools::{KillArguments, Tool};
 use crate::alan::kill::{KillClass, KillInsight};
 use crate::process::signals::Signal;
-use crate::task::commands::MAX_COMMANDS;
 use crate::task::live::{ActiveCall, Facts};
 use crate::task::state::KillRequest;
 use crate::task::supervisor::KillError;
 use crate::task::termination::{Receipt, SurvivalReason};
 use crate::task::watch::Goal;
+use crate::task::worker_requests::MAX_REQUESTS;
 use crate::text::quantity::size;
 
 /// How long the call waits for the task's end after the receipt.
@@ -44,7 +44,7 @@ impl Tools {
         let receipt = self.supervisor.kill(&task, request);
         if let Err(KillError::Busy) = receipt {
             return Err(refused(format!(
-                "task {} has {MAX_COMMANDS} requests pending: try again in a moment",
+                "task {} has {MAX_REQUESTS} requests pending: try again in a moment",
                 task.id()
             )));
         }

@@ -74,7 +74,7 @@ impl Tools {
         let waited = begun.elapsed().min(listen);
         view.idle_polls = task.live.count_poll(is_useful, idle_polls_of(waited));
         let whole = arguments.full_output == Some(true);
-        let max_output = match (&task.lost_server, arguments.max_output) {
+        let max_output = match (&task.ended_server, arguments.max_output) {
             // The earlier server has shown most of it.
             (Some(_), None) if !whole => max_output.min(PAST_TASK_CHARS),
             _ => max_output,
@@ -99,7 +99,7 @@ impl Tools {
         call: &mut CallContext,
     ) -> Answer {
         let id = task.id();
-        let no_screen = || match task.lost_server {
+        let no_screen = || match task.ended_server {
             Some(_) => refused(format!(
                 "the screen of task {id} is gone with its server: leave screen out to read its output"
             )),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::dispatch::{Answer, CallContext, ToolResult, Tools, read};
-use super::memory;
+use super::history_tools;
 use super::outputs::{
     ConditionRow, DetachedRow, HealthOutput, HostRow, LearnedRow, StrayRow, TaskRow, TasksOutput,
 };
@@ -110,10 +110,10 @@ impl Tools {
         let visibility_limit = processes::visibility_limit().map(notes::visibility_limit);
         problems.extend(visibility_limit.map(str::to_owned));
         // Reading the circuits opens the database, so that its state is known.
-        let circuits_open = memory::refusing(&self.recorder.circuits());
+        let circuits_open = history_tools::refusing(&self.recorder.circuits());
         let status = self.recorder.store().status();
-        let database = memory::database(&status);
-        problems.extend(memory::database_problems(&database));
+        let database = history_tools::database(&status);
+        problems.extend(history_tools::database_problems(&database));
         let mut lines = vec![
             format!(
                 "status     {}",
@@ -139,7 +139,7 @@ impl Tools {
                 size(config.spool_quota)
             ),
             format!("state      {state}"),
-            format!("database   {}", memory::database_line(&database, status.opened)),
+            format!("database   {}", history_tools::database_line(&database, status.opened)),
             format!("neverhang  {circuits_open} circuits open"),
         ];
         let learned = self.learned_ceilings().into_iter().filter(|learned| learned.is_sure);

@@ -38,7 +38,7 @@ pub(super) fn forward(hosts: &Arc<Hosts>, request: &Request) -> Option<Response>
         let (host, task) = id.rsplit_once(':')?;
         hosts.find(host).ok().map(|host| (Arc::clone(host), task.to_owned()))
     };
-    let (host, request) = request.for_host(known)?;
+    let (host, request) = request.split_off_host(known)?;
     let name = host.entry.name.clone();
     // Only a stream needs its name.
     let mut stream = Pulled::new(host, json!(request));

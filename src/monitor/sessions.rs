@@ -22,7 +22,7 @@ use crate::history::recorder::Recorder;
 use crate::oneshot::sessions::{self as oneshot, RunView};
 use crate::peer::Owner;
 use crate::process::files;
-use crate::progress::progress_snapshot::Verdict;
+use crate::progress::progress_state::Verdict;
 use crate::task::describe;
 use crate::task::journal::{self, CONTROL_SOCKET, Entry};
 use crate::task::live::Input;

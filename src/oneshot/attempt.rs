@@ -327,9 +327,9 @@ impl AttemptState<'_> {
         }
         if self.watch.note_sight(!blind) {
             let reason = if self.watch.is_blind() {
-                "its processes are not visible: only output counts as a sign of life"
+                "its processes cannot be measured: only output counts as a sign of life"
             } else {
-                "its processes are visible again"
+                "its processes can be measured again"
             };
             self.note_check(None, reason)?;
         }
@@ -454,7 +454,7 @@ impl AgentSource {
         waker: Arc<Waker>,
         liveness: Liveness,
     ) -> AgentSource {
-        let topics = Topics { output: true, errors: true, probes: true };
+        let topics = Topics { output: true, stderr: true, probes: true };
         AgentSource {
             supervisor,
             follower: Follower::new(task, topics),

@@ -37,7 +37,7 @@ const MIN_RUNS: usize = 3;
 
 /// The settings of one run.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Plan {
+pub(crate) struct WatchSettings {
     /// When to act on a running agent.
     pub(crate) rules: WatchRules,
     /// How progress is measured.
@@ -66,7 +66,7 @@ pub(crate) enum EngineError {
 /// Runs one agent run.
 pub(crate) struct Engine<'a> {
     runtime: &'a Runtime,
-    plan: Plan,
+    plan: WatchSettings,
     run: OpenRun,
     /// The prompt without redaction; the run's file contains the redacted prompt.
     prompt: String,
@@ -80,10 +80,11 @@ pub(crate) struct Engine<'a> {
 }
 
 impl<'a> Engine<'a> {
-    /// An engine for a new or resumed run. `task` is the prompt without redaction, if it is known.
+    /// An engine for a new or resumed run. `prompt` is the prompt
+    /// without redaction; without it, the redacted one of the run's file is used.
     pub(crate) fn new(
         runtime: &'a Runtime,
-        plan: Plan,
+        plan: WatchSettings,
         run: OpenRun,
         prompt: Option<String>,
         controls: &'a Controls,
@@ -431,7 +432,7 @@ impl<'a> Engine<'a> {
     /// The recovered work of the last worker, or the event of a request that arrives first. Logs
     /// and conversations may be long, so a thread reads them. After a request, the thread is
     /// abandoned and ends with the process.
-    fn find_work(&self) -> Result<Result<Recovery, Event>, EngineError> {
+    fn recover_last_result(&self) -> Result<Result<Recovery, Event>, EngineError> {
         let name = self.executor_name(Role::Worker);
         let executor = Arc::clone(self.runtime.executors.find(name)?);
         let directory = self.run.directory().to_path_buf();
@@ -471,7 +472,7 @@ impl<'a> Engine<'a> {
     }
 
     fn recover(&mut self) -> Result<(), EngineError> {
-        let found = match self.find_work()? {
+        let found = match self.recover_last_result()? {
             Ok(found) => found,
             Err(event) => return self.apply(&event),
         };

@@ -65,8 +65,12 @@ impl RunLog {
         let end = log_reader::end_of(&path).map_err(failed("read"))?;
         match end.unfinished {
             log_reader::Unfinished::Nothing => {}
-            log_reader::Unfinished::Newline => file.write_all(b"\n").map_err(failed("repair"))?,
-            log_reader::Unfinished::Torn => file.set_len(end.whole).map_err(failed("repair"))?,
+            log_reader::Unfinished::MissingNewline => {
+                file.write_all(b"\n").map_err(failed("repair"))?
+            }
+            log_reader::Unfinished::PartialLine => {
+                file.set_len(end.whole).map_err(failed("repair"))?
+            }
         }
         let end_of_file = file.metadata().map_err(failed("read"))?.len();
         Ok(RunLog {

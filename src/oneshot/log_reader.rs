@@ -36,9 +36,9 @@ pub(crate) struct LogEnd {
 pub(crate) enum Unfinished {
     Nothing,
     /// A complete line that lacks its newline.
-    Newline,
+    MissingNewline,
     /// A part of a line.
-    Torn,
+    PartialLine,
 }
 
 /// Examines the end of a log.
@@ -47,16 +47,16 @@ pub(crate) enum Unfinished {
 /// If it cannot be read.
 pub(crate) fn end_of(path: &Path) -> io::Result<LogEnd> {
     let mut backwards = Backwards::open(path, u64::MAX)?;
-    let rest = backwards.next_chunk()?.unwrap_or_default();
+    let rest = backwards.previous_line()?.unwrap_or_default();
     let whole = backwards.length - rest.len() as u64;
     let unfinished = match (rest.is_empty(), parse(&rest)) {
         (true, _) => Unfinished::Nothing,
-        (false, Some(_)) => Unfinished::Newline,
-        (false, None) => Unfinished::Torn,
+        (false, Some(_)) => Unfinished::MissingNewline,
+        (false, None) => Unfinished::PartialLine,
     };
     let mut last = parse(&rest);
     while last.is_none()
-        && let Some(line) = backwards.next_chunk()?
+        && let Some(line) = backwards.previous_line()?
     {
         last = parse(&line);
     }
@@ -94,7 +94,7 @@ pub(crate) fn newest_that(
 ) -> io::Result<Option<LogLine>> {
     let mut backwards = Backwards::of_lines(directory, max_bytes)?;
     let is_wanted = |line: &LogLine| kinds.contains(&line.kind) && wanted(line);
-    while let Some(line) = backwards.next_chunk()? {
+    while let Some(line) = backwards.previous_line()? {
         // A line without a head must be parsed.
         let may_be = Head::of(&line).is_none_or(|head| kinds.contains(&head.kind));
         if may_be && let Some(line) = parse(&line).filter(is_wanted) {
@@ -110,7 +110,7 @@ pub(crate) fn newest_that(
 /// If the log cannot be read.
 pub(crate) fn text_of(directory: &Path, seq: u64) -> io::Result<Option<Vec<u8>>> {
     let mut backwards = Backwards::of_lines(directory, u64::MAX)?;
-    while let Some(line) = backwards.next_chunk()? {
+    while let Some(line) = backwards.previous_line()? {
         let head = Head::of(&line).map(|head| head.seq);
         let number = head.or_else(|| parse(&line).map(|line| line.seq));
         if number.is_some_and(|number| number <= seq) {
@@ -128,7 +128,7 @@ pub fn tail(directory: &Path, count: usize, max_bytes: u64) -> io::Result<Vec<Lo
     let mut backwards = Backwards::of_lines(directory, max_bytes)?;
     let mut lines = Vec::new();
     while lines.len() < count
-        && let Some(line) = backwards.next_chunk()?
+        && let Some(line) = backwards.previous_line()?
     {
         lines.extend(parse(&line));
     }
@@ -152,7 +152,7 @@ impl Backwards {
     /// The complete lines of a run's log, without the text after the last newline.
     fn of_lines(directory: &Path, max_bytes: u64) -> io::Result<Backwards> {
         let mut backwards = Backwards::open(&directory.join(FILE_NAME), max_bytes)?;
-        backwards.next_chunk()?;
+        backwards.previous_line()?;
         Ok(backwards)
     }
 
@@ -171,7 +171,7 @@ impl Backwards {
 
     /// The previous line, without its newline; `None` at the beginning or at a line longer than
     /// [`MAX_LINE`].
-    fn next_chunk(&mut self) -> io::Result<Option<Vec<u8>>> {
+    fn previous_line(&mut self) -> io::Result<Option<Vec<u8>>> {
         if self.is_over {
             return Ok(None);
         }

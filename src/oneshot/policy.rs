@@ -49,7 +49,7 @@ pub(crate) struct WatchRules {
     /// See [`OnStuck`].
     pub(crate) on_stuck: OnStuck,
     /// See [`SignsOfLife`].
-    pub(crate) measure: SignsOfLife,
+    pub(crate) signs_of_life: SignsOfLife,
     /// How many probes after a judgement to ask the judge again.
     pub(crate) judge_again_after: u64,
 }
@@ -119,7 +119,7 @@ impl AgentWatch {
 
     /// Whether output is the only sign of life.
     pub(crate) fn counts_output_only(&self) -> bool {
-        self.is_blind() || self.rules.measure == SignsOfLife::OutputOnly
+        self.is_blind() || self.rules.signs_of_life == SignsOfLife::OutputOnly
     }
 
     /// When [`Self::overdue`] may next return an action.
@@ -191,7 +191,7 @@ mod tests {
             inactivity: 10 * SECOND,
             runtime_ends: None,
             on_stuck: OnStuck::Recover,
-            measure: SignsOfLife::All,
+            signs_of_life: SignsOfLife::All,
             judge_again_after: 3,
         };
         change(&mut rules, now);
@@ -200,7 +200,7 @@ mod tests {
 
     #[test]
     fn without_visible_processes_or_by_time_no_agent_is_stuck() {
-        let (mut by_time, _) = watch(|rules, _| rules.measure = SignsOfLife::OutputOnly);
+        let (mut by_time, _) = watch(|rules, _| rules.signs_of_life = SignsOfLife::OutputOnly);
         let (mut blind, _) = watch(|_, _| {});
         assert!(!blind.note_sight(false), "it may be ending");
         assert!(blind.note_sight(false));

@@ -25,7 +25,7 @@ use crate::config::{HostEntry, HostList, UnknownHost};
 use crate::process::capture::Running;
 use crate::process::descriptors::{self, BlockingFile, Interest, Poller, Transfer, Waker};
 use crate::process::files;
-use crate::process::spawn::{Errors, Launch, Wiring};
+use crate::process::spawn::{Launch, StderrTarget, Wiring};
 use crate::protocol::framing::MAX_FRAME_BYTES;
 use crate::protocol::transport::Transport;
 use crate::task::supervisor::Supervisor;
@@ -436,13 +436,13 @@ impl Carrier {
             args: arguments.iter().map(OsString::from).chain(["sh".into()]).collect(),
             environment: context.environment.clone(),
             directory: PathBuf::from("/"),
-            wiring: Wiring::PipeWithInput(Errors::Separate),
+            wiring: Wiring::PipeWithInput(StderrTarget::Separate),
         };
         let mut running = Running::start(launch, Arc::clone(&context.daemons))
             .map_err(|error| error.to_string())?;
         let errors = Arc::<CarrierErrors>::default();
         let (ended, errors_ended) = bounded(0);
-        if let Some(pipe) = running.spawned.errors.take() {
+        if let Some(pipe) = running.spawned.stderr.take() {
             let kept = Arc::clone(&errors);
             let collect = move || {
                 keep_last(BlockingFile::new(pipe), &kept);

@@ -222,7 +222,7 @@ mod tests {
 
     use std::path::PathBuf;
 
-    use crate::process::spawn::{Errors, Wiring};
+    use crate::process::spawn::{StderrTarget, Wiring};
 
     fn output(
         script: &str,
@@ -234,7 +234,7 @@ mod tests {
             args: ["-c", script].map(Into::into).to_vec(),
             environment: vec![("PATH".into(), "/usr/bin:/bin".into())],
             directory: PathBuf::from("/"),
-            wiring: Wiring::Pipe(Errors::Nowhere),
+            wiring: Wiring::Pipe(StderrTarget::Nowhere),
         };
         let limits = Limits { time, output: 100, daemons };
         output_of(launch, &limits).map(|output| String::from_utf8_lossy(&output).into_owned())

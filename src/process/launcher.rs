@@ -32,7 +32,7 @@ pub(in crate::process) fn start_apart(
             }
             rustix::process::setsid()?;
             signals::reset_all();
-            close_on_exec::restore_limit();
+            close_on_exec::restore_descriptor_limit();
             Ok(())
         });
     }

@@ -27,16 +27,16 @@ const OUTPUT_PIPE_BYTES: usize = 256 * 1024;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wiring {
     /// stdin from `/dev/null`.
-    Pipe(Errors),
+    Pipe(StderrTarget),
     /// stdin from a pipe that we write to.
-    PipeWithInput(Errors),
+    PipeWithInput(StderrTarget),
     /// A terminal of its own.
     Terminal(TerminalSize),
 }
 
 /// Where stderr goes, without a terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Errors {
+pub(crate) enum StderrTarget {
     /// On the pipe of stdout, in the order in which both are written.
     WithOutput,
     /// On a pipe of its own.
@@ -64,7 +64,7 @@ pub(crate) struct Spawned {
     /// Its stdout, with stderr unless that goes elsewhere, or its terminal.
     pub(crate) output: OwnedFd,
     /// Its stderr, where it has a pipe of its own.
-    pub(crate) errors: Option<OwnedFd>,
+    pub(crate) stderr: Option<OwnedFd>,
     /// The other end of its stdin, if that is a pipe; a terminal is written to through `output`.
     pub(crate) input: Option<OwnedFd>,
     /// The program's own end of its terminal, kept open where the last close discards unread
@@ -90,9 +90,17 @@ pub enum SpawnError {
     )]
     NoProcesses,
     #[error(
+        "no memory is left for another process (ENOMEM): end some tasks (`zsh_tasks` lists them)"
+    )]
+    NoMemory,
+    #[error(
         "no file descriptor is left (EMFILE): end some tasks (`zsh_tasks` lists them) or raise `ulimit -n`"
     )]
     NoDescriptors,
+    #[error(
+        "the machine has no file descriptor left (ENFILE): end programs that have many files open"
+    )]
+    NoFiles,
     #[error("cannot start {0}: {1}")]
     Other(PathBuf, #[source] io::Error),
 }
@@ -111,8 +119,8 @@ impl Launch {
 
     fn start(&self) -> io::Result<Spawned> {
         match self.wiring {
-            Wiring::Pipe(errors) => self.start_on_pipes(errors, false),
-            Wiring::PipeWithInput(errors) => self.start_on_pipes(errors, true),
+            Wiring::Pipe(stderr) => self.start_on_pipes(stderr, false),
+            Wiring::PipeWithInput(stderr) => self.start_on_pipes(stderr, true),
             Wiring::Terminal(size) => self.start_on_terminal(size),
         }
     }
@@ -122,16 +130,16 @@ impl Launch {
         self.program.file_name().unwrap_or(self.program.as_os_str())
     }
 
-    fn start_on_pipes(&self, errors: Errors, with_input: bool) -> io::Result<Spawned> {
+    fn start_on_pipes(&self, stderr: StderrTarget, with_input: bool) -> io::Result<Spawned> {
         let (output, child_output) = descriptors::pipe()?;
         descriptors::widen_pipe(&output, OUTPUT_PIPE_BYTES);
-        let (errors, child_errors) = match errors {
-            Errors::Separate => {
+        let (stderr, child_stderr) = match stderr {
+            StderrTarget::Separate => {
                 let (ours, theirs) = descriptors::pipe()?;
                 (Some(ours), theirs)
             }
-            Errors::WithOutput => (None, child_output.try_clone()?),
-            Errors::Nowhere => (None, descriptors::open_null()?),
+            StderrTarget::WithOutput => (None, child_output.try_clone()?),
+            StderrTarget::Nowhere => (None, descriptors::open_null()?),
         };
         let (child_input, input) = if with_input {
             let (read, write) = descriptors::pipe()?;
@@ -140,7 +148,7 @@ impl Launch {
             (descriptors::open_null()?, None)
         };
         let descriptors =
-            [(child_input.as_fd(), 0), (child_output.as_fd(), 1), (child_errors.as_fd(), 2)];
+            [(child_input.as_fd(), 0), (child_output.as_fd(), 1), (child_stderr.as_fd(), 2)];
         let arguments = self.args.iter().map(OsString::as_os_str);
         let pid = start::start(&Program {
             path: &self.program,
@@ -150,8 +158,8 @@ impl Launch {
             descriptors: &descriptors,
         })?;
         // Close these first: the descriptor that watches the child may need their numbers.
-        drop((child_input, child_output, child_errors));
-        Spawned::new(pid, output, errors, input, None)
+        drop((child_input, child_output, child_stderr));
+        Spawned::new(pid, output, stderr, input, None)
     }
 
     fn start_on_terminal(&self, size: TerminalSize) -> io::Result<Spawned> {
@@ -172,19 +180,19 @@ impl Spawned {
     fn new(
         pid: i32,
         output: OwnedFd,
-        errors: Option<OwnedFd>,
+        stderr: Option<OwnedFd>,
         input: Option<OwnedFd>,
         terminal: Option<OwnedFd>,
     ) -> io::Result<Spawned> {
         descriptors::set_nonblocking(&output)?;
-        for fd in errors.iter().chain(&input) {
+        for fd in stderr.iter().chain(&input) {
             descriptors::set_nonblocking(fd)?;
         }
         let child = Child::adopt(pid)?;
         memory::prefer_for_oom_kill(pid);
         // The child is still in /proc: it has not been reaped.
         let started = tree::look_up(pid).map_or(0, |found| found.id.started);
-        Ok(Spawned { child, id: Identity { pid, started }, output, errors, input, terminal })
+        Ok(Spawned { child, id: Identity { pid, started }, output, stderr, input, terminal })
     }
 }
 
@@ -197,8 +205,10 @@ fn classify(error: io::Error, program: PathBuf, directory: PathBuf) -> SpawnErro
         Some(libc::ENOENT | libc::ENOTDIR) => SpawnError::MissingProgram(program),
         Some(libc::EACCES | libc::EPERM) => SpawnError::NotPermitted(program),
         Some(libc::E2BIG) => SpawnError::TooLong,
-        Some(libc::EAGAIN | libc::ENOMEM) => SpawnError::NoProcesses,
-        Some(libc::EMFILE | libc::ENFILE) => SpawnError::NoDescriptors,
+        Some(libc::EAGAIN) => SpawnError::NoProcesses,
+        Some(libc::ENOMEM) => SpawnError::NoMemory,
+        Some(libc::EMFILE) => SpawnError::NoDescriptors,
+        Some(libc::ENFILE) => SpawnError::NoFiles,
         _ => SpawnError::Other(program, error),
     }
 }

@@ -17,7 +17,7 @@ use super::processes::{self, holds_open, program_of};
 
 pub(crate) use super::probe::{Environment, Identity, ProcessInfo};
 pub use super::processes::look_up;
-pub(crate) use super::processes::{children_of, children_of_self, name_of_descriptor};
+pub(crate) use super::processes::{adopted_orphans, children_of, name_of_descriptor};
 
 /// The environment variable that carries a task's cookie.
 pub(crate) const COOKIE_VARIABLE: &str = "ZSH_TOOL_TASK";
@@ -90,7 +90,7 @@ impl Snapshot {
         for _ in 0..LATECOMER_RETRIES {
             let mut too_late = false;
             // The newest first, since they have just begun.
-            for pid in children_of_self().unwrap_or_default().into_iter().rev() {
+            for pid in adopted_orphans().unwrap_or_default().into_iter().rev() {
                 if !self.processes.contains_key(&pid) {
                     let found = look_up(pid);
                     too_late |= found.as_ref().is_none_or(|process| process.zombie);

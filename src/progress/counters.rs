@@ -41,8 +41,8 @@ const BYTES_OF_A_START_CALL: u64 = 1280;
 /// Ended children that read less than this beyond their starts did no work: a probe may fall within
 /// a start.
 const MIN_BEYOND_STARTS: u64 = 4 * 1024;
-/// Bytes per call count as equal if they differ by less than 1 part in this: depending on where a
-/// probe cuts a loop of several commands, they vary by about as much.
+/// Two rates count as equal if they differ by at most 1 part in this: in a loop of several commands
+/// the rate varies by about as much, depending on where in the loop a probe falls.
 const RATE_TOLERANCE: u64 = 32;
 /// How many values of bytes per call to remember: a loop may run several commands in turn.
 const RATES_KEPT: usize = 12;
@@ -53,12 +53,12 @@ const PROBES_OF_A_REPETITION: u8 = 2;
 /// folio, which is at most a huge page. Measured on ext4, Linux 6.18: 2 MiB for 10 bytes.
 const BYTES_OF_A_FOLIO: u64 = 2 * 1024 * 1024;
 
-/// By how many bytes reading output may run ahead of or behind the probe that sees it written: the
-/// capacity of pipes, with a margin.
+/// By how many bytes the output that has been read may differ from the output that a probe sees as
+/// written: the capacity of pipes, with a margin.
 const SKEW: u64 = 4 * 1024 * 1024;
-/// I/O beyond the output is ignored below this fraction of the output, which is never counted at
-/// exactly the moment of the probe.
-const OUTPUT_PER_BYTE: u64 = 64;
+/// I/O beyond the output counts only if it is at least 1 part in this of the output, since output
+/// and I/O are never measured at the same instant.
+const OUTPUT_PER_COUNTED_BYTE: u64 = 64;
 
 /// A process: its pid and its start time, since pids are reused.
 pub(crate) type Key = (i32, u64);
@@ -113,7 +113,7 @@ impl Counters {
         self.zip(earlier, |now, then| Some(now.saturating_sub(then))).unwrap_or_default()
     }
 
-    fn less(self, part: Counters) -> Option<Counters> {
+    fn checked_sub(self, part: Counters) -> Option<Counters> {
         self.zip(part, u64::checked_sub)
     }
 
@@ -121,7 +121,7 @@ impl Counters {
         self.zip(limit, |own, limit| Some(own.min(limit))).unwrap_or_default()
     }
 
-    pub(crate) fn and(self, other: Counters) -> Counters {
+    pub(crate) fn saturating_add(self, other: Counters) -> Counters {
         self.zip(other, |one, other| Some(one.saturating_add(other))).unwrap_or_default()
     }
 
@@ -161,7 +161,7 @@ impl Balance {
         let expected = output.saturating_add(self.ahead);
         self.ahead = expected.saturating_sub(io).min(SKEW);
         let beyond = io.saturating_sub(expected);
-        if beyond >= output / OUTPUT_PER_BYTE {
+        if beyond >= output / OUTPUT_PER_COUNTED_BYTE {
             self.beyond = self.beyond.saturating_add(beyond);
         }
         self.beyond
@@ -309,7 +309,7 @@ fn add_step(
         totals.cpu += rise.cpu;
         totals.moved = totals.moved.saturating_add(rise.all.moved());
         let own = rise.own.at_most(rise.all);
-        of_children = of_children.and(rise.all.since(own));
+        of_children = of_children.saturating_add(rise.all.since(own));
         let moved = own.moved();
         let beyond_start = moved - known.start(moved);
         totals.io = totals.io.saturating_add(beyond_start);
@@ -344,7 +344,7 @@ impl Rise {
             0 => gone.member.io.unwrap_or_default().all,
             _ => Counters::default(),
         };
-        if let Some(rest) = self.all.less(bytes) {
+        if let Some(rest) = self.all.checked_sub(bytes) {
             self.all = rest;
             self.own = self.own.at_most(rest);
         }
@@ -593,7 +593,7 @@ mod tests {
             let mut sum = Counters::default();
             counters.add(shell(0, 0), differ);
             let takes = steps.iter().map(|step| {
-                sum = sum.and(*step);
+                sum = sum.saturating_add(*step);
                 let bytes = Bytes { all: sum, own: sum };
                 let member = Member { io: Some(bytes), ..member(SHELL, 1, 0) };
                 counters.add(vec![member], differ).io

@@ -52,7 +52,7 @@ enum Line {
 }
 
 /// The outcome of reading a header block.
-enum Block {
+enum HeaderBlock {
     Length(usize),
     Unusable { error: FrameError, line: Vec<u8> },
     End,
@@ -125,18 +125,18 @@ impl<R: Read> FrameReader<R> {
     /// Reads headers and their frame. `first` is a header that has already been read.
     fn frame_after_headers(&mut self, first: Option<Vec<u8>>) -> Next {
         let length = match self.read_headers(first)? {
-            Block::Length(length) if length <= self.limit => length,
-            Block::Length(_) => {
+            HeaderBlock::Length(length) if length <= self.limit => length,
+            HeaderBlock::Length(_) => {
                 // The length is not used to skip the body: if it were wrong, the next request
                 // would be skipped too, and the client would wait for its answer forever.
                 self.state = State::Lost { line: Vec::new() };
                 return Ok(Some(Err(self.too_long())));
             }
-            Block::Unusable { error, line } => {
+            HeaderBlock::Unusable { error, line } => {
                 self.state = State::Lost { line };
                 return Ok(Some(Err(error)));
             }
-            Block::End => return Ok(None),
+            HeaderBlock::End => return Ok(None),
         };
         self.state = State::AtHeaders;
         // Not allocated up front: the length is only a claim.
@@ -149,7 +149,7 @@ impl<R: Read> FrameReader<R> {
     }
 
     /// Reads up to the empty line that ends the headers.
-    fn read_headers(&mut self, first: Option<Vec<u8>>) -> io::Result<Block> {
+    fn read_headers(&mut self, first: Option<Vec<u8>>) -> io::Result<HeaderBlock> {
         let mut length: Option<usize> = None;
         let mut seen_any = false;
         let mut unread = first;
@@ -160,11 +160,11 @@ impl<R: Read> FrameReader<R> {
             };
             if line.trim_ascii().is_empty() {
                 match length {
-                    Some(length) if !ended => return Ok(Block::Length(length)),
+                    Some(length) if !ended => return Ok(HeaderBlock::Length(length)),
                     _ if seen_any => {
-                        return Ok(Block::Unusable { error: FrameError::NoLength, line });
+                        return Ok(HeaderBlock::Unusable { error: FrameError::NoLength, line });
                     }
-                    _ if ended => return Ok(Block::End),
+                    _ if ended => return Ok(HeaderBlock::End),
                     // Blank lines between a body and the next headers.
                     _ => continue,
                 }
@@ -174,11 +174,11 @@ impl<R: Read> FrameReader<R> {
                 (Ok(None), _) => {}
                 (Ok(Some(second)), Some(first)) if first != second => {
                     let error = FrameError::TwoLengths { first, second };
-                    return Ok(Block::Unusable { error, line: Vec::new() });
+                    return Ok(HeaderBlock::Unusable { error, line: Vec::new() });
                 }
                 (Ok(given), _) => length = given,
                 // The next message's header may follow a stray body on this line.
-                (Err(error), _) => return Ok(Block::Unusable { error, line }),
+                (Err(error), _) => return Ok(HeaderBlock::Unusable { error, line }),
             }
         }
     }

@@ -12,7 +12,7 @@ mod wait_loop;
 use std::fmt;
 
 use self::interactive::terminal_need;
-use self::self_match::{count_matches, not_self_matching, pattern_of};
+use self::self_match::{count_matches, pattern_of, without_self_match};
 use self::wait_loop::waits_without_deadline;
 use super::interpreters::{Interpreter, ScriptOption};
 use super::lexer::lex;
@@ -179,7 +179,7 @@ impl Search<'_> {
                 self.add(Lint::SelfMatchingPgrep {
                     program: program.to_owned(),
                     pattern: pattern.to_owned(),
-                    instead: not_self_matching(pattern).filter(|_| matches == 1),
+                    instead: without_self_match(pattern).filter(|_| matches == 1),
                 });
             }
         }
@@ -277,7 +277,7 @@ mod tests {
         Lint::SelfMatchingPgrep {
             program: "pkill".to_owned(),
             pattern: pattern.to_owned(),
-            instead: not_self_matching(pattern),
+            instead: without_self_match(pattern),
         }
     }
 

@@ -7,13 +7,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use super::commands::WorkerCommand;
 use super::input::{InputChunk, MAX_QUEUED_INPUT};
 use super::live::{Input, LiveState, People};
 use super::registry::TaskHandle;
 use super::request::InputError;
 use super::supervisor::Supervisor;
 use super::terminal::Terminal;
+use super::worker_requests::WorkerRequest;
 use crate::process::pty::TerminalSize;
 use crate::text::screen::MAX_SIDE;
 
@@ -102,7 +102,7 @@ impl Person {
     fn apply(&self, size: TerminalSize) {
         // Fails if the task has ended, or has no terminal.
         let _ = self.supervisor.resize(&self.task, size);
-        let _ = self.task.commands.send(WorkerCommand::NoteChange);
+        let _ = self.task.requests.send(WorkerRequest::NoteChange);
     }
 }
 
@@ -123,7 +123,7 @@ impl Drop for Person {
         match size {
             Some(size) => self.apply(size),
             None => {
-                let _ = self.task.commands.send(WorkerCommand::NoteChange);
+                let _ = self.task.requests.send(WorkerRequest::NoteChange);
             }
         }
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::live::Input;
 use crate::progress::condition::{Condition, StopSignal};
-use crate::progress::progress_snapshot::Verdict;
+use crate::progress::progress_state::Verdict;
 use crate::progress::status_forecast::{BlockedOn, Status};
 use crate::progress::tracker::BYTES_THAT_COUNT;
 use crate::progress::tree_state::{DeadEnd, Idle, TreeState, TreeStateKind};

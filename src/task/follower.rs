@@ -21,7 +21,7 @@ pub(crate) struct Topics {
     /// The output: the program waits for the follower.
     pub(crate) output: bool,
     /// Stderr, if it is separate.
-    pub(crate) errors: bool,
+    pub(crate) stderr: bool,
     /// Each probe of the task's progress.
     pub(crate) probes: bool,
 }
@@ -107,7 +107,7 @@ impl Follower {
             return Some(Woken::Output(end));
         }
         let errors = state.errors.total();
-        Some(Woken::Event(if self.topics.errors && errors > self.errors {
+        Some(Woken::Event(if self.topics.stderr && errors > self.errors {
             let bytes = state.errors.since(self.errors);
             self.errors = errors;
             TaskEvent::Errors(bytes)

@@ -29,9 +29,9 @@ pub(super) struct LaunchContext<'a> {
     pub(crate) mode: ShellMode,
     /// Sourced before the command.
     pub(crate) startup_files: &'a [StartupFile],
-    pub(crate) startup: &'a StartupFiles,
+    pub(crate) startup_cache: &'a StartupFileCache,
     pub(crate) environment: &'a [(OsString, OsString)],
-    /// Where the programs are that report: a session may have changed PATH.
+    /// The PATH in which the programs that report are found: a session may have changed it.
     pub(crate) search_path: &'a OsStr,
     /// This server's directory, or why there is none.
     pub(crate) directory: Result<&'a ServerDir, &'a str>,
@@ -106,8 +106,9 @@ fn write_script(
     Ok(script)
 }
 
-/// What this command's shell is to report, if anything. The command's text determines it for a
-/// zsh that reads no other file, or only startup files that add nothing.
+/// What this command's shell is to report, if anything. The command's text alone decides if zsh
+/// reads no startup file. Otherwise what those files add is reported too, or everything where that
+/// is not known.
 fn report_of(command: &str, with: &LaunchContext) -> Option<Reportable> {
     let own = if with.reports_exports {
         Reportable { shows_functions: false, ..Reportable::ALL }
@@ -117,7 +118,7 @@ fn report_of(command: &str, with: &LaunchContext) -> Option<Reportable> {
     let is_known = with.shell.kind == ShellKind::Zsh
         && with.mode == ShellMode::Plain
         && with.startup_files.is_empty();
-    let more = if is_known { with.startup.added(with.environment) } else { Reportable::ALL };
+    let more = if is_known { with.startup_cache.added(with.environment) } else { Reportable::ALL };
     let wanted = Reportable {
         pipestatus: own.pipestatus || more.pipestatus,
         directory: own.directory || more.directory,
@@ -142,14 +143,14 @@ fn added_by(path: &Path) -> Reportable {
 
 /// What is known of startup files.
 #[derive(Debug, Default)]
-pub(super) struct StartupFiles {
+pub(super) struct StartupFileCache {
     /// The files whose errors were shown, by their version then.
     shown: Mutex<HashMap<PathBuf, Option<FileVersion>>>,
     /// What the files add to reports, by their version then.
     added: Mutex<HashMap<PathBuf, (FileVersion, Reportable)>>,
 }
 
-impl StartupFiles {
+impl StartupFileCache {
     /// The files that the next command sources. Errors are shown the first time, and again once
     /// the file has changed.
     pub(super) fn due<'a>(&self, files: impl Iterator<Item = &'a PathBuf>) -> Vec<StartupFile> {

@@ -22,7 +22,7 @@ use crate::process::probe::Identity;
 use crate::process::pty::TerminalSize;
 use crate::process::signals::Exit;
 use crate::progress::condition::{Condition, Visibility};
-use crate::progress::progress_snapshot::{ProgressSnapshot, Verdict};
+use crate::progress::progress_state::{ProgressState, Verdict};
 use crate::progress::tracker::{ActivityDelta, BlockedOn, Status, Tracker};
 use crate::progress::wait::ProcessName;
 use crate::progress::waiting::Waiting;
@@ -157,7 +157,7 @@ pub struct LiveState {
     /// Whether a result has reported that not all can be seen.
     pub evidence_reported: bool,
     /// Its progress; `None` before the first probe.
-    pub progress: Option<Box<ProgressSnapshot>>,
+    pub progress: Option<Box<ProgressState>>,
     /// Its verdict when it was asked to end.
     pub verdict_at_kill: Option<Verdict>,
     /// Whether the last probe found it stuck.

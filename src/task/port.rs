@@ -34,7 +34,7 @@ enum Address {
     "until_port must be a port of this machine, from 1 to 65535, perhaps with its address: \
      3000, 127.0.0.1:3000 or [::1]:3000, not {0:?}"
 )]
-pub struct NoPort(String);
+pub struct InvalidPort(String);
 
 impl Port {
     /// A port at any address.
@@ -65,10 +65,10 @@ impl Port {
 }
 
 impl FromStr for Port {
-    type Err = NoPort;
+    type Err = InvalidPort;
 
-    fn from_str(text: &str) -> Result<Port, NoPort> {
-        let error = || NoPort(text.chars().take(80).collect());
+    fn from_str(text: &str) -> Result<Port, InvalidPort> {
+        let error = || InvalidPort(text.chars().take(80).collect());
         let (host, number) = text.trim().rsplit_once(':').unwrap_or(("", text.trim()));
         let number = number.parse().ok().filter(|number| *number > 0).ok_or_else(error)?;
         let address = match host.trim_start_matches('[').trim_end_matches(']') {
@@ -105,8 +105,8 @@ pub(crate) struct PortHolder {
 /// What a wait for a port has found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum PortFound {
-    /// A process of the task serves it; `None` where that process is not shown, but accepts
-    /// connections.
+    /// A process of the task serves it; `None` if the port accepts connections and the process
+    /// cannot be identified.
     Served(Option<ProcessName>),
     /// A process outside the task holds it.
     Held(PortHolder),
@@ -114,7 +114,7 @@ pub(crate) enum PortFound {
 
 /// The port that a program found in use: the one that the end of its output names or, if it names
 /// none, the only number of its command line that may be a port.
-pub(crate) fn in_use(output: &str, command: &str) -> Option<u16> {
+pub(crate) fn port_reported_in_use(output: &str, command: &str) -> Option<u16> {
     static SAYS_SO: LazyLock<Option<Regex>> = LazyLock::new(|| {
         let words = r"(?i)EADDRINUSE|address (?:is )?already in use|address in use|\bport\b.{0,40}\b(?:already )?(?:in use|allocated|being used|taken)\b";
         Regex::new(words).ok()
@@ -213,7 +213,7 @@ mod tests {
             ("Address already in use", "serve --port=9000 127.0.0.1", 9000),
             ("  port: 4000\nerror: EADDRINUSE", "serve -p 4000", 4000),
         ] {
-            assert_eq!(in_use(output, command), Some(found), "{output}");
+            assert_eq!(port_reported_in_use(output, command), Some(found), "{output}");
         }
         for (output, command) in [
             ("listening on port 3000", "npm start"),
@@ -221,14 +221,14 @@ mod tests {
             ("Address already in use", "serve 8000 9000"),
             ("", ""),
         ] {
-            assert_eq!(in_use(output, command), None, "{output}");
+            assert_eq!(port_reported_in_use(output, command), None, "{output}");
         }
     }
 
     proptest::proptest! {
         #[test]
         fn no_text_panics(output in ".{0,200}", command in ".{0,60}") {
-            let _ = in_use(&format!("EADDRINUSE {output}"), &command);
+            let _ = port_reported_in_use(&format!("EADDRINUSE {output}"), &command);
             let _ = output.parse::<Port>();
         }
     }

@@ -14,8 +14,9 @@
 //! - In a restricted shell it does nothing: redirections are errors there.
 //! - Descriptors, parameters and modules are those of bare zsh.
 //!
-//! So the command is not passed to `eval`, which would overwrite `$pipestatus`, and no text
-//! follows it, which would break here-documents, unless it is long enough to need a script.
+//! So the command is not passed to `eval`, which would overwrite `$pipestatus`. Nothing follows it
+//! either, since that would break here-documents; only in a script for a long command does text
+//! follow.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
@@ -25,7 +26,7 @@ use super::shell::{Shell, ShellKind};
 use crate::shell::mode::ShellMode;
 use crate::shell::reports::Reportable;
 
-/// Linux accepts no longer argument than this, including its terminating NUL (MAX_ARG_STRLEN).
+/// The longest argument that Linux accepts, including its terminating NUL (MAX_ARG_STRLEN).
 const LONGEST_ARGUMENT: usize = 128 * 1024;
 
 /// Ends each zsh prologue. `$?` and `$_` begin as in bare zsh.
@@ -39,9 +40,9 @@ const UNTRACED: &str = "${${${-##*x*}:-${options[xtrace]::=off}${__zsh_tool_trac
 const COMPOUND_BEGIN: &str = "if true; then ";
 const COMPOUND_END: &str = "\nfi";
 
-/// Parses a long command as zsh parses an argument: whole, under the name `zsh`, with the
-/// argument's line numbers. `eval` does so if it counts no lines of its own; `set -n` keeps it
-/// from running any. Then the script replaces this shell. Arguments: the shell, the script, the
+/// Parses a long command as zsh parses the argument of `-c`: whole, under the name `zsh`, with the
+/// same line numbers, for which `eval` must count no lines of its own. `set -n` makes `eval` parse
+/// without running anything. Then the shell that runs the script replaces this one. Arguments: the shell, the script, the
 /// length of what precedes the command in it, what follows it, and options.
 const CHECK_AND_RUN: &str = "text=$(<$2) end=$4; text=${text:$3}; \
     (eval \"set -n; ${text%\"$end\"}\") && exec -a \"$0\" -- \"$1\" \"${@:5}\" \"$2\"";

@@ -6,7 +6,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use super::commands::CommandSender;
 use super::completion::Completion;
 use super::journal::{self, Entry};
 use super::live::{End, Facts, Input, LiveTask};
@@ -14,6 +13,7 @@ use super::output::spool::{Reopened, Spool};
 use super::registry::TaskHandle;
 use super::supervisor::Supervisor;
 use super::tombstone::{self, Remains};
+use super::worker_requests::RequestSender;
 use crate::base::clock::Now;
 use crate::process::signals::{Exit, Signal};
 use crate::process::tree::Identity;
@@ -136,8 +136,8 @@ fn revive(remains: Remains, reopened: Reopened, now: Now) -> TaskHandle {
     TaskHandle {
         live: Arc::new(live),
         spool: Arc::new(reopened.spool),
-        commands: CommandSender::closed(),
+        requests: RequestSender::closed(),
         completion: Arc::new(Completion::new(None)),
-        lost_server: remains.past,
+        ended_server: remains.past,
     }
 }

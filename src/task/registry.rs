@@ -5,13 +5,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::commands::CommandSender;
 use super::completion::Completion;
 use super::live::LiveTask;
 use super::output::budget::StorageKind;
 use super::output::spool::Spool;
 use super::request::StartError;
-use super::tombstone::LostServer;
+use super::tombstone::EndedServer;
+use super::worker_requests::RequestSender;
 use crate::text::redact::Redactor;
 
 /// A task, as the front ends hold it.
@@ -19,10 +19,10 @@ use crate::text::redact::Redactor;
 pub struct TaskHandle {
     pub live: Arc<LiveTask>,
     pub spool: Arc<Spool>,
-    pub(super) commands: Arc<CommandSender>,
+    pub(super) requests: Arc<RequestSender>,
     pub(super) completion: Arc<Completion>,
     /// How its server ended; `None` for a task of this server.
-    pub lost_server: Option<LostServer>,
+    pub ended_server: Option<EndedServer>,
 }
 
 impl TaskHandle {
@@ -34,7 +34,7 @@ impl TaskHandle {
     /// program waits for that reader. `None`: the reader is gone.
     pub fn note_taken(&self, offset: Option<u64>) {
         self.live.state().follower_offset = offset;
-        self.commands.wake();
+        self.requests.wake();
     }
 
     fn is_over(&self) -> bool {

@@ -124,7 +124,7 @@ pub enum SecretError {
     )]
     TakenInPart { name: String, id: String, bytes: usize },
     #[error(
-        "task {id} has not answered within {} s; secret {name} may still be typed",
+        "task {id} has not answered within {} s; secret {name} may have been typed, or may be typed later",
         PATIENCE.as_secs()
     )]
     Late { name: String, id: String },

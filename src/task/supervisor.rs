@@ -1,4 +1,4 @@
-//! All tasks of a server: starts them within the limits, sends them commands, and ends them all at
+//! All tasks of a server: starts them within the limits, sends them requests, and ends them all at
 //! shutdown.
 
 use std::collections::VecDeque;
@@ -10,12 +10,11 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use parking_lot::Mutex;
 
-use super::commands::{CommandSender, MAX_COMMANDS, SendError, WorkerCommand};
 use super::completion::{Completion, OnEnd};
 use super::environment::{self, EnvironmentSettings, Environments, StartEnvironment, search_path};
 use super::events::{EventKind, EventSignal};
 use super::input::{InputChunk, MAX_QUEUED_INPUT};
-use super::invocation::{self, LaunchContext, Prepared, StartupFiles};
+use super::invocation::{self, LaunchContext, Prepared, StartupFileCache};
 use super::journal::{CONTROL_SOCKET, Journal, ServerDir};
 use super::live::{Facts, Input, LiveTask, ShownMark};
 use super::output::budget::{Budget, StorageKind};
@@ -30,6 +29,7 @@ use super::terminal::Terminal;
 use super::termination::Receipt;
 use super::tombstone::{EndCause, ServerEnd};
 use super::worker::{OnShellEnd, Setup, Worker};
+use super::worker_requests::{MAX_REQUESTS, RequestSender, SendError, WorkerRequest};
 use crate::base::clock::Clock;
 use crate::base::sync::handover;
 use crate::process::descriptors::Waker;
@@ -37,7 +37,7 @@ use crate::process::files;
 use crate::process::probe::Identity;
 use crate::process::pty::TerminalSize;
 use crate::process::snapshots::Snapshots;
-use crate::process::spawn::{Errors, Launch, Wiring};
+use crate::process::spawn::{Launch, StderrTarget, Wiring};
 use crate::process::survivors;
 use crate::progress::tracker;
 use crate::shell::mode::ShellMode;
@@ -63,7 +63,7 @@ pub(crate) const KILL_LIMIT: Duration =
 pub enum KillError {
     /// No process of the task is alive.
     Ended,
-    /// Too many commands wait for the worker.
+    /// Too many requests wait for the worker.
     Busy,
     /// The worker has not answered in time.
     Late,
@@ -125,7 +125,7 @@ pub struct Supervisor {
     /// The configured shell, once it was found.
     shell: Mutex<Option<Shell>>,
     environments: Environments,
-    startup_files: StartupFiles,
+    startup_files: StartupFileCache,
     /// Tasks of ended servers that were requested recently.
     pub(super) recalled: Mutex<VecDeque<Arc<TaskHandle>>>,
     pub(super) workers: Mutex<Vec<(String, JoinHandle<()>)>>,
@@ -150,7 +150,7 @@ impl Supervisor {
             snapshots: Arc::default(),
             shell: Mutex::default(),
             environments: Environments::default(),
-            startup_files: StartupFiles::default(),
+            startup_files: StartupFileCache::default(),
             settings,
             clock,
             instance,
@@ -225,7 +225,7 @@ impl Supervisor {
                 let closed = self.registry.lock().insert(Arc::clone(task));
                 if closed {
                     // The server began to shut down while the task was starting.
-                    let _ = task.commands.send(WorkerCommand::Shutdown);
+                    let _ = task.requests.send(WorkerRequest::Shutdown);
                 }
             }
             Err(_) => self.registry.lock().release(),
@@ -318,7 +318,7 @@ impl Supervisor {
                 startup_files: &self
                     .startup_files
                     .due(self.settings.startup_file.iter().chain(&files)),
-                startup: &self.startup_files,
+                startup_cache: &self.startup_files,
                 environment: &environment,
                 search_path: search_path(&self.settings.environment.inherited),
                 directory: self.directory(),
@@ -338,8 +338,8 @@ impl Supervisor {
         });
         let emulated = request.terminal.filter(|_| request.emulated);
         let errors = match request.stderr {
-            Stderr::Merged => Errors::WithOutput,
-            Stderr::Separate => Errors::Separate,
+            Stderr::Merged => StderrTarget::WithOutput,
+            Stderr::Separate => StderrTarget::Separate,
         };
         let (wiring, input) = match (request.terminal, &request.stdin) {
             (Some(size), _) => (Wiring::Terminal(size), Input::Terminal),
@@ -363,7 +363,7 @@ impl Supervisor {
         };
         let spool = self.spool(id);
         let reader = spool.reader();
-        let (commands, receiver) = CommandSender::new().map_err(StartError::Worker)?;
+        let (requests, receiver) = RequestSender::new().map_err(StartError::Worker)?;
         let facts = Facts {
             id: id.to_owned(),
             command: request.command,
@@ -389,7 +389,7 @@ impl Supervisor {
         let setup = Setup {
             spool,
             cookie,
-            commands: receiver,
+            requests: receiver,
             first_input,
             daemons: Arc::clone(&self.settings.daemons),
             journal,
@@ -441,7 +441,7 @@ impl Supervisor {
                 "the worker ended before it started the command",
             ))
         })??;
-        Ok(Arc::new(TaskHandle { live, spool: reader, commands, completion, lost_server: None }))
+        Ok(Arc::new(TaskHandle { live, spool: reader, requests, completion, ended_server: None }))
     }
 
     /// The environment and files for a command in this directory, which a shim will start.
@@ -564,7 +564,7 @@ impl Supervisor {
             return Err(KillError::Ended);
         }
         let (receipt, received) = bounded(1);
-        task.commands.send(WorkerCommand::Kill { request, receipt }).map_err(
+        task.requests.send(WorkerRequest::Kill { request, receipt }).map_err(
             |error| match error {
                 SendError::Ended => KillError::Ended,
                 SendError::Busy => KillError::Busy,
@@ -576,7 +576,7 @@ impl Supervisor {
     /// Asks the worker to probe the task's progress now; `LiveState::progress_probes` counts the
     /// probe. A task that has ended is not probed.
     pub fn request_probe(&self, task: &TaskHandle) {
-        let _ = task.commands.send(WorkerCommand::ProbeProgress);
+        let _ = task.requests.send(WorkerRequest::ProbeProgress);
     }
 
     /// Sends input to a task, and then ends its input if requested. Input of other calls does not
@@ -612,7 +612,7 @@ impl Supervisor {
             // The input that it waits for will arrive.
             state.forget_answered();
         }
-        self.command_input(task, WorkerCommand::Input(sending)).inspect_err(|_| {
+        self.command_input(task, WorkerRequest::Input(sending)).inspect_err(|_| {
             let mut state = task.live.state();
             state.queued_input = state.queued_input.saturating_sub(weight);
             state.input_closed &= !closes;
@@ -632,17 +632,17 @@ impl Supervisor {
             state.forget_answered();
             state.queued_sizes += 1;
         });
-        let sent = self.command_input(task, WorkerCommand::Resize(size));
+        let sent = self.command_input(task, WorkerRequest::Resize(size));
         if sent.is_err() {
             task.live.state().queued_sizes -= 1;
         }
         sent
     }
 
-    fn command_input(&self, task: &TaskHandle, command: WorkerCommand) -> Result<(), InputError> {
-        task.commands.send(command).map_err(|error| match error {
+    fn command_input(&self, task: &TaskHandle, command: WorkerRequest) -> Result<(), InputError> {
+        task.requests.send(command).map_err(|error| match error {
             SendError::Ended => InputError::Ended(task.id().to_owned()),
-            SendError::Busy => InputError::Busy { id: task.id().to_owned(), waiting: MAX_COMMANDS },
+            SendError::Busy => InputError::Busy { id: task.id().to_owned(), waiting: MAX_REQUESTS },
         })
     }
 
@@ -677,7 +677,7 @@ impl Supervisor {
         let (id, name) = (task.id().to_owned(), name.to_owned());
         let (answer, answered) = bounded(1);
         let input = SecretInput { name: name.clone(), secret, enter, answer };
-        self.command_input(task, WorkerCommand::Secret(input))?;
+        self.command_input(task, WorkerRequest::Secret(input))?;
         match answered.recv_timeout(PATIENCE) {
             Ok(typed) => typed,
             Err(RecvTimeoutError::Timeout) => Err(SecretError::Late { name, id }),
@@ -697,7 +697,7 @@ impl Supervisor {
         // The workers first: one whose shell dies by the sweep's signal must know that the server
         // sent it.
         for task in &tasks {
-            let _ = task.commands.send(WorkerCommand::Shutdown);
+            let _ = task.requests.send(WorkerRequest::Shutdown);
         }
         let sweep = survivors::Sweep::begin(&self.settings.daemons);
         let deadline = Instant::now() + SHUTDOWN_LIMIT;

@@ -3,8 +3,8 @@
 //!
 //! A server's directory stays as it is; only the record is added, by the server or, if that was
 //! killed, by its guard. The server's end interrupted every task whose file has no outcome.
-//! Directories are removed when their time is up, the oldest earlier if together they exceed the
-//! quota of one server. Limits: handles files only; [`recall`](super::recalled) makes tasks of
+//! Directories are removed when their time is up. If together they exceed the quota of one server,
+//! the oldest are removed sooner. Limits: handles files only; [`recall`](super::recalled) makes tasks of
 //! them.
 
 use std::path::{Path, PathBuf};
@@ -65,13 +65,13 @@ impl From<Exit> for EndCause {
 
 /// What is known of the end of a task's server.
 #[derive(Debug, Clone, PartialEq)]
-pub struct LostServer {
+pub struct EndedServer {
     pub server: ServerEnd,
     /// Whether the task's exit code is unknown and that of SIGKILL is reported.
     pub exit_assumed: bool,
 }
 
-impl LostServer {
+impl EndedServer {
     /// Whether the server exited cleanly.
     pub fn is_clean(&self) -> bool {
         self.server.cause == EndCause::CleanExit
@@ -85,7 +85,7 @@ pub(crate) struct Remains {
     /// The task, with an outcome.
     pub(crate) entry: Entry,
     /// How its server ended; `None` if it is alive.
-    pub(crate) past: Option<LostServer>,
+    pub(crate) past: Option<EndedServer>,
 }
 
 impl ServerEnd {
@@ -265,7 +265,8 @@ pub(crate) fn find(state: &Path, instance: &str, task: &str) -> Option<Remains> 
     })
 }
 
-/// One task of a server's directory; if the server has ended, as that end has left it.
+/// Reads one task from a server's directory. If the server has ended, an unfinished task counts as
+/// interrupted.
 pub(crate) fn read(directory: &Path, task: &str) -> Option<Entry> {
     let entry = journal::read(directory, task)?;
     if journal::server_lives(directory) {
@@ -275,7 +276,7 @@ pub(crate) fn read(directory: &Path, task: &str) -> Option<Entry> {
     }
 }
 
-/// A task as its server's end has left it.
+/// A task after its server's end: an unfinished one counts as interrupted.
 fn after_server_end(directory: PathBuf, mut entry: Entry) -> Remains {
     let server = ServerEnd::read(&directory).unwrap_or_else(|| ServerEnd::guess(&directory));
     let exit = (server.exits.iter()).find_map(|(pid, code)| (*pid == entry.pid).then_some(*code));
@@ -287,7 +288,7 @@ fn after_server_end(directory: PathBuf, mut entry: Entry) -> Remains {
     }
     entry.leftovers.clear();
     Remains {
-        past: Some(LostServer { exit_assumed: interrupted && exit.is_none(), server }),
+        past: Some(EndedServer { exit_assumed: interrupted && exit.is_none(), server }),
         directory,
         entry,
     }

@@ -1,7 +1,7 @@
 //! The worker: one thread per task, the only one that reads its output, writes its input,
 //! signals its processes and reports its state.
 //!
-//! It blocks in `poll(2)` on the output, the shell's end, the wake-up of its commands and,
+//! It blocks in `poll(2)` on the output, the shell's end, the wake-up of its requests and,
 //! while they matter, the input and the ends of processes that are being killed or that
 //! outlived the shell. It decides nothing about the task's life: `state` does.
 
@@ -9,7 +9,6 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::commands::{CommandReceiver, WorkerCommand};
 use super::completion::Completion;
 use super::input::{Flushed, InputChunk, InputQueue};
 use super::journal::{self, Journal};
@@ -20,6 +19,7 @@ use super::probes::Probes;
 use super::shell::{self, Report, SideBand};
 use super::state::{Deadline, Effect, Event, Machine};
 use super::termination::TreeKill;
+use super::worker_requests::{RequestReceiver, WorkerRequest};
 use crate::process::descriptors::{self, Interest, Poller, Transfer, Waker};
 use crate::process::files::Temporary;
 use crate::process::kill::Handle;
@@ -36,7 +36,7 @@ use crate::shell::outcome::Outcome;
 
 /// The most bytes of one read.
 const READ_BYTES: usize = 64 * 1024;
-/// Reads in one turn, so that a flood does not delay commands.
+/// Reads in one turn, so that a flood does not delay requests.
 const READS_PER_TURN: usize = 8;
 /// How many reads empty the pipe after the exit. It may hold a megabyte, and the disk may be
 /// slow, so time is no limit.
@@ -54,7 +54,7 @@ pub(super) struct Setup {
     pub(crate) spool: SpoolWriter,
     /// What the task's processes carry in their environment.
     pub(crate) cookie: String,
-    pub(crate) commands: CommandReceiver,
+    pub(crate) requests: RequestReceiver,
     pub(crate) first_input: InputChunk,
     /// Names of programs that do not count as leftovers once they have left the session.
     pub(crate) daemons: Arc<[String]>,
@@ -78,7 +78,7 @@ pub(super) struct Worker {
     task: Arc<LiveTask>,
     spawned: Spawned,
     output: Collector,
-    commands: CommandReceiver,
+    requests: RequestReceiver,
     journal: Journal,
     sideband: Option<SideBand>,
     on_shell_end: Option<OnShellEnd>,
@@ -98,7 +98,7 @@ pub(super) struct Worker {
 
 /// Which descriptors became ready.
 struct Ready {
-    commands: bool,
+    requests: bool,
     output: bool,
     errors: bool,
     input: bool,
@@ -141,7 +141,7 @@ impl Worker {
             output: Collector::new(Arc::clone(&task), setup.spool, setup.on_pressure),
             task,
             spawned,
-            commands: setup.commands,
+            requests: setup.requests,
             journal: setup.journal,
             sideband: setup.sideband,
             on_shell_end: setup.on_shell_end,
@@ -178,8 +178,8 @@ impl Worker {
             self.note_output();
         }
         // Commands come first: one may have caused the exit.
-        if ready.commands || ready.exit {
-            self.take_commands();
+        if ready.requests || ready.exit {
+            self.take_requests();
         }
         if ready.input {
             self.feed_input();
@@ -211,7 +211,7 @@ impl Worker {
 
     fn wait(&self) -> Ready {
         let mut poller = Poller::default();
-        let commands = Some(poller.watch(self.commands.wakes(), Interest::Read));
+        let requests = Some(poller.watch(self.requests.wakes(), Interest::Read));
         // Reads pause while the screen or a reader that must not miss a byte is behind.
         let must_wait = self.output.is_behind() || self.output.leaves_a_reader_behind();
         // In XNU the leader of a session does not end before its terminal's output is read.
@@ -220,7 +220,7 @@ impl Worker {
             && self.spawned.terminal.is_some();
         let reads = self.machine.output_open() && !self.closed && (!must_wait || ends_by_reading);
         let output = reads.then(|| poller.watch(self.spawned.output.as_fd(), Interest::Read));
-        let errors = self.spawned.errors.as_ref();
+        let errors = self.spawned.stderr.as_ref();
         let errors = errors.map(|errors| poller.watch(errors.as_fd(), Interest::Read));
         let exit = (!self.machine.exited())
             .then(|| poller.watch(self.spawned.child.ended(), Interest::Read));
@@ -239,7 +239,7 @@ impl Worker {
         poller.wait(self.time_to_wait());
         let ended = ends.into_iter().filter(|(place, _)| poller.ready(Some(*place)));
         Ready {
-            commands: poller.ready(commands),
+            requests: poller.ready(requests),
             output: poller.ready(output),
             errors: poller.ready(errors),
             input: poller.ready(input),
@@ -304,26 +304,26 @@ impl Worker {
         }
     }
 
-    fn take_commands(&mut self) {
-        self.commands.drain_wakes();
-        while let Some(command) = self.commands.next() {
-            match command {
-                WorkerCommand::Kill { request, receipt } => {
+    fn take_requests(&mut self) {
+        self.requests.drain_wakes();
+        while let Some(request) = self.requests.next() {
+            match request {
+                WorkerRequest::Kill { request, receipt } => {
                     self.termination.expect(receipt);
                     self.step(Event::Kill(request));
                     self.probes.reset(&self.task);
                 }
-                WorkerCommand::Input(sending) => self.input.push(sending),
-                WorkerCommand::Secret(secret) => {
+                WorkerRequest::Input(sending) => self.input.push(sending),
+                WorkerRequest::Secret(secret) => {
                     self.feed_input();
                     let (input, masking) = (&mut self.input, &mut self.output.masking);
                     secret.carry_out(&self.task, &self.spawned.output, input, masking);
                     self.probes.restart();
                 }
-                WorkerCommand::Resize(size) => self.resize(size),
-                WorkerCommand::NoteChange => self.journal.schedule_soon(),
-                WorkerCommand::ProbeProgress => self.probes.hasten(),
-                WorkerCommand::Shutdown => {
+                WorkerRequest::Resize(size) => self.resize(size),
+                WorkerRequest::NoteChange => self.journal.schedule_soon(),
+                WorkerRequest::ProbeProgress => self.probes.hasten(),
+                WorkerRequest::Shutdown => {
                     self.shutting_down = true;
                     self.step(Event::Shutdown);
                 }
@@ -413,7 +413,7 @@ impl Worker {
     /// Reads stderr that is kept apart, so that the program never waits for its reader.
     fn read_errors(&mut self) {
         for _ in 0..ERROR_READS {
-            let Some(errors) = &self.spawned.errors else {
+            let Some(errors) = &self.spawned.stderr else {
                 return;
             };
             let mut buffer = Vec::with_capacity(READ_BYTES);
@@ -426,7 +426,7 @@ impl Worker {
                     self.probes.restart();
                 }
                 Transfer::WouldBlock => return,
-                Transfer::Closed => self.spawned.errors = None,
+                Transfer::Closed => self.spawned.stderr = None,
             }
         }
     }
@@ -526,7 +526,7 @@ impl Worker {
             report_end(&report);
         }
         let may_be =
-            may_leave_processes(self.machine.output_open() || self.spawned.errors.is_some());
+            may_leave_processes(self.machine.output_open() || self.spawned.stderr.is_some());
         if !scanned && (may_be || !self.leftovers.is_empty()) {
             self.scan_leftovers();
         }

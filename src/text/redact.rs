@@ -19,8 +19,8 @@ use std::sync::{LazyLock, OnceLock};
 use regex::Regex;
 
 use self::rules::{
-    ARGUMENTS, BEFORE_A_WORD, COUNTING_NAME, Extent, OPTIONS_OF, SECRET_NAME, SECRET_NAME_WORDS,
-    SHAPES, Words,
+    ARGUMENTS, BEFORE_A_WORD, COUNTING_NAME, Extent, Needles, OPTIONS_OF, PATTERNS, SECRET_NAME,
+    SECRET_NAME_WORDS,
 };
 use super::quoting::{Quotes, find_end, opening_quote, quoted_end, word_end};
 
@@ -40,18 +40,18 @@ const MAX_COUNT_BYTES: usize = 100;
 /// A rule that is compiled when a text first contains one of its words: most commands
 /// contain none, and all rules together cost milliseconds and megabytes.
 struct Rule {
-    words: Words,
+    words: Needles,
     source: String,
     compiled: OnceLock<Regex>,
 }
 
 impl Rule {
-    fn new(words: Words, source: impl Into<String>) -> Rule {
+    fn new(words: Needles, source: impl Into<String>) -> Rule {
         Rule { words, source: source.into(), compiled: OnceLock::new() }
     }
 
     /// The rule, if it can match the text; `folded` is the text by [`fold`].
-    fn within(&self, folded: &str) -> Option<&Regex> {
+    fn regex_if_possible(&self, folded: &str) -> Option<&Regex> {
         let may_match = self.words.iter().any(|word| folded.contains(word));
         may_match.then(|| self.regex())
     }
@@ -87,13 +87,13 @@ struct Rules {
 }
 
 static RULES: LazyLock<Rules> = LazyLock::new(|| {
-    let rules = |table: &[(Words, &str)]| {
+    let rules = |table: &[(Needles, &str)]| {
         let rules = table.iter().map(|(words, rule)| Rule::new(words, *rule));
         rules.collect()
     };
     let of_names = |rule| Rule::new(SECRET_NAME_WORDS, rule);
     Rules {
-        shapes: rules(SHAPES),
+        shapes: rules(PATTERNS),
         before_a_word: rules(BEFORE_A_WORD),
         options: OPTIONS_OF
             .iter()
@@ -169,12 +169,12 @@ impl Redactor {
 pub(crate) fn is_secret_name(name: &str) -> bool {
     static WHOLE: LazyLock<Rule> =
         LazyLock::new(|| Rule::new(SECRET_NAME_WORDS, format!("(?i)^{SECRET_NAME}$")));
-    WHOLE.within(&fold(name)).is_some_and(|rule| rule.is_match(name))
+    WHOLE.regex_if_possible(&fold(name)).is_some_and(|rule| rule.is_match(name))
 }
 
 fn shaped(text: &str, folded: &str) -> Vec<Range<usize>> {
     let mut secrets = Vec::new();
-    for shape in RULES.shapes.iter().filter_map(|rule| rule.within(folded)) {
+    for shape in RULES.shapes.iter().filter_map(|rule| rule.regex_if_possible(folded)) {
         for found in shape.captures_iter(text) {
             let group = found.iter().skip(1).flatten().next();
             secrets.extend(group.or(found.get(0)).map(|secret| secret.range()));
@@ -193,7 +193,7 @@ fn named(text: &str, folded: &str) -> Vec<Range<usize>> {
         NAME.regex().is_match(found)
     };
     let before_a_word = RULES.before_a_word.iter();
-    for rule in before_a_word.filter_map(|rule| rule.within(folded)) {
+    for rule in before_a_word.filter_map(|rule| rule.regex_if_possible(folded)) {
         starts.extend(
             rule.find_iter(text)
                 // `--password --user x` asks for the password.
@@ -204,14 +204,14 @@ fn named(text: &str, folded: &str) -> Vec<Range<usize>> {
         );
     }
     for (scope, option, extent) in &RULES.options {
-        let scopes = scope.within(folded).into_iter();
+        let scopes = scope.regex_if_possible(folded).into_iter();
         let scopes = scopes.flat_map(|scope| scope.captures_iter(text));
         for arguments in scopes.filter_map(|found| found.get(1)) {
             let options = option.regex().find_iter(arguments.as_str());
             starts.extend(options.map(|found| (arguments.start() + found.end(), *extent)));
         }
     }
-    let assignments = RULES.assignment.within(folded).into_iter();
+    let assignments = RULES.assignment.regex_if_possible(folded).into_iter();
     for found in assignments.flat_map(|rule| rule.find_iter(text)) {
         // Long options have their own rule: `--key=2` and `--token-file=x` stay.
         if !found.as_str().starts_with("--") {
@@ -222,7 +222,7 @@ fn named(text: &str, folded: &str) -> Vec<Range<usize>> {
         }
     }
     for (rule, extent) in [(&RULES.line_entry, Extent::Line), (&RULES.inline_entry, Extent::Item)] {
-        let Some(rule) = rule.within(folded) else {
+        let Some(rule) = rule.regex_if_possible(folded) else {
             continue;
         };
         for found in rule.find_iter(text) {
@@ -299,9 +299,11 @@ fn value(text: &str, start: usize, extent: Extent, enclosing: Option<u8>) -> Ran
         Extent::AfterColon => {
             let end = word_end(bytes, start, enclosing);
             let secret = text[start..end].find(':').map_or(end, |at| start + at + 1);
-            return unclosed(text, secret..end);
+            return without_trailing_quotes(text, secret..end);
         }
-        Extent::Enclosed(quote) => unclosed(text, start..quoted_end(bytes, start, &[quote], None)),
+        Extent::Enclosed(quote) => {
+            without_trailing_quotes(text, start..quoted_end(bytes, start, &[quote], None))
+        }
         Extent::Line | Extent::Item => match opening_quote(bytes, start, enclosing) {
             Some(quote) => start..quoted_end(bytes, start + quote.len(), quote, enclosing),
             None => {
@@ -332,7 +334,7 @@ fn unquoted(text: &str, range: Range<usize>) -> Range<usize> {
 }
 
 /// The end of a quoted word, without its closing quote.
-fn unclosed(text: &str, range: Range<usize>) -> Range<usize> {
+fn without_trailing_quotes(text: &str, range: Range<usize>) -> Range<usize> {
     let kept = text[range.clone()].trim_end_matches(['"', '\'', '\\']).len();
     range.start..range.start + kept
 }
@@ -732,7 +734,7 @@ mod tests {
         fn no_rule_matches_without_one_of_its_words(text in pieces()) {
             let folded = fold(&text);
             for rule in all_rules() {
-                prop_assert!(rule.within(&folded).is_some() || !rule.regex().is_match(&text));
+                prop_assert!(rule.regex_if_possible(&folded).is_some() || !rule.regex().is_match(&text));
             }
         }
 

@@ -215,7 +215,7 @@ impl Screen {
                     self.terminal.process(b"\x1b[2J\x1b[?47l");
                 }
             }
-            SequenceEffect::Same(sequence) => self.terminal.process(sequence.as_bytes()),
+            SequenceEffect::Replacement(sequence) => self.terminal.process(sequence.as_bytes()),
         }
     }
 

@@ -36,7 +36,7 @@ pub(crate) enum SequenceEffect {
     /// The following text may be drawn differently.
     Switched,
     /// An equivalent sequence that the emulation supports.
-    Same(&'static str),
+    Replacement(&'static str),
 }
 
 /// Reads what a program writes to its terminal.
@@ -72,7 +72,7 @@ impl SequenceScanner {
                     SequenceEffect::Switched
                 }
                 1047 => SequenceEffect::Alternate(on),
-                1048 => SequenceEffect::Same(if on { "\x1b7" } else { "\x1b8" }),
+                1048 => SequenceEffect::Replacement(if on { "\x1b7" } else { "\x1b8" }),
                 _ => continue,
             });
         }
@@ -99,8 +99,8 @@ impl Perform for SequenceScanner {
 
     fn esc_dispatch(&mut self, intermediates: &[u8], _ignore: bool, byte: u8) {
         self.found.push(match (intermediates, byte) {
-            ([], b'D') => SequenceEffect::Same("\n"),
-            ([], b'E') => SequenceEffect::Same("\r\n"),
+            ([], b'D') => SequenceEffect::Replacement("\n"),
+            ([], b'E') => SequenceEffect::Replacement("\r\n"),
             // DECID, the older form of DA1.
             ([], b'Z') => SequenceEffect::Query(Query::PrimaryAttributes),
             ([], b'c') => return self.reset(),
@@ -125,8 +125,8 @@ impl Perform for SequenceScanner {
             ([], 't') if first == 18 => SequenceEffect::Query(Query::Size),
             ([], 'Z') => SequenceEffect::BackTab(first.max(1)),
             ([], 'b') => SequenceEffect::Repeat(first.max(1)),
-            ([], 's') if bare => SequenceEffect::Same("\x1b7"),
-            ([], 'u') if bare => SequenceEffect::Same("\x1b8"),
+            ([], 's') if bare => SequenceEffect::Replacement("\x1b7"),
+            ([], 'u') if bare => SequenceEffect::Replacement("\x1b8"),
             ([b'!'], 'p') => SequenceEffect::SoftReset,
             ([b'?'], 'h' | 'l') => return self.switch_private_modes(params, action == 'h'),
             _ => return,

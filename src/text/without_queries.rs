@@ -1,5 +1,6 @@
-//! Prepares a program's output for a second terminal, which must not answer the program, since the
-//! task's emulated terminal does. Removes queries, and requests for other codes of keys.
+//! Prepares output for a second terminal. The task's emulated terminal already answers the program's
+//! queries, so the second one must not. Removes queries, and sequences that switch the keyboard to
+//! another encoding.
 //!
 //! Passes on only whole sequences and characters, so that callers may write other text between two
 //! pieces of output. Limits: passes on a sequence of more than 4096 bytes in parts. Pure.
@@ -91,7 +92,7 @@ fn control_sequence(bytes: &[u8]) -> Option<(usize, bool)> {
     }
 }
 
-/// Whether a terminal answers this sequence, or sends other codes for keys after it.
+/// Whether a terminal answers this sequence, or encodes keys in another way after it.
 fn is_query(parameters: &[u8], last: u8) -> bool {
     let first = parameters.first().copied().unwrap_or_default();
     let intermediate = parameters.last().copied().filter(|byte| matches!(byte, 0x20..=0x2f));

@@ -339,7 +339,7 @@ fn a_program_that_hangs_is_ended_with_its_tree() {
     let env = Env::new();
     let hanging = || script("sleep 86399 & sleep 86399");
     let judge = CommandJudge::new(hanging(), supervisor(&env));
-    let judge = judge.with_time(Duration::from_millis(500));
+    let judge = judge.with_time_limit(Duration::from_millis(500));
     let checks = Checks::new(Arc::new(judge), true);
     let id = checks.start("a", None, evidence("a", Status::Stuck));
     let judgement = finished(&checks, &id.expect("a check"));

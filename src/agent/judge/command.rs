@@ -73,7 +73,7 @@ impl CommandJudge {
 
     /// Sets another time limit.
     #[must_use]
-    pub fn with_time(self, time: Duration) -> CommandJudge {
+    pub fn with_time_limit(self, time: Duration) -> CommandJudge {
         CommandJudge { time, ..self }
     }
 

@@ -12,10 +12,10 @@ use serde_json::Value;
 use crate::agent::activity::{Activity, Final};
 use crate::agent::json;
 
-/// How many lines of a conversation to search for its directory.
+/// How many lines of a conversation to search for the agent's working directory.
 const FIRST_LINES: usize = 50;
 
-/// The largest file that names the directory of a conversation.
+/// The largest file that is read for the working directory of a conversation's agent.
 const MAX_SIDE_FILE: u64 = 1 << 20;
 
 /// The format of a conversation.
@@ -48,7 +48,8 @@ pub(super) fn activities(format: Format, text: &str) -> Vec<Activity> {
     }
 }
 
-/// The directory of a conversation, if the conversation or a file next to it names one.
+/// The agent's working directory in a conversation, if the conversation or a file next to it names
+/// it.
 pub(super) fn directory(format: Format, path: &Path, text: &str) -> Option<PathBuf> {
     match format {
         Format::Claude | Format::Codex => {

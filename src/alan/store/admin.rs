@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
 
-use super::tables::Table;
+use super::tables::TableRow;
 use super::{Store, StoreError, circuits};
 use crate::alan::history::HALF_LIFE_HOURS;
 use crate::alan::rows::{JournalRow, seconds_of, timestamp, unix_seconds};
@@ -268,7 +268,7 @@ pub(crate) fn export(
     Ok(())
 }
 
-fn every<T: Table>(
+fn every<T: TableRow>(
     connection: &Connection,
     order: &str,
     entry: fn(T) -> JournalRow,

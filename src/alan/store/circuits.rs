@@ -63,10 +63,10 @@ impl Store {
     ) -> Decision {
         let (hash, now) = (pattern.hash.as_str(), unix_seconds(now));
         let deadline = deadline.map(|deadline| deadline.as_secs_f64());
-        let number = self.leases.fetch_add(1, Ordering::Relaxed);
+        let number = self.next_lease.fetch_add(1, Ordering::Relaxed);
         let owner = format!("{}-{number}", self.shared.instance);
         let check = |circuit: &mut Circuit| circuit.check(now, deadline, &owner, self.rules());
-        if let Some(status) = self.circuits.lock().get_mut(hash) {
+        if let Some(status) = self.unwritten_circuits.lock().get_mut(hash) {
             return check(&mut status.circuit);
         }
         let Some(mut current) = self.read(|connection| circuit(connection, hash)) else {
@@ -103,7 +103,8 @@ impl Store {
         };
         let report = |circuit: &mut Circuit| circuit.report(now, end, lease, self.rules());
         // A circuit kept in memory is written with the next report.
-        let kept = self.circuits.lock().get(&pattern.hash).map(|status| status.circuit.clone());
+        let kept =
+            self.unwritten_circuits.lock().get(&pattern.hash).map(|status| status.circuit.clone());
         let changed = self.change_circuit(pattern, REPORT_PATIENCE, |circuit| {
             if let Some(kept) = &kept {
                 circuit.clone_from(kept);
@@ -111,13 +112,13 @@ impl Store {
             report(circuit);
         });
         if changed.is_some() {
-            self.circuits.lock().remove(&pattern.hash);
+            self.unwritten_circuits.lock().remove(&pattern.hash);
             return;
         }
         // Continue in memory from the state on disk: a locked database can still be read.
         let on_disk = self.read(|connection| circuit(connection, &pattern.hash));
         let on_disk = on_disk.unwrap_or_default();
-        let mut circuits = self.circuits.lock();
+        let mut circuits = self.unwritten_circuits.lock();
         let status = circuits.entry(pattern.hash.clone()).or_insert_with(|| CircuitStatus {
             hash: pattern.hash.clone(),
             preview: pattern.preview.clone(),
@@ -132,7 +133,7 @@ impl Store {
     pub fn circuits(&self, now: SystemTime) -> Vec<CircuitStatus> {
         let now = unix_seconds(now);
         let mut found = self.read(all).unwrap_or_default();
-        let memory = self.circuits.lock();
+        let memory = self.unwritten_circuits.lock();
         found.retain(|status| !memory.contains_key(&status.hash));
         found.extend(memory.values().cloned());
         drop(memory);
@@ -154,7 +155,7 @@ impl Store {
     pub fn circuit_reset(&self, hash: Option<&str>) -> Reset {
         let is_selected = |known: &String| hash.is_none_or(|hash| hash == known);
         let mut closed: Vec<CircuitStatus> = {
-            let mut in_memory = self.circuits.lock();
+            let mut in_memory = self.unwritten_circuits.lock();
             in_memory.extract_if(|known, _| is_selected(known)).map(|(_, status)| status).collect()
         };
         match self.with_connection(|database| reset(&mut database.connection, hash)) {

@@ -9,7 +9,7 @@ use crate::alan::rows::{CachedOptions, Observation, RecentCommand, SshObservatio
 use crate::alan::run::RunRows;
 
 /// A row type whose fields are the columns of one table.
-pub(super) trait Table: Sized {
+pub(super) trait TableRow: Sized {
     const NAME: &'static str;
 
     /// Reads a row of `SELECT *`. NULL becomes the field's default: the original zsh-tool omitted
@@ -20,10 +20,10 @@ pub(super) trait Table: Sized {
     fn insert(&self, connection: &Connection) -> rusqlite::Result<bool>;
 }
 
-/// Implements [`Table`], given the type, the insert statement, the table and its columns.
+/// Implements [`TableRow`], given the type, the insert statement, the table and its columns.
 macro_rules! table {
     ($row:ident: $insert:literal $table:literal $($column:ident)*) => {
-        impl Table for $row {
+        impl TableRow for $row {
             const NAME: &'static str = $table;
 
             fn read(row: &Row<'_>) -> rusqlite::Result<Self> {

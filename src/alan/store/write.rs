@@ -111,7 +111,7 @@ impl Writer<'_> {
         self.note_open();
         if opens {
             // Creating and migrating a database take code that nothing needs afterwards.
-            memory::give_back_code();
+            memory::drop_code_pages();
         }
         self.write()?;
         self.shorten_log()?;

@@ -92,7 +92,7 @@ pub(crate) fn login_path(config: &Config) -> Vec<Finding> {
 const FIX_START_FILES: &str = "correct the start files, or set `environment: inherit`";
 
 const INSTALL_ZSH: &str = if cfg!(target_os = "macos") {
-    "set `shell: /bin/zsh`, which macOS brings"
+    "set `shell: /bin/zsh`, which comes with macOS"
 } else {
     "install zsh (Debian: run `apt-get install zsh`)"
 };
@@ -140,11 +140,11 @@ pub(crate) fn kernel() -> Vec<Finding> {
             "mount it: run `mount -t proc proc /proc`",
         ),
     };
-    let children = sees_itself.then(|| match tree::children_of_self() {
+    let children = sees_itself.then(|| match tree::adopted_orphans() {
         Some(_) => Finding::ok("/proc/…/children", "readable"),
         None => Finding::warning(
             "/proc/…/children",
-            "missing: each end of a command costs a scan of all processes",
+            "missing: all processes are scanned when a command ends",
             "use a kernel with CONFIG_PROC_CHILDREN",
         ),
     });
@@ -202,8 +202,8 @@ const WHAT_MACOS_LACKS: &str = "see `zsh-tool help platforms` for what macOS doe
 fn on_macos() -> Finding {
     Finding::warning(
         "macOS",
-        "experimental: this program is built for it and checked by its types, and its developers \
-         have never run it there",
+        "experimental: built and type-checked for macOS, but its developers have never run it \
+         there",
         WHAT_MACOS_LACKS,
     )
 }
@@ -525,7 +525,9 @@ pub(crate) fn host(config: &Config, name: &str) -> Vec<Finding> {
     let hosts = setup::hosts(config, Purpose::Server(files::random_id()));
     let host = match hosts.find(name) {
         Ok(host) => host,
-        Err(error) => return vec![Finding::error(WHAT, error.to_string(), "use one of them")],
+        Err(error) => {
+            return vec![Finding::error(WHAT, error.to_string(), "use a host of config.yaml")];
+        }
     };
     let fix = format!("check hosts.{name} in config.yaml, and try its command by hand");
     let peer = host.link().map_err(|error| error.to_string());
@@ -590,7 +592,7 @@ fn secret(name: &str, source: &SecretSource, context: &ResolveContext) -> Findin
             format!("run `chmod o-r {}`", output::shell_word(&path.to_string_lossy())),
         ),
         (Ok(()), SecretSource::Command(_)) => {
-            Finding::ok(WHAT, format!("{found}, which exists and was not run"))
+            Finding::ok(WHAT, format!("{found}, exists (not run)"))
         }
         (Ok(()), SecretSource::Env(_) | SecretSource::File(_)) => {
             Finding::ok(WHAT, format!("{found}, exists"))

@@ -5,7 +5,7 @@ use std::io::{self, IsTerminal};
 
 use serde_json::json;
 
-use crate::commands::output::{self, OutputError, say};
+use crate::commands::output::{self, OutputError, say_on_stderr};
 use crate::config::{ColorChoice, Config};
 use crate::mcp::render::result::{self, Palette};
 use crate::mcp::render::view::View;
@@ -22,21 +22,21 @@ use crate::text::quantity::size;
 /// Writes the status line, such as `✔ exit=0  0.4s`, and warnings to stderr.
 pub(crate) fn status(task: &TaskHandle, leftovers: &[ProcessName], config: &Config) {
     if ends_within_a_line(task) && io::stdout().is_terminal() && io::stderr().is_terminal() {
-        say("");
+        say_on_stderr("");
     }
     let live = &task.live;
     if let Some(line) = status_line(live, palette(config)) {
-        say(line);
+        say_on_stderr(line);
     }
     for note in &live.facts.start_notes {
-        say(format_args!("⚠ {note}"));
+        say_on_stderr(format_args!("⚠ {note}"));
     }
     if is_cut(live) {
-        say(format_args!("⚠ {}", describe::OUTPUT_CUT));
+        say_on_stderr(format_args!("⚠ {}", describe::OUTPUT_CUT));
     }
     if !leftovers.is_empty() {
         let noun = if leftovers.len() == 1 { "process was" } else { "processes were" };
-        say(format_args!(
+        say_on_stderr(format_args!(
             "{} {noun} still running and had to be killed: {}",
             leftovers.len(),
             result::name_leftovers(leftovers, &BTreeMap::new())

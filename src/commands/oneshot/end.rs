@@ -78,16 +78,16 @@ impl End {
         match &self.stage {
             Stage::Completed if as_json => {}
             Stage::Interrupted { .. } => {
-                output::say(format_args!(
+                output::say_on_stderr(format_args!(
                     "zsh-tool: the run {} is paused; resume it with",
                     self.id
                 ));
-                output::say(resume_command(&self.id));
+                output::say_on_stderr(resume_command(&self.id));
             }
             stage => {
-                output::say(self.summary(stage));
+                output::say_on_stderr(self.summary(stage));
                 if stage.state() == RunState::Failed {
-                    output::say(self.next_step(stage));
+                    output::say_on_stderr(self.next_step(stage));
                 }
             }
         }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::cli::{OnStuck, OneshotRunArguments};
 use crate::config::{Config, RunFlags, RunSettings, StuckChoice};
-use crate::oneshot::engine::Plan;
+use crate::oneshot::engine::WatchSettings;
 use crate::oneshot::policy::{self, SignsOfLife, WatchRules};
 use crate::oneshot::run_files::RunOptions;
 use crate::progress::tracker;
@@ -13,11 +13,11 @@ use crate::progress::tracker;
 /// The switch of older versions: `0` selects plain time limits.
 const STATUS_SWITCH: &str = "AUTONOMOUS_STATUS_BASED_TIMEOUT";
 /// The longest time between two checks, which limits the error of measured silence.
-const MAX_INTERVAL: Duration = Duration::from_secs(1);
+const MAX_PROBE_INTERVAL: Duration = Duration::from_secs(1);
 /// The shortest time between two checks, since each scans the machine's processes.
 const MIN_INTERVAL: Duration = Duration::from_millis(100);
 /// The minimum number of checks within the silence that ends an agent.
-const CHECKS_IN_SILENCE: u32 = 4;
+const PROBES_IN_SILENCE: u32 = 4;
 
 /// The options of a new run.
 pub(super) fn options(settings: &RunSettings) -> RunOptions {
@@ -56,7 +56,7 @@ pub(super) fn overlay(arguments: &OneshotRunArguments, mut options: RunOptions) 
 }
 
 /// The plan that follows from a run's options.
-pub(super) fn plan(options: &RunOptions, config: &Config, settings: &RunSettings) -> Plan {
+pub(super) fn plan(options: &RunOptions, config: &Config, settings: &RunSettings) -> WatchSettings {
     let time = |seconds: f64| Duration::try_from_secs_f64(seconds).ok();
     let inactivity = time(options.inactivity).filter(|time| !time.is_zero());
     let runtime = options.max_runtime.and_then(time);
@@ -64,12 +64,12 @@ pub(super) fn plan(options: &RunOptions, config: &Config, settings: &RunSettings
     let on_stuck = options.on_stuck.as_deref();
     let on_stuck = on_stuck.and_then(StuckChoice::from_name);
     let by_time = std::env::var_os(STATUS_SWITCH).is_some_and(|switch| switch == "0");
-    Plan {
+    WatchSettings {
         rules: WatchRules {
             inactivity: inactivity.unwrap_or(settings.inactivity),
             runtime_ends: runtime.and_then(|time| Instant::now().checked_add(time)),
             on_stuck: on_stuck_of(on_stuck.unwrap_or(StuckChoice::Auto)),
-            measure: if by_time { SignsOfLife::OutputOnly } else { SignsOfLife::All },
+            signs_of_life: if by_time { SignsOfLife::OutputOnly } else { SignsOfLife::All },
             judge_again_after: threshold,
         },
         tracker: tracker::TrackerSettings {
@@ -95,9 +95,9 @@ fn on_stuck_of(choice: StuckChoice) -> policy::OnStuck {
 }
 
 /// How an agent's processes are checked.
-pub(super) fn probe_settings(plan: &Plan) -> tracker::TrackerSettings {
-    let interval = plan.rules.inactivity / CHECKS_IN_SILENCE;
-    let interval = interval.clamp(MIN_INTERVAL, MAX_INTERVAL);
+pub(super) fn probe_settings(plan: &WatchSettings) -> tracker::TrackerSettings {
+    let interval = plan.rules.inactivity / PROBES_IN_SILENCE;
+    let interval = interval.clamp(MIN_INTERVAL, MAX_PROBE_INTERVAL);
     tracker::TrackerSettings {
         heartbeat_interval: interval.min(plan.tracker.heartbeat_interval),
         ..plan.tracker

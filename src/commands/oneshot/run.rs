@@ -47,7 +47,7 @@ pub(super) fn run(
     warnings.extend(of_settings);
     setup::start_log(config);
     for warning in &warnings {
-        output::say(format_args!("warning: {warning}"));
+        output::say_on_stderr(format_args!("warning: {warning}"));
     }
     let target = match &arguments.resume {
         Some(id) => RunTarget::Resumed(find(config, id)?.directory),
@@ -74,15 +74,15 @@ pub(super) fn run(
         .transpose()
         .map_err(|expected| misused(format_args!("--judge: {expected}")))?
         .unwrap_or_else(|| config.judge.clone());
-    if let JudgeChoice::Command(name) = &judge {
+    if let JudgeChoice::Executor(name) = &judge {
         executors.find(name).map_err(|error| misused(format_args!("--judge: {error}")))?;
     }
     setup::adopt_orphans();
     // From here on, a signal pauses the run, and the command to resume it is printed.
-    let controls =
-        listen(config).map_err(|error| failed(format_args!("cannot handle signals: {error}")))?;
+    let controls = handle_signals(config)
+        .map_err(|error| failed(format_args!("cannot handle signals: {error}")))?;
     let begun = begin(arguments, config, &settings, target, &executors)?;
-    conclude(arguments, config, &settings, begun, controls, executors, &judge)
+    execute(arguments, config, &settings, begun, controls, executors, &judge)
 }
 
 /// Reports an error; returns the exit code of a run that cannot continue.
@@ -169,7 +169,7 @@ fn is_surely_a_prompt() -> bool {
 /// Handles signals from now on: the first that asks for the end pauses the run, the second ends
 /// everything at once, and SIGUSR1 (`zsh-tool oneshot stop`) ends the run for good. Returns the
 /// requests to the run.
-fn listen(config: &Config) -> io::Result<Controls> {
+fn handle_signals(config: &Config) -> io::Result<Controls> {
     let controls = Controls::new();
     let (controller, daemons) = (controls.controller.clone(), config.daemons.clone());
     signals::handle(None, &[SIGUSR1], move |request| match request {
@@ -229,7 +229,7 @@ fn begin(
             check_agents(executors, &environment, &run.file().directory, worker, auditor).map_err(
                 |error| {
                     output::complain(error);
-                    output::say(resume_command(run.id()));
+                    output::say_on_stderr(resume_command(run.id()));
                     ExitCode::FAILURE
                 },
             )?;
@@ -259,7 +259,7 @@ fn begin(
     }
 }
 
-fn conclude(
+fn execute(
     arguments: &OneshotRunArguments,
     config: &Config,
     settings: &RunSettings,
@@ -294,14 +294,14 @@ fn conclude(
         match monitor::start_beside(&supervisor, address, config, &recorder, None) {
             Ok(started) => {
                 let address = started.announcement();
-                output::say(format_args!("zsh-tool: dashboard at {address}"));
+                output::say_on_stderr(format_args!("zsh-tool: dashboard at {address}"));
                 monitor = Some(started);
             }
             Err(error) => {
                 output::complain(error);
                 // A port from the settings may be in use by another server, which is no error.
                 if arguments.http.is_some() {
-                    output::say(resume_command(run.id()));
+                    output::say_on_stderr(resume_command(run.id()));
                     return Err(ExitCode::FAILURE);
                 }
             }
@@ -334,7 +334,7 @@ fn conclude(
         Ok(end) => Ok(end.report(arguments.json)),
         Err(error) => {
             output::complain(error);
-            output::say(resume_command(&id));
+            output::say_on_stderr(resume_command(&id));
             Err(ExitCode::FAILURE)
         }
     }

@@ -73,7 +73,7 @@ impl Screen {
             status: String::new(),
             activity: String::new(),
         };
-        output::say(format_args!("zsh-tool: run {id}"));
+        output::say_on_stderr(format_args!("zsh-tool: run {id}"));
         screen
     }
 
@@ -91,7 +91,7 @@ impl Screen {
 
     fn say(&mut self, line: &str) {
         self.clear();
-        output::say(line);
+        output::say_on_stderr(line);
         self.draw();
     }
 

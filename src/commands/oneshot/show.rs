@@ -140,7 +140,7 @@ pub(super) fn list(config: &Config, json: bool) -> Result<ExitCode, ExitCode> {
         output::complain(error);
     }
     if listing.runs.is_empty() {
-        output::say("no agent runs");
+        output::say_on_stderr("no agent runs");
     }
     let text = if json {
         let lines = listing.runs.iter().map(|run| format!("{}\n", to_json(run)));

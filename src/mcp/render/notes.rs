@@ -11,7 +11,7 @@ use crate::shell::outcome::Outcome;
 use crate::task::describe;
 use crate::task::live::{End, Facts, Input};
 use crate::task::output::spool::Losses;
-use crate::task::tombstone::{EndCause, LostServer, ServerEnd};
+use crate::task::tombstone::{EndCause, EndedServer, ServerEnd};
 use crate::text::quantity::{grouped, size};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,7 +50,7 @@ const NO_TERMINAL: [&str; 6] = [
 ];
 
 /// Says that a task's server has ended, and how.
-pub(crate) fn of_past(past: &LostServer, end: Option<&End>) -> ResultNote {
+pub(crate) fn of_past(past: &EndedServer, end: Option<&End>) -> ResultNote {
     let server = server_end(&past.server);
     if end.is_none_or(|end| end.outcome != Outcome::Interrupted) {
         return ResultNote::info(format!("{server}, after this command."));

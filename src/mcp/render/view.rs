@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::progress::condition::{Condition, Visibility};
-use crate::progress::progress_snapshot::Verdict;
+use crate::progress::progress_state::Verdict;
 use crate::progress::tracker::{BlockedOn, ChangeKind, Status};
 use crate::progress::tree_state::{TreeState, TreeStateKind};
 use crate::progress::wait::ProcessName;

@@ -17,7 +17,7 @@ const MAX_HEADERS: usize = 100;
 /// The header that continues a stream of events.
 const LAST_EVENT_ID: &str = "Last-Event-ID";
 /// The names of a session's id in a query.
-const SESSION_KEYS: [&str; 2] = ["sessionId", "session_id"];
+const SESSION_ID_PARAMETERS: [&str; 2] = ["sessionId", "session_id"];
 /// The supported methods, as in the `Allow` header.
 pub(crate) const METHODS: &str = "GET, HEAD, POST";
 
@@ -53,10 +53,10 @@ impl Request {
         }
     }
 
-    /// The host that it is about, if it is about one, and the request as that host takes it: with
-    /// the id there, and without the headers that are for this server. `known` tells such an id
-    /// apart.
-    pub(crate) fn for_host<H>(
+    /// If an id in the path, the query or the body belongs to a task on a host: that host and the
+    /// request to forward, which has the id there and no header but Last-Event-ID. `known` maps
+    /// such an id to its host and its id there.
+    pub(crate) fn split_off_host<H>(
         &self,
         known: impl Fn(&str) -> Option<(H, String)>,
     ) -> Option<(H, Request)> {
@@ -71,7 +71,8 @@ impl Request {
         request.headers.retain(|(name, _)| name.eq_ignore_ascii_case(LAST_EVENT_ID));
         request.segments.iter_mut().for_each(&mut strip);
         let ids = request.query.iter_mut();
-        ids.filter(|(name, _)| SESSION_KEYS.contains(&name.as_str())).for_each(|(_, id)| strip(id));
+        ids.filter(|(name, _)| SESSION_ID_PARAMETERS.contains(&name.as_str()))
+            .for_each(|(_, id)| strip(id));
         if let Ok(mut body) = serde_json::from_slice::<serde_json::Value>(&request.body)
             && let Some(serde_json::Value::String(id)) = body.get_mut("sessionId")
         {

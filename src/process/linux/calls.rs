@@ -35,7 +35,7 @@ pub(super) struct ThreadDirectory(pub(crate) PathBuf);
 /// The threads of a process; none when it has ended.
 pub(super) fn threads(process: &ProcessInfo) -> Vec<ThreadDirectory> {
     let pid = process.id.pid;
-    let directory = processes::directory(pid).join("task");
+    let directory = processes::proc_directory(pid).join("task");
     // The directory of an only thread is known without a search.
     if process.threads == 1 {
         let only = directory.join(pid.to_string());

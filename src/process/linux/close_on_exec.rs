@@ -9,7 +9,7 @@ use rustix::pipe::PipeFlags;
 use crate::process::marking::mark_one_by_one;
 
 /// Does nothing: this process leaves its limit of descriptors as it found it.
-pub(crate) fn restore_limit() {}
+pub(crate) fn restore_descriptor_limit() {}
 
 /// Marks every descriptor from 3 upwards, so that no command gets one that the client left open.
 pub(crate) fn mark_inherited() {

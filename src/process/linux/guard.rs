@@ -92,7 +92,7 @@ pub(crate) fn run(
         descriptors::close_stdin()?;
     }
     memory::hide_from_other_processes();
-    memory::give_back_code();
+    memory::drop_code_pages();
     let server = Pid::from_child(&server);
     let mut requests = EndRequests::default();
     let (exit, hurry) = wait_for_server(server, &signals, &mut requests, &mut launches);

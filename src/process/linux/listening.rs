@@ -19,7 +19,7 @@ use crate::process::processes;
 /// The sockets that listen in the network namespace of a process; `None` where that cannot be
 /// read.
 pub(crate) fn listeners(pid: i32) -> Option<Vec<Listener>> {
-    let directory = processes::directory(pid).join("net");
+    let directory = processes::proc_directory(pid).join("net");
     let read = |name: &str| {
         let table = TcpNetEntries::from_file(directory.join(name), current_system_info());
         Some(table.ok()?.0)
@@ -41,12 +41,12 @@ pub(crate) fn listeners(pid: i32) -> Option<Vec<Listener>> {
 
 /// The network namespace of a process, as a name to compare; `None` where it is not shown.
 pub(crate) fn network_namespace(pid: i32) -> Option<PathBuf> {
-    std::fs::read_link(processes::directory(pid).join("ns/net")).ok()
+    std::fs::read_link(processes::proc_directory(pid).join("ns/net")).ok()
 }
 
 /// The inodes of a process's sockets; `None` where it does not show its descriptors.
 pub(crate) fn sockets_of(pid: i32) -> Option<Vec<u64>> {
-    match std::fs::read_dir(processes::directory(pid).join("fd")) {
+    match std::fs::read_dir(processes::proc_directory(pid).join("fd")) {
         Err(error) if error.kind() == ErrorKind::PermissionDenied => None,
         _ => Some(
             processes::descriptor_names(pid).filter_map(|name| inode_of(name.to_str()?)).collect(),

@@ -35,7 +35,7 @@ fn task_of(cookie: &str) -> Option<String> {
 
 /// Whether a process has this file open; true where that is not shown.
 fn may_hold(pid: i32, file: FileIdentity) -> bool {
-    let Ok(descriptors) = std::fs::read_dir(processes::directory(pid).join("fd")) else {
+    let Ok(descriptors) = std::fs::read_dir(processes::proc_directory(pid).join("fd")) else {
         return true;
     };
     let mut files = descriptors.flatten().map(|entry| identity(&entry.path()));

@@ -1,5 +1,5 @@
-//! Memory: how many processes the kernel has killed for lack of it, how this process uses little of
-//! it, and how it closes its own to other processes.
+//! Counts the kernel's out-of-memory kills, reduces the memory that this process uses, and keeps
+//! other processes from reading it.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -52,7 +52,8 @@ impl OutOfMemoryKills {
         self.has_grown_in_group(later) || grown(self.machine, later.machine)
     }
 
-    /// Whether there were more later in this process's control group, whose limit was reached then.
+    /// Whether `later` counts more kills in this process's control group. If so, the limit of the
+    /// group was reached.
     pub(crate) fn has_grown_in_group(self, later: OutOfMemoryKills) -> bool {
         grown(self.group, later.group)
     }
@@ -97,12 +98,12 @@ pub(crate) fn prefer_for_oom_kill(pid: i32) {
     let own = fs::read_to_string("/proc/self/oom_score_adj").ok();
     let Some(own) = own.and_then(|own| own.trim().parse::<i32>().ok()) else { return };
     let raised = own.saturating_add(MORE).min(MAX).to_string();
-    // Before exec the file is not this user's, so the program cannot do it itself. Its present
-    // children follow; later ones inherit the value.
+    // The program cannot write the file itself: until its exec the file is not this user's. The
+    // children that it has are changed below; later ones inherit the value.
     let mut next = vec![pid];
     while let Some(pid) = next.pop() {
         // If this is refused, the kernel chooses by size only.
-        let _ = fs::write(processes::directory(pid).join("oom_score_adj"), &raised);
+        let _ = fs::write(processes::proc_directory(pid).join("oom_score_adj"), &raised);
         next.extend(processes::children_of(pid).unwrap_or_default());
     }
 }
@@ -131,7 +132,7 @@ pub(crate) fn trim_heap() {
 
 /// Drops the program's code from this process's memory. Code that runs again comes back from the
 /// system's cache; code that only the start needs does not.
-pub(crate) fn give_back_code() {
+pub(crate) fn drop_code_pages() {
     let Ok(program) = fs::read_link("/proc/self/exe") else { return };
     let maps = fs::read_to_string("/proc/self/maps").unwrap_or_default();
     for range in maps.lines().filter_map(|line| code_of(&program, line)) {
@@ -183,7 +184,7 @@ mod tests {
         ] {
             assert_eq!(code_of(program, line), wanted, "{line}");
         }
-        give_back_code();
+        drop_code_pages();
     }
 
     #[test]

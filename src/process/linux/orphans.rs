@@ -45,7 +45,7 @@ impl PreexistingProcesses {
             return PreexistingProcesses::default();
         }
         let own = std::process::id() as i32;
-        let children: Vec<ProcessInfo> = match tree::children_of_self() {
+        let children: Vec<ProcessInfo> = match tree::adopted_orphans() {
             Some(children) => children.into_iter().filter_map(tree::look_up).collect(),
             None => {
                 let all = Snapshot::take();
@@ -92,7 +92,7 @@ pub(crate) fn adopted() -> Option<Vec<i32>> {
     if !ADOPTS.load(Ordering::Relaxed) {
         return None;
     }
-    let mut children = tree::children_of_self()?;
+    let mut children = tree::adopted_orphans()?;
     if PREEXISTING.get().is_some_and(|preexisting| !preexisting.children.is_empty()) {
         children.retain(|pid| !tree::look_up(*pid).is_some_and(|child| is_preexisting(&child)));
     }
@@ -157,7 +157,7 @@ extern "C" fn child_ended(_: i32, signal: *const libc::siginfo_t, _: *const libc
 /// thread starts may look like an adopted one. Preexisting children are reaped as well, as this
 /// process is their only parent.
 pub(crate) fn reap_adopted(seen: &mut HashSet<Identity>) -> bool {
-    let zombies: HashSet<Identity> = tree::children_of_self()
+    let zombies: HashSet<Identity> = tree::adopted_orphans()
         .unwrap_or_default()
         .into_iter()
         .filter_map(tree::look_up)

@@ -20,8 +20,8 @@ use crate::progress::condition::{StopSignal, Visibility};
 const STAT_BYTES: usize = 2048;
 
 /// The directory with the processes of this PID namespace; a path that does not exist if `/proc`
-/// was mounted for another one, in which its numbers mean other processes.
-fn root() -> &'static Path {
+/// was mounted for another one, whose pids name other processes.
+fn proc_root() -> &'static Path {
     if is_of_another_namespace() {
         Path::new("/proc/of-another-namespace")
     } else {
@@ -30,12 +30,12 @@ fn root() -> &'static Path {
 }
 
 /// The directory of a process.
-pub(super) fn directory(pid: i32) -> PathBuf {
-    root().join(pid.to_string())
+pub(super) fn proc_directory(pid: i32) -> PathBuf {
+    proc_root().join(pid.to_string())
 }
 
-/// Whether `/proc` was mounted for another PID namespace: for an outer one, when only the processes
-/// were put into a new one, or for one that does not contain this process.
+/// Whether `/proc` was mounted for another PID namespace: for an outer one, because a new one was
+/// entered without mounting `/proc` again, or for one that does not contain this process.
 pub(crate) fn is_of_another_namespace() -> bool {
     static SEEN: OnceLock<bool> = OnceLock::new();
     if let Some(seen) = SEEN.get() {
@@ -66,12 +66,12 @@ fn own_numbers(status: &str) -> Option<Vec<u32>> {
 }
 
 pub fn look_up(pid: i32) -> Option<ProcessInfo> {
-    stat_of(&directory(pid).join("stat")).ok().map(info)
+    stat_of(&proc_directory(pid).join("stat")).ok().map(info)
 }
 
 /// Passes all processes that `/proc` shows to `take`; returns whether it could read all of them.
 pub(crate) fn visit(mut take: impl FnMut(ProcessInfo)) -> bool {
-    let Ok(all) = std::fs::read_dir(root()) else {
+    let Ok(all) = std::fs::read_dir(proc_root()) else {
         return false;
     };
     let mut whole = true;
@@ -169,7 +169,7 @@ fn is_about_one(error: &ProcError) -> bool {
 
 /// The children of this process that it did not start: orphans that it has adopted as subreaper.
 /// `None` where the kernel does not list them (no `/proc`, no `CONFIG_PROC_CHILDREN`).
-pub(crate) fn children_of_self() -> Option<Vec<i32>> {
+pub(crate) fn adopted_orphans() -> Option<Vec<i32>> {
     // The kernel gives orphans to the first living thread, which is the main one; a child that
     // another thread has started is listed under that thread.
     children_of(i32::try_from(std::process::id()).ok()?)
@@ -178,14 +178,14 @@ pub(crate) fn children_of_self() -> Option<Vec<i32>> {
 /// The children of a process's main thread, including those that `/proc` itself hides. `None` where
 /// the kernel does not list them.
 pub(crate) fn children_of(pid: i32) -> Option<Vec<i32>> {
-    let path = directory(pid).join(format!("task/{pid}/children"));
+    let path = proc_directory(pid).join(format!("task/{pid}/children"));
     let text = std::fs::read_to_string(path).ok()?;
     Some(text.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).collect())
 }
 
 /// The environment that a process was started with.
 pub(crate) fn environment(pid: i32) -> Environment {
-    match std::fs::read(directory(pid).join("environ")) {
+    match std::fs::read(proc_directory(pid).join("environ")) {
         Ok(entries) if entries.is_empty() && is_passing(pid) => Environment::InTransition,
         Ok(entries) => Environment::Entries(entries),
         Err(error) => match error.raw_os_error() {
@@ -201,11 +201,11 @@ pub(crate) fn environment(pid: i32) -> Environment {
     }
 }
 
-/// Whether a process that shows no environment will have one, or has ended: the kernel sets
-/// the end of the environment as the last thing of `execve`. Kernel threads have none, nor
-/// has a leader that ended before its other threads.
+/// Whether an empty environment is temporary: the process is still in `execve`, which sets the end
+/// of the environment last, or has just ended. False for kernel threads, and for a leader that
+/// ended before its other threads: these never have one.
 fn is_passing(pid: i32) -> bool {
-    let stat = Process::new_with_root(directory(pid)).and_then(|process| process.stat());
+    let stat = Process::new_with_root(proc_directory(pid)).and_then(|process| process.stat());
     stat.map_or(true, |stat| {
         let is_of_kernel = stat.flags().is_ok_and(|flags| flags.contains(StatFlags::PF_KTHREAD));
         let is_ended_leader = stat.state == 'Z' && stat.num_threads > 1;
@@ -215,12 +215,12 @@ fn is_passing(pid: i32) -> bool {
 
 /// A process's arguments, each ended by NUL; none where they are not shown.
 pub(crate) fn arguments(pid: i32) -> Vec<u8> {
-    std::fs::read(directory(pid).join("cmdline")).unwrap_or_default()
+    std::fs::read(proc_directory(pid).join("cmdline")).unwrap_or_default()
 }
 
 /// The name of a process's effective user, or `uid N`.
 pub(crate) fn user_of(pid: i32) -> Option<String> {
-    let uid = effective_uid(&std::fs::read_to_string(directory(pid).join("status")).ok()?)?;
+    let uid = effective_uid(&std::fs::read_to_string(proc_directory(pid).join("status")).ok()?)?;
     Some(user_name(uid))
 }
 
@@ -258,7 +258,7 @@ pub(super) fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
 /// How much `/proc` shows of a process of this user; `None` if that cannot be determined, for lack
 /// of a descriptor for example.
 pub(crate) fn evidence_of(pid: i32) -> Option<Visibility> {
-    let thread = directory(pid).join(format!("task/{pid}"));
+    let thread = proc_directory(pid).join(format!("task/{pid}"));
     if !thread.exists() {
         return Some(Visibility::Nothing);
     }
@@ -309,12 +309,12 @@ pub(crate) fn name_of_descriptor(fd: &impl std::os::fd::AsRawFd) -> Option<PathB
 
 /// The file that a process runs.
 pub(crate) fn program_of(pid: i32) -> Option<PathBuf> {
-    std::fs::read_link(directory(pid).join("exe")).ok()
+    std::fs::read_link(proc_directory(pid).join("exe")).ok()
 }
 
 /// The names of a process's descriptors; none where they cannot be read.
 pub(crate) fn descriptor_names(pid: i32) -> impl Iterator<Item = PathBuf> {
-    names_in(std::fs::read_dir(directory(pid).join("fd")))
+    names_in(std::fs::read_dir(proc_directory(pid).join("fd")))
 }
 
 fn names_in(entries: std::io::Result<ReadDir>) -> impl Iterator<Item = PathBuf> {
@@ -325,7 +325,7 @@ fn names_in(entries: std::io::Result<ReadDir>) -> impl Iterator<Item = PathBuf> 
 /// Whether the process holds the pipe or terminal `target` (as `/proc/<pid>/fd` names
 /// it) open; `None` where it does not show that, because it is another user's.
 pub(crate) fn holds_open(pid: i32, target: &Path) -> Option<bool> {
-    match std::fs::read_dir(directory(pid).join("fd")) {
+    match std::fs::read_dir(proc_directory(pid).join("fd")) {
         Err(error) if error.kind() == ErrorKind::PermissionDenied => None,
         entries => Some(names_in(entries).any(|name| name == target)),
     }

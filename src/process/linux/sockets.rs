@@ -58,7 +58,7 @@ impl Sockets {
     /// Looks up a socket of a process, if its namespace's tables list it.
     pub(crate) fn look_up(&mut self, pid: i32, inode: u64) -> Option<Socket> {
         if !self.known.contains_key(&inode) {
-            let namespace = std::fs::read_link(processes::directory(pid).join("ns/net"));
+            let namespace = std::fs::read_link(processes::proc_directory(pid).join("ns/net"));
             if self.read.insert(namespace.unwrap_or_default()) {
                 self.read(pid);
             }
@@ -67,7 +67,7 @@ impl Sockets {
     }
 
     fn read(&mut self, pid: i32) {
-        let directory = processes::directory(pid).join("net");
+        let directory = processes::proc_directory(pid).join("net");
         let table = |name: &str| {
             let text = std::fs::read_to_string(directory.join(name));
             text.unwrap_or_default()

@@ -6,7 +6,8 @@ use std::os::fd::OwnedFd;
 use rustix::fs::{Mode, OFlags};
 use rustix::pty::OpenptFlags;
 
-/// A copy of the terminal's end, which holds its output: not needed, it is kept for the master.
+/// Would return a copy of the terminal's end, to preserve unread output. Linux needs none: the
+/// output can be read from the master after the last close of the terminal's end.
 ///
 /// # Errors
 /// None here.

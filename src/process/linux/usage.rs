@@ -25,7 +25,7 @@ pub(crate) fn members(processes: &[ProcessInfo]) -> Vec<Member> {
             let pid = process.id.pid;
             let io = bytes_of(process);
             // A process that has ended since the scan must not count as a hidden one.
-            (io.is_some() || processes::directory(pid).exists()).then(|| Member {
+            (io.is_some() || processes::proc_directory(pid).exists()).then(|| Member {
                 key: (pid, process.id.started),
                 parent: process.parent,
                 io,
@@ -37,8 +37,8 @@ pub(crate) fn members(processes: &[ProcessInfo]) -> Vec<Member> {
 
 /// How long the main thread of a process has waited for a processor in all; `None` where the
 /// kernel does not count it.
-pub(crate) fn wait_for_processor(pid: i32) -> Option<Duration> {
-    let schedstat = Schedstat::from_file(processes::directory(pid).join("schedstat")).ok()?;
+pub(crate) fn run_delay(pid: i32) -> Option<Duration> {
+    let schedstat = Schedstat::from_file(processes::proc_directory(pid).join("schedstat")).ok()?;
     Some(Duration::from_nanos(schedstat.run_delay))
 }
 
@@ -46,12 +46,12 @@ pub(crate) fn wait_for_processor(pid: i32) -> Option<Duration> {
 /// While the number stays the same, the thread is in one and the same sleep, or runs without a
 /// pause.
 pub(crate) fn switches(pid: i32) -> Option<u64> {
-    switches_in(&processes::directory(pid).join(format!("task/{pid}")))
+    switches_in(&processes::proc_directory(pid).join(format!("task/{pid}")))
 }
 
 /// As [`switches`], for all threads together.
 pub(crate) fn switches_of_all(pid: i32) -> Option<u64> {
-    let threads = std::fs::read_dir(processes::directory(pid).join("task")).ok()?;
+    let threads = std::fs::read_dir(processes::proc_directory(pid).join("task")).ok()?;
     let counts = threads.flatten().filter_map(|thread| switches_in(&thread.path()));
     Some(counts.fold(0, u64::saturating_add))
 }
@@ -68,11 +68,11 @@ fn parse_switches(status: &str) -> Option<u64> {
 }
 
 fn bytes_of(process: &ProcessInfo) -> Option<Bytes> {
-    let all = counters_in(&processes::directory(process.id.pid).join("io"))?;
+    let all = counters_in(&processes::proc_directory(process.id.pid).join("io"))?;
     let own = calls::threads(process)
         .iter()
         .filter_map(|thread| counters_in(&thread.0.join("io")))
-        .fold(Counters::default(), Counters::and);
+        .fold(Counters::default(), Counters::saturating_add);
     Some(Bytes { all, own })
 }
 

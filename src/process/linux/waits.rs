@@ -294,7 +294,7 @@ fn is_fifo(path: &Path) -> bool {
 
 /// Whether a process holds an end of this pipe that can be written to.
 fn writes_to(pid: i32, pipe: &Path) -> bool {
-    let directory = processes::directory(pid);
+    let directory = processes::proc_directory(pid);
     let Ok(entries) = std::fs::read_dir(directory.join("fd")) else {
         return false;
     };
@@ -321,7 +321,7 @@ fn master_number(thread: &ThreadDirectory, descriptor: i32) -> Option<u32> {
 /// A futex in a named file is a semaphore, which any program may post; any other is shared with
 /// relatives at most.
 fn shared_futex(pid: i32, address: u64) -> WaitSource {
-    let maps = MemoryMaps::from_file(processes::directory(pid).join("maps"));
+    let maps = MemoryMaps::from_file(processes::proc_directory(pid).join("maps"));
     match maps.ok().and_then(|maps| file_in(maps, address)) {
         Some(path) => WaitSource::Lock(Lock { path, holder: None }),
         None => WaitSource::Futex,
@@ -346,7 +346,7 @@ fn file_in(maps: MemoryMaps, address: u64) -> Option<String> {
 /// cache is not resolved: its file system may be what hangs.
 fn opens_fifo(pid: i32, path: &str) -> Option<bool> {
     let from = if path.starts_with('/') { "root" } else { "cwd" };
-    let base = processes::directory(pid).join(from);
+    let base = processes::proc_directory(pid).join(from);
     let flags = OFlags::PATH | OFlags::CLOEXEC;
     let base = rustix::fs::open(base, flags, Mode::empty()).ok()?;
     let path = path.trim_start_matches('/');

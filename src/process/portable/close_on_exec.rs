@@ -60,15 +60,15 @@ pub(crate) fn pipe_without_waiting() -> io::Result<(OwnedFd, OwnedFd)> {
 /// Pipes keep the size that the system gives them.
 pub(crate) fn widen_pipe(_fd: &OwnedFd, _bytes: usize) {}
 
-/// Marks all descriptors that a child has, between fork and exec; those that it is to keep
-/// are put in their place after it. Gives it the limit that this process had.
+/// In a child between fork and exec: marks all its descriptors, and restores the limit that this
+/// process started with. The descriptors that the child is to keep are installed afterwards.
 pub(crate) fn mark_in_child() {
     mark_one_by_one();
-    restore_limit();
+    restore_descriptor_limit();
 }
 
-/// Gives a child the limit that this process had, between fork and exec.
-pub(crate) fn restore_limit() {
+/// In a child between fork and exec: restores the limit that this process started with.
+pub(crate) fn restore_descriptor_limit() {
     if let Some(before) = LIMIT_BEFORE.get() {
         let _ = setrlimit(Resource::Nofile, *before);
     }
@@ -79,7 +79,7 @@ static LIMIT_BEFORE: OnceLock<Rlimit> = OnceLock::new();
 
 /// Raises this process's limit of descriptors above macOS's default of 256, if allowed. Commands
 /// keep the old limit: programs that use `select(2)` fail with large numbers.
-pub(crate) fn raise_limit() {
+pub(crate) fn raise_descriptor_limit() {
     /// Enough for the most tasks at once; each child marks all of them.
     const WANTED: u64 = 4096;
     let before = getrlimit(Resource::Nofile);
@@ -115,9 +115,9 @@ mod tests {
             child.pre_exec(|| {
                 let before = getrlimit(Resource::Nofile);
                 setrlimit(Resource::Nofile, Rlimit { current: Some(256), ..before })?;
-                raise_limit();
+                raise_descriptor_limit();
                 match getrlimit(Resource::Nofile).current {
-                    Some(4096) => restore_limit(),
+                    Some(4096) => restore_descriptor_limit(),
                     _ => return Err(io::Error::from_raw_os_error(libc::EDOM)),
                 }
                 Ok(())

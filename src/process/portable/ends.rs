@@ -1,5 +1,5 @@
-//! The ends of processes, without pidfds: signals are sent by pid. The end of an own child is
-//! noticed by a thread that waits for it, and on macOS that of other processes by a queue.
+//! The ends of processes, without pidfds: signals are sent by pid. A thread waits for each child of
+//! this process; on macOS a queue reports the ends of other processes.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal, WaitOptions};
 use crate::process::descriptors::wait_on_thread;
 use crate::process::groups;
 
-/// A descriptor for a process: none.
+/// Always fails with `ENOSYS`: there are no descriptors for processes.
 #[cfg(not(target_os = "macos"))]
 pub(crate) fn open(_pid: Pid) -> Result<OwnedFd> {
     Err(Errno::NOSYS)
@@ -35,9 +35,9 @@ pub(crate) fn send(_pidfd: &OwnedFd, _signal: Signal) -> Result<()> {
     Err(Errno::NOSYS)
 }
 
-/// A descriptor that becomes readable at the end of an own child, whose group is recorded. By
-/// a thread on macOS as well: there NOTE_EXIT comes before the child can be waited for, and
-/// NOTE_EXITSTATUS tells nothing that the wait does not.
+/// Returns a descriptor that becomes readable when a child of this process ends, and records the
+/// child's process group. A thread waits for the child, on macOS too: there NOTE_EXIT comes before
+/// the child can be waited for, and NOTE_EXITSTATUS adds nothing to what `waitpid` returns.
 ///
 /// # Errors
 /// When there is no descriptor or no thread to be had.

@@ -5,12 +5,12 @@ use std::path::PathBuf;
 
 use crate::process::probe::{Listener, ProcessInfo};
 
-/// The sockets that listen: not known.
+/// The sockets that listen: always `None`.
 pub(crate) fn listeners(_pid: i32) -> Option<Vec<Listener>> {
     None
 }
 
-/// The network namespace of a process: not known.
+/// The network namespace of a process: always `None`.
 pub(crate) fn network_namespace(_pid: i32) -> Option<PathBuf> {
     None
 }

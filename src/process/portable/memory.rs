@@ -1,7 +1,7 @@
-//! Processes that were ended for want of memory, and freed memory: no portable call concerns
-//! them.
+//! Kills for lack of memory, and the return of memory to the system. There is no portable call for
+//! either, so these functions do nothing.
 
-/// How many there were; not known.
+/// How many kills there were: not known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct OutOfMemoryKills;
 
@@ -10,34 +10,32 @@ pub(crate) fn out_of_memory_kills() -> OutOfMemoryKills {
 }
 
 impl OutOfMemoryKills {
-    /// Whether there were more later; not known.
+    /// Whether `later` counts more: always false.
     pub(crate) fn has_grown(self, _later: OutOfMemoryKills) -> bool {
         false
     }
 
-    /// The same.
+    /// Whether `later` counts more in this process's control group: always false.
     pub(crate) fn has_grown_in_group(self, _later: OutOfMemoryKills) -> bool {
         false
     }
 }
 
-/// How much memory this process may use; not known.
+/// How much memory this process may use: always `None`.
 pub(crate) fn group_limit() -> Option<u64> {
     None
 }
 
-/// Takes the program's code out of this process's memory; nothing that can be asked for portably.
-pub(crate) fn give_back_code() {}
+/// Would drop the program's code from this process's memory.
+pub(crate) fn drop_code_pages() {}
 
-/// Makes the kernel rather end a program than this process; nothing that can be asked for
-/// portably.
+/// Would make the kernel kill a program before this process when memory runs out.
 pub(crate) fn prefer_for_oom_kill(_pid: i32) {}
 
-/// Lets all threads allocate from one arena; nothing that can be asked for portably.
+/// Would let all threads allocate from one arena.
 pub(crate) fn use_one_arena() {}
 
-/// Gives memory that has been freed back to the system; nothing that can be asked for
-/// portably.
+/// Would return freed memory to the system.
 pub(crate) fn trim_heap() {}
 
 /// No portable call closes this process's data to others of its user: they may see its

@@ -1,5 +1,5 @@
-//! Processes that outlive their parent, without a subreaper: orphans go to the first process
-//! of the machine. Only their groups are known here, and on macOS which process started each.
+//! Processes that outlive their parent, without a subreaper: init adopts them. Only their process
+//! groups are known here, and on macOS which process started each.
 
 use std::collections::HashSet;
 use std::io;
@@ -18,7 +18,7 @@ use crate::process::tree::Identity;
 /// SIGCHLD ignored, and has descriptors for many. No orphans come to it.
 pub(crate) fn adopt() -> io::Result<()> {
     signals::stop_ignoring_children();
-    close_on_exec::raise_limit();
+    close_on_exec::raise_descriptor_limit();
     Ok(())
 }
 
@@ -37,7 +37,7 @@ pub(crate) fn reap_adopted(_seen: &mut HashSet<Identity>) -> bool {
     false
 }
 
-/// The descendants of this process, but for the named programs that lead a session of their own
+/// The descendants of this process, except the named programs that lead a session of their own
 /// and what they have started.
 #[cfg(target_os = "macos")]
 pub(in crate::process) fn living(spared: &[String]) -> Vec<Handle> {
@@ -65,8 +65,8 @@ pub(super) fn living_or_in(
     handles(darwin::select_own(snapshot.processes(), is_ours, is_spared))
 }
 
-/// The groups that this process has started. Programs that are to be spared have left them,
-/// as every leader of a session has.
+/// The groups that this process has started. A program to be spared leads a session of its own, and
+/// so has left these groups.
 #[cfg(not(target_os = "macos"))]
 pub(in crate::process) fn living(_spared: &[String]) -> Vec<Group> {
     groups::living().into_iter().map(Group).collect()

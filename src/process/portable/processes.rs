@@ -1,5 +1,6 @@
-//! The processes of the machine, where no portable call lists them: whether a pid is in use,
-//! and its group and session. macOS has such a list, and shows more of its own user's processes.
+//! What can be learned about processes outside Linux. No portable call lists them: only whether a
+//! pid is in use, its group and its session are known. macOS lists them, with more about processes
+//! of this user.
 
 #[cfg(target_os = "macos")]
 pub use macos::*;
@@ -7,7 +8,7 @@ pub use macos::*;
 pub use unlisted::*;
 
 /// The children of this process that were not started by it: not known.
-pub(crate) fn children_of_self() -> Option<Vec<i32>> {
+pub(crate) fn adopted_orphans() -> Option<Vec<i32>> {
     None
 }
 

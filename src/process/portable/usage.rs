@@ -22,22 +22,22 @@ fn member(_process: &ProcessInfo) -> Option<Member> {
 }
 
 /// How long a process has waited for a processor: not known.
-pub(crate) fn wait_for_processor(_pid: i32) -> Option<Duration> {
+pub(crate) fn run_delay(_pid: i32) -> Option<Duration> {
     None
 }
 
-/// How often a process's main thread has been switched to and from; not known.
+/// How often the kernel has switched away from a process's main thread: always `None`.
 pub(crate) fn switches(_pid: i32) -> Option<u64> {
     None
 }
 
-/// The same for all threads together.
+/// How often the kernel has switched away from all of a process's threads together.
 #[cfg(target_os = "macos")]
 pub(crate) fn switches_of_all(pid: i32) -> Option<u64> {
     super::libproc::switches(pid)
 }
 
-/// The same for all threads together.
+/// How often the kernel has switched away from all of a process's threads together.
 #[cfg(not(target_os = "macos"))]
 pub(crate) fn switches_of_all(_pid: i32) -> Option<u64> {
     None

@@ -9,7 +9,7 @@ use crate::process::tree::ProcessInfo;
 use crate::progress::wait::ProcessName;
 use crate::progress::wait::{ProcessWaits, Thread, WaitSource};
 
-/// Sleeps that earlier probes have found: none.
+/// Sleeps that earlier probes have found: always none, since none can be seen.
 #[derive(Debug, Default)]
 pub(crate) struct Sleeps {}
 

@@ -79,7 +79,7 @@ pub(super) fn count_matches(pattern: &str, command: &str) -> usize {
 }
 
 /// A form of the pattern that does not match itself: `[s]erver`.
-pub(super) fn not_self_matching(pattern: &str) -> Option<String> {
+pub(super) fn without_self_match(pattern: &str) -> Option<String> {
     let (at, first) = pattern.char_indices().find(|(_, letter)| letter.is_alphanumeric())?;
     let (before, rest) = pattern.split_at(at);
     let is_plain = !before.contains(['[', '(', '\\', '{']);
@@ -151,7 +151,7 @@ mod tests {
             ("...", None),
             ("ünder", Some("[ü]nder")),
         ] {
-            let found = not_self_matching(pattern);
+            let found = without_self_match(pattern);
             assert_eq!(found.as_deref(), form, "{pattern}");
             if let Some(found) = found {
                 let command = format!("pkill -f '{found}'");

@@ -1,5 +1,5 @@
-//! The environment that an interactive login shell makes of the server's: PATH and whatever else
-//! the user's start files set. It is kept in memory only.
+//! The environment of an interactive login shell that starts with the server's: with PATH and
+//! whatever else the user's startup files set. It is kept in memory only.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -11,7 +11,7 @@ use super::{EnvironmentSettings, entries, search_path, value};
 use crate::base::sync::CondvarMutex;
 use crate::process::capture::{self, CaptureError, Limits};
 use crate::process::files::{self, FileVersion, version};
-use crate::process::spawn::{Errors, Launch, Wiring};
+use crate::process::spawn::{Launch, StderrTarget, Wiring};
 use crate::process::tree::COOKIE_VARIABLE;
 use crate::task::sessions::{OF_THE_SHELL, Variables};
 use crate::task::shell::{Shell, ShellKind};
@@ -174,7 +174,7 @@ fn run(settings: &EnvironmentSettings, shell: &Shell) -> Result<Variables, Login
         args: vec!["-lic".into(), script.into()],
         environment: inherited.to_vec(),
         directory: value(inherited, "HOME").map_or_else(|| PathBuf::from("/"), PathBuf::from),
-        wiring: Wiring::Pipe(Errors::Nowhere),
+        wiring: Wiring::Pipe(StderrTarget::Nowhere),
     };
     let daemons = Some(Arc::clone(&settings.daemons));
     let limits = Limits { time: LIMIT, output: MAX_OUTPUT, daemons };

@@ -11,7 +11,7 @@ use super::search_path;
 use crate::process::capture::{self, Limits, RunError};
 use crate::process::files::{self, NoProgram};
 use crate::process::signals::Exit;
-use crate::process::spawn::{Errors, Launch, Wiring};
+use crate::process::spawn::{Launch, StderrTarget, Wiring};
 use crate::shell::mode::EnvironmentTool;
 use crate::task::sessions::Variables;
 
@@ -127,7 +127,7 @@ fn run(
         args: arguments.map(OsString::from).to_vec(),
         environment: variables.clone(),
         directory: directory.to_path_buf(),
-        wiring: Wiring::Pipe(Errors::Nowhere),
+        wiring: Wiring::Pipe(StderrTarget::Nowhere),
     };
     let limits = Limits { time: LIMIT, output: MAX_OUTPUT, daemons: None };
     let captured = capture::run(launch, &limits)?;

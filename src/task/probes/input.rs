@@ -157,9 +157,9 @@ impl InputDetection {
         self.next = Some(self.time_after_pause(now, true));
     }
 
-    /// The first probes have their own times, later ones the times that all tasks share. A task
-    /// that takes no input needs no early probes, and rare ones once it has long been silent and no
-    /// call waits for it.
+    /// The first probes follow fixed pauses, later ones the times that all tasks share. A task that
+    /// takes no input has no early probes, and rare ones once it has been silent for long and no
+    /// call is about it.
     fn time_after_pause(&self, now: Instant, awaited: bool) -> Instant {
         let common = |pause| self.snapshots.common_time(now, pause, self.phase_offset);
         match (FIRST_PAUSES.get(self.probes_taken), &self.source) {
@@ -220,8 +220,8 @@ impl InputDetection {
         }
     }
 
-    /// Whether a process runs, is ready to run, or has run since the last probe. Only a call that
-    /// waits for a reply needs this; without one it is not read.
+    /// Whether a process runs, is ready to run, or has run since the last probe. Always true unless
+    /// a call is about the task and the task takes input: nothing else needs it.
     fn is_active(&mut self, members: &[ProcessInfo], task: &LiveTask) -> bool {
         if self.source.is_none() || task.state().active_calls == 0 {
             self.all_usage = None;
@@ -327,7 +327,8 @@ impl InputDetection {
             all.iter().flat_map(|process| snapshot.descendants(process.id.pid)).collect();
         let relays = below.iter().any(|process| process.session != youngest.session);
         let usage: Vec<Usage> = all.iter().chain(&below).map(|process| usage_of(process)).collect();
-        // Elsewhere an unreadable process is an exception, and a plain question may be a report.
+        // Only where no process can be read is silence after a plain question a sign of a prompt:
+        // on other systems such a line may be ordinary output.
         let is_counted =
             cfg!(target_os = "macos") && usage.iter().all(|(_, _, switches)| switches.is_some());
         let now = Instant::now();

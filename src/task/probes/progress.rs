@@ -15,7 +15,7 @@ use crate::process::tree::{self, Identity, ProcessInfo, TaskProcesses};
 use crate::process::usage;
 use crate::process::waits::{self, Sleeps, Waits};
 use crate::progress::counters::{ActivityCounters, Balance};
-use crate::progress::progress_snapshot::ProgressSnapshot;
+use crate::progress::progress_state::ProgressState;
 use crate::progress::tracker::{ChangeKind, Status, Totals, Tracker, TrackerSettings};
 use crate::progress::tree_state::{self, BUSY_SHARE, Idle, QUIET_BEFORE_DEADLOCK, TreeState};
 use crate::progress::wait::{Peer, ProcessName};
@@ -217,7 +217,7 @@ impl ProgressProbe {
             let ticks = process.cpu_ticks.saturating_sub(earlier);
             // A process that has not run has not waited to run either.
             let wait = if ticks > 0 || process.runnable {
-                usage::wait_for_processor(process.id.pid).unwrap_or_default()
+                usage::run_delay(process.id.pid).unwrap_or_default()
             } else {
                 before
             };
@@ -280,7 +280,7 @@ impl ProgressProbe {
             let usual = state.expected_duration;
             let progress = state.progress.get_or_insert_with(|| {
                 let tracker = Tracker::new(self.settings, task.facts.started.mono);
-                Box::new(ProgressSnapshot::new(tracker, now))
+                Box::new(ProgressState::new(tracker, now))
             });
             if kind.is_some() {
                 progress.tracker.count_output_alone();

@@ -1,9 +1,9 @@
 //! Tables of rules that recognise a secret: shapes, names, options of programs. Pure.
 
-/// Matches the name of a secret value, in any case.
+/// Matches the name of a secret value in lower case; its users add `(?i)`.
 pub(super) const SECRET_NAME: &str =
     r"[\w.-]*(?:key|token|secret|passw(?:or)?d|passphrase|mysql_pwd|rediscli_auth)[\w.-]*";
-pub(super) const SECRET_NAME_WORDS: Words =
+pub(super) const SECRET_NAME_WORDS: Needles =
     &["key", "token", "secret", "passw", "passphrase", "mysql_pwd", "rediscli_auth"];
 
 /// Matches names of counts, which are no secrets: `max_tokens`, `tokenCount`.
@@ -11,10 +11,10 @@ pub(super) const COUNTING_NAME: &str =
     r"(?i)tokens|keys|secrets|(?:token|key|secret)[_.-]?(?:count|limit|budget|size|len)";
 
 /// Lower-case words; each text that a rule matches contains at least one of them.
-pub(super) type Words = &'static [&'static str];
+pub(super) type Needles = &'static [&'static str];
 
 /// Secrets with their own shape. If there is a capture group, it is the secret.
-pub(super) const SHAPES: &[(Words, &str)] = &[
+pub(super) const PATTERNS: &[(Needles, &str)] = &[
     // AWS access key ids.
     (
         &["akia", "asia", "abia", "acca", "aroa", "aida"],
@@ -76,7 +76,7 @@ pub(super) const SHAPES: &[(Words, &str)] = &[
 ];
 
 /// Texts that a secret directly follows, as one shell word.
-pub(super) const BEFORE_A_WORD: &[(Words, &str)] = &[
+pub(super) const BEFORE_A_WORD: &[(Needles, &str)] = &[
     // `=value` may be anything; a value after a blank is not another option.
     (
         &["pass", "token", "secret", "key", "oauth2-bearer"],
@@ -97,8 +97,8 @@ macro_rules! program {
     };
 }
 
-/// The arguments of `htpasswd -b` are the file, unless there is `-n`, the user and the
-/// password: the second and the third are replaced.
+/// `htpasswd -b` takes FILE USER PASSWORD, or with `-n` USER PASSWORD. The second and the third
+/// argument are replaced, so that the user is too where there is a file.
 macro_rules! htpasswd {
     ($words:literal) => {
         concat!(
@@ -111,7 +111,7 @@ macro_rules! htpasswd {
 
 /// Programs whose short options take a secret: the program, the option among its [`ARGUMENTS`], and
 /// the extent of the secret after it.
-pub(super) const OPTIONS_OF: &[(Words, &str, &str, Extent)] = &[
+pub(super) const OPTIONS_OF: &[(Needles, &str, &str, Extent)] = &[
     (
         &["mysql", "mariadb"],
         program!(r"mysql(?:dump|admin|import|show|check)?|mariadb(?:-\w+)?"),
@@ -149,13 +149,13 @@ pub(super) const OPTIONS_OF: &[(Words, &str, &str, Extent)] = &[
         r"(?:^|\s)-p[ \t]*",
         Extent::Word,
     ),
-    // Archives: `-p` without a value prompts.
+    // Archivers: `-p` without a value prompts.
     (&["zip"], program!(r"zip|unzip|zipcloak"), r"(?:^|\s)-[a-zA-Z]*P[ \t]*", Extent::Word),
     (&["7z", "rar"], program!(r"7z[arz]?|p7zip|rar|unrar"), r"(?:^|\s)-h?p", Extent::AttachedWord),
-    // Keys: of a cipher, of a digest, of a file.
+    // Programs that take a key or its passphrase.
     (&["openssl"], r"\bopenssl\s", r"(?:^|\s)-(?:k|K|hmac|psk)[ \t]+", Extent::Word),
     (&["ssh-keygen"], r"\bssh-keygen\s", r"(?:^|\s)-[a-zA-Z]*[NP][ \t]+", Extent::Word),
-    // Directories; the options before `w` in a word have no value.
+    // LDAP: in a group of short options, those before `w` take no value.
     (
         &["ldap"],
         program!(r"ldap(?:search|add|modify|modrdn|delete|compare|whoami|passwd|exop)"),
@@ -163,7 +163,7 @@ pub(super) const OPTIONS_OF: &[(Words, &str, &str, Extent)] = &[
         Extent::Word,
     ),
     (&["ldappasswd"], r"\bldappasswd\s", r"(?:^|\s)-[vnxuLZcCIQ]*[as][ \t]+", Extent::Word),
-    // Accounts.
+    // Programs that set passwords of accounts.
     (&["htpasswd"], r"\bhtpasswd\s", htpasswd!(""), Extent::Word),
     (&["htpasswd"], r"\bhtpasswd\s", htpasswd!(r#"(?:"[^"]*"|'[^']*'|[^\s"'])+\s+"#), Extent::Word),
     (&["useradd", "usermod"], r"\buser(?:add|mod)\s", r"(?:^|\s)-p[ \t]+", Extent::Word),

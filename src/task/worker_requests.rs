@@ -1,6 +1,6 @@
-//! Commands to a task's worker, and their channel. The task's handle keeps the sender until the
+//! Requests to a task's worker, and their channel. The task's handle keeps the sender until the
 //! task is evicted, long after its end. So the worker closes the channel: a finished task holds
-//! neither a descriptor nor a buffer for commands.
+//! neither a descriptor nor a buffer for requests.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -16,63 +16,63 @@ use super::termination::Receipt;
 use crate::process::descriptors::{self, Waker};
 use crate::process::pty::TerminalSize;
 
-/// How many commands may wait for a worker.
-pub(crate) const MAX_COMMANDS: usize = 256;
+/// How many requests may wait for a worker.
+pub(crate) const MAX_REQUESTS: usize = 256;
 
-/// Why a command did not reach a worker.
+/// Why a request did not reach a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SendError {
     /// The task has ended.
     Ended,
-    /// Too many commands wait.
+    /// Too many requests wait.
     Busy,
 }
 
 #[derive(Debug)]
-pub(crate) struct CommandSender {
+pub(crate) struct RequestSender {
     /// `None` once the worker has ended.
     channel: Mutex<Option<Arc<Channel>>>,
 }
 
 #[derive(Debug)]
 struct Channel {
-    commands: Sender<WorkerCommand>,
+    requests: Sender<WorkerRequest>,
     waker: Waker,
 }
 
 /// The worker's end of the channel, which closes when this is dropped.
-pub(crate) struct CommandReceiver {
-    commands: Receiver<WorkerCommand>,
+pub(crate) struct RequestReceiver {
+    requests: Receiver<WorkerRequest>,
     wakes: OwnedFd,
-    sender: Arc<CommandSender>,
+    sender: Arc<RequestSender>,
 }
 
-impl CommandSender {
+impl RequestSender {
     /// Creates a channel.
     ///
     /// # Errors
     /// No descriptor is free.
-    pub(crate) fn new() -> io::Result<(Arc<CommandSender>, CommandReceiver)> {
-        let (queue, commands) = bounded(MAX_COMMANDS);
+    pub(crate) fn new() -> io::Result<(Arc<RequestSender>, RequestReceiver)> {
+        let (queue, requests) = bounded(MAX_REQUESTS);
         let (waker, wakes) = Waker::new()?;
-        let channel = Channel { commands: queue, waker };
-        let sender = Arc::new(CommandSender { channel: Mutex::new(Some(Arc::new(channel))) });
-        let receiver = CommandReceiver { commands, wakes, sender: Arc::clone(&sender) };
+        let channel = Channel { requests: queue, waker };
+        let sender = Arc::new(RequestSender { channel: Mutex::new(Some(Arc::new(channel))) });
+        let receiver = RequestReceiver { requests, wakes, sender: Arc::clone(&sender) };
         Ok((sender, receiver))
     }
 
     /// The sender of a task whose worker is gone.
-    pub(crate) fn closed() -> Arc<CommandSender> {
-        Arc::new(CommandSender { channel: Mutex::new(None) })
+    pub(crate) fn closed() -> Arc<RequestSender> {
+        Arc::new(RequestSender { channel: Mutex::new(None) })
     }
 
-    /// Gives the worker a command.
+    /// Gives the worker a request.
     ///
     /// # Errors
-    /// When the worker is gone, or too many commands wait for it.
-    pub(crate) fn send(&self, command: WorkerCommand) -> Result<(), SendError> {
+    /// When the worker is gone, or too many requests wait for it.
+    pub(crate) fn send(&self, request: WorkerRequest) -> Result<(), SendError> {
         let channel = self.channel().ok_or(SendError::Ended)?;
-        channel.commands.try_send(command).map_err(|error| match error {
+        channel.requests.try_send(request).map_err(|error| match error {
             TrySendError::Full(_) => SendError::Busy,
             TrySendError::Disconnected(_) => SendError::Ended,
         })?;
@@ -93,33 +93,33 @@ impl CommandSender {
     }
 }
 
-impl CommandReceiver {
-    /// Becomes readable when there is a command, or a change to check.
+impl RequestReceiver {
+    /// Becomes readable when there is a request, or a change to check.
     pub(crate) fn wakes(&self) -> BorrowedFd<'_> {
         self.wakes.as_fd()
     }
 
-    /// Takes the wake-ups that have gathered; later commands wake the worker again.
+    /// Takes the wake-ups that have gathered; later requests wake the worker again.
     pub(crate) fn drain_wakes(&self) {
         descriptors::drain_wakes(&self.wakes);
     }
 
-    /// The oldest command that waits.
-    pub(crate) fn next(&self) -> Option<WorkerCommand> {
-        self.commands.try_recv().ok()
+    /// The oldest request that waits.
+    pub(crate) fn next(&self) -> Option<WorkerRequest> {
+        self.requests.try_recv().ok()
     }
 }
 
-impl Drop for CommandReceiver {
-    /// Drops the waiting commands, which shows their senders that there will be no receipt.
+impl Drop for RequestReceiver {
+    /// Drops the waiting requests, which shows their senders that there will be no receipt.
     fn drop(&mut self) {
         *self.sender.channel.lock() = None;
         while self.next().is_some() {}
     }
 }
 
-/// A command to a worker. It may hold a secret, so it has no `Debug`.
-pub(crate) enum WorkerCommand {
+/// A request to a worker. It may hold a secret, so it has no `Debug`.
+pub(crate) enum WorkerRequest {
     /// Signal the process tree and send the receipt.
     Kill {
         request: KillRequest,
@@ -145,23 +145,23 @@ mod tests {
 
     #[test]
     fn a_channel_closes_with_its_worker_and_keeps_nothing() {
-        let (sender, receiver) = CommandSender::new().unwrap();
-        sender.send(WorkerCommand::ProbeProgress).unwrap();
+        let (sender, receiver) = RequestSender::new().unwrap();
+        sender.send(WorkerRequest::ProbeProgress).unwrap();
         let channel = Arc::downgrade(sender.channel.lock().as_ref().unwrap());
         drop(receiver);
-        assert_eq!(sender.send(WorkerCommand::ProbeProgress), Err(SendError::Ended));
+        assert_eq!(sender.send(WorkerRequest::ProbeProgress), Err(SendError::Ended));
         sender.wake();
         assert!(channel.upgrade().is_none(), "the channel is kept");
     }
 
     #[test]
     fn a_full_channel_refuses_commands_until_one_is_taken() {
-        let (sender, receiver) = CommandSender::new().unwrap();
-        for _ in 0..MAX_COMMANDS {
-            sender.send(WorkerCommand::ProbeProgress).unwrap();
+        let (sender, receiver) = RequestSender::new().unwrap();
+        for _ in 0..MAX_REQUESTS {
+            sender.send(WorkerRequest::ProbeProgress).unwrap();
         }
-        assert_eq!(sender.send(WorkerCommand::ProbeProgress), Err(SendError::Busy));
+        assert_eq!(sender.send(WorkerRequest::ProbeProgress), Err(SendError::Busy));
         assert!(receiver.next().is_some());
-        sender.send(WorkerCommand::ProbeProgress).unwrap();
+        sender.send(WorkerRequest::ProbeProgress).unwrap();
     }
 }

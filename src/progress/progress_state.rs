@@ -21,20 +21,20 @@ pub struct Verdict {
 }
 
 #[derive(Debug, Clone)]
-pub struct ProgressSnapshot {
+pub struct ProgressState {
     pub tracker: Tracker,
     /// What the processes do; `None` if unobservable.
     pub tree_state: Option<TreeState>,
     /// When they began to do that.
     pub tree_state_since: Instant,
-    /// Whether the I/O of some processes is unobservable.
+    /// Whether the newest probe saw no process of the task, or could not read all counters.
     pub degraded: bool,
 }
 
-impl ProgressSnapshot {
+impl ProgressState {
     /// The state before the first probe.
-    pub fn new(tracker: Tracker, now: Instant) -> ProgressSnapshot {
-        ProgressSnapshot { tracker, tree_state: None, tree_state_since: now, degraded: false }
+    pub fn new(tracker: Tracker, now: Instant) -> ProgressState {
+        ProgressState { tracker, tree_state: None, tree_state_since: now, degraded: false }
     }
 
     /// The current verdict; `None` before the first probe. `held_up` is the reason for waiting that
