@@ -572,7 +572,7 @@ fn doctor_and_config_tell_names_and_sources_and_no_value() {
         "warning  secret: UNSET, env NO_SUCH: its variable is not set",
         "every user of this machine can read it → run `chmod o-r ",
         "ok       secret: CLOSED, file ",
-        "ok       secret: ASKED, command touch, which exists and was not run",
+        "ok       secret: ASKED, command touch, exists (not run)",
         "warning  secret: GONE, command no-such-program: its program is not found",
         "secrets.BAD: expected {env: VARIABLE}",
     ] {
