@@ -306,7 +306,7 @@ fn facts(output: &QueryOutput) -> Vec<(&'static str, String)> {
                 duration_text(estimate.median_duration_s),
                 or_more(estimate.median_at_least),
                 duration_text(estimate.p90_duration_s),
-                if estimate.p90_at_least { " at the earliest" } else { "" },
+                or_more(estimate.p90_at_least),
                 estimate.sample_size,
                 if estimate.basis == "exact" { "command" } else { "kind" }
             ),

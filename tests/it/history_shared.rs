@@ -173,7 +173,7 @@ fn a_word_that_recurs_is_a_kind_of_command_of_its_own() {
     let running = start(&client, "fooctl up four", 0.2);
     let shown = &running.meta["poll_meta"]["alan_estimate"]["command_template"];
     assert_eq!(*shown, json!("fooctl up *"), "{}", running.text);
-    assert!(running.text.contains(" at the earliest; "), "{}", running.text);
+    assert!(running.text.contains(" or more; "), "{}", running.text);
     let ended = client.poll(&running.task_id(), json!({"wait_for": "end", "listen": 50}));
     assert_eq!(ended.status(), "completed", "{}", ended.text);
 }

@@ -112,7 +112,7 @@ fn estimated(estimate: &Estimate, elapsed: Duration, detail: Detail) -> Vec<Stri
 }
 
 fn quantile(quantile: Quantile) -> String {
-    let bound = if quantile.is_bound { " at the earliest" } else { "" };
+    let bound = if quantile.is_bound { " or more" } else { "" };
     format!("{}{bound}", short_duration(quantile.seconds))
 }
 
@@ -367,7 +367,7 @@ mod tests {
         let estimate = Estimate::new("make *", &[], &samples).expect("enough runs");
         assert_eq!(
             estimated(&estimate, Duration::from_millis(8500), Detail::Runs).join(" · "),
-            "typical 10s, 90% within 16s at the earliest; 1 of 3 runs had finished by this time · ~2.7s left"
+            "typical 10s, 90% within 16s or more; 1 of 3 runs had finished by this time · ~2.7s left"
         );
         let meta = estimate_meta(&estimate, 0.0);
         assert_eq!((&meta["at_least"], &meta["p90_at_least"]), (&json!(false), &json!(true)));
