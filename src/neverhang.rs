@@ -4,7 +4,7 @@
 //! is half-open and allows one run, whose end closes it or opens it again. That run has a lease
 //! that expires, so that a dead server does not block the command forever. The store keeps the
 //! circuits and orders their events. All times are wall-clock, in seconds since 1970, because
-//! servers share them. Setting the clock back never prolongs a refusal. Pure.
+//! servers share them. Setting the clock back prolongs a refusal by a few seconds at most. Pure.
 
 use serde::{Deserialize, Serialize};
 
@@ -25,6 +25,10 @@ impl Default for Rules {
     }
 }
 
+/// How far ahead of a caller's time a recorded one may be, in seconds: another caller may have
+/// recorded it while this one waited for the database's lock, which takes at most two seconds. A
+/// time further ahead is from before the clock was set back.
+const MAX_AHEAD: f64 = 5.0;
 /// How long after its deadline the run of a half-open circuit keeps its lease.
 const LEASE_GRACE: f64 = 60.0;
 /// How long a run without a deadline keeps its lease.
@@ -54,7 +58,7 @@ pub struct Lease {
 
 impl Lease {
     fn holds(&self, now: f64) -> bool {
-        (self.taken_at..self.until).contains(&now)
+        (self.taken_at - MAX_AHEAD..self.until).contains(&now)
     }
 }
 
@@ -210,7 +214,7 @@ impl Circuit {
     pub fn retry_in(&self, now: f64, rules: &Rules) -> f64 {
         match &self.state {
             CircuitState::Closed => 0.0,
-            CircuitState::Open { since } if now < *since => 0.0,
+            CircuitState::Open { since } if now < since - MAX_AHEAD => 0.0,
             CircuitState::Open { since } => (since + rules.recovery - now).max(0.0),
             CircuitState::HalfOpen { lease } => {
                 let lease = lease.as_ref().filter(|lease| lease.holds(now));
@@ -396,6 +400,18 @@ mod tests {
         let mut circuit = open();
         circuit.report(START + 1.0, RunEnd::Finished, None, &rules());
         assert_eq!(circuit.state, CircuitState::Open { since: START });
+    }
+
+    /// Two callers read the clock at once, and the later one gets the database's lock first.
+    #[test]
+    fn a_caller_that_read_the_clock_before_the_lease_was_taken_is_refused() {
+        let mut circuit = open();
+        let now = START + rules().recovery + 1.0;
+        let lease = probe(&mut circuit, now);
+        let before = now - 0.001;
+        assert!(matches!(check(&mut circuit, before, Some(120.0)), Decision::Refuse(_)));
+        circuit.report(now, timed_out(120.0), Some(&lease), &rules());
+        assert!(matches!(check(&mut circuit, before, Some(120.0)), Decision::Refuse(_)));
     }
 
     #[test]
