@@ -14,7 +14,6 @@ use super::tables::write_batch;
 use super::{StoreSettings, admin};
 use crate::alan::rows::unix_seconds;
 use crate::base::sync::CondvarMutex;
-use crate::process::memory;
 
 /// The most entries in one transaction: few enough that other servers do not wait long.
 const BATCH: usize = 256;
@@ -96,8 +95,7 @@ impl Writer<'_> {
             let losses = Losses { moved_aside, ..Losses::default() };
             note_losses(self.queue, &self.settings.path, losses);
         }
-        let opens = self.database.is_none();
-        if opens {
+        if self.database.is_none() {
             let (path, derivation) = (&self.settings.path, &self.settings.derivation);
             let (database, losses) = connection::open_and_repair(path, BUSY_SLICE, derivation)?;
             let connection = &database.connection;
@@ -109,10 +107,6 @@ impl Writer<'_> {
         }
         self.import_old();
         self.note_open();
-        if opens {
-            // Creating and migrating a database take code that nothing needs afterwards.
-            memory::drop_code_pages();
-        }
         self.write()?;
         self.shorten_log()?;
         self.prune()
