@@ -130,8 +130,8 @@ impl Registry {
         kept_for: Duration,
         now: Instant,
     ) -> Vec<Arc<TaskHandle>> {
-        // Every end of a task comes here, while a thousand ended ones are kept: none of this may
-        // look at all of them.
+        // Every end of a task comes here, while a thousand ended ones are kept. Usually the oldest one
+        // has been read and is the only one to go, so that no other is looked at.
         let unfinished = self.open.iter().filter(|task| !task.is_over()).count();
         let surplus = self.order.len().saturating_sub(max_finished + unfinished);
         let mut evicted = self.oldest(surplus, &[], |task| task.is_read());
