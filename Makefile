@@ -52,6 +52,7 @@ test-long: ## Bear faults for long, watch process shapes, run all of zsh's own t
 test-portable: ## Run the Rust tests without what Linux alone can do.
 	@scripts/need cargo cc $(PROGRAMS)
 	@scripts/need $(addprefix page:,$(PAGES))
+	@scripts/shape-programs
 	scripts/test-but tests/portable.txt '' --features portable --lib --bins --test it --test layering
 
 # A preload reaches the poll(2) of the C library, which rustix calls with use-libc.
@@ -64,6 +65,7 @@ $(XNU_POLL): tests/xnu_poll.c
 test-xnu-poll: $(XNU_POLL) ## Run the tests of test-portable with the poll(2) of macOS, which reports less.
 	@scripts/need cargo cc $(PROGRAMS)
 	@scripts/need $(addprefix page:,$(PAGES))
+	@scripts/shape-programs
 	@cat tests/portable.txt tests/xnu_poll.txt >target/xnu_poll.txt
 	scripts/test-but target/xnu_poll.txt '' --features portable,rustix/use-libc \
 		--lib --bins --test it --test layering \
@@ -95,6 +97,7 @@ test-clients: ## Drive the server with the official SDKs, Claude Code and a brow
 test-arm64: ## Run the integration tests with the static binary for arm64, emulated by qemu.
 	@scripts/need cargo cc $(PROGRAMS)
 	@scripts/need $(addprefix page:,$(PAGES))
+	@scripts/shape-programs
 	scripts/test-arm64
 
 install: build ## Install the Claude Code plugin under ~/.claude/plugins and enable it.

@@ -131,7 +131,7 @@ pub(crate) fn trim_heap() {
 }
 
 /// Drops the program's code from this process's memory. Code that runs again comes back from the
-/// system's cache; code that only the start needs does not.
+/// system's cache; code that only the start or the last command needed does not.
 pub(crate) fn drop_code_pages() {
     let Ok(program) = fs::read_link("/proc/self/exe") else { return };
     let maps = fs::read_to_string("/proc/self/maps").unwrap_or_default();
