@@ -8,7 +8,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicI32, Ordering};
 
-use rustix::process::{Pid, WaitId, WaitIdOptions, WaitOptions};
+use rustix::process::{Pid, WaitOptions};
 
 use super::ends;
 use super::kill::Undelivered;
@@ -74,9 +74,23 @@ impl Child {
 
     /// How the child ended, if it has; it stays a zombie.
     pub(crate) fn peek_exit(&self) -> Option<Exit> {
-        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-        let status = rustix::process::waitid(WaitId::Pid(self.pid), options).ok()??;
-        Some(Exit::new(status.exit_status(), status.terminating_signal()))
+        // `rustix` passes uninitialized memory. qemu's user-mode emulation does not write to it
+        // while the child lives, so that the end of an earlier child would be read there.
+        // SAFETY: zeros are a valid value of this C struct.
+        let mut end = unsafe { std::mem::zeroed::<libc::siginfo_t>() };
+        let options = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
+        // SAFETY: writes to `end` only.
+        let called =
+            unsafe { libc::waitid(libc::P_PID, self.pid().unsigned_abs(), &raw mut end, options) };
+        // SAFETY: the fields of a child's end were written, or are zero.
+        let (pid, status) = unsafe { (end.si_pid(), end.si_status()) };
+        if called != 0 || pid != self.pid() {
+            return None;
+        }
+        Some(match end.si_code {
+            libc::CLD_EXITED => Exit::Code(status),
+            _ => Exit::Signal(status),
+        })
     }
 
     pub(crate) fn has_ended(&self) -> bool {
