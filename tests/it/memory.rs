@@ -1,4 +1,5 @@
-//! Memory and processes: what the kernel ends for want of memory, and a task of many processes.
+//! Memory and processes: what the kernel ends for want of memory, what an idle server gives back,
+//! and a task of many processes.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,7 +8,7 @@ use serde_json::json;
 
 use crate::support::client::Client;
 use crate::support::env::{Env, binary, unique_word};
-use crate::support::processes::wait_until;
+use crate::support::processes::{memory_kib, wait_until};
 use crate::support::unprivileged;
 
 /// A control group with a limit of memory, for processes that move into it.
@@ -115,4 +116,15 @@ fn a_task_of_many_processes_is_warned_of_once() {
     let again = client.poll(&task, json!({"listen": 0}));
     assert!(!again.text.contains("this task has"), "{}", again.text);
     client.kill_task(&task);
+}
+
+#[test]
+fn a_server_gives_the_memory_of_its_code_back_when_it_is_idle() {
+    let env = Env::new();
+    let client = env.client();
+    let server = client.server_pid();
+    client.run("true");
+    let used = memory_kib(server, "RssFile");
+    wait_until("the code is gone", || (memory_kib(server, "RssFile") < used / 3 * 2).then_some(()));
+    assert_eq!(client.run("echo again").output(), "again");
 }

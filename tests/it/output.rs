@@ -60,17 +60,6 @@ fn a_gigabyte_passes_in_bounded_memory_and_its_ends_stay_readable() {
 }
 
 #[test]
-fn a_server_gives_the_memory_of_its_code_back_when_it_is_idle() {
-    let env = Env::new();
-    let client = env.client();
-    let server = client.server_pid();
-    client.run("true");
-    let used = memory_kib(server, "RssFile");
-    wait_until("the code is gone", || (memory_kib(server, "RssFile") < used / 3 * 2).then_some(()));
-    assert_eq!(client.run("echo again").output(), "again");
-}
-
-#[test]
 fn past_a_small_quota_the_head_and_the_newest_are_kept() {
     let env = Env::new();
     env.configure("spool_task_quota: 65536\n");
