@@ -25,7 +25,7 @@ use std::time::{Duration, Instant, SystemTime};
 use parking_lot::Mutex;
 
 use self::circuits::CircuitStatus;
-use self::connection::{Database, DatabaseError, Pool};
+use self::connection::{Database, DatabaseError, Pool, ReadTransaction};
 use self::queue::{Job, Phase, Queue, note_losses};
 pub(crate) use self::read::KillCounts;
 use self::read::ReadView;
@@ -272,8 +272,9 @@ impl Store {
         drop(queue);
         if readable {
             let found = self.shared.pool.with(|database| {
-                let transaction = database.connection.unchecked_transaction()?;
-                query(&ReadView::new(Some(&transaction), instance, queued.clone())?)
+                let connection = &database.connection;
+                let _transaction = ReadTransaction::begin(connection)?;
+                query(&ReadView::new(Some(connection), instance, queued.clone())?)
             });
             match found {
                 Ok(found) => return found,
@@ -293,8 +294,10 @@ impl Store {
         if !is_readable(&self.shared.queue.lock()) {
             return None;
         }
-        let found =
-            self.shared.pool.with(|database| query(&*database.connection.unchecked_transaction()?));
+        let found = self.shared.pool.with(|database| {
+            let _transaction = ReadTransaction::begin(&database.connection)?;
+            query(&database.connection)
+        });
         found.inspect_err(|error| self.report_failure(error)).ok()
     }
 

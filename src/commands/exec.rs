@@ -144,7 +144,6 @@ fn start(
             return exit_code_of(&error);
         }
     };
-    run_record.note_started();
     if is_raw {
         match RawTerminal::enter() {
             Ok(raw) => *terminal.lock() = Some(raw),

@@ -115,7 +115,6 @@ impl Recorder {
     /// Keeps the record of a task. It may be dropped once results have reported all of it, or once
     /// the task is forgotten.
     pub(crate) fn follow(&self, task: &Arc<LiveTask>, run_record: &Arc<RunRecord>) {
-        run_record.note_started();
         let entry = (Arc::downgrade(task), Arc::clone(run_record));
         let mut run_records = self.run_records.lock();
         if run_records.by_task.len() >= run_records.tidy_at.max(MIN_TO_TIDY) {

@@ -21,7 +21,7 @@ use crate::alan::run::{EndedRun, Ending, Run};
 use crate::alan::store::Store;
 use crate::config::InsightChoice;
 use crate::neverhang::{Lease, RunEnd};
-use crate::process::memory::{self, OutOfMemoryKills};
+use crate::process::memory;
 use crate::shell::lint::Lint;
 use crate::shell::manpage::{self, SHOWN_LINES};
 use crate::shell::outcome::Outcome;
@@ -63,8 +63,6 @@ pub(crate) struct RunRecord {
     identity: CommandIdentity,
     pitfalls: Vec<Lint>,
     lease: Mutex<Option<Lease>>,
-    /// How many processes the kernel had killed for lack of memory when the command began.
-    memory_kills_at_start: OnceLock<OutOfMemoryKills>,
     /// The history from before the run. Empty until it is looked up.
     history: Mutex<Arc<OnceLock<Arc<History>>>>,
     end: OnceLock<EndFindings>,
@@ -100,16 +98,10 @@ impl RunRecord {
             identity,
             pitfalls,
             lease: Mutex::new(lease),
-            memory_kills_at_start: OnceLock::new(),
             history: Mutex::default(),
             end: OnceLock::new(),
             reported: ReportedInsights::default(),
         }
-    }
-
-    /// Records the counters to compare with at the end. The command already runs.
-    pub(crate) fn note_started(&self) {
-        self.memory_kills_at_start.get_or_init(memory::out_of_memory_kills);
     }
 
     /// The callback for the task's end.
@@ -256,7 +248,7 @@ impl RunRecord {
         if run.outcome == Outcome::Failure {
             self.look_up_options(history.failures + 1, &ended.end.pipestatus);
         }
-        let out_of_memory = (code == KILLED).then(|| self.out_of_memory(ended)).flatten();
+        let out_of_memory = (code == KILLED).then(|| out_of_memory(ended)).flatten();
         let facts = end_facts(&self.identity, run, ended.output_end.offset == 0, out_of_memory);
         let _ = self.end.set(EndFindings {
             facts,
@@ -274,17 +266,6 @@ impl RunRecord {
         let lease = self.lease.lock().take();
         let (pattern, now) = (&self.identity.pattern, SystemTime::now());
         self.context.settings.store.circuit_report(pattern, end, lease.as_ref(), now);
-    }
-
-    /// Details of an out-of-memory kill, if the kernel has killed a process for lack of memory
-    /// since the command began.
-    fn out_of_memory(&self, ended: &FinishedTask<'_>) -> Option<OutOfMemory> {
-        let (before, now) = (self.memory_kills_at_start.get()?, memory::out_of_memory_kills());
-        let limit = || before.has_grown_in_group(now).then(memory::group_limit).flatten();
-        before.has_grown(now).then(|| OutOfMemory {
-            highest: Some(ended.memory_peak).filter(|bytes| *bytes > 0),
-            limit: limit(),
-        })
     }
 
     // Options.
@@ -339,6 +320,17 @@ impl RunRecord {
             self.context.looked_up.lock().remove(&command);
         }
     }
+}
+
+/// Details of an out-of-memory kill, if the kernel has killed a process for lack of memory since the
+/// command began.
+fn out_of_memory(ended: &FinishedTask<'_>) -> Option<OutOfMemory> {
+    let (before, now) = (ended.memory_kills_at_start?, memory::out_of_memory_kills());
+    let limit = || before.has_grown_in_group(now).then(memory::group_limit).flatten();
+    before.has_grown(now).then(|| OutOfMemory {
+        highest: Some(ended.memory_peak).filter(|bytes| *bytes > 0),
+        limit: limit(),
+    })
 }
 
 /// The facts from which the insights about a run's end are derived. `silent` is set if it printed

@@ -44,12 +44,16 @@ impl Outcome {
     /// The outcome of a row. Without a known `outcome_type`, as in rows older than that column, a
     /// recorded timeout or the exit code decides.
     pub fn of_row(outcome_type: Option<&str>, timed_out: bool, exit_code: Option<i64>) -> Outcome {
-        let named = Outcome::ALL.into_iter().find(|outcome| Some(outcome.as_str()) == outcome_type);
-        named.unwrap_or(match (timed_out, exit_code) {
+        outcome_type.and_then(Outcome::named).unwrap_or(match (timed_out, exit_code) {
             (true, _) => Outcome::Timeout,
             (false, Some(0)) => Outcome::Success,
             (false, _) => Outcome::Failure,
         })
+    }
+
+    /// The outcome that is written like this.
+    pub(crate) fn named(text: &str) -> Option<Outcome> {
+        Outcome::ALL.into_iter().find(|outcome| outcome.as_str() == text)
     }
 
     /// Whether the command exited by itself, so that its duration is complete.

@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 
 use super::live::{End, Facts, LiveTask};
 use super::output::spool::Spool;
+use crate::process::memory::{self, OutOfMemoryKills};
 use crate::process::signals::{Exit, Signal};
 use crate::progress::waiting::Waiting;
 use crate::shell::outcome::Outcome;
@@ -35,6 +36,9 @@ pub struct FinishedTask<'a> {
     pub kill_context: Option<&'a KillContext>,
     /// See [`LiveState::memory_peak`](super::live::LiveState::memory_peak).
     pub memory_peak: u64,
+    /// How many processes the kernel had killed for lack of memory soon after the start; `None` if
+    /// it ended earlier.
+    pub(crate) memory_kills_at_start: Option<OutOfMemoryKills>,
 }
 
 /// Called once when a task is over, before callers can see that, so that later calls can rely on
@@ -47,6 +51,7 @@ pub(crate) struct Completion(Mutex<CompletionState>);
 
 struct CompletionState {
     kill_context: Option<KillContext>,
+    memory_kills_at_start: Option<OutOfMemoryKills>,
     provisional: (Exit, Outcome),
     on_end: Option<OnEnd>,
 }
@@ -62,7 +67,12 @@ impl Completion {
     pub(crate) fn new(on_end: Option<OnEnd>) -> Completion {
         // Until the worker sets something else, only the server's end can end the task.
         let provisional = (Exit::Signal(Signal::Kill.number()), Outcome::Interrupted);
-        Completion(Mutex::new(CompletionState { kill_context: None, provisional, on_end }))
+        Completion(Mutex::new(CompletionState {
+            kill_context: None,
+            memory_kills_at_start: None,
+            provisional,
+            on_end,
+        }))
     }
 
     /// Records the task's state when it is asked to end for the first time.
@@ -84,6 +94,15 @@ impl Completion {
         });
     }
 
+    /// Counts the kernel's kills for lack of memory, the first time, to compare with at the end. The
+    /// reading takes too long to do it for commands that end at once.
+    pub(crate) fn count_memory_kills(&self) {
+        if self.0.lock().memory_kills_at_start.is_none() {
+            let count = memory::out_of_memory_kills();
+            self.0.lock().memory_kills_at_start = Some(count);
+        }
+    }
+
     /// Sets the exit and outcome to report if the worker learns nothing more.
     pub(crate) fn set_provisional(&self, provisional: (Exit, Outcome)) {
         self.0.lock().provisional = provisional;
@@ -97,16 +116,24 @@ impl Completion {
         output: &Spool,
         output_end: Position,
     ) -> bool {
-        let (on_end, kill_context) = {
+        let (on_end, kill_context, memory_kills_at_start) = {
             let mut state = self.0.lock();
-            (state.on_end.take(), state.kill_context.clone())
+            (state.on_end.take(), state.kill_context.clone(), state.memory_kills_at_start)
         };
         let Some(on_end) = on_end else {
             return false;
         };
         let (facts, memory_peak) = (&task.facts, task.state().memory_peak);
         let kill_context = kill_context.as_ref();
-        let ended = FinishedTask { facts, end, output, output_end, kill_context, memory_peak };
+        let ended = FinishedTask {
+            facts,
+            end,
+            output,
+            output_end,
+            kill_context,
+            memory_peak,
+            memory_kills_at_start,
+        };
         // The task ends even if recording it panics.
         let notified = catch_unwind(AssertUnwindSafe(|| on_end(&ended)));
         if notified.is_err() {

@@ -137,6 +137,34 @@ impl Database {
     }
 }
 
+/// A transaction that only reads. Its statements are compiled once for each connection, unlike those
+/// of [`rusqlite::Transaction`], which cost a call more than some of its queries.
+pub(super) struct ReadTransaction<'a>(&'a Connection);
+
+impl ReadTransaction<'_> {
+    /// Begins it. The first query determines what it sees.
+    ///
+    /// # Errors
+    /// If a transaction is under way.
+    pub(super) fn begin(connection: &Connection) -> rusqlite::Result<ReadTransaction<'_>> {
+        connection.prepare_cached("BEGIN DEFERRED")?.execute([])?;
+        Ok(ReadTransaction(connection))
+    }
+}
+
+impl Drop for ReadTransaction<'_> {
+    fn drop(&mut self) {
+        // Some errors end the transaction by themselves.
+        if self.0.is_autocommit() {
+            return;
+        }
+        let ended = self.0.prepare_cached("ROLLBACK").and_then(|mut end| end.execute([]));
+        if let Err(error) = ended {
+            tracing::warn!(%error, "cannot end a transaction");
+        }
+    }
+}
+
 /// How long a connection waits for locks, which rarely block readers in WAL mode.
 const READ_PATIENCE: Duration = Duration::from_secs(1);
 /// Idle connections that are kept.

@@ -398,10 +398,12 @@ impl<'a> ReadView<'a> {
         }
         let values = params![session, value, since, left];
         outcomes.extend(self.rows_up_to(is_last, &sql, values, |row| {
+            if let Some(outcome) = named_outcome_at(row, 0)? {
+                return Ok(outcome);
+            }
             let timed_out = row.get::<_, Option<bool>>(1)?.unwrap_or_default();
             let success = row.get::<_, Option<bool>>(2)?.unwrap_or_default();
-            let outcome_type = row.get_ref(0)?.as_str_or_null()?;
-            Ok(RecentCommand::outcome_of(outcome_type, timed_out, success))
+            Ok(RecentCommand::outcome_of(None, timed_out, success))
         })?);
         Ok(outcomes)
     }
@@ -487,9 +489,17 @@ fn is(exit: &Option<String>, kind: ExitType) -> bool {
 /// Reads the outcome from three consecutive columns: `outcome_type`, `timed_out`,
 /// `exit_code`.
 pub(super) fn outcome_at(row: &Row<'_>, first: usize) -> rusqlite::Result<Outcome> {
+    if let Some(outcome) = named_outcome_at(row, first)? {
+        return Ok(outcome);
+    }
     let timed_out = row.get::<_, Option<bool>>(first + 1)?.unwrap_or_default();
-    let outcome_type = row.get_ref(first)?.as_str_or_null()?;
-    Ok(Outcome::of_row(outcome_type, timed_out, row.get(first + 2)?))
+    Ok(Outcome::of_row(None, timed_out, row.get(first + 2)?))
+}
+
+/// Reads the outcome from the column `outcome_type` alone, as all but old rows allow: a call reads
+/// hundreds of rows.
+fn named_outcome_at(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Outcome>> {
+    Ok(row.get_ref(column)?.as_str_or_null()?.and_then(Outcome::named))
 }
 
 /// The age in seconds; an unreadable time counts as 1970.

@@ -95,9 +95,11 @@ pub(crate) fn prefer_for_oom_kill(pid: i32) {
     const MORE: i32 = 300;
     /// `OOM_SCORE_ADJ_MAX` of `linux/oom.h`.
     const MAX: i32 = 1000;
-    let own = fs::read_to_string("/proc/self/oom_score_adj").ok();
-    let Some(own) = own.and_then(|own| own.trim().parse::<i32>().ok()) else { return };
-    let raised = own.saturating_add(MORE).min(MAX).to_string();
+    /// The value of this process, which is set before its start.
+    static OWN: OnceLock<i32> = OnceLock::new();
+    let read = || fs::read_to_string("/proc/self/oom_score_adj").ok()?.trim().parse().ok();
+    let Some(own) = OWN.get().copied().or_else(read) else { return };
+    let raised = OWN.get_or_init(|| own).saturating_add(MORE).min(MAX).to_string();
     // The program cannot write the file itself: until its exec the file is not this user's. The
     // children that it has are changed below; later ones inherit the value.
     let mut next = vec![pid];
