@@ -319,6 +319,7 @@ mod protocol {
     pub(crate) mod framing;
     pub(crate) mod id;
     pub(crate) mod message;
+    pub(crate) mod outbox;
     pub(crate) mod reader;
     pub(crate) mod stateless;
     pub(crate) mod tasks;

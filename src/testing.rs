@@ -150,6 +150,9 @@ pub mod protocol {
     pub mod message {
         pub use crate::protocol::message::parse;
     }
+    pub mod outbox {
+        pub use crate::protocol::outbox::{Closed, DirectWrite, OnWritten, Outbox};
+    }
     pub mod reader {
         pub use crate::protocol::reader::FrameReader;
     }

@@ -22,7 +22,8 @@ use crate::peer::{
 use crate::process::pty::TerminalSize;
 use crate::protocol::id::RequestId;
 use crate::protocol::message::{self, INVALID_PARAMS};
-use crate::protocol::transport::{Closed, Outbound};
+use crate::protocol::outbox::Closed;
+use crate::protocol::transport::Outbound;
 use crate::task::attached::Person;
 use crate::task::follower::{Read, read_next};
 use crate::task::input::InputChunk;

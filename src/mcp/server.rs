@@ -602,11 +602,12 @@ impl RunningCall {
             let client = self.server.client_info(&self.era);
             self.server.tools.learn_ceiling(&client, after);
         }
-        if let Some((reply, delivered)) = reply {
-            // A client that has gone needs no answer; the transport reports its end.
-            let _ = self.outbound.send_and(reply, delivered);
-        }
+        // A client that has gone needs no answer; the transport reports its end.
+        let to_write = reply.map(|(reply, delivered)| self.outbound.hand_over(reply, delivered));
         self.server.calls.end();
+        if let Some(Ok(Some(answer))) = to_write {
+            answer.write();
+        }
     }
 
     /// The result; `None` if the call was cancelled.

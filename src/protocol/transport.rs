@@ -1,38 +1,34 @@
-//! A connection: a `reader` thread that hands over frames, and a `writer` thread that owns the
-//! output.
+//! A connection: a `reader` thread that hands over frames, and a `writer` thread that writes what is
+//! queued for the client.
 //!
-//! Only the writer thread writes to the output. A sender holds an [`Outbound`], a clonable handle
-//! to a bounded queue; the writer takes one message at a time, so frames never mix.
-//! [`Transport::ended`] reports when either side of the connection ends. After the output has
-//! ended, all senders get [`Closed`] and none of them blocks. Limits: messages are bytes here;
-//! requests and their answers are matched elsewhere.
+//! A sender holds an [`Outbound`], a clonable handle to the connection's [`Outbox`]. One thread at a
+//! time writes, so frames never mix. [`Transport::ended`] reports when either side of the connection
+//! ends. After the output has ended, all senders get [`Closed`] and none of them blocks. Limits:
+//! messages are bytes here; requests and their answers are matched elsewhere.
 //!
 //! A read from stdin cannot be cancelled. When a signal ends the server while its client keeps
 //! stdin open, the reader thread stays in `read(2)` until the process exits: [`Transport::finish`]
 //! does not wait for it, and no other code may.
 
 use std::convert::Infallible;
+use std::fmt;
 use std::io::{self, Read, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TryRecvError, bounded, select_biased};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 
-use super::framing::{Frame, FrameError, Framing};
+use super::framing::{Frame, FrameError};
+use super::outbox::{Closed, DirectWrite, OnWritten, Outbox};
 use super::reader::FrameReader;
 
-/// How many messages are queued for a client that reads slowly; further senders wait.
-const QUEUED_MESSAGES: usize = 1024;
+/// How many messages are queued for a client that reads slowly.
+const MAX_QUEUED: usize = 1024;
 
 /// One for each of the two threads, so that reporting an end never blocks.
 const ENDS: usize = 2;
-
-/// The client is gone, or the transport has finished.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the connection to the client is closed")]
-pub(crate) struct Closed;
 
 /// What ended one side of the connection.
 #[derive(Debug, thiserror::Error)]
@@ -59,26 +55,20 @@ pub(crate) enum Finished {
     GaveUp,
 }
 
-/// Called once a message has been written.
-pub(crate) type OnWritten = Box<dyn FnOnce() + Send>;
-
-enum Command {
-    Write(Vec<u8>, Option<OnWritten>),
-    Finish,
-}
-
 /// Sends messages to the client; cheap to clone, for any thread.
-#[derive(Debug, Clone)]
-pub(crate) struct Outbound {
-    queue: Sender<Command>,
-    /// Disconnected when the transport has finished; carries no messages.
-    finished: Receiver<Infallible>,
+#[derive(Clone)]
+pub(crate) struct Outbound(Arc<Outbox>);
+
+impl fmt::Debug for Outbound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Outbound")
+    }
 }
 
 impl Outbound {
     /// Whether the queue is full because the client does not read.
     pub(crate) fn is_full(&self) -> bool {
-        self.queue.is_full()
+        self.0.is_full()
     }
 
     /// Queues one JSON message, without framing. Waits while the queue is full because the client
@@ -90,26 +80,44 @@ impl Outbound {
         self.send_and(message, None)
     }
 
-    /// As [`Outbound::send`], and calls `written` once the message has been written. If the write
-    /// fails, `written` is dropped.
+    /// As [`Outbound::send`], and calls `on_written` once the message has been written. If the write
+    /// fails, `on_written` is dropped.
     ///
     /// # Errors
     /// As [`Outbound::send`].
     pub(crate) fn send_and(
         &self,
         message: Vec<u8>,
-        written: Option<OnWritten>,
+        on_written: Option<OnWritten>,
     ) -> Result<(), Closed> {
-        select_biased! {
-            recv(self.finished) -> _ => Err(Closed),
-            send(self.queue, Command::Write(message, written)) -> sent => sent.map_err(|_| Closed),
-        }
+        self.0.queue(message, on_written)
+    }
+
+    /// As [`Outbound::send_and`] for a thread that may wait for the client, which the reader thread
+    /// may not: if nothing else is to be written, the caller gets the message back to write it.
+    ///
+    /// # Errors
+    /// As [`Outbound::send`].
+    pub(crate) fn hand_over(
+        &self,
+        message: Vec<u8>,
+        on_written: Option<OnWritten>,
+    ) -> Result<Option<DirectWrite>, Closed> {
+        self.0.hand_over(message, on_written)
+    }
+}
+
+/// Takes no more messages when it is dropped, even during a panic of the writer thread.
+struct Closing(Arc<Outbox>);
+
+impl Drop for Closing {
+    fn drop(&mut self) {
+        self.0.finish();
     }
 }
 
 /// A running connection. If it is dropped without [`finish`](Self::finish), its threads end with the
 /// input.
-#[derive(Debug)]
 pub(crate) struct Transport {
     outbound: Outbound,
     ended: Receiver<StreamEnd>,
@@ -118,8 +126,7 @@ pub(crate) struct Transport {
     writer: JoinHandle<bool>,
     /// Disconnected when the writer ends.
     writer_done: Receiver<Infallible>,
-    /// Dropping it disconnects [`Outbound::finished`].
-    _unfinished: Sender<Infallible>,
+    closing: Closing,
 }
 
 impl Transport {
@@ -138,33 +145,32 @@ impl Transport {
     where
         H: FnMut(&Outbound, Result<Frame, FrameError>) + Send + 'static,
     {
-        let (queue, queued) = bounded(QUEUED_MESSAGES);
-        let (unfinished, finished) = bounded(0);
         let (writer_running, writer_done) = bounded::<Infallible>(0);
         let (end, ended) = bounded(ENDS);
-        let framing = Arc::new(OnceLock::new());
-        let outbound = Outbound { queue, finished };
+        let outbox = Arc::new(Outbox::new(output, MAX_QUEUED));
 
         let writer = thread::Builder::new().name("writer".to_owned()).spawn({
             let end = end.clone();
-            let framing = Arc::clone(&framing);
+            let outbox = Arc::clone(&outbox);
             move || {
                 let _running = writer_running;
-                let written = write_queued(output, &queued, &framing);
+                let closing = Closing(outbox);
+                let written = closing.0.write_queued();
                 let flushed = written.is_ok();
                 if let Err(error) = written {
                     report(&end, StreamEnd::OutputFailed(error));
                 }
-                // Drops the receiving end of the queue, which wakes all waiting senders.
                 flushed
             }
         })?;
+        let closing = Closing(Arc::clone(&outbox));
+        let outbound = Outbound(outbox);
         let reader = thread::Builder::new().name("reader".to_owned()).spawn({
             let outbound = outbound.clone();
-            move || report(&end, read_frames(input, frame_limit, &outbound, &framing, handler))
+            move || report(&end, read_frames(input, frame_limit, &outbound, handler))
         })?;
 
-        Ok(Transport { outbound, ended, reader, writer, writer_done, _unfinished: unfinished })
+        Ok(Transport { outbound, ended, reader, writer, writer_done, closing })
     }
 
     /// The handle for sending.
@@ -181,14 +187,13 @@ impl Transport {
     /// ones, get [`Closed`] from now on. Frames read later are still handed over.
     pub(crate) fn finish(self, limit: Duration) -> Finished {
         let deadline = Instant::now() + limit;
-        // Fails if the queue stays full or the writer has already ended; both are handled below.
-        let _ = self.outbound.queue.send_deadline(Command::Finish, deadline);
+        drop(self.closing);
         if self.reader.is_finished() && self.reader.join().is_err() {
             tracing::error!("the reader thread panicked");
         }
         match self.writer_done.recv_deadline(deadline) {
             Ok(never) => match never {},
-            // The writer is blocked in the kernel, and stays there until the process exits.
+            // The thread that writes is blocked in the kernel until the process exits.
             Err(RecvTimeoutError::Timeout) => Finished::GaveUp,
             Err(RecvTimeoutError::Disconnected) => match self.writer.join() {
                 Ok(true) => Finished::Flushed,
@@ -206,7 +211,6 @@ fn read_frames<H>(
     input: Box<dyn Read + Send>,
     frame_limit: usize,
     outbound: &Outbound,
-    framing: &OnceLock<Framing>,
     mut handler: H,
 ) -> StreamEnd
 where
@@ -221,37 +225,12 @@ where
         };
         // Before the handler, so that the first answer already has the right framing.
         if let Some(detected) = frames.framing() {
-            framing.get_or_init(|| detected);
+            outbound.0.set_framing(detected);
         }
         // A panic may leave the handler's state inconsistent, but a wrong answer later is better
         // than a server that no longer reads.
         if catch_unwind(AssertUnwindSafe(|| handler(outbound, received))).is_err() {
             tracing::error!("the handler of a frame panicked; reading continues");
-        }
-    }
-}
-
-fn write_queued(
-    mut output: Box<dyn Write + Send>,
-    queue: &Receiver<Command>,
-    framing: &OnceLock<Framing>,
-) -> io::Result<()> {
-    loop {
-        let command = match queue.try_recv() {
-            Err(TryRecvError::Empty) => {
-                output.flush()?;
-                queue.recv().ok()
-            }
-            other => other.ok(),
-        };
-        let Some(Command::Write(message, written)) = command else {
-            return output.flush();
-        };
-        let framing = framing.get().copied().unwrap_or_default();
-        output.write_all(&framing.encode(message))?;
-        if let Some(written) = written {
-            output.flush()?;
-            written();
         }
     }
 }
@@ -385,6 +364,49 @@ mod tests {
             let first = line.get(..1).unwrap_or_default();
             assert_eq!(line, first.repeat(5000));
         }
+    }
+
+    #[test]
+    fn what_is_sent_while_another_thread_writes_follows_in_order() {
+        let (transport, peer) = Transport::memory(echo).expect("pipes");
+        let outbound = transport.outbound().clone();
+        let first = outbound.hand_over(b"{1}".to_vec(), None).expect("open").expect("idle");
+        outbound.send(b"{2}".to_vec()).expect("open");
+        let third = outbound.hand_over(b"{3}".to_vec(), None).expect("open");
+        assert!(third.is_none(), "it has to wait for {{2}}");
+        first.write();
+        assert_eq!(transport.finish(PATIENCE), Finished::Flushed);
+        drop(peer.to_server);
+        assert_eq!(read_to_end(peer.from_server), "{1}\n{2}\n{3}\n");
+    }
+
+    #[test]
+    fn finishing_waits_for_a_thread_that_writes() {
+        let (transport, peer) = Transport::memory(echo).expect("pipes");
+        let outbound = transport.outbound().clone();
+        let (written, is_written) = bounded(1);
+        let on_written = Box::new(move || written.send(()).expect("a test that waits"));
+        let last = outbound.hand_over(b"{1}".to_vec(), Some(on_written)).expect("open");
+        let finishing = thread::spawn(move || transport.finish(PATIENCE));
+        while outbound.send(b"{2}".to_vec()).is_ok() {}
+        last.expect("idle").write();
+        is_written.recv_timeout(PATIENCE).expect("written");
+        assert_eq!(finishing.join().expect("no panic"), Finished::Flushed);
+        drop(peer.to_server);
+        assert!(read_to_end(peer.from_server).starts_with("{1}\n"));
+    }
+
+    #[test]
+    fn a_thread_that_finds_the_client_gone_closes_the_connection() {
+        let (transport, peer) = Transport::memory(echo).expect("pipes");
+        drop(peer.from_server);
+        let outbound = transport.outbound().clone();
+        outbound.hand_over(b"{1}".to_vec(), None).expect("open").expect("idle").write();
+        let ended = transport.ended().recv_timeout(PATIENCE);
+        assert!(matches!(&ended, Ok(StreamEnd::OutputFailed(_))), "{ended:?}");
+        assert!(outbound.hand_over(b"{2}".to_vec(), None).is_err());
+        assert_eq!(transport.finish(PATIENCE), Finished::ClientGone);
+        drop(peer.to_server);
     }
 
     #[test]

@@ -1,9 +1,18 @@
-//! A model check of the listen window: whatever the schedule, no wake-up is lost, and no
-//! output from before the end is missing in the answers up to the one that names the end.
+//! Model checks. Of the listen window: whatever the schedule, no wake-up is lost, and no output from
+//! before the end is missing in the answers up to the one that names the end. Of what is written to
+//! the client: no message is lost, and those of one thread stay in order.
 //!
-//! Needs the feature `shuttle`, with which the task's monitor is made of the model checker's
-//! mutex and condvar. Its timed waits never time out, so that a lost wake-up shows as a
-//! deadlock.
+//! Needs the feature `shuttle`, with which both are made of the model checker's mutex and condvar.
+//! Its timed waits never time out, so that a lost wake-up shows as a deadlock.
+
+/// Schedules tried for each property.
+const SCHEDULES: usize = 10_000;
+/// A probabilistic scheduler finds a bug of this depth with a known chance.
+const DEPTH: usize = 3;
+
+fn check(model: impl Fn() + Send + Sync + 'static) {
+    shuttle::check_pct(model, SCHEDULES, DEPTH);
+}
 
 mod listen_window {
     use std::path::PathBuf;
@@ -11,17 +20,14 @@ mod listen_window {
     use std::time::{Duration, Instant};
 
     use shuttle::thread;
+
+    use super::check;
     use zsh_tool::testing::base::clock::{Clock, SystemClock};
     use zsh_tool::testing::mcp::render::view::View;
     use zsh_tool::testing::process::probe::Identity;
     use zsh_tool::testing::process::signals::Exit;
     use zsh_tool::testing::shell::outcome::Outcome;
     use zsh_tool::testing::task::live::{Cancel, End, Facts, Input, LiveState, LiveTask, WaitStep};
-
-    /// Schedules tried for each property.
-    const SCHEDULES: usize = 10_000;
-    /// A probabilistic scheduler finds a bug of this depth with a known chance.
-    const DEPTH: usize = 3;
 
     fn task() -> Arc<LiveTask> {
         Arc::new(LiveTask::new(Facts {
@@ -90,10 +96,6 @@ mod listen_window {
             None => WaitStep::WaitDespiteOutput(None),
         };
         task.wait_for(far(), &Cancel::default(), ended, Instant::now).is_some()
-    }
-
-    fn check(model: impl Fn() + Send + Sync + 'static) {
-        shuttle::check_pct(model, SCHEDULES, DEPTH);
     }
 
     #[test]
@@ -229,6 +231,91 @@ mod listen_window {
             };
             cancel.cancel();
             waiter.join().expect("a waiter that was woken");
+        });
+    }
+}
+
+mod outbox {
+    use std::io::{self, Write};
+    use std::sync::Arc;
+
+    use shuttle::sync::Mutex;
+    use shuttle::thread;
+    use zsh_tool::testing::protocol::outbox::Outbox;
+
+    use super::check;
+
+    /// What the client has received; it hangs up after `accepts` messages.
+    #[derive(Clone)]
+    struct Received {
+        text: Arc<Mutex<String>>,
+        accepts: usize,
+    }
+
+    impl Write for Received {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let mut text = self.text.lock().expect("no panic");
+            if text.lines().count() >= self.accepts {
+                return Err(io::ErrorKind::BrokenPipe.into());
+            }
+            text.push_str(str::from_utf8(bytes).expect("ASCII"));
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// Two threads send two messages each, in both ways, through a queue with room for one.
+    /// Returns what has arrived, whether all was written, and how many messages were accepted.
+    fn send(accepts: usize) -> (String, bool, usize) {
+        let received = Received { text: Arc::default(), accepts };
+        let outbox = Arc::new(Outbox::new(Box::new(received.clone()), 1));
+        let writer = {
+            let outbox = Arc::clone(&outbox);
+            thread::spawn(move || outbox.write_queued().is_ok())
+        };
+        let senders: Vec<_> = ["a", "b"]
+            .map(|name| {
+                let outbox = Arc::clone(&outbox);
+                thread::spawn(move || {
+                    let message = |number| format!("{name}{number}").into_bytes();
+                    let queued = outbox.queue(message(1), None).is_ok();
+                    let answer = outbox.hand_over(message(2), None);
+                    let answered = answer.is_ok();
+                    if let Ok(Some(answer)) = answer {
+                        answer.write();
+                    }
+                    usize::from(queued) + usize::from(answered)
+                })
+            })
+            .into();
+        let accepted = senders.into_iter().map(|sender| sender.join().expect("a sender")).sum();
+        outbox.finish();
+        let written = writer.join().expect("a writer that ended");
+        let text = received.text.lock().expect("no panic").clone();
+        (text, written, accepted)
+    }
+
+    #[test]
+    fn every_message_is_written_and_those_of_one_thread_in_order() {
+        check(|| {
+            let (text, written, accepted) = send(usize::MAX);
+            assert!(written && accepted == 4, "{text}");
+            assert_eq!(text.lines().count(), 4, "{text}");
+            for name in ["a", "b"] {
+                let place = |number| text.find(&format!("{name}{number}\n"));
+                assert!(place(1).is_some() && place(1) < place(2), "{text}");
+            }
+        });
+    }
+
+    #[test]
+    fn a_client_that_hangs_up_leaves_no_sender_waiting() {
+        check(|| {
+            let (text, written, _) = send(1);
+            assert!(!written && text.lines().count() == 1, "{text}");
         });
     }
 }
