@@ -41,7 +41,9 @@ impl Values {
 
 /// Whether a list of words separated by blanks contains this word.
 pub(super) fn is_listed(word: &str, list: &str) -> bool {
-    list.split_ascii_whitespace().any(|known| known == word)
+    // By bytes: each command is compared with hundreds of words.
+    !word.is_empty()
+        && list.as_bytes().split(u8::is_ascii_whitespace).any(|known| known == word.as_bytes())
 }
 
 /// Whether a word is an option, judged by the part before any expansion. A single `-` is a file.
