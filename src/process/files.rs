@@ -284,13 +284,14 @@ fn replace(
     write: impl FnOnce(&mut File) -> io::Result<()>,
 ) -> io::Result<()> {
     let temporary = path.with_extension("new");
-    match std::fs::remove_file(&temporary) {
+    let mut file = match create_private(&temporary) {
         // An earlier writer was killed before its rename.
-        Ok(()) => {}
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        Err(error) => return Err(error),
-    }
-    let mut file = create_private(&temporary)?;
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            std::fs::remove_file(&temporary)?;
+            create_private(&temporary)?
+        }
+        created => created?,
+    };
     let replaced = write(&mut file).and_then(|()| {
         if durably {
             file.sync_all()?;

@@ -253,17 +253,19 @@ impl Journal {
         self.due.get_or_insert(Instant::now() + AFTER_CHANGE);
     }
 
-    /// Writes the file if that is due. A new output file makes it due soon, since readers know only
-    /// where the first one begins.
-    pub(crate) fn write_if_due(&mut self, task: &LiveTask, spool: &SpoolWriter) {
+    /// Writes the file if that is due; returns whether it was. A new output file makes it due soon,
+    /// since readers know only where the first one begins.
+    pub(crate) fn write_if_due(&mut self, task: &LiveTask, spool: &SpoolWriter) -> bool {
         let begun = spool.segments_begun();
         if begun > self.segments {
             self.segments = begun;
             self.schedule_soon();
         }
-        if self.due.is_some_and(|due| Instant::now() >= due) {
+        let is_due = self.due.is_some_and(|due| Instant::now() >= due);
+        if is_due {
             self.write(task);
         }
+        is_due
     }
 
     /// When the file is to be written next, if anything has changed.
@@ -488,13 +490,20 @@ fn progress(state: &LiveState, facts: &Facts) -> Option<Progress> {
         state_changes: found.tracker.change_count,
         last_change: found.tracker.last_change.map(|change| (change.kind, unix(change.at))),
         outlook: found.tracker.forecast(state.held_up()).on_clock(unix),
-        delta: *found.tracker.delta()?,
+        delta: with_time_in_tenths(*found.tracker.delta()?),
         tree_state: found
             .tree_state
             .clone()
             .map(|tree_state| (tree_state, unix(found.tree_state_since))),
         degraded: found.degraded,
     })
+}
+
+/// Results show tenths of a second. The pauses between probes differ by less from one to the next, and
+/// the file of a silent task is written only when it would differ.
+fn with_time_in_tenths(delta: ActivityDelta) -> ActivityDelta {
+    let tenths = (delta.time.as_secs_f64() * 10.0).round();
+    ActivityDelta { time: Duration::from_secs_f64(tenths / 10.0), ..delta }
 }
 
 /// A time of this process's clock as Unix seconds, derived from the task's start.
