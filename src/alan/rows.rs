@@ -6,7 +6,7 @@
 use std::time::SystemTime;
 
 use jiff::Timestamp;
-use jiff::civil::{Date, DateTime};
+use jiff::civil::{Date, DateTime, Time};
 use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
 
@@ -237,34 +237,28 @@ pub(crate) fn seconds_of(timestamp: &str) -> Option<f64> {
     parsed.map(|at| at.as_microsecond() as f64 / 1e6)
 }
 
-/// Parses what [`timestamp`] writes: at fixed places, five times as fast as a parser of all forms,
-/// since a call reads the times of hundreds of rows. `None` for any other form.
+/// Parses the form that [`timestamp`] writes; `None` for any other. A call reads the times of hundreds
+/// of rows, and this takes a fifth of the time of a parser for all forms.
 fn microseconds_of_own(text: &str) -> Option<i64> {
     let (time, "+00:00") = text.split_at_checked(26)? else {
         return None;
     };
+    let time = time.as_bytes();
+    let separators = [(4, b'-'), (7, b'-'), (10, b'T'), (13, b':'), (16, b':'), (19, b'.')];
+    if separators.iter().any(|(at, separator)| time.get(*at) != Some(separator)) {
+        return None;
+    }
     let number = |from: usize, to: usize| {
-        let digits = time.as_bytes().get(from..to)?;
-        digits.iter().try_fold(0_i64, |sum, digit| {
-            digit.is_ascii_digit().then(|| sum * 10 + i64::from(digit - b'0'))
+        time.get(from..to)?.iter().try_fold(0_i32, |sum, digit| {
+            digit.is_ascii_digit().then(|| sum * 10 + i32::from(digit - b'0'))
         })
     };
-    let separators = [(4, b'-'), (7, b'-'), (10, b'T'), (13, b':'), (16, b':'), (19, b'.')];
-    if separators.iter().any(|(at, separator)| time.as_bytes().get(*at) != Some(separator)) {
-        return None;
-    }
-    let date = Date::new(
-        i16::try_from(number(0, 4)?).ok()?,
-        i8::try_from(number(5, 7)?).ok()?,
-        i8::try_from(number(8, 10)?).ok()?,
-    );
-    let (hour, minute, second) = (number(11, 13)?, number(14, 16)?, number(17, 19)?);
-    if hour > 23 || minute > 59 || second > 59 {
-        return None;
-    }
-    let days = TimeZone::UTC.to_timestamp(date.ok()?.at(0, 0, 0, 0)).ok()?.as_second();
-    let seconds = days + (hour * 60 + minute) * 60 + second;
-    Some(seconds * 1_000_000 + number(20, 26)?)
+    let two_digits = |from: usize| i8::try_from(number(from, from + 2)?).ok();
+    let year = i16::try_from(number(0, 4)?).ok()?;
+    let date = Date::new(year, two_digits(5)?, two_digits(8)?).ok()?;
+    let time_of_day = Time::new(two_digits(11)?, two_digits(14)?, two_digits(17)?, 0).ok()?;
+    let seconds = TimeZone::UTC.to_timestamp(date.to_datetime(time_of_day)).ok()?.as_second();
+    Some(seconds * 1_000_000 + i64::from(number(20, 26)?))
 }
 
 #[cfg(test)]
@@ -286,6 +280,8 @@ mod tests {
         ] {
             assert_eq!(seconds_of(text), Some(1_770_811_200.5), "{text}");
         }
+        // Later than any time that can be computed with.
+        assert_eq!(seconds_of("9999-12-30T23:00:00.000000+00:00"), None);
         assert_eq!(seconds_of("yesterday"), None);
         assert_eq!(seconds_of(""), None);
     }
@@ -347,11 +343,11 @@ mod tests {
             prop_assert!((back - one as f64 / 1e6).abs() < 1e-5);
         }
 
-        /// A month of 13, a second of 60, another offset: what the fixed form does not cover is
-        /// left to the parser, and what both read they read alike.
+        /// What is not of the fixed form, such as a second of 60 or another offset, is left to the
+        /// parser. What both read they read alike.
         #[test]
         fn the_form_that_is_written_reads_like_any_other(
-            micros in 0u64..4_000_000_000_000_000,
+            micros in 0u64..253_402_000_000_000_000,
             at in 0usize..32,
             instead in "[0-9TZ:+. -]",
         ) {

@@ -322,8 +322,8 @@ impl RunRecord {
     }
 }
 
-/// Details of an out-of-memory kill, if the kernel has killed a process for lack of memory since the
-/// command began.
+/// Details of an out-of-memory kill, if the kernel has killed a process for lack of memory since soon
+/// after the command began.
 fn out_of_memory(ended: &FinishedTask<'_>) -> Option<OutOfMemory> {
     let (before, now) = (ended.memory_kills_at_start?, memory::out_of_memory_kills());
     let limit = || before.has_grown_in_group(now).then(memory::group_limit).flatten();

@@ -113,10 +113,14 @@ impl Outbox {
     fn queue_locked(&self, mut state: Guard<'_, State>, message: Message) -> Result<(), Closed> {
         while state.queue.len() >= self.max_queued {
             state = self.state.wait(state, None);
-            state.check_open()?;
+            if let Err(closed) = state.check_open() {
+                // Before the message, whose closure may need other locks.
+                drop(state);
+                return Err(closed);
+            }
         }
         state.queue.push_back(message);
-        // The thread that has the output looks at the queue before it waits.
+        // A thread that has the output wakes the writer thread when it puts it back.
         if state.output.is_some() {
             drop(state);
             self.state.notify_all();
@@ -134,11 +138,13 @@ impl Outbox {
         self.state.notify_all();
     }
 
-    /// Writes what is queued until the last message, then closes the output.
+    /// Writes what is queued until the last message, then closes the output. If a closure panics,
+    /// the rest is dropped.
     ///
     /// # Errors
     /// The first failure of the output, in this thread or another. All senders get [`Closed`].
     pub fn write_queued(self: &Arc<Self>) -> io::Result<()> {
+        let _ending = Ending(self);
         while let Some(mut turn) = self.next_turn()? {
             while turn.failure.is_none()
                 && let Some(message) = self.pop()
@@ -173,6 +179,20 @@ impl Outbox {
         }
     }
 
+    /// Ends the connection: drops what is queued, and closes the output unless a thread writes, which
+    /// then closes it.
+    fn fail(&self, error: Option<io::Error>) {
+        let mut state = self.state.lock();
+        if !matches!(state.phase, Phase::Failed(_)) {
+            state.phase = Phase::Failed(error);
+        }
+        let dropped = (std::mem::take(&mut state.queue), state.output.take());
+        // Before what is dropped, whose closures may need other locks.
+        drop(state);
+        drop(dropped);
+        self.state.notify_all();
+    }
+
     fn pop(&self) -> Option<Message> {
         let mut state = self.state.lock();
         let message = state.queue.pop_front()?;
@@ -205,7 +225,17 @@ impl DirectWrite {
     }
 }
 
-/// One thread's turn to write. Dropping it flushes the output and puts it back.
+/// Ends the connection when the writer thread ends, even by a panic.
+struct Ending<'a>(&'a Outbox);
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        self.0.fail(None);
+    }
+}
+
+/// One thread's turn to write. Dropping it flushes the output and puts it back; if it has failed, it
+/// is closed, which ends the connection.
 struct Turn {
     outbox: Arc<Outbox>,
     output: Option<Output>,
@@ -230,15 +260,17 @@ impl Turn {
 impl Drop for Turn {
     fn drop(&mut self) {
         let Some(mut output) = self.output.take() else { return };
-        let failure = self.failure.take().or_else(|| output.flush().err());
-        let mut state = self.outbox.state.lock();
-        match failure {
-            None => state.output = Some(output),
-            Some(error) => {
-                state.phase = Phase::Failed(Some(error));
-                state.queue.clear();
-            }
+        if let Some(error) = self.failure.take().or_else(|| output.flush().err()) {
+            drop(output);
+            self.outbox.fail(Some(error));
+            return;
         }
+        let mut state = self.outbox.state.lock();
+        if matches!(state.phase, Phase::Failed(_)) {
+            drop(state);
+            return;
+        }
+        state.output = Some(output);
         let is_awaited = !state.queue.is_empty() || !matches!(state.phase, Phase::Open);
         drop(state);
         if is_awaited {

@@ -93,8 +93,9 @@ impl Outbound {
         self.0.queue(message, on_written)
     }
 
-    /// As [`Outbound::send_and`] for a thread that may wait for the client, which the reader thread
-    /// may not: if nothing else is to be written, the caller gets the message back to write it.
+    /// As [`Outbound::send_and`], but if nothing else is to be written, the caller gets the message
+    /// back to write it. Not for the reader thread, since writing waits whenever the client does not
+    /// read.
     ///
     /// # Errors
     /// As [`Outbound::send`].
@@ -107,7 +108,7 @@ impl Outbound {
     }
 }
 
-/// Takes no more messages when it is dropped, even during a panic of the writer thread.
+/// Takes no more messages once it is dropped.
 struct Closing(Arc<Outbox>);
 
 impl Drop for Closing {
@@ -116,8 +117,8 @@ impl Drop for Closing {
     }
 }
 
-/// A running connection. If it is dropped without [`finish`](Self::finish), its threads end with the
-/// input.
+/// A running connection. If it is dropped without [`finish`](Self::finish), what is queued is still
+/// written, and the reader thread ends with the input.
 pub(crate) struct Transport {
     outbound: Outbound,
     ended: Receiver<StreamEnd>,
@@ -154,8 +155,7 @@ impl Transport {
             let outbox = Arc::clone(&outbox);
             move || {
                 let _running = writer_running;
-                let closing = Closing(outbox);
-                let written = closing.0.write_queued();
+                let written = outbox.write_queued();
                 let flushed = written.is_ok();
                 if let Err(error) = written {
                     report(&end, StreamEnd::OutputFailed(error));

@@ -37,7 +37,7 @@ pub struct FinishedTask<'a> {
     /// See [`LiveState::memory_peak`](super::live::LiveState::memory_peak).
     pub memory_peak: u64,
     /// How many processes the kernel had killed for lack of memory soon after the start; `None` if
-    /// it ended earlier.
+    /// the command ended before that.
     pub(crate) memory_kills_at_start: Option<OutOfMemoryKills>,
 }
 

@@ -206,15 +206,11 @@ impl Worker {
         if self.shutting_down {
             self.completion.set_provisional(self.machine.end_so_far());
         }
-        self.write_journal();
-    }
-
-    fn write_journal(&mut self) {
-        let is_due = self.journal.due().is_some_and(|due| Instant::now() >= due);
-        if is_due && !self.machine.exited() {
+        let was_due = self.journal.write_if_due(&self.task, &self.output.spool);
+        // With the first write, since commands that end at once need neither.
+        if was_due && !self.machine.exited() {
             self.completion.count_memory_kills();
         }
-        self.journal.write_if_due(&self.task, &self.output.spool);
     }
 
     fn wait(&self) -> Ready {

@@ -20,14 +20,14 @@ mod listen_window {
     use std::time::{Duration, Instant};
 
     use shuttle::thread;
-
-    use super::check;
     use zsh_tool::testing::base::clock::{Clock, SystemClock};
     use zsh_tool::testing::mcp::render::view::View;
     use zsh_tool::testing::process::probe::Identity;
     use zsh_tool::testing::process::signals::Exit;
     use zsh_tool::testing::shell::outcome::Outcome;
     use zsh_tool::testing::task::live::{Cancel, End, Facts, Input, LiveState, LiveTask, WaitStep};
+
+    use super::check;
 
     fn task() -> Arc<LiveTask> {
         Arc::new(LiveTask::new(Facts {
@@ -241,7 +241,7 @@ mod outbox {
 
     use shuttle::sync::Mutex;
     use shuttle::thread;
-    use zsh_tool::testing::protocol::outbox::Outbox;
+    use zsh_tool::testing::protocol::outbox::{OnWritten, Outbox};
 
     use super::check;
 
@@ -308,6 +308,40 @@ mod outbox {
                 let place = |number| text.find(&format!("{name}{number}\n"));
                 assert!(place(1).is_some() && place(1) < place(2), "{text}");
             }
+        });
+    }
+
+    #[test]
+    fn what_is_accepted_before_the_finish_is_written() {
+        check(|| {
+            let received = Received { text: Arc::default(), accepts: usize::MAX };
+            let outbox = Arc::new(Outbox::new(Box::new(received.clone()), 1));
+            let calls = Arc::new(Mutex::new(0));
+            let writer = {
+                let outbox = Arc::clone(&outbox);
+                thread::spawn(move || outbox.write_queued().is_ok())
+            };
+            let sender = {
+                let (outbox, calls) = (Arc::clone(&outbox), Arc::clone(&calls));
+                thread::spawn(move || {
+                    let on_written = || {
+                        let calls = Arc::clone(&calls);
+                        Some(Box::new(move || *calls.lock().expect("no panic") += 1) as OnWritten)
+                    };
+                    let queued = outbox.queue(b"1".to_vec(), on_written()).is_ok();
+                    let answer = outbox.hand_over(b"2".to_vec(), on_written());
+                    let answered = answer.is_ok();
+                    if let Ok(Some(answer)) = answer {
+                        answer.write();
+                    }
+                    usize::from(queued) + usize::from(answered)
+                })
+            };
+            outbox.finish();
+            assert!(writer.join().expect("a writer that ended"));
+            let accepted = sender.join().expect("a sender");
+            assert_eq!(received.text.lock().expect("no panic").lines().count(), accepted);
+            assert_eq!(*calls.lock().expect("no panic"), accepted);
         });
     }
 

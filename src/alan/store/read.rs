@@ -496,8 +496,8 @@ pub(super) fn outcome_at(row: &Row<'_>, first: usize) -> rusqlite::Result<Outcom
     Ok(Outcome::of_row(None, timed_out, row.get(first + 2)?))
 }
 
-/// Reads the outcome from the column `outcome_type` alone, as all but old rows allow: a call reads
-/// hundreds of rows.
+/// Reads the outcome from the column `outcome_type`, which all but old rows have. The other columns
+/// are not read then, since a call reads hundreds of rows.
 fn named_outcome_at(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Outcome>> {
     Ok(row.get_ref(column)?.as_str_or_null()?.and_then(Outcome::named))
 }

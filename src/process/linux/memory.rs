@@ -95,7 +95,7 @@ pub(crate) fn prefer_for_oom_kill(pid: i32) {
     const MORE: i32 = 300;
     /// `OOM_SCORE_ADJ_MAX` of `linux/oom.h`.
     const MAX: i32 = 1000;
-    /// The value of this process, which is set before its start.
+    /// The value of this process. Read once: it is assumed not to change after the first command.
     static OWN: OnceLock<i32> = OnceLock::new();
     let read = || fs::read_to_string("/proc/self/oom_score_adj").ok()?.trim().parse().ok();
     let Some(own) = OWN.get().copied().or_else(read) else { return };
