@@ -397,6 +397,24 @@ mod tests {
     }
 
     #[test]
+    fn a_panic_after_a_write_ends_the_connection_and_drops_what_is_queued() {
+        let (transport, peer) = Transport::memory(echo).expect("pipes");
+        let outbound = transport.outbound().clone();
+        let first = outbound.hand_over(b"{1}".to_vec(), None).expect("open").expect("idle");
+        let panics: OnWritten = Box::new(|| panic!("wanted by the test"));
+        outbound.send_and(b"{2}".to_vec(), Some(panics)).expect("open");
+        let (written, is_written) = bounded(1);
+        let reports = Box::new(move || written.send(()).expect("a test that waits"));
+        outbound.send_and(b"{3}".to_vec(), Some(reports)).expect("open");
+        first.write();
+        assert_eq!(is_written.recv_timeout(PATIENCE), Err(RecvTimeoutError::Disconnected));
+        drop(peer.to_server);
+        assert_eq!(read_to_end(peer.from_server), "{1}\n{2}\n");
+        assert_eq!(outbound.send(b"{4}".to_vec()), Err(Closed));
+        assert_eq!(transport.finish(PATIENCE), Finished::ClientGone);
+    }
+
+    #[test]
     fn a_thread_that_finds_the_client_gone_closes_the_connection() {
         let (transport, peer) = Transport::memory(echo).expect("pipes");
         drop(peer.from_server);
