@@ -27,6 +27,7 @@ use crate::progress::tracker::{ActivityDelta, ChangeKind};
 use crate::progress::tree_state::TreeState;
 use crate::progress::waiting::Waiting;
 use crate::shell::outcome::Outcome;
+use crate::text::quantity::tenths;
 use crate::text::redact::Redactor;
 
 const SERVERS: &str = "servers";
@@ -502,8 +503,8 @@ fn progress(state: &LiveState, facts: &Facts) -> Option<Progress> {
 /// Results show tenths of a second. The pauses between probes differ by less from one to the next, and
 /// the file of a silent task is written only when it would differ.
 fn with_time_in_tenths(delta: ActivityDelta) -> ActivityDelta {
-    let tenths = (delta.time.as_secs_f64() * 10.0).round();
-    ActivityDelta { time: Duration::from_secs_f64(tenths / 10.0), ..delta }
+    let time = Duration::from_secs_f64(tenths(delta.time.as_secs_f64()));
+    ActivityDelta { time, ..delta }
 }
 
 /// A time of this process's clock as Unix seconds, derived from the task's start.

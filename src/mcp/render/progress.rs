@@ -14,7 +14,7 @@ use crate::progress::{advice, condition::Condition};
 use crate::shell::outcome::Outcome;
 use crate::task::describe;
 use crate::task::live::Input;
-use crate::text::quantity::{seconds, size};
+use crate::text::quantity::{seconds, size, tenths};
 
 /// The maximum length of the `◷` line.
 const LINE_CHARS: usize = 160;
@@ -242,10 +242,6 @@ fn for_advice(estimate: &Estimate) -> advice::DurationEstimate {
         median: Duration::try_from_secs_f64(estimate.median.seconds).unwrap_or_default(),
         longest: Duration::try_from_secs_f64(estimate.longest()).unwrap_or_default(),
     }
-}
-
-fn tenths(seconds: f64) -> f64 {
-    (seconds * 10.0).round() / 10.0
 }
 
 #[cfg(test)]
