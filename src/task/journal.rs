@@ -27,7 +27,6 @@ use crate::progress::tracker::{ActivityDelta, ChangeKind};
 use crate::progress::tree_state::TreeState;
 use crate::progress::waiting::Waiting;
 use crate::shell::outcome::Outcome;
-use crate::text::quantity::tenths;
 use crate::text::redact::Redactor;
 
 const SERVERS: &str = "servers";
@@ -393,8 +392,8 @@ pub struct Progress {
     pub last_change: Option<(ChangeKind, f64)>,
     /// The status as time passes.
     pub outlook: StatusForecast<f64>,
-    // Between the last two probes. Servers of other versions read and write this file, hence the
-    // name.
+    // Between the last two probes, without the time between them. Servers of other versions read
+    // and write this file, hence the name.
     #[serde(rename = "deeds")]
     pub delta: ActivityDelta,
     /// What its processes do, if that is visible, and since when.
@@ -491,7 +490,7 @@ fn progress(state: &LiveState, facts: &Facts) -> Option<Progress> {
         state_changes: found.tracker.change_count,
         last_change: found.tracker.last_change.map(|change| (change.kind, unix(change.at))),
         outlook: found.tracker.forecast(state.held_up()).on_clock(unix),
-        delta: with_time_in_tenths(*found.tracker.delta()?),
+        delta: without_time(*found.tracker.delta()?),
         tree_state: found
             .tree_state
             .clone()
@@ -500,11 +499,10 @@ fn progress(state: &LiveState, facts: &Facts) -> Option<Progress> {
     })
 }
 
-/// Results show tenths of a second. The pauses between probes differ by less from one to the next, and
-/// the file of a silent task is written only when it would differ.
-fn with_time_in_tenths(delta: ActivityDelta) -> ActivityDelta {
-    let time = Duration::from_secs_f64(tenths(delta.time.as_secs_f64()));
-    ActivityDelta { time, ..delta }
+/// No reader of the file uses the time between the probes. It differs at each probe, and would have
+/// the file of a silent task written anew each time.
+fn without_time(delta: ActivityDelta) -> ActivityDelta {
+    ActivityDelta { time: Duration::ZERO, ..delta }
 }
 
 /// A time of this process's clock as Unix seconds, derived from the task's start.

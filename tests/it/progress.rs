@@ -1,18 +1,22 @@
 //! Whether a running task gets on is told by evidence of its processes, and a deadline may
 //! move with it.
 
+use std::fs;
 use std::net::TcpListener;
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use zsh_tool::testing::progress::tracker::{ChangeKind, Totals, Tracker, TrackerSettings};
+use zsh_tool::testing::task::journal::Entry;
 
 use crate::support::client::Client;
 use crate::support::env::Env;
 use crate::support::processes::wait_until;
 use crate::support::result::ToolResult;
+use crate::support::state_files::server_files;
 use crate::support::unprivileged;
 
 /// Long enough for what is written every few moments to fall into each interval, on a
@@ -27,6 +31,27 @@ fn what_sleeps_is_idle() {
     assert_eq!(told.meta["poll_meta"]["progress"]["tracker"], json!("whole"));
     let words = " · idle: sleeping on a timer";
     assert!(told.text.contains(words), "{}", told.text);
+}
+
+#[test]
+fn the_file_of_a_silent_task_is_written_no_more() {
+    let env = short_intervals();
+    let client = env.client();
+    let task = client.start_task("exec sleep 300");
+    let newest = || server_files(&env, &format!("{task}.json")).pop();
+    let inode = |file: &PathBuf| fs::metadata(file).expect("the task's file").ino();
+    let (file, before) = wait_until("a probe has found nothing new", || {
+        let file = newest()?;
+        let before = inode(&file);
+        let entry: Entry = serde_json::from_slice(&fs::read(&file).ok()?).ok()?;
+        (entry.progress?.delta == Default::default()).then_some((file, before))
+    });
+    // At least two more probes.
+    for _ in 0..3 {
+        client.poll(&task, json!({"wait_for": "end", "listen": 1}));
+    }
+    assert_eq!(inode(&file), before);
+    client.kill_task(&task);
 }
 
 #[test]
