@@ -6,7 +6,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
+use crossbeam_channel::{Receiver, Sender, unbounded};
 use parking_lot::Mutex;
 
 use super::input::InputChunk;
@@ -16,7 +16,9 @@ use super::termination::Receipt;
 use crate::process::descriptors::{self, Waker};
 use crate::process::pty::TerminalSize;
 
-/// How many requests may wait for a worker.
+/// How many requests may wait for a worker; a few more if several threads send the last one at
+/// once. The channel is limited by counting because a bounded one sets aside the memory for all of
+/// them: 20 KiB for each task, most of which never get a request.
 pub(crate) const MAX_REQUESTS: usize = 256;
 
 /// Why a request did not reach a worker.
@@ -53,7 +55,7 @@ impl RequestSender {
     /// # Errors
     /// No descriptor is free.
     pub(crate) fn new() -> io::Result<(Arc<RequestSender>, RequestReceiver)> {
-        let (queue, requests) = bounded(MAX_REQUESTS);
+        let (queue, requests) = unbounded();
         let (waker, wakes) = Waker::new()?;
         let channel = Channel { requests: queue, waker };
         let sender = Arc::new(RequestSender { channel: Mutex::new(Some(Arc::new(channel))) });
@@ -72,10 +74,10 @@ impl RequestSender {
     /// When the worker is gone, or too many requests wait for it.
     pub(crate) fn send(&self, request: WorkerRequest) -> Result<(), SendError> {
         let channel = self.channel().ok_or(SendError::Ended)?;
-        channel.requests.try_send(request).map_err(|error| match error {
-            TrySendError::Full(_) => SendError::Busy,
-            TrySendError::Disconnected(_) => SendError::Ended,
-        })?;
+        if channel.requests.len() >= MAX_REQUESTS {
+            return Err(SendError::Busy);
+        }
+        channel.requests.send(request).map_err(|_| SendError::Ended)?;
         channel.waker.wake();
         Ok(())
     }
