@@ -132,29 +132,35 @@ pub(crate) fn trim_heap() {
     }
 }
 
-/// Drops the program's code from this process's memory. Code that runs again comes back from the
-/// system's cache; code that only the start or the last command needed does not.
+/// Drops code and constants from this process's memory. What is used again comes back from the
+/// system's cache; what only the start or the last command needed does not.
 pub(crate) fn drop_code_pages() {
     let Ok(program) = fs::read_link("/proc/self/exe") else { return };
     let maps = fs::read_to_string("/proc/self/maps").unwrap_or_default();
-    for range in maps.lines().filter_map(|line| code_of(&program, line)) {
+    let ranges: Vec<_> = maps.lines().filter_map(|line| unchanged(&program, line)).collect();
+    for range in ranges {
         let (first, bytes) = (range.start as *mut libc::c_void, range.len());
-        // SAFETY: these pages are a private mapping of the program's file that cannot be
-        // written to, so that the file holds what they hold.
+        // SAFETY: these pages are a private mapping of a file that cannot be written to and that
+        // no relocation has changed, so that the file holds what they hold.
         unsafe { libc::madvise(first, bytes, libc::MADV_DONTNEED) };
     }
 }
 
 /// The addresses in a line of `maps`, such as `55d0-55e0 r-xp 00001000 08:01 77 /bin/tool`, if
-/// they are those of this program's code.
-fn code_of(program: &Path, line: &str) -> Option<Range<usize>> {
+/// they hold what is in the file: code of this program or of a library, or what precedes the
+/// program's code, its constants. Relocated constants follow the code.
+fn unchanged(program: &Path, line: &str) -> Option<Range<usize>> {
     let mut fields = line.split_ascii_whitespace();
     let (first, end) = fields.next()?.split_once('-')?;
-    if fields.next()? != "r-xp" || !line.ends_with(program.to_str()?) {
-        return None;
-    }
+    let (permissions, offset) = (fields.next()?, fields.next()?);
+    let file = Path::new(line.get(line.find('/')?..)?);
     let number = |text| usize::from_str_radix(text, 16).ok();
-    Some(number(first)?..number(end)?)
+    let is_unchanged = match permissions {
+        "r-xp" => true,
+        "r--p" => file == program && number(offset)? == 0,
+        _ => false,
+    };
+    is_unchanged.then_some(number(first)?..number(end)?)
 }
 
 /// Closes this process's environment, memory and descriptors in `/proc` to other processes of this
@@ -174,17 +180,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn code_is_what_can_be_run_and_not_written_of_the_program() {
+    fn code_and_the_constants_before_it_are_unchanged() {
         let program = Path::new("/bin/tool");
         for (line, wanted) in [
             ("55d0-55e0 r-xp 00001000 08:01 77                 /bin/tool", Some(0x55d0..0x55e0)),
-            ("55d0-55e0 r--p 00000000 08:01 77                 /bin/tool", None),
+            ("55d0-55e0 r--p 00000000 08:01 77                 /bin/tool", Some(0x55d0..0x55e0)),
+            ("55d0-55e0 r--p 00009000 08:01 77                 /bin/tool", None),
             ("55d0-55e0 rwxp 00001000 08:01 77                 /bin/tool", None),
-            ("55d0-55e0 r-xp 00001000 08:01 78                 /lib/libc.so.6", None),
+            ("55d0-55e0 rw-p 00000000 08:01 77                 /bin/tool", None),
+            ("55d0-55e0 r-xp 00001000 08:01 78  /lib/a b/libc.so.6", Some(0x55d0..0x55e0)),
+            ("55d0-55e0 r--p 00000000 08:01 78                 /lib/libc.so.6", None),
             ("7ffd-7fff r-xp 00000000 00:00 0                  [vdso]", None),
             ("", None),
         ] {
-            assert_eq!(code_of(program, line), wanted, "{line}");
+            assert_eq!(unchanged(program, line), wanted, "{line}");
         }
         drop_code_pages();
     }
