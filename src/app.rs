@@ -29,7 +29,7 @@ pub fn run() -> ExitCode {
         return ExitCode::from(2);
     };
     match command {
-        Command::Serve { guarded, launcher } => commands::serve::run(guarded, launcher),
+        Command::Serve { guarded } => commands::serve::run(guarded),
         Command::Shim { guarded } => commands::shim::run(guarded),
         Command::Far(arguments) => commands::far::run(arguments),
         Command::Exec(arguments) => commands::exec::run(&arguments),
@@ -66,5 +66,5 @@ fn with_implied_subcommand(mut words: Vec<OsString>) -> Vec<OsString> {
 /// A client that starts the program without arguments expects the server; a person at a
 /// terminal expects the help.
 fn default_command() -> Option<Command> {
-    (!pty::stdin_is_terminal()).then_some(Command::Serve { guarded: None, launcher: None })
+    (!pty::stdin_is_terminal()).then_some(Command::Serve { guarded: None })
 }

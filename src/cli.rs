@@ -31,9 +31,6 @@ pub(crate) enum Command {
         /// The server's name, set by the guard that started this process.
         #[arg(long, hide = true, value_name = "INSTANCE")]
         guarded: Option<String>,
-        /// The descriptor through which the guard starts shims.
-        #[arg(long, hide = true, value_name = "DESCRIPTOR")]
-        launcher: Option<i32>,
     },
     /// Run one detached task, whose call comes on stdin.
     #[command(hide = true)]
@@ -151,9 +148,6 @@ pub(crate) struct FarArguments {
     /// This process's name, set by the guard that started it.
     #[arg(long, hide = true, value_name = "INSTANCE")]
     pub(crate) guarded: Option<String>,
-    /// The descriptor through which the guard starts shims.
-    #[arg(long, hide = true, value_name = "DESCRIPTOR")]
-    pub(crate) launcher: Option<i32>,
 }
 
 /// Arguments of `exec`.

@@ -23,7 +23,7 @@ use crate::monitor::far::FarPages;
 use crate::peer::hosts::{self, Hosts};
 use crate::peer::{self, ANSWER_LIMIT, Owner, Peer, payload};
 use crate::process::descriptors::{self, BlockingFile};
-use crate::process::guard::{self, Launcher, Role};
+use crate::process::guard::{self, Guarded, Role, Side};
 use crate::process::{files, local_socket, memory};
 use crate::protocol::transport::{Outbound, Transport};
 use crate::task::journal::{self, CONTROL_SOCKET, SHIM_PREFIX};
@@ -54,32 +54,22 @@ pub(crate) fn run(arguments: FarArguments) -> ExitCode {
     }
     descriptors::seal_inherited();
     if let Some(instance) = arguments.guarded.clone() {
-        if let Err(error) = guard::watch_guard() {
-            tracing::warn!("cannot talk to the guard: {error}");
-        }
-        return hold(instance, &arguments);
+        let guard = guard::watch_guard()
+            .inspect_err(|error| tracing::warn!("cannot talk to the guard: {error}"));
+        return hold(instance, &arguments, guard.ok());
     }
     let instance = format!("{}{}", far_prefix(&arguments.server), files::random_id());
     let linger = arguments.linger.to_string();
-    let words = [
-        "far",
-        "--server",
-        &arguments.server,
-        "--linger",
-        &linger,
-        "--guarded",
-        &instance,
-        "--launcher",
-    ];
-    let spared = || setup::load_config().0.daemons;
-    match guard::run(Role::Server, &instance, &words, spared) {
-        Ok((exit, reaped)) => serve::conclude(&instance, exit, &reaped),
+    let server = &arguments.server;
+    let words = ["far", "--server", server, "--linger", &linger, "--guarded", &instance];
+    match guard::start(Role::Server, &instance, &words) {
+        Ok(Side::Guard(guard)) => serve::conclude(&instance, guard),
+        Ok(Side::Server(guarded)) => hold(instance, &arguments, Some(guarded)),
         Err(error) => {
-            // For example, without /proc.
             output::complain(format_args!(
                 "no guard ({error}): if this process is killed, processes may be left behind"
             ));
-            hold(instance, &arguments)
+            hold(instance, &arguments, None)
         }
     }
 }
@@ -121,7 +111,7 @@ fn far_prefix(server: &str) -> String {
     format!("{SHIM_PREFIX}{server}-")
 }
 
-fn hold(instance: String, arguments: &FarArguments) -> ExitCode {
+fn hold(instance: String, arguments: &FarArguments, guarded: Option<Guarded>) -> ExitCode {
     memory::hide_from_other_processes();
     memory::use_one_arena();
     let (config, warnings) = setup::start();
@@ -133,15 +123,13 @@ fn hold(instance: String, arguments: &FarArguments) -> ExitCode {
     let supervisor = setup::supervisor_with_instance(instance, &config);
     let recorder = setup::recorder(&config, &supervisor.settings.redactor);
     let (stop, stopped) = bounded(1);
-    let guard = arguments.guarded.as_ref().map(|_| std::os::unix::process::parent_id());
-    let guard = guard.and_then(|guard| i32::try_from(guard).ok());
+    let guard = guarded.as_ref().map(|guarded| guarded.guard);
     let stopping = Arc::new(Cancel::default());
     let daemons = config.daemons.clone();
     if let Err(error) = shim::watch_signals(guard, stop, Arc::clone(&stopping), daemons) {
         output::complain(format_args!("cannot handle signals: {error}"));
         return ExitCode::FAILURE;
     }
-    let launcher = arguments.launcher.and_then(|number| Launcher::inherited(number).ok());
     let directory = supervisor.directory_made();
     let hosts = Arc::new(Hosts::of_server(config.hosts.clone(), &supervisor));
     let tools = Arc::new(Tools::new(
@@ -150,7 +138,7 @@ fn hold(instance: String, arguments: &FarArguments) -> ExitCode {
         config,
         warnings,
         None,
-        launcher.map_or(Shims::Unavailable, Shims::Launcher),
+        Shims::of(guarded),
         hosts,
     ));
     let (shown, known) = (Arc::clone(&supervisor), Arc::clone(&recorder));

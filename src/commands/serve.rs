@@ -18,7 +18,7 @@ use crate::mcp::dispatch::{Shims, Tools};
 use crate::mcp::server::{Access, Server};
 use crate::peer::hosts::Hosts;
 use crate::process::descriptors::BlockingFile;
-use crate::process::guard::{Launcher, Role};
+use crate::process::guard::{Guard, Guarded, Role, Side};
 use crate::process::signals::Exit;
 use crate::process::{descriptors, files, guard, memory, survivors, tree};
 use crate::protocol::transport::{Outbound, StreamEnd, Transport};
@@ -44,51 +44,50 @@ const LAST_NOTES: Duration = Duration::from_millis(500);
 type SecondSignal = Arc<OnceLock<i32>>;
 
 /// Runs the command.
-pub(crate) fn run(guarded: Option<String>, launcher: Option<i32>) -> ExitCode {
+pub(crate) fn run(guarded: Option<String>) -> ExitCode {
     descriptors::seal_inherited();
     if let Some(instance) = guarded {
-        if let Err(error) = guard::watch_guard() {
+        let guard = guard::watch_guard().inspect_err(|error| {
             output::complain(format_args!(
                 "cannot talk to the guard ({error}): if this server is killed, processes may be left behind"
             ));
-        }
-        let guard = i32::try_from(std::os::unix::process::parent_id()).ok();
-        let launcher = launcher.and_then(|number| Launcher::inherited(number).ok());
-        return serve(guard, launcher, instance);
+        });
+        return serve(guard.ok(), instance);
     }
     let instance = files::random_id();
-    let spared = || setup::load_config().0.daemons;
-    let arguments = ["serve", "--guarded", &instance, "--launcher"];
-    match guard::run(Role::Server, &instance, &arguments, spared) {
-        Ok((exit, reaped)) => conclude(&instance, exit, &reaped),
+    match guard::start(Role::Server, &instance, &["serve", "--guarded", &instance]) {
+        Ok(Side::Guard(guard)) => conclude(&instance, guard),
+        Ok(Side::Server(guarded)) => serve(Some(guarded), instance),
         Err(error) => {
             output::complain(format_args!(
                 "no guard ({error}): if this server is killed, processes may be left behind"
             ));
-            serve(None, None, instance)
+            serve(None, instance)
         }
     }
 }
 
-/// The exit code of a guard whose process has ended. If it had no time to record its end, the guard
-/// does so for later servers.
-pub(super) fn conclude(instance: &str, exit: Exit, reaped: &[(i32, Exit)]) -> ExitCode {
+/// Guards a server to its end; returns the exit code. If the server had no time to record its end,
+/// the guard does so for later servers.
+pub(super) fn conclude(instance: &str, guard: Guard) -> ExitCode {
+    let (exit, reaped) = guard.run(|| setup::load_config().0.daemons);
     if exit != Exit::Code(0)
         && let Ok(state) = setup::load_config().0.state_dir
     {
         let directory = journal::servers_folder(&state).join(instance);
-        tombstone::conclude(&directory, exit.into(), reaped);
+        tombstone::conclude(&directory, exit.into(), &reaped);
     }
     ExitCode::from(u8::try_from(exit.code()).unwrap_or(u8::MAX))
 }
 
-fn serve(guard: Option<i32>, launcher: Option<Launcher>, instance: String) -> ExitCode {
+fn serve(guarded: Option<Guarded>, instance: String) -> ExitCode {
     memory::hide_from_other_processes();
     memory::use_one_arena();
     let (config, mut warnings) = setup::start();
     setup::adopt_orphans();
     let message_limit = setup::message_limit(&config);
     let supervisor = setup::supervisor_with_instance(instance, &config);
+    let guard = guarded.as_ref().map(|guarded| guarded.guard);
     let parent = guard.and_then(tree::look_up).map(|guard| guard.parent);
     let parent = parent.or_else(|| i32::try_from(std::os::unix::process::parent_id()).ok());
     if let Some(client) = parent.and_then(tree::look_up) {
@@ -112,7 +111,7 @@ fn serve(guard: Option<i32>, launcher: Option<Launcher>, instance: String) -> Ex
         config,
         warnings,
         location,
-        launcher.map_or(Shims::Unavailable, Shims::Launcher),
+        Shims::of(guarded),
         Arc::clone(&hosts),
     ));
     if let Err(error) = ControlSocket::start(Arc::clone(&tools), message_limit, directory) {

@@ -16,7 +16,7 @@ use crate::mcp::control::ControlSocket;
 use crate::mcp::dispatch::{Shims, Tools};
 use crate::mcp::server::{Access, Server};
 use crate::peer::hosts::Hosts;
-use crate::process::guard::Role;
+use crate::process::guard::{Guarded, Role, Side};
 use crate::process::{descriptors, files, guard, memory};
 use crate::protocol::transport::{Outbound, Transport};
 use crate::task::journal::{self, SHIM_PREFIX};
@@ -32,23 +32,22 @@ const FLUSH: Duration = Duration::from_millis(150);
 
 /// Runs the command.
 pub(crate) fn run(guarded: Option<String>) -> ExitCode {
+    descriptors::seal_inherited();
     if let Some(instance) = guarded {
-        descriptors::seal_inherited();
-        if let Err(error) = guard::watch_guard() {
-            tracing::warn!("cannot talk to the guard: {error}");
-        }
-        return hold(instance);
+        let guard = guard::watch_guard()
+            .inspect_err(|error| tracing::warn!("cannot talk to the guard: {error}"));
+        return hold(instance, guard.ok());
     }
     let instance = format!("{SHIM_PREFIX}{}", files::random_id());
-    let spared = || setup::load_config().0.daemons;
-    match guard::run(Role::Shim, &instance, &["shim", "--guarded", &instance], spared) {
-        Ok((exit, reaped)) => serve::conclude(&instance, exit, &reaped),
+    match guard::start(Role::Shim, &instance, &["shim", "--guarded", &instance]) {
+        Ok(Side::Guard(guard)) => serve::conclude(&instance, guard),
+        Ok(Side::Server(guarded)) => hold(instance, Some(guarded)),
         // The server notices that the descriptor was closed.
         Err(_) => ExitCode::FAILURE,
     }
 }
 
-fn hold(instance: String) -> ExitCode {
+fn hold(instance: String, guarded: Option<Guarded>) -> ExitCode {
     memory::hide_from_other_processes();
     memory::use_one_arena();
     let (config, warnings) = setup::start();
@@ -57,7 +56,7 @@ fn hold(instance: String) -> ExitCode {
     let supervisor = setup::supervisor_with_instance(instance, &config);
     let recorder = setup::recorder(&config, &supervisor.settings.redactor);
     let (stop, stopped) = bounded(1);
-    let guard = i32::try_from(std::os::unix::process::parent_id()).ok();
+    let guard = guarded.map(|guarded| guarded.guard);
     let stopping = Arc::new(Cancel::default());
     let daemons = config.daemons.clone();
     if let Err(error) = watch_signals(guard, stop, Arc::clone(&stopping), daemons) {

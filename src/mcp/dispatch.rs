@@ -27,7 +27,7 @@ use crate::history::recorder::Recorder;
 use crate::peer::RelayedClient;
 use crate::peer::hosts::Hosts;
 use crate::peer::pages::Pages;
-use crate::process::guard::Launcher;
+use crate::process::guard::{Guarded, Launcher};
 use crate::process::listening;
 use crate::protocol::message::put;
 use crate::protocol::outbox::OnWritten;
@@ -262,6 +262,14 @@ pub(crate) enum Shims {
     IsShim,
     /// It has no guard.
     Unavailable,
+}
+
+impl Shims {
+    /// For a server that is no shim.
+    pub(crate) fn of(guarded: Option<Guarded>) -> Shims {
+        let launcher = guarded.and_then(|guarded| guarded.launcher);
+        launcher.map_or(Shims::Unavailable, Shims::Launcher)
+    }
 }
 
 /// All tools of a server.

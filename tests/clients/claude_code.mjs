@@ -14,16 +14,22 @@ const ZSH = 'mcp__zsh-tool__zsh';
 const POLL = 'mcp__zsh-tool__zsh_poll';
 const taskIn = (result) => /task=([0-9a-f]{8})/.exec(result)?.[1] ?? 'none';
 
-// The servers proper, below their guards.
-const serverPids = () =>
-  fs.readdirSync('/proc').filter((pid) => {
+// The servers proper: each is the child of its guard, which is another of these processes.
+const serverPids = () => {
+  const parents = new Map();
+  for (const pid of fs.readdirSync('/proc').filter((name) => /^\d+$/.test(name))) {
     try {
-      const command = fs.readFileSync(`/proc/${pid}/cmdline`, 'utf8');
-      return command.includes('\0--guarded\0') && fs.readFileSync(`/proc/${pid}/environ`, 'latin1').includes(`HOME=${scratch}\0`);
+      const serves = fs.readFileSync(`/proc/${pid}/cmdline`, 'utf8').includes('\0serve\0');
+      if (serves && fs.readFileSync(`/proc/${pid}/environ`, 'latin1').includes(`HOME=${scratch}\0`)) {
+        const status = fs.readFileSync(`/proc/${pid}/status`, 'utf8');
+        parents.set(Number(pid), Number(/^PPid:\s+(\d+)/m.exec(status)[1]));
+      }
     } catch {
-      return false;
+      // It has ended, or is another user's.
     }
-  }).map(Number);
+  }
+  return [...parents].filter(([, parent]) => parents.has(parent)).map(([pid]) => pid);
+};
 
 const project = path.join(scratch, 'project');
 fs.mkdirSync(project);

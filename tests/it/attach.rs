@@ -10,7 +10,9 @@ use serde_json::{Value, json};
 
 use crate::support::client::{Client, send_signal};
 use crate::support::env::{Env, unique_word};
-use crate::support::processes::{Found, UniqueSleep, assert_none_left, processes_with, wait_until};
+use crate::support::processes::{
+    Found, UniqueSleep, assert_none_left, guards_and_guarded, processes_with, wait_until,
+};
 use crate::support::program::ran;
 use crate::support::state_files::server_files;
 use crate::support::tmux::Window;
@@ -343,9 +345,8 @@ fn the_terminal_is_restored_when_either_end_is_killed() {
             }
             "server" => send_signal("KILL", client.server_pid()),
             _ => {
-                let shim = |process: &Found| process.arguments.contains("shim --guarded");
-                let shim = processes_with(env.mark()).into_iter().find(shim).expect("a shim");
-                send_signal("KILL", shim.pid);
+                let (_, mut shims) = guards_and_guarded(env.mark(), "shim");
+                send_signal("KILL", shims.pop().expect("a shim").pid);
             }
         }
         if matches!(victim, "server" | "shim") {

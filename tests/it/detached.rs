@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use crate::support::client::{Client, kill_those_alive, send_signal};
 use crate::support::env::{Env, binary, unique_word};
 use crate::support::processes::{
-    Found, UniqueSleep, assert_none_left, descendants_of, processes_with, wait_until,
+    Found, UniqueSleep, assert_none_left, descendants_of, guards_and_guarded, wait_until,
 };
 use crate::support::program::ran;
 use crate::support::result::ToolResult;
@@ -28,21 +28,18 @@ fn detach(client: &Client, command: &str) -> ToolResult {
 
 /// The guard of the shim and the shim.
 fn shims(env: &Env) -> Vec<Found> {
-    let is_shim = |process: &Found| process.arguments.starts_with("zsh-tool shim");
-    processes_with(env.mark()).into_iter().filter(is_shim).collect()
+    let (guards, shims) = guards_and_guarded(env.mark(), "shim");
+    guards.into_iter().chain(shims).collect()
 }
 
 /// The shim itself, once it runs.
 fn shim(env: &Env) -> Found {
-    wait_until("the shim runs", || {
-        shims(env).into_iter().find(|process| process.arguments.contains("--guarded"))
-    })
+    wait_until("the shim runs", || guards_and_guarded(env.mark(), "shim").1.pop())
 }
 
 /// The guard of the shim.
 fn shim_guard(env: &Env) -> Found {
-    let is_guard = |process: &Found| !process.arguments.contains("--guarded");
-    shims(env).into_iter().find(is_guard).expect("the shim has a guard")
+    guards_and_guarded(env.mark(), "shim").0.pop().expect("the shim has a guard")
 }
 
 fn structured(client: &Client, arguments: Value) -> Value {
@@ -353,7 +350,7 @@ fn holding_library(env: &Env) -> PathBuf {
          pid_t fork(void) {{\n\
            char name[16] = \"\";\n\
            prctl(PR_GET_NAME, name);\n\
-           while (strcmp(name, \"ztool\") == 0 && access(\"{hold}\", F_OK) == 0) {{\n\
+           while (strcmp(name, \"ztool-guard\") == 0 && access(\"{hold}\", F_OK) == 0) {{\n\
              close(open(\"{held}\", O_WRONLY | O_CREAT, 0600));\n\
              usleep(1000);\n\
            }}\n\

@@ -11,11 +11,14 @@ use serde_json::{Value, json};
 use crate::support::client::{Client, kill_those_alive, send_signal};
 use crate::support::env::{Env, binary, unique_word};
 use crate::support::processes::{
-    Found, UniqueSleep, assert_none_left, descendants_of, processes_with, wait_until,
+    Found, UniqueSleep, assert_none_left, descendants_of, guards_and_guarded, processes_with,
+    wait_until,
 };
 use crate::support::program::{ran, run_with_input};
 use crate::support::result::ToolResult;
-use crate::support::ssh_host::{SshHost, far_environment, far_home, far_sides, install, installed};
+use crate::support::ssh_host::{
+    SshHost, await_far_sides_gone, far_environment, far_home, far_sides, install, installed,
+};
 use crate::support::tmux::Window;
 
 const EXIT: Duration = Duration::from_secs(20);
@@ -115,7 +118,7 @@ fn an_orderly_end_of_the_server_ends_the_tasks_there_at_once() {
     client.wait_exit(EXIT);
     before.assert_gone();
     after.assert_gone();
-    wait_until("the far sides are gone", || far_sides(&env).is_empty().then_some(()));
+    await_far_sides_gone(&env);
 }
 
 #[test]
@@ -223,18 +226,14 @@ fn no_task_survives_the_lease_whatever_is_killed() {
             "carrier" => cut(&client),
             "far side" => send_signal("KILL", far.pid),
             "far guard" => {
-                let guards = processes_with(env.mark()).into_iter();
-                let guard = guards.filter(|process| {
-                    process.arguments.contains(" far --server")
-                        && !process.arguments.contains("--guarded")
-                });
-                kill_those_alive(guard.map(|guard| guard.pid));
+                let (guards, _) = guards_and_guarded(env.mark(), "far");
+                kill_those_alive(guards.into_iter().map(|guard| guard.pid));
             }
             _ => kill_those_alive(host.session_pids()),
         }
         // On its own, with nothing that asks for it.
         sleep.assert_gone();
-        wait_until("the far side is gone", || far_sides(&env).is_empty().then_some(()));
+        await_far_sides_gone(&env);
         let next = env.client();
         let polled = next.poll(&task, json!({"full_output": true}));
         assert!(
@@ -471,7 +470,7 @@ fn doctor_connects_to_a_host_and_reports_what_is_there() {
     assert!(report.contains("shell /"), "{report}");
     let listed = ran(&env, &["doctor"]).text();
     assert!(listed.contains("host: build1, via ssh, not connected"), "{listed}");
-    wait_until("the far side is gone", || far_sides(&env).is_empty().then_some(()));
+    await_far_sides_gone(&env);
 }
 
 #[test]

@@ -11,9 +11,9 @@ use crate::hosts::{await_delivery, by_ssh, carrier, cut, on_host};
 use crate::support::client::{Client, PATIENCE, kill_those_alive, send_signal};
 use crate::support::env::{Env, binary};
 use crate::support::processes::{
-    UniqueSleep, assert_none_left, descendants_of, processes_with, wait_until,
+    UniqueSleep, assert_none_left, descendants_of, guards_and_guarded, processes_with, wait_until,
 };
-use crate::support::ssh_host::{SshHost, far_home, far_sides, installed};
+use crate::support::ssh_host::{SshHost, await_far_sides_gone, far_home, far_sides, installed};
 use crate::support::unprivileged::{NOBODY, require_root};
 
 /// Those that are killed, each in its turn.
@@ -46,12 +46,8 @@ pub fn kill_at_any_moment(rounds: u32) {
                 kill_those_alive(far_sides(&env).into_iter().map(|far| far.pid));
             }
             "far guard" => {
-                let guards = processes_with(env.mark()).into_iter();
-                let guards = guards.filter(|process| {
-                    process.arguments.contains(" far --server")
-                        && !process.arguments.contains("--guarded")
-                });
-                kill_those_alive(guards.map(|guard| guard.pid));
+                let (guards, _) = guards_and_guarded(env.mark(), "far");
+                kill_those_alive(guards.into_iter().map(|guard| guard.pid));
             }
             _ => kill_those_alive(host.session_pids()),
         }
@@ -77,7 +73,7 @@ pub fn kill_at_any_moment(rounds: u32) {
             client.wait_exit(PATIENCE);
         }
         sleep.assert_gone();
-        wait_until("no far side is left", || far_sides(&env).is_empty().then_some(()));
+        await_far_sides_gone(&env);
         let runs = fs::read_to_string(&count).unwrap_or_default();
         assert!(runs.is_empty() || runs == "run\n", "{victim}: it ran twice");
     }
@@ -154,7 +150,7 @@ fn the_user_there_is_another_one_and_gets_the_program_sent() {
     sleep.wait_for(2);
     cut(&client);
     sleep.assert_gone();
-    wait_until("the far side is gone", || far_sides(&env).is_empty().then_some(()));
+    await_far_sides_gone(&env);
 }
 
 #[test]

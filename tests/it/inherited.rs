@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::support::client::{Client, SECOND_THOUGHT};
 use crate::support::env::{Env, binary};
-use crate::support::processes::{Found, UniqueSleep, descendants_of, end};
+use crate::support::processes::{Found, UniqueSleep, end, guards_and_guarded};
 use crate::support::program::{Program, run};
 
 /// What a shell leaves as children to the program that it becomes: one, one that leads a
@@ -81,7 +81,7 @@ fn a_server_and_its_guard_spare_whoever_was_there_before() {
         match ending {
             "end of input" => client.close_stdin(),
             "TERM" => client.signal("TERM"),
-            _ => end(&server_of(&client)),
+            _ => end(&server_of(&env)),
         }
         client.wait_exit(Duration::from_secs(20));
         own.assert_gone();
@@ -105,10 +105,8 @@ fn a_server_without_a_guard_neither_lists_nor_ends_them() {
 }
 
 /// The server, which is not the only child of its guard.
-fn server_of(client: &Client) -> Vec<Found> {
-    let mut below = descendants_of(client.pid());
-    below.retain(|process| process.arguments.contains("--guarded"));
-    below
+fn server_of(env: &Env) -> Vec<Found> {
+    guards_and_guarded(env.mark(), "serve").1
 }
 
 /// What the children of before leave behind when they end comes to the program as well.

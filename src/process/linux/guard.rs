@@ -1,22 +1,22 @@
 //! The guard: the process that the client starts. It is the parent and the subreaper of
 //! the server proper, so that whatever kills the server leaves no process behind.
 //!
-//! It has one thread, and no data passes through it. It starts the server on its own stdin, stdout
-//! and stderr, forwards TERM, INT, HUP and QUIT unless the client ignores them, waits, ends the
-//! remaining processes, and exits with the server's code. When the guard itself is killed, the
-//! kernel sends the server SIGTERM. That is safe only because the guard has a single thread: the
-//! kernel sends the signal at the end of the parent *thread*.
+//! The server is a fork of the guard on the same stdin, stdout and stderr: it starts without a
+//! second exec, and the two share the memory that neither changes. The guard has one thread, and no
+//! data passes through it. It forwards TERM, INT, HUP and QUIT unless the client ignores them,
+//! waits, ends the remaining processes, and exits with the server's code. When the guard itself is
+//! killed, the kernel sends the server SIGTERM. That is safe only because the guard has a single
+//! thread: the kernel sends the signal at the end of the parent *thread*.
 
 use std::collections::HashSet;
+use std::ffi::CStr;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::os::unix::process::CommandExt;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use rustix::io::FdFlags;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags,
@@ -32,104 +32,146 @@ use crate::process::{descriptors, memory, orphans};
 
 /// A server that ends later than this after a launch has not ended during it.
 const SETTLED: Duration = Duration::from_secs(1);
+/// The guard's own name, which an agent's `pkill zsh` does not match either.
+const NAME: &CStr = c"ztool-guard";
 /// How often to search for new descendants while waiting.
 const RESCAN: Duration = Duration::from_millis(50);
 
 /// What a guard is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// A server: the guard starts shims for it. The server's last argument is the number of the
-    /// descriptor on which it requests them.
+    /// A server: the guard starts shims for it.
     Server,
     /// A shim, which has stdin for itself.
     Shim,
 }
 
-/// Starts the server under guard, waits for its end and ends the processes that it left.
-/// Programs named in `spared` that lead a session of their own survive, and so do the children
-/// that this process had before. Returns the server's exit, and those of the processes that
-/// outlived it, by pid. `instance` is the server's name in the cookies of its tasks.
+/// One of the two processes that [`start`] returns in.
+pub(crate) enum Side {
+    Guard(Guard),
+    Server(Guarded),
+}
+
+/// A server, as its guard has started it.
+pub(crate) struct Guarded {
+    /// The guard's pid.
+    pub(crate) guard: i32,
+    /// For a server whose guard starts shims.
+    pub(crate) launcher: Option<Launcher>,
+}
+
+/// Starts the server, and returns in both processes. `instance` is the server's name in the
+/// cookies of its tasks. Call this before any other thread starts: a fork has only the thread
+/// that called it.
 ///
 /// # Errors
 /// The server cannot be started; the caller may serve unguarded.
-pub(crate) fn run(
-    role: Role,
-    instance: &str,
-    arguments: &[&str],
-    spared: impl FnOnce() -> Vec<String>,
-) -> io::Result<(Exit, Vec<(i32, Exit)>)> {
+pub(crate) fn start(role: Role, instance: &str, _arguments: &[&str]) -> io::Result<Side> {
     orphans::adopt()?;
-    let signals = SignalSet::block();
+    let signals = Box::new(SignalSet::block());
     let guard = rustix::process::getpid();
-    let (mut launches, launcher) = Launches::new()?;
-    let number = launcher.as_raw_fd();
-    let mut command = Command::new("/proc/self/exe");
-    command.arg0("zsh-tool").args(arguments);
-    if role == Role::Server {
-        command.arg(number.to_string());
-    }
-    // SAFETY: only system calls that are safe between fork and exec.
-    unsafe {
-        command.pre_exec(move || {
-            // A session of its own: signals to the client's process group reach only the guard, and
-            // the server has no controlling terminal.
-            rustix::process::setsid()?;
-            signals::reset_all();
-            rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM))?;
-            if rustix::process::getppid() != Some(guard) {
-                return Err(io::Error::other("the guard is gone"));
+    let (launches, launcher) = Launches::new()?;
+    // SAFETY: this process has one thread, so that the fork may do all that this process may.
+    let server = match unsafe { libc::fork() } {
+        -1 => return Err(io::Error::last_os_error()),
+        0 => {
+            drop((launches, signals));
+            if become_server(guard).is_err() {
+                std::process::exit(1);
             }
-            if role == Role::Server {
-                rustix::io::fcntl_setfd(&launcher, FdFlags::empty())?;
-            }
-            Ok(())
-        });
-    }
-    let server = command.spawn()?;
-    // This closes the server's end of the socket.
-    drop(command);
+            let launcher = (role == Role::Server).then(|| Launcher(launcher.into()));
+            return Ok(Side::Server(Guarded { guard: guard.as_raw_pid(), launcher }));
+        }
+        pid => Pid::from_raw(pid),
+    };
+    drop(launcher);
+    let _ = rustix::thread::set_name(NAME);
     if role == Role::Shim {
         descriptors::close_stdin()?;
     }
     memory::hide_from_other_processes();
-    memory::drop_code_pages();
-    let server = Pid::from_child(&server);
-    let mut requests = EndRequests::default();
-    let (exit, hurry) = wait_for_server(server, &signals, &mut requests, &mut launches);
-    let mut reaped = Vec::new();
-    let mut lost = launches.lost(instance);
-    if reap_all(&mut reaped) || lost.is_some() {
-        let spared = spared();
-        let grace = if hurry { Duration::ZERO } else { GRACE };
-        Termination::begin(grace, PATIENCE).finish(
-            || {
-                let snapshot = Snapshot::take();
-                let left = orphans::below(&snapshot, &spared);
-                // Processes that cannot be seen may be alive; `waitid` shows whether there are
-                // children.
-                let may_live =
-                    !left.is_empty() || (!snapshot.is_whole() && orphans::has_children());
-                let mut found = handles(left);
-                if let Some(lost) = &mut lost {
-                    found.extend(handles(lost.find(&snapshot, &spared)));
-                }
-                (may_live || !found.is_empty()).then_some(found)
-            },
-            |_, limit| {
-                let asked = signals.wait(Some(limit.min(RESCAN)));
-                reap_all(&mut reaped);
-                asked.is_some() && requests.note(Instant::now(), None) != EndRequest::Same
-            },
-        );
-        reap_all(&mut reaped);
-    }
-    Ok((exit, reaped))
+    let server = server.ok_or(io::ErrorKind::InvalidData)?;
+    Ok(Side::Guard(Guard { server, signals, launches, instance: instance.to_owned() }))
 }
 
-/// Called by the server. Does nothing: when the guard is killed, the kernel sends the server
-/// SIGTERM, and the guard finds the server's processes without its help.
-pub(crate) fn watch_guard() -> io::Result<()> {
-    Ok(())
+/// Gives the server a session of its own: signals to the client's process group reach only the
+/// guard, and the server has no controlling terminal. No signal is ignored or blocked any more,
+/// except SIGPIPE, which Rust's runtime ignores in each process.
+///
+/// # Errors
+/// The guard is gone: this process must not outlive it.
+fn become_server(guard: Pid) -> io::Result<()> {
+    for signal in (1..=31).filter(|signal| *signal != libc::SIGPIPE && is_ignored(*signal)) {
+        // SAFETY: sets the default action of a signal that was ignored.
+        unsafe { libc::signal(signal, libc::SIG_DFL) };
+    }
+    // SAFETY: only reads the set, and changes the mask of this process, which has one thread.
+    unsafe { libc::sigprocmask(libc::SIG_SETMASK, &signals::set_of([]), std::ptr::null_mut()) };
+    rustix::process::setsid()?;
+    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM))?;
+    if rustix::process::getppid() == Some(guard) {
+        Ok(())
+    } else {
+        Err(io::Error::other("the guard is gone"))
+    }
+}
+
+/// A program that `--guarded` says another process guards.
+///
+/// # Errors
+/// None here.
+pub(crate) fn watch_guard() -> io::Result<Guarded> {
+    let guard = rustix::process::getppid().map_or(0, Pid::as_raw_pid);
+    Ok(Guarded { guard, launcher: None })
+}
+
+/// The guard's side of a server that has started.
+pub(crate) struct Guard {
+    server: Pid,
+    signals: Box<SignalSet>,
+    launches: Launches,
+    instance: String,
+}
+
+impl Guard {
+    /// Waits for the server's end and ends the processes that it left. Programs named in `spared`
+    /// that lead a session of their own survive, and so do the children that this process had
+    /// before. Returns the server's exit, and those of the processes that outlived it, by pid.
+    pub(crate) fn run(mut self, spared: impl FnOnce() -> Vec<String>) -> (Exit, Vec<(i32, Exit)>) {
+        // What the start needed, this process does not need any more.
+        memory::drop_code_pages();
+        let mut requests = EndRequests::default();
+        let (exit, hurry) =
+            wait_for_server(self.server, &self.signals, &mut requests, &mut self.launches);
+        let mut reaped = Vec::new();
+        let mut lost = self.launches.lost(&self.instance);
+        if reap_all(&mut reaped) || lost.is_some() {
+            let spared = spared();
+            let grace = if hurry { Duration::ZERO } else { GRACE };
+            Termination::begin(grace, PATIENCE).finish(
+                || {
+                    let snapshot = Snapshot::take();
+                    let left = orphans::below(&snapshot, &spared);
+                    // Processes that cannot be seen may be alive; `waitid` shows whether there are
+                    // children.
+                    let may_live =
+                        !left.is_empty() || (!snapshot.is_whole() && orphans::has_children());
+                    let mut found = handles(left);
+                    if let Some(lost) = &mut lost {
+                        found.extend(handles(lost.find(&snapshot, &spared)));
+                    }
+                    (may_live || !found.is_empty()).then_some(found)
+                },
+                |_, limit| {
+                    let asked = self.signals.wait(Some(limit.min(RESCAN)));
+                    reap_all(&mut reaped);
+                    asked.is_some() && requests.note(Instant::now(), None) != EndRequest::Same
+                },
+            );
+            reap_all(&mut reaped);
+        }
+        (exit, reaped)
+    }
 }
 
 /// The server's requests to start shims, which arrive as descriptors on a socket, announced by
@@ -248,17 +290,6 @@ impl Launches {
 pub(crate) struct Launcher(UnixStream);
 
 impl Launcher {
-    /// The launcher that the guard has passed on as this descriptor. Call this once.
-    ///
-    /// # Errors
-    /// The descriptor is not open.
-    pub(crate) fn inherited(number: RawFd) -> io::Result<Launcher> {
-        // SAFETY: the guard has put its socket there, for this one owner.
-        let socket = unsafe { UnixStream::from_raw_fd(number) };
-        rustix::io::fcntl_setfd(&socket, FdFlags::CLOEXEC)?;
-        Ok(Launcher(socket))
-    }
-
     /// Asks for a shim with this stdin. If none can be started, the other end of it is closed.
     ///
     /// # Errors

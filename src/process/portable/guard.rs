@@ -45,20 +45,27 @@ pub(crate) enum Role {
     Shim,
 }
 
+/// One of the two processes: the guard, since the server is another program and calls
+/// [`watch_guard`].
+pub(crate) enum Side {
+    Guard(Guard),
+    #[expect(dead_code, reason = "only where the server is a fork of the guard")]
+    Server(Guarded),
+}
+
+/// A server, as its guard has started it.
+pub(crate) struct Guarded {
+    /// The guard's pid.
+    pub(crate) guard: i32,
+    pub(crate) launcher: Option<Launcher>,
+}
+
 /// The server's way to have shims started.
 #[derive(Debug)]
 pub(crate) struct Launcher;
 
 impl Launcher {
-    /// The server starts shims itself: without a subreaper nothing holds them.
-    ///
-    /// # Errors
-    /// None here.
-    pub(crate) fn inherited(_number: RawFd) -> io::Result<Launcher> {
-        Ok(Launcher)
-    }
-
-    /// Starts a shim with this stdin.
+    /// Starts a shim with this stdin: without a subreaper nothing holds it.
     ///
     /// # Errors
     /// It cannot be started.
@@ -69,18 +76,12 @@ impl Launcher {
 
 type Groups = Arc<Mutex<BTreeSet<i32>>>;
 
-/// Starts the server under guard, waits for its end and ends the groups that it left.
-/// Programs that are to be spared have left them, as every leader of a session has. Returns
-/// the server's exit; those of processes that outlived it are not seen here.
+/// Starts the server as a program of its own with these arguments: a fork that stays the same
+/// program is not safe where the system's libraries run threads.
 ///
 /// # Errors
 /// When the server cannot be started; the caller may serve unguarded then.
-pub(crate) fn run(
-    role: Role,
-    _instance: &str,
-    arguments: &[&str],
-    spared: impl FnOnce() -> Vec<String>,
-) -> io::Result<(Exit, Vec<(i32, Exit)>)> {
+pub(crate) fn start(role: Role, _instance: &str, arguments: &[&str]) -> io::Result<Side> {
     signals::stop_ignoring_children();
     let (ours, theirs) = UnixStream::pair()?;
     // Neither end may sit at the number that one of them is copied to.
@@ -93,9 +94,6 @@ pub(crate) fn run(
     let signals = take_signals()?;
     let mut command = Command::new(std::env::current_exe()?);
     command.arg0("zsh-tool").args(arguments);
-    if role == Role::Server {
-        command.arg(LINK.to_string());
-    }
     // SAFETY: only system calls that are safe between fork and exec.
     unsafe {
         command.pre_exec(move || {
@@ -121,14 +119,31 @@ pub(crate) fn run(
     memory::hide_from_other_processes();
     let groups = Groups::default();
     let server_ended = listen(ours, Arc::clone(&groups))?;
-    let (exit, hurry) = wait_for_server(server, &signals);
-    // The socket ends with the server; a child of its that has not become another program
-    // by then holds it for a moment more.
-    let _ = server_ended.recv_timeout(PATIENCE);
-    let spared = spared();
-    let living = || living(&groups.lock(), &spared);
-    terminate(living, if hurry { Duration::ZERO } else { GRACE }, PATIENCE);
-    Ok((exit, Vec::new()))
+    Ok(Side::Guard(Guard { server, signals, groups, server_ended }))
+}
+
+/// The guard's side of a server that has started.
+pub(crate) struct Guard {
+    server: Pid,
+    signals: Receiver<i32>,
+    groups: Groups,
+    server_ended: Receiver<()>,
+}
+
+impl Guard {
+    /// Waits for the server's end and ends the groups that it left. Programs that are to be spared
+    /// have left them, as every leader of a session has. Returns the server's exit; those of
+    /// processes that outlived it are not seen here.
+    pub(crate) fn run(self, spared: impl FnOnce() -> Vec<String>) -> (Exit, Vec<(i32, Exit)>) {
+        let (exit, hurry) = wait_for_server(self.server, &self.signals);
+        // The socket ends with the server; a child of its that has not become another program
+        // by then holds it for a moment more.
+        let _ = self.server_ended.recv_timeout(PATIENCE);
+        let spared = spared();
+        let living = || living(&self.groups.lock(), &spared);
+        terminate(living, if hurry { Duration::ZERO } else { GRACE }, PATIENCE);
+        (exit, Vec::new())
+    }
 }
 
 /// The groups that still have members.
@@ -208,7 +223,7 @@ fn wait_for_server(server: Pid, signals: &Receiver<i32>) -> (Exit, bool) {
 ///
 /// # Errors
 /// When there is no socket or no thread to be had: then the guard learns of no group.
-pub(crate) fn watch_guard() -> io::Result<()> {
+pub(crate) fn watch_guard() -> io::Result<Guarded> {
     // SAFETY: asks for the flags of a number that may or may not be open.
     if unsafe { libc::fcntl(LINK, libc::F_GETFD) } < 0 {
         return Err(io::Error::last_os_error());
@@ -222,5 +237,6 @@ pub(crate) fn watch_guard() -> io::Result<()> {
         let _ =
             rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::TERM);
     })?;
-    Ok(())
+    let guard = rustix::process::getppid().map_or(0, Pid::as_raw_pid);
+    Ok(Guarded { guard, launcher: Some(Launcher) })
 }

@@ -120,6 +120,21 @@ pub fn descendants_of(pid: u32) -> Vec<Found> {
     family.into_iter().skip(1).map(found).collect()
 }
 
+/// The processes with this word in their environment that run this subcommand of the program: the
+/// guards, and those that they guard, which are their children with the same arguments.
+pub fn guards_and_guarded(mark: &str, subcommand: &str) -> (Vec<Found>, Vec<Found>) {
+    let runs = |process: &Found| {
+        let mut words = process.arguments.split(' ');
+        words.next().is_some_and(|program| program.ends_with("zsh-tool"))
+            && words.next() == Some(subcommand)
+    };
+    let found: Vec<Found> = processes_with(mark).into_iter().filter(runs).collect();
+    let pids: Vec<u32> = found.iter().map(|process| process.pid).collect();
+    let is_guarded =
+        |process: &Found| parent_of(process.pid).is_some_and(|parent| pids.contains(&parent));
+    found.into_iter().partition(|process| !is_guarded(process))
+}
+
 /// A value of `/proc/<pid>/status` in KiB: `VmRSS`, `VmHWM`.
 pub fn memory_kib(pid: u32, field: &str) -> u64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("a living process");

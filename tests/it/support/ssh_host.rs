@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::process::{Child, Stdio};
 
 use super::env::{Env, MARK_VARIABLE, binary};
-use super::processes::{Found, descendants_of, processes_with};
+use super::processes::{Found, descendants_of, guards_and_guarded, wait_until};
 use super::unprivileged::NOBODY;
 
 pub const SSHD: &str = "/usr/sbin/sshd";
@@ -150,8 +150,13 @@ pub fn install(env: &Env, name: &str) {
 
 /// The running far sides, without their guards.
 pub fn far_sides(env: &Env) -> Vec<Found> {
-    let is_far = |process: &Found| {
-        process.arguments.starts_with("zsh-tool far") && process.arguments.contains("--guarded")
-    };
-    processes_with(env.mark()).into_iter().filter(is_far).collect()
+    guards_and_guarded(env.mark(), "far").1
+}
+
+/// Waits until no far side and no guard of one is left.
+pub fn await_far_sides_gone(env: &Env) {
+    wait_until("no far side is left", || {
+        let (guards, far_sides) = guards_and_guarded(env.mark(), "far");
+        (guards.is_empty() && far_sides.is_empty()).then_some(())
+    });
 }
