@@ -77,6 +77,8 @@ pub(super) struct TreeKill {
     alive: Vec<ProcessInfo>,
     handles: Vec<Handle>,
     next_sweep: Option<Instant>,
+    /// If the last scan has shown that no process is left: [`Receipt::is_incomplete`].
+    over: Option<bool>,
 }
 
 impl TreeKill {
@@ -131,8 +133,8 @@ impl TreeKill {
         self.next_sweep
     }
 
-    /// Ends the kill: scans a last time, sends the receipt, and returns the processes that are still
-    /// alive.
+    /// Ends the kill: scans a last time, unless the last scan was the last already, sends the
+    /// receipt, and returns the processes that are still alive.
     pub(super) fn close(
         &mut self,
         processes: &mut TaskProcesses,
@@ -140,9 +142,15 @@ impl TreeKill {
     ) -> Option<Vec<ProcessInfo>> {
         let started = self.started?;
         let kill = std::mem::take(self);
-        let snapshot = Snapshot::take();
-        let alive = processes.living(&snapshot);
-        let receipt = kill.receipt(started, &alive, !snapshot.is_whole(), shell);
+        // Processes that are all gone have started no others since.
+        let (alive, is_incomplete) = kill.over.map_or_else(
+            || {
+                let snapshot = Snapshot::take();
+                (processes.living(&snapshot), !snapshot.is_whole())
+            },
+            |is_incomplete| (Vec::new(), is_incomplete),
+        );
+        let receipt = kill.receipt(started, &alive, is_incomplete, shell);
         for receiver in kill.receivers {
             // The caller may be gone; the channel has room for one receipt.
             let _ = receiver.try_send(receipt.clone());
@@ -180,7 +188,9 @@ impl TreeKill {
         } else {
             (!self.watches_all(&snapshot)).then(|| Instant::now() + RESCAN)
         };
-        !processes.is_inconclusive() && self.is_over(shell, &snapshot)
+        let is_over = !processes.is_inconclusive() && self.is_over(shell, &snapshot);
+        self.over = is_over.then(|| !snapshot.is_whole());
+        is_over
     }
 
     /// Whether no process is left. The shell's end is known without a scan; processes that no
@@ -220,6 +230,7 @@ impl TreeKill {
     }
 
     fn scan(&mut self, processes: &mut TaskProcesses) -> Snapshot {
+        self.over = None;
         let mut snapshot = Snapshot::take();
         self.alive = processes.living(&snapshot);
         for _ in 1..SCANS {

@@ -48,7 +48,7 @@ pub(super) fn threads(process: &ProcessInfo) -> Vec<ThreadDirectory> {
 impl ThreadDirectory {
     /// The call as the kernel writes it: `0 0x3 0x7f39… 0x20000 …`, or `running`.
     pub(crate) fn call_text(&self) -> Option<String> {
-        std::fs::read_to_string(self.0.join("syscall")).ok()
+        processes::read_proc_text(self.0.join("syscall")).ok()
     }
 
     /// The name of a descriptor.
@@ -58,7 +58,7 @@ impl ThreadDirectory {
 
     /// The kernel's `fdinfo` on a descriptor.
     pub(crate) fn descriptor_info(&self, descriptor: i32) -> Option<String> {
-        std::fs::read_to_string(self.0.join(format!("fdinfo/{descriptor}"))).ok()
+        processes::read_proc_text(self.0.join(format!("fdinfo/{descriptor}"))).ok()
     }
 
     fn memory(&self, address: u64, length: usize) -> Option<Vec<u8>> {

@@ -18,7 +18,7 @@ pub(super) fn lock_of(descriptor: &Path, name: &Path) -> Lock {
 
 fn holder(descriptor: &Path) -> Option<Holder> {
     let file = identity(descriptor)?;
-    let table = std::fs::read_to_string("/proc/locks").ok()?;
+    let table = processes::read_proc_text("/proc/locks").ok()?;
     let pid = holders_in(&table, file.inode).find(|pid| may_hold(*pid, file))?;
     let name = processes::look_up(pid)?.name;
     Some(Holder {

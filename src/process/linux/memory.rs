@@ -136,7 +136,7 @@ pub(crate) fn trim_heap() {
 /// system's cache; what only the start or the last command needed does not.
 pub(crate) fn drop_code_pages() {
     let Ok(program) = fs::read_link("/proc/self/exe") else { return };
-    let maps = fs::read_to_string("/proc/self/maps").unwrap_or_default();
+    let maps = processes::read_proc_text("/proc/self/maps").unwrap_or_default();
     let ranges: Vec<_> = maps.lines().filter_map(|line| unchanged(&program, line)).collect();
     for range in ranges {
         let (first, bytes) = (range.start as *mut libc::c_void, range.len());

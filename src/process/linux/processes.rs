@@ -6,12 +6,13 @@
 
 use std::fs::{File, ReadDir};
 use std::io::{ErrorKind, Read};
-use std::os::unix::ffi::OsStrExt;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use procfs::process::{Process, Stat, StatFlags};
 use procfs::{FromRead, ProcError};
+use rustix::fs::{Dir, Mode, OFlags};
 
 use crate::process::probe::{Environment, Identity, ProcessInfo, StallReason, VisibilityLimit};
 use crate::progress::condition::{StopSignal, Visibility};
@@ -69,22 +70,31 @@ pub fn look_up(pid: i32) -> Option<ProcessInfo> {
     stat_of(&proc_directory(pid).join("stat")).ok().map(info)
 }
 
-/// Passes all processes that `/proc` shows to `take`; returns whether it could read all of them.
+/// Passes all processes that `/proc` shows to `take`, except the kernel's own; returns whether it
+/// could read all of them. Called each second while tasks run, and waited for by kills.
 pub(crate) fn visit(mut take: impl FnMut(ProcessInfo)) -> bool {
-    let Ok(all) = std::fs::read_dir(proc_root()) else {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let Ok(root) = rustix::fs::open(proc_root(), flags, Mode::empty()) else {
         return false;
     };
+    let Ok(all) = Dir::read_from(&root) else {
+        return false;
+    };
+    let kernel_threads = kernel_threads();
     let mut whole = true;
     for entry in all {
         let Ok(entry) = entry else {
             whole = false;
             continue;
         };
-        let is_pid = |name: &[u8]| name.iter().all(u8::is_ascii_digit);
-        if !is_pid(entry.file_name().as_bytes()) {
+        let name = entry.file_name().to_str().ok();
+        let Some(pid) = name.and_then(|name| name.parse().ok()) else {
+            continue;
+        };
+        if kernel_threads.binary_search(&pid).is_ok() {
             continue;
         }
-        match stat_of(&entry.path().join("stat")) {
+        match stat_in(&root, pid) {
             Ok(stat) => take(info(stat)),
             Err(error) => whole &= is_about_one(&error),
         }
@@ -92,12 +102,58 @@ pub(crate) fn visit(mut take: impl FnMut(ProcessInfo)) -> bool {
     whole
 }
 
-/// Reads the line with the state of a process, which the kernel returns in a single `read`. Called
-/// for every process of the machine, each second.
+/// The children of `kthreadd`, in order: the kernel's threads, often half of all processes, and the
+/// programs that the kernel itself starts. None of them is of a task. Empty where process 2 is
+/// another one, as in a container.
+fn kernel_threads() -> Vec<i32> {
+    const KTHREADD: i32 = 2;
+    /// It lives as long as the machine.
+    static IS_SHOWN: OnceLock<bool> = OnceLock::new();
+    let is_kthreadd = |stat: Stat| stat.ppid == 0 && is_of_kernel(&stat);
+    let stat = || stat_of(&proc_directory(KTHREADD).join("stat"));
+    if !IS_SHOWN.get_or_init(|| stat().is_ok_and(is_kthreadd)) {
+        return Vec::new();
+    }
+    let mut threads = children_of(KTHREADD).unwrap_or_default();
+    threads.sort_unstable();
+    threads
+}
+
+fn is_of_kernel(stat: &Stat) -> bool {
+    stat.flags().is_ok_and(|flags| flags.contains(StatFlags::PF_KTHREAD))
+}
+
 fn stat_of(path: &Path) -> Result<Stat, ProcError> {
+    parse_stat(File::open(path)?)
+}
+
+/// The same for a process of this directory, without looking up the directory again.
+fn stat_in(root: &OwnedFd, pid: i32) -> Result<Stat, ProcError> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    let opened = rustix::fs::openat(root, format!("{pid}/stat"), flags, Mode::empty());
+    parse_stat(File::from(opened.map_err(std::io::Error::from)?))
+}
+
+/// Reads the line with the state of a process, which the kernel returns in a single `read`.
+fn parse_stat(mut file: File) -> Result<Stat, ProcError> {
     let mut line = [0; STAT_BYTES];
-    let read = File::open(path)?.read(&mut line)?;
+    let read = file.read(&mut line)?;
     Stat::from_read(line.get(..read).unwrap_or_default())
+}
+
+/// Reads a file of `/proc`. Such files report no length; the standard library would begin with 32
+/// bytes.
+pub(super) fn read_proc(path: impl AsRef<Path>) -> std::io::Result<Vec<u8>> {
+    const USUAL_BYTES: usize = 4096;
+    let mut bytes = Vec::with_capacity(USUAL_BYTES);
+    // The limit also keeps the standard library from asking for the length.
+    File::open(path)?.take(u64::MAX).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// The same as text.
+pub(super) fn read_proc_text(path: impl AsRef<Path>) -> std::io::Result<String> {
+    String::from_utf8(read_proc(path)?).map_err(std::io::Error::other)
 }
 
 fn page_size() -> u64 {
@@ -179,13 +235,13 @@ pub(crate) fn adopted_orphans() -> Option<Vec<i32>> {
 /// the kernel does not list them.
 pub(crate) fn children_of(pid: i32) -> Option<Vec<i32>> {
     let path = proc_directory(pid).join(format!("task/{pid}/children"));
-    let text = std::fs::read_to_string(path).ok()?;
+    let text = read_proc_text(path).ok()?;
     Some(text.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).collect())
 }
 
 /// The environment that a process was started with.
 pub(crate) fn environment(pid: i32) -> Environment {
-    match std::fs::read(proc_directory(pid).join("environ")) {
+    match read_proc(proc_directory(pid).join("environ")) {
         Ok(entries) if entries.is_empty() && is_passing(pid) => Environment::InTransition,
         Ok(entries) => Environment::Entries(entries),
         Err(error) => match error.raw_os_error() {
@@ -207,20 +263,19 @@ pub(crate) fn environment(pid: i32) -> Environment {
 fn is_passing(pid: i32) -> bool {
     let stat = Process::new_with_root(proc_directory(pid)).and_then(|process| process.stat());
     stat.map_or(true, |stat| {
-        let is_of_kernel = stat.flags().is_ok_and(|flags| flags.contains(StatFlags::PF_KTHREAD));
         let is_ended_leader = stat.state == 'Z' && stat.num_threads > 1;
-        !is_of_kernel && !is_ended_leader && stat.env_end.is_none_or(|end| end == 0)
+        !is_of_kernel(&stat) && !is_ended_leader && stat.env_end.is_none_or(|end| end == 0)
     })
 }
 
 /// A process's arguments, each ended by NUL; none where they are not shown.
 pub(crate) fn arguments(pid: i32) -> Vec<u8> {
-    std::fs::read(proc_directory(pid).join("cmdline")).unwrap_or_default()
+    read_proc(proc_directory(pid).join("cmdline")).unwrap_or_default()
 }
 
 /// The name of a process's effective user, or `uid N`.
 pub(crate) fn user_of(pid: i32) -> Option<String> {
-    let uid = effective_uid(&std::fs::read_to_string(proc_directory(pid).join("status")).ok()?)?;
+    let uid = effective_uid(&read_proc_text(proc_directory(pid).join("status")).ok()?)?;
     Some(user_name(uid))
 }
 
@@ -334,6 +389,17 @@ pub(crate) fn holds_open(pid: i32, target: &Path) -> Option<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_scan_leaves_out_what_the_kernel_runs() {
+        let of_kernel = kernel_threads();
+        let parent_of = |pid| look_up(pid).map_or(2, |process| process.parent);
+        assert!(of_kernel.iter().all(|pid| parent_of(*pid) == 2), "{of_kernel:?}");
+        let mut seen = Vec::new();
+        assert!(visit(|process| seen.push(process.id.pid)));
+        assert!(seen.contains(&(std::process::id() as i32)));
+        assert!(!seen.iter().any(|pid| of_kernel.contains(pid)), "{seen:?} {of_kernel:?}");
+    }
 
     #[test]
     fn a_process_has_a_number_in_each_of_its_namespaces() {

@@ -57,7 +57,7 @@ pub(crate) fn switches_of_all(pid: i32) -> Option<u64> {
 }
 
 fn switches_in(thread: &Path) -> Option<u64> {
-    parse_switches(&std::fs::read_to_string(thread.join("status")).ok()?)
+    parse_switches(&processes::read_proc_text(thread.join("status")).ok()?)
 }
 
 /// The sum of the lines `voluntary_ctxt_switches:` and `nonvoluntary_ctxt_switches:`.

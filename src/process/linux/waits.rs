@@ -306,7 +306,7 @@ fn writes_to(pid: i32, pipe: &Path) -> bool {
 
 /// Whether the line `flags:` of a descriptor, in octal, allows writing.
 fn is_writable(info: &Path) -> bool {
-    let text = std::fs::read_to_string(info).unwrap_or_default();
+    let text = processes::read_proc_text(info).unwrap_or_default();
     let flags =
         processes::field(&text, "flags:").and_then(|flags| i32::from_str_radix(flags, 8).ok());
     flags.is_some_and(|flags| flags & libc::O_ACCMODE != libc::O_RDONLY)
