@@ -28,14 +28,14 @@ pub(crate) struct Arguments {
 pub(crate) enum Command {
     /// Serve MCP on stdin and stdout.
     Serve {
-        /// The server's name, set by the guard that started this process.
+        /// The server's name, if its guard has started it as a program of its own.
         #[arg(long, hide = true, value_name = "INSTANCE")]
         guarded: Option<String>,
     },
     /// Run one detached task, whose call comes on stdin.
     #[command(hide = true)]
     Shim {
-        /// The shim's name, set by the guard that started this process.
+        /// The shim's name, if its guard has started it as a program of its own.
         #[arg(long, hide = true, value_name = "INSTANCE")]
         guarded: Option<String>,
     },
@@ -145,7 +145,7 @@ pub(crate) struct FarArguments {
     /// Print the hash of this program.
     #[arg(long)]
     pub(crate) hash: bool,
-    /// This process's name, set by the guard that started it.
+    /// This process's name, if its guard has started it as a program of its own.
     #[arg(long, hide = true, value_name = "INSTANCE")]
     pub(crate) guarded: Option<String>,
 }

@@ -59,10 +59,7 @@ pub(crate) fn run(arguments: FarArguments) -> ExitCode {
         return hold(instance, &arguments, guard.ok());
     }
     let instance = format!("{}{}", far_prefix(&arguments.server), files::random_id());
-    let linger = arguments.linger.to_string();
-    let server = &arguments.server;
-    let words = ["far", "--server", server, "--linger", &linger, "--guarded", &instance];
-    match guard::start(Role::Server, &instance, &words) {
+    match guard::start(Role::Server, &instance) {
         Ok(Side::Guard(guard)) => serve::conclude(&instance, guard),
         Ok(Side::Server(guarded)) => hold(instance, &arguments, Some(guarded)),
         Err(error) => {

@@ -1,4 +1,4 @@
-//! `zsh-tool serve`: starts the guard, which starts the server.
+//! `zsh-tool serve`: becomes the guard of a server and starts it, or is the server.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -55,7 +55,7 @@ pub(crate) fn run(guarded: Option<String>) -> ExitCode {
         return serve(guard.ok(), instance);
     }
     let instance = files::random_id();
-    match guard::start(Role::Server, &instance, &["serve", "--guarded", &instance]) {
+    match guard::start(Role::Server, &instance) {
         Ok(Side::Guard(guard)) => conclude(&instance, guard),
         Ok(Side::Server(guarded)) => serve(Some(guarded), instance),
         Err(error) => {
@@ -145,7 +145,7 @@ fn serve(guarded: Option<Guarded>, instance: String) -> ExitCode {
         tracing::error!("no hangup thread: {error}");
         never()
     });
-    memory::drop_code_pages();
+    memory::drop_unchanged_pages();
     if await_end(&transport, &stopped, &hung_up) {
         server.await_calls(LAST_CALLS);
     }

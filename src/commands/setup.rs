@@ -258,7 +258,7 @@ pub(crate) fn release_memory(recorder: &Arc<Recorder>) -> impl Fn() + Send + use
     move || {
         recorder.store().release_memory();
         memory::trim_heap();
-        memory::drop_code_pages();
+        memory::drop_unchanged_pages();
     }
 }
 

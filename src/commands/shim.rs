@@ -39,7 +39,7 @@ pub(crate) fn run(guarded: Option<String>) -> ExitCode {
         return hold(instance, guard.ok());
     }
     let instance = format!("{SHIM_PREFIX}{}", files::random_id());
-    match guard::start(Role::Shim, &instance, &["shim", "--guarded", &instance]) {
+    match guard::start(Role::Shim, &instance) {
         Ok(Side::Guard(guard)) => serve::conclude(&instance, guard),
         Ok(Side::Server(guarded)) => hold(instance, Some(guarded)),
         // The server notices that the descriptor was closed.

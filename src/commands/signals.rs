@@ -29,8 +29,8 @@ pub(super) enum StopRequest {
 }
 
 /// Calls `handler` for each signal from now on, one after another, and unblocks these signals.
-/// Signals that ask for the end stay ignored if this process was started with them ignored
-/// (`nohup`, `&` in a script). `guard` is the pid of a process that relays its signals to this one.
+/// Signals that ask for the end stay ignored if this process ignores them, as one that `nohup` or
+/// `&` in a script has started. `guard` is the pid of a process that relays its signals to this one.
 ///
 /// # Errors
 /// When the system refuses, or no thread can be started.

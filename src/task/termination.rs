@@ -77,8 +77,8 @@ pub(super) struct TreeKill {
     alive: Vec<ProcessInfo>,
     handles: Vec<Handle>,
     next_sweep: Option<Instant>,
-    /// If the last scan has shown that no process is left: [`Receipt::is_incomplete`].
-    over: Option<bool>,
+    /// Whether the last scan has shown all processes of the machine, and none of the tree.
+    seen_gone: bool,
 }
 
 impl TreeKill {
@@ -133,7 +133,7 @@ impl TreeKill {
         self.next_sweep
     }
 
-    /// Ends the kill: scans a last time, unless the last scan was the last already, sends the
+    /// Ends the kill: scans again, unless the last scan has shown that no process is left, sends the
     /// receipt, and returns the processes that are still alive.
     pub(super) fn close(
         &mut self,
@@ -142,14 +142,13 @@ impl TreeKill {
     ) -> Option<Vec<ProcessInfo>> {
         let started = self.started?;
         let kill = std::mem::take(self);
-        // Processes that are all gone have started no others since.
-        let (alive, is_incomplete) = kill.over.map_or_else(
-            || {
-                let snapshot = Snapshot::take();
-                (processes.living(&snapshot), !snapshot.is_whole())
-            },
-            |is_incomplete| (Vec::new(), is_incomplete),
-        );
+        // A tree that is gone has started no processes since.
+        let (alive, is_incomplete) = if kill.seen_gone {
+            (Vec::new(), false)
+        } else {
+            let snapshot = Snapshot::take();
+            (processes.living(&snapshot), !snapshot.is_whole())
+        };
         let receipt = kill.receipt(started, &alive, is_incomplete, shell);
         for receiver in kill.receivers {
             // The caller may be gone; the channel has room for one receipt.
@@ -189,7 +188,7 @@ impl TreeKill {
             (!self.watches_all(&snapshot)).then(|| Instant::now() + RESCAN)
         };
         let is_over = !processes.is_inconclusive() && self.is_over(shell, &snapshot);
-        self.over = is_over.then(|| !snapshot.is_whole());
+        self.seen_gone = is_over && snapshot.is_whole();
         is_over
     }
 
@@ -230,7 +229,7 @@ impl TreeKill {
     }
 
     fn scan(&mut self, processes: &mut TaskProcesses) -> Snapshot {
-        self.over = None;
+        self.seen_gone = false;
         let mut snapshot = Snapshot::take();
         self.alive = processes.living(&snapshot);
         for _ in 1..SCANS {

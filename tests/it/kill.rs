@@ -382,7 +382,7 @@ fn start(client: &Client, command: &str, mut arguments: Value) -> String {
     client.call("zsh", arguments).task_id()
 }
 
-/// A server and a guard that see an empty `/proc`.
+/// A server that sees an empty `/proc`, which also means that it has no guard.
 fn without_proc(env: &Env) -> Client {
     let mut command = env.command("unshare");
     let hidden = "mount -t tmpfs none /proc && exec \"$0\" serve";

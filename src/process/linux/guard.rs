@@ -2,8 +2,9 @@
 //! the server proper, so that whatever kills the server leaves no process behind.
 //!
 //! The server is a fork of the guard on the same stdin, stdout and stderr: it starts without a
-//! second exec, and the two share the memory that neither changes. The guard has one thread, and no
-//! data passes through it. It forwards TERM, INT, HUP and QUIT unless the client ignores them,
+//! second exec, and the two share the memory that neither changes. Descriptors that the client left
+//! open stay open in both; no command gets them. The guard has one thread, and no data passes
+//! through it. It forwards TERM, INT, HUP and QUIT unless the client ignores them,
 //! waits, ends the remaining processes, and exits with the server's code. When the guard itself is
 //! killed, the kernel sends the server SIGTERM. That is safe only because the guard has a single
 //! thread: the kernel sends the signal at the end of the parent *thread*.
@@ -27,12 +28,13 @@ use crate::process::kill::handles;
 use crate::process::launcher;
 use crate::process::signals::{self, EndRequest, EndRequests, Exit, Signal, is_ignored};
 use crate::process::terminate::{GRACE, PATIENCE, Termination};
-use crate::process::tree::{Identity, ProcessInfo, Snapshot, cookie_of};
+use crate::process::tree::{self, Identity, ProcessInfo, Snapshot, cookie_of};
 use crate::process::{descriptors, memory, orphans};
 
 /// A server that ends later than this after a launch has not ended during it.
 const SETTLED: Duration = Duration::from_secs(1);
-/// The guard's own name, which an agent's `pkill zsh` does not match either.
+/// The guard's name in `ps`, which shows it beside its server with the same arguments. An agent's
+/// `pkill zsh` does not match it.
 const NAME: &CStr = c"ztool-guard";
 /// How often to search for new descendants while waiting.
 const RESCAN: Duration = Duration::from_millis(50);
@@ -61,12 +63,12 @@ pub(crate) struct Guarded {
 }
 
 /// Starts the server, and returns in both processes. `instance` is the server's name in the
-/// cookies of its tasks. Call this before any other thread starts: a fork has only the thread
-/// that called it.
+/// cookies of its tasks.
 ///
 /// # Errors
-/// The server cannot be started; the caller may serve unguarded.
-pub(crate) fn start(role: Role, instance: &str, _arguments: &[&str]) -> io::Result<Side> {
+/// This process cannot guard, or the server cannot be guarded; the caller may serve unguarded.
+pub(crate) fn start(role: Role, instance: &str) -> io::Result<Side> {
+    check_may_guard()?;
     orphans::adopt()?;
     let signals = Box::new(SignalSet::block());
     let guard = rustix::process::getpid();
@@ -75,10 +77,13 @@ pub(crate) fn start(role: Role, instance: &str, _arguments: &[&str]) -> io::Resu
     let server = match unsafe { libc::fork() } {
         -1 => return Err(io::Error::last_os_error()),
         0 => {
-            drop((launches, signals));
-            if become_server(guard).is_err() {
-                std::process::exit(1);
-            }
+            drop(launches);
+            become_server(guard)?;
+            drop(signals);
+            // SAFETY: only reads the set, and changes the mask of the only thread.
+            unsafe {
+                libc::sigprocmask(libc::SIG_SETMASK, &signals::set_of([]), std::ptr::null_mut())
+            };
             let launcher = (role == Role::Server).then(|| Launcher(launcher.into()));
             return Ok(Side::Server(Guarded { guard: guard.as_raw_pid(), launcher }));
         }
@@ -94,29 +99,47 @@ pub(crate) fn start(role: Role, instance: &str, _arguments: &[&str]) -> io::Resu
     Ok(Side::Guard(Guard { server, signals, launches, instance: instance.to_owned() }))
 }
 
-/// Gives the server a session of its own: signals to the client's process group reach only the
-/// guard, and the server has no controlling terminal. No signal is ignored or blocked any more,
+/// Whether this process can guard another.
+fn check_may_guard() -> io::Result<()> {
+    // Without it, no process that a server leaves behind is found.
+    std::fs::read_link("/proc/self/exe")
+        .map_err(|error| io::Error::new(error.kind(), format!("/proc/self/exe: {error}")))?;
+    let namespace = |name| std::fs::read_link(format!("/proc/self/ns/{name}")).ok();
+    let for_children = namespace("pid_for_children");
+    if for_children.is_some() && for_children != namespace("pid") {
+        return Err(io::Error::other("its children are in another PID namespace"));
+    }
+    // A fork continues with one thread, and what others have locked stays locked.
+    let own = rustix::process::getpid().as_raw_pid();
+    match tree::look_up(own).map(|process| process.threads) {
+        Some(threads) if threads > 1 => Err(io::Error::other(format!(
+            "it has {threads} threads already, which a preloaded library has started"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// Gives the server a session of its own first: from then on signals to the client's process group
+/// reach only the guard, and the server has no controlling terminal. Ignores no signal any more
 /// except SIGPIPE, which Rust's runtime ignores in each process.
 ///
 /// # Errors
-/// The guard is gone: this process must not outlive it.
+/// The system refuses what a guarded server needs. Does not return if the guard is gone, which the
+/// server must not outlive.
 fn become_server(guard: Pid) -> io::Result<()> {
+    rustix::process::setsid()?;
+    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM))?;
+    if rustix::process::getppid() != Some(guard) {
+        std::process::exit(1);
+    }
     for signal in (1..=31).filter(|signal| *signal != libc::SIGPIPE && is_ignored(*signal)) {
         // SAFETY: sets the default action of a signal that was ignored.
         unsafe { libc::signal(signal, libc::SIG_DFL) };
     }
-    // SAFETY: only reads the set, and changes the mask of this process, which has one thread.
-    unsafe { libc::sigprocmask(libc::SIG_SETMASK, &signals::set_of([]), std::ptr::null_mut()) };
-    rustix::process::setsid()?;
-    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM))?;
-    if rustix::process::getppid() == Some(guard) {
-        Ok(())
-    } else {
-        Err(io::Error::other("the guard is gone"))
-    }
+    Ok(())
 }
 
-/// A program that `--guarded` says another process guards.
+/// Takes the parent for the guard of this process, which was started as a guarded one.
 ///
 /// # Errors
 /// None here.
@@ -139,7 +162,7 @@ impl Guard {
     /// before. Returns the server's exit, and those of the processes that outlived it, by pid.
     pub(crate) fn run(mut self, spared: impl FnOnce() -> Vec<String>) -> (Exit, Vec<(i32, Exit)>) {
         // What the start needed, this process does not need any more.
-        memory::drop_code_pages();
+        memory::drop_unchanged_pages();
         let mut requests = EndRequests::default();
         let (exit, hurry) =
             wait_for_server(self.server, &self.signals, &mut requests, &mut self.launches);

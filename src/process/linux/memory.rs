@@ -134,33 +134,48 @@ pub(crate) fn trim_heap() {
 
 /// Drops code and constants from this process's memory. What is used again comes back from the
 /// system's cache; what only the start or the last command needed does not.
-pub(crate) fn drop_code_pages() {
-    let Ok(program) = fs::read_link("/proc/self/exe") else { return };
-    let maps = processes::read_proc_text("/proc/self/maps").unwrap_or_default();
-    let ranges: Vec<_> = maps.lines().filter_map(|line| unchanged(&program, line)).collect();
-    for range in ranges {
+pub(crate) fn drop_unchanged_pages() {
+    let mappings = processes::read_proc_text("/proc/self/smaps").unwrap_or_default();
+    for range in unchanged(&mappings) {
         let (first, bytes) = (range.start as *mut libc::c_void, range.len());
-        // SAFETY: these pages are a private mapping of a file that cannot be written to and that
-        // no relocation has changed, so that the file holds what they hold.
+        // SAFETY: these pages are a private mapping of a file. It cannot be written to, and the
+        // kernel has counted no page that differs from the file.
         unsafe { libc::madvise(first, bytes, libc::MADV_DONTNEED) };
     }
 }
 
-/// The addresses in a line of `maps`, such as `55d0-55e0 r-xp 00001000 08:01 77 /bin/tool`, if
-/// they hold what is in the file: code of this program or of a library, or what precedes the
-/// program's code, its constants. Relocated constants follow the code.
-fn unchanged(program: &Path, line: &str) -> Option<Range<usize>> {
+/// The addresses of the mappings in a text of `smaps` that hold what is in their files. Code and
+/// constants into which the dynamic linker or a tool has written are none of them: such a page is
+/// in memory or in the swap space.
+fn unchanged(mappings: &str) -> Vec<Range<usize>> {
+    const PLACES: [&str; 2] = ["Anonymous:", "Swap:"];
+    let mut found = Vec::new();
+    let mut last = None;
+    let mut empty_places = 0;
+    for line in mappings.lines() {
+        let (name, value) = line.split_once(' ').unwrap_or((line, ""));
+        if !name.ends_with(':') {
+            last = read_only_file(line);
+            empty_places = 0;
+        } else if PLACES.contains(&name) && value.trim() == "0 kB" {
+            empty_places += 1;
+            if empty_places == PLACES.len() {
+                found.extend(last.take());
+            }
+        }
+    }
+    found
+}
+
+/// The addresses in the first line of a mapping, such as
+/// `55d0-55e0 r-xp 00001000 08:01 77 /bin/tool`, if it is a file that this process cannot change.
+fn read_only_file(line: &str) -> Option<Range<usize>> {
     let mut fields = line.split_ascii_whitespace();
     let (first, end) = fields.next()?.split_once('-')?;
-    let (permissions, offset) = (fields.next()?, fields.next()?);
-    let file = Path::new(line.get(line.find('/')?..)?);
+    let is_read_only = matches!(fields.next()?, "r-xp" | "r--p");
+    let is_file = fields.nth(3)?.starts_with('/');
     let number = |text| usize::from_str_radix(text, 16).ok();
-    let is_unchanged = match permissions {
-        "r-xp" => true,
-        "r--p" => file == program && number(offset)? == 0,
-        _ => false,
-    };
-    is_unchanged.then_some(number(first)?..number(end)?)
+    (is_read_only && is_file).then_some(number(first)?..number(end)?)
 }
 
 /// Closes this process's environment, memory and descriptors in `/proc` to other processes of this
@@ -180,22 +195,37 @@ mod tests {
     use super::*;
 
     #[test]
-    fn code_and_the_constants_before_it_are_unchanged() {
-        let program = Path::new("/bin/tool");
-        for (line, wanted) in [
-            ("55d0-55e0 r-xp 00001000 08:01 77                 /bin/tool", Some(0x55d0..0x55e0)),
-            ("55d0-55e0 r--p 00000000 08:01 77                 /bin/tool", Some(0x55d0..0x55e0)),
-            ("55d0-55e0 r--p 00009000 08:01 77                 /bin/tool", None),
-            ("55d0-55e0 rwxp 00001000 08:01 77                 /bin/tool", None),
-            ("55d0-55e0 rw-p 00000000 08:01 77                 /bin/tool", None),
-            ("55d0-55e0 r-xp 00001000 08:01 78  /lib/a b/libc.so.6", Some(0x55d0..0x55e0)),
-            ("55d0-55e0 r--p 00000000 08:01 78                 /lib/libc.so.6", None),
-            ("7ffd-7fff r-xp 00000000 00:00 0                  [vdso]", None),
-            ("", None),
+    fn what_the_kernel_counts_no_change_of_is_unchanged() {
+        let mapping = |first: &str, changed: u32, in_swap: u32| {
+            let counts = format!("Anonymous: {changed:>8} kB\nSwap: {in_swap:>8} kB\n");
+            format!("{first}\nSize: 4 kB\n{counts}VmFlags: rd mr\n")
+        };
+        let other = mapping("1000-2000 r-xp 00000000 08:01 1 /bin/other", 0, 0);
+        for (line, changed, in_swap, is_unchanged) in [
+            ("55d0-55e0 r-xp 00001000 08:01 77                 /bin/tool", 0, 0, true),
+            ("55d0-55e0 r--p 00000000 08:01 78                 /lib/a b/libc.so.6", 0, 0, true),
+            ("55d0-55e0 r-xp 00001000 08:01 77                 /bin/tool", 4, 0, false),
+            ("55d0-55e0 r--p 00009000 08:01 77                 /bin/tool", 264, 0, false),
+            ("55d0-55e0 r--p 00009000 08:01 77                 /bin/tool", 0, 264, false),
+            ("55d0-55e0 rwxp 00001000 08:01 77                 /bin/tool", 0, 0, false),
+            ("55d0-55e0 rw-p 00000000 08:01 77                 /bin/tool", 0, 0, false),
+            ("55d0-55e0 r--s 00000000 08:01 77                 /bin/tool", 0, 0, false),
+            ("7ffd-7fff r-xp 00000000 00:00 0                  [vdso]", 0, 0, false),
+            ("7ffd-7fff r--p 00000000 00:00 0", 0, 0, false),
         ] {
-            assert_eq!(unchanged(program, line), wanted, "{line}");
+            // Between two that count by themselves.
+            let text = format!("{other}{}{other}", mapping(line, changed, in_swap));
+            let found: Vec<_> =
+                unchanged(&text).into_iter().map(|range| (range.start, range.end)).collect();
+            let other = (0x1000, 0x2000);
+            let wanted =
+                if is_unchanged { vec![other, (0x55d0, 0x55e0), other] } else { vec![other; 2] };
+            assert_eq!(found, wanted, "{line}");
         }
-        drop_code_pages();
+        assert!(unchanged("").is_empty());
+        let own = processes::read_proc_text("/proc/self/smaps").unwrap();
+        assert!(!unchanged(&own).is_empty(), "{own}");
+        drop_unchanged_pages();
     }
 
     #[test]

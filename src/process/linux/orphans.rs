@@ -24,7 +24,8 @@ use crate::process::wait;
 static ADOPTS: AtomicBool = AtomicBool::new(false);
 /// Woken when a child has ended.
 static AT_ENDS: OnceLock<Arc<Waker>> = OnceLock::new();
-/// The children that this process had before it started any itself.
+/// The children that this process had before it started any itself; in a server, those of its
+/// guard, none of which come to it.
 static PREEXISTING: OnceLock<PreexistingProcesses> = OnceLock::new();
 
 /// Children of this process that it did not start.

@@ -107,11 +107,14 @@ pub(crate) fn visit(mut take: impl FnMut(ProcessInfo)) -> bool {
 /// another one, as in a container.
 fn kernel_threads() -> Vec<i32> {
     const KTHREADD: i32 = 2;
-    /// It lives as long as the machine.
-    static IS_SHOWN: OnceLock<bool> = OnceLock::new();
-    let is_kthreadd = |stat: Stat| stat.ppid == 0 && is_of_kernel(&stat);
-    let stat = || stat_of(&proc_directory(KTHREADD).join("stat"));
-    if !IS_SHOWN.get_or_init(|| stat().is_ok_and(is_kthreadd)) {
+    /// Whether process 2 is `kthreadd`, which lives as long as the machine.
+    static IS_KTHREADD: OnceLock<bool> = OnceLock::new();
+    let look = || {
+        let stat = stat_of(&proc_directory(KTHREADD).join("stat")).ok()?;
+        Some(*IS_KTHREADD.get_or_init(|| stat.ppid == 0 && is_of_kernel(&stat)))
+    };
+    // Without an answer, a later attempt may succeed.
+    if IS_KTHREADD.get().copied().or_else(look) != Some(true) {
         return Vec::new();
     }
     let mut threads = children_of(KTHREADD).unwrap_or_default();
@@ -123,11 +126,12 @@ fn is_of_kernel(stat: &Stat) -> bool {
     stat.flags().is_ok_and(|flags| flags.contains(StatFlags::PF_KTHREAD))
 }
 
+/// The state of a process, by its file `stat`.
 fn stat_of(path: &Path) -> Result<Stat, ProcError> {
     parse_stat(File::open(path)?)
 }
 
-/// The same for a process of this directory, without looking up the directory again.
+/// The state of a process by the directory that lists all, which is not looked up again.
 fn stat_in(root: &OwnedFd, pid: i32) -> Result<Stat, ProcError> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
     let opened = rustix::fs::openat(root, format!("{pid}/stat"), flags, Mode::empty());
@@ -393,11 +397,12 @@ mod tests {
     #[test]
     fn a_scan_leaves_out_what_the_kernel_runs() {
         let of_kernel = kernel_threads();
-        let parent_of = |pid| look_up(pid).map_or(2, |process| process.parent);
-        assert!(of_kernel.iter().all(|pid| parent_of(*pid) == 2), "{of_kernel:?}");
+        let is_kthreadd = look_up(2).is_some_and(|process| process.name == "kthreadd");
+        assert_eq!(!of_kernel.is_empty(), is_kthreadd, "{of_kernel:?}");
         let mut seen = Vec::new();
         assert!(visit(|process| seen.push(process.id.pid)));
         assert!(seen.contains(&(std::process::id() as i32)));
+        assert_eq!(seen.contains(&2), look_up(2).is_some());
         assert!(!seen.iter().any(|pid| of_kernel.contains(pid)), "{seen:?} {of_kernel:?}");
     }
 

@@ -10,6 +10,7 @@
 //! each process, both are killed unless a process between them and the server has ended.
 
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::io::{self, BufRead, BufReader, Read};
 use std::os::fd::{AsFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
@@ -76,12 +77,13 @@ impl Launcher {
 
 type Groups = Arc<Mutex<BTreeSet<i32>>>;
 
-/// Starts the server as a program of its own with these arguments: a fork that stays the same
-/// program is not safe where the system's libraries run threads.
+/// Starts the server as a program of its own, with this process's arguments and its name,
+/// `instance`: a fork that stays the same program is not safe where the system's libraries run
+/// threads.
 ///
 /// # Errors
 /// When the server cannot be started; the caller may serve unguarded then.
-pub(crate) fn start(role: Role, _instance: &str, arguments: &[&str]) -> io::Result<Side> {
+pub(crate) fn start(role: Role, instance: &str) -> io::Result<Side> {
     signals::stop_ignoring_children();
     let (ours, theirs) = UnixStream::pair()?;
     // Neither end may sit at the number that one of them is copied to.
@@ -93,7 +95,11 @@ pub(crate) fn start(role: Role, _instance: &str, arguments: &[&str]) -> io::Resu
     drop(theirs);
     let signals = take_signals()?;
     let mut command = Command::new(std::env::current_exe()?);
-    command.arg0("zsh-tool").args(arguments);
+    let mut arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
+    if arguments.is_empty() {
+        arguments.push("serve".into());
+    }
+    command.arg0("zsh-tool").args(arguments).args(["--guarded", instance]);
     // SAFETY: only system calls that are safe between fork and exec.
     unsafe {
         command.pre_exec(move || {

@@ -26,8 +26,8 @@ pub(crate) fn group_limit() -> Option<u64> {
     None
 }
 
-/// Would drop the program's code from this process's memory.
-pub(crate) fn drop_code_pages() {}
+/// Would drop code and constants from this process's memory.
+pub(crate) fn drop_unchanged_pages() {}
 
 /// Would make the kernel kill a program before this process when memory runs out.
 pub(crate) fn prefer_for_oom_kill(_pid: i32) {}

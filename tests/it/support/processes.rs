@@ -121,7 +121,8 @@ pub fn descendants_of(pid: u32) -> Vec<Found> {
 }
 
 /// The processes with this word in their environment that run this subcommand of the program: the
-/// guards, and those that they guard, which are their children with the same arguments.
+/// guards, and those that they guard, which are their children with the same arguments. One whose
+/// guard was killed counts as a guard.
 pub fn guards_and_guarded(mark: &str, subcommand: &str) -> (Vec<Found>, Vec<Found>) {
     let runs = |process: &Found| {
         let mut words = process.arguments.split(' ');
@@ -130,9 +131,15 @@ pub fn guards_and_guarded(mark: &str, subcommand: &str) -> (Vec<Found>, Vec<Foun
     };
     let found: Vec<Found> = processes_with(mark).into_iter().filter(runs).collect();
     let pids: Vec<u32> = found.iter().map(|process| process.pid).collect();
-    let is_guarded =
-        |process: &Found| parent_of(process.pid).is_some_and(|parent| pids.contains(&parent));
-    found.into_iter().partition(|process| !is_guarded(process))
+    let is_child_of = |process: &Found, parents: &[u32]| {
+        parent_of(process.pid).is_some_and(|parent| parents.contains(&parent))
+    };
+    let (guards, mut guarded): (Vec<Found>, Vec<Found>) =
+        found.into_iter().partition(|process| !is_child_of(process, &pids));
+    // Before its exec, a child of a guarded process has the same arguments.
+    let pids: Vec<u32> = guards.iter().map(|process| process.pid).collect();
+    guarded.retain(|process| is_child_of(process, &pids));
+    (guards, guarded)
 }
 
 /// A value of `/proc/<pid>/status` in KiB: `VmRSS`, `VmHWM`.
