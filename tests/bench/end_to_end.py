@@ -20,6 +20,8 @@ MIB = 1024 * 1024
 # After the first new output a poll waits so long for more; it is not the server's delay.
 SETTLE_S = 0.030
 RUNNING_TASKS = 60
+# After its first answer a server gives back what only its start needed.
+STARTED_S = 1
 # 5 s after the last end of a command, a server gives memory back.
 IDLE_S = 6
 # As many as a server keeps by default.
@@ -185,6 +187,8 @@ def drain(binary, rounds=5):
 def memory(binary):
     """Memory of an idle server, and the most that 1 GiB of output adds to it."""
     with Server(binary) as server:
+        started = server.proportional()
+        time.sleep(STARTED_S)
         idle = server.proportional()
         server.call("zsh", command="true")
         at_once = server.proportional()
@@ -195,8 +199,8 @@ def memory(binary):
         growth = sum(server.memory("VmHWM")) - before
     return [
         Figure(
-            "memory, idle", idle, "MiB", 8, 6,
-            meaning="proportional set size of guard and server before the first command",
+            "memory, idle", idle, "MiB", 8, 6, f"{short(started)} MiB right after the first answer",
+            meaning=f"proportional set size of guard and server {STARTED_S} s after its first answer, before the first command",
         ),
         Figure(
             "memory, idle, with the database open", used, "MiB", 9, 7, f"{short(at_once)} MiB right after the command",
