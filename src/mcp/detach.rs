@@ -74,6 +74,8 @@ impl Tools {
             limit: LAUNCH_LIMIT + yield_of(&arguments, call.client.ceiling),
             cancel: call.cancel,
         };
+        // The shim reads the history of the command from the database.
+        self.recorder.store().wait_until_written();
         let answered = UnixStream::pair()
             .and_then(|(ours, theirs)| launcher.launch(theirs.into()).map(|()| ours))
             .map_err(|error| format!("the guard cannot be asked for a shim: {error}; no command was started"))
