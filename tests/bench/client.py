@@ -69,7 +69,7 @@ class Server:
 
     def _shake_hands(self):
         params = {"protocolVersion": PROTOCOL_VERSION, "capabilities": {}, "clientInfo": self.client}
-        self.request("initialize", params)
+        self.instructions = self.request("initialize", params).get("instructions", "")
         self.first_answer = self.arrived - self.started
         self._write({"method": "notifications/initialized"})
 

@@ -6,6 +6,7 @@ client needs to wake up and to decode.
 """
 
 import contextlib
+import json
 import os
 import re
 import shutil
@@ -323,6 +324,23 @@ def overhead(binary):
     return [Figure(name, len(text) - own, "chars", 60, 40, meaning=meaning)]
 
 
+def carried(binary):
+    """Characters that each session of a client costs a model before the first call."""
+    with Server(binary) as server:
+        tools = server.request("tools/list", {})["tools"]
+        instructions = len(server.instructions)
+
+    def characters(tools):
+        shown = [{key: tool[key] for key in ("name", "description", "inputSchema")} for tool in tools]
+        return instructions + sum(len(json.dumps(tool, separators=(",", ":"), ensure_ascii=False)) for tool in shown)
+
+    loaded = [tool for tool in tools if tool.get("_meta", {}).get("anthropic/alwaysLoad")]
+    detail = f"{characters(tools):,} for a client that loads all {len(tools)} tools; instructions {instructions}"
+    meaning = "names, descriptions and arguments of the tools that are always loaded, and the instructions"
+    name = "characters of tools and instructions in each session"
+    return [Figure(name, characters(loaded), "chars", 9000, 7000, detail, meaning)]
+
+
 def newest_source():
     """When what the program is built from was last changed, Unix seconds."""
     files = [os.path.join(REPOSITORY, name) for name in ("Cargo.toml", "Cargo.lock", "data/executors.yaml")]
@@ -342,4 +360,4 @@ def size(binary):
     return [Figure("binary, stripped", os.path.getsize(measured) / MIB, "MiB", 10, 8, detail, meaning)]
 
 
-MEASUREMENTS = [round_trip, ping_under_load, listen_delay, end_delay, drain, memory, detached, start, kill, end, overhead, size]
+MEASUREMENTS = [round_trip, ping_under_load, listen_delay, end_delay, drain, memory, detached, start, kill, end, overhead, carried, size]
