@@ -104,6 +104,19 @@ fn a_server_without_a_guard_neither_lists_nor_ends_them() {
     assert_spared(&before);
 }
 
+#[test]
+fn a_server_that_no_process_can_guard_says_why() {
+    let env = Env::new();
+    let mut command = env.command("unshare");
+    command.args(["--pid"]).arg(binary()).arg("serve");
+    let finished = run(command);
+    // The kernel starts no thread there either.
+    assert_eq!(finished.code, 1, "{}", finished.stderr);
+    let reason = "no guard (its children are in another PID namespace)";
+    assert!(finished.stderr.contains(reason), "{}", finished.stderr);
+    assert!(finished.stderr.contains("cannot handle signals"), "{}", finished.stderr);
+}
+
 /// The server, which is not the only child of its guard.
 fn server_of(env: &Env) -> Vec<Found> {
     guards_and_guarded(env.mark(), "serve").1

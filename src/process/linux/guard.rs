@@ -15,6 +15,7 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
@@ -104,9 +105,11 @@ fn check_may_guard() -> io::Result<()> {
     // Without it, no process that a server leaves behind is found.
     std::fs::read_link("/proc/self/exe")
         .map_err(|error| io::Error::new(error.kind(), format!("/proc/self/exe: {error}")))?;
-    let namespace = |name| std::fs::read_link(format!("/proc/self/ns/{name}")).ok();
-    let for_children = namespace("pid_for_children");
-    if for_children.is_some() && for_children != namespace("pid") {
+    let [own, for_children] =
+        ["pid", "pid_for_children"].map(|name| Path::new("/proc/self/ns").join(name));
+    // The second is missing before Linux 4.12, and unreadable until its namespace has a process.
+    let has_both = for_children.symlink_metadata().is_ok();
+    if has_both && for_children.read_link().ok() != own.read_link().ok() {
         return Err(io::Error::other("its children are in another PID namespace"));
     }
     // A fork continues with one thread, and what others have locked stays locked.
