@@ -21,12 +21,38 @@ pub(crate) fn weight(age_seconds: f64) -> f64 {
 }
 
 /// One remembered run of a command.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PastRun {
     pub outcome: Outcome,
     /// How long ago it ended, in seconds.
     pub age: f64,
-    pub fingerprint: Option<String>,
+}
+
+/// The failure that the newest runs of a command have in common. Runs ended from outside are
+/// skipped.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct EqualFailures {
+    fingerprint: Option<String>,
+    runs: u32,
+    /// Whether an older run ended otherwise.
+    is_over: bool,
+}
+
+impl EqualFailures {
+    /// Adds the next older run, with its fingerprint if it failed with one.
+    pub(crate) fn add(&mut self, outcome: Outcome, fingerprint: Option<&str>) {
+        if self.is_over || !outcome.is_complete() {
+            return;
+        }
+        match (&self.fingerprint, fingerprint) {
+            (Some(common), Some(fingerprint)) if common == fingerprint => self.runs += 1,
+            (None, Some(fingerprint)) => {
+                self.fingerprint = Some(fingerprint.to_owned());
+                self.runs = 1;
+            }
+            _ => self.is_over = true,
+        }
+    }
 }
 
 /// Where a command ran.
@@ -69,6 +95,7 @@ pub struct History {
     pub template: String,
     /// Its newest runs, newest first.
     pub runs: Vec<PastRun>,
+    pub equal_failures: EqualFailures,
     /// Where it last succeeded.
     pub last_success: Option<RunPlace>,
     /// Its runs in this session within the last [`RETRY_WINDOW_MINUTES`].
@@ -138,10 +165,8 @@ impl History {
     /// How often in a row the command failed with this fingerprint, including the run that has just
     /// ended, which this history does not contain yet.
     pub fn same_failures(&self, fingerprint: &str) -> u32 {
-        let finished = self.runs.iter().filter(|run| run.outcome.is_complete());
-        let same =
-            finished.take_while(|run| run.fingerprint.as_deref() == Some(fingerprint)).count();
-        u32::try_from(same).unwrap_or(u32::MAX).saturating_add(1)
+        let EqualFailures { fingerprint: common, runs, .. } = &self.equal_failures;
+        if common.as_deref() == Some(fingerprint) { runs + 1 } else { 1 }
     }
 }
 
@@ -163,10 +188,6 @@ pub(crate) fn failures_in_a_row(newest_first: impl IntoIterator<Item = Outcome>)
 pub(crate) mod tests {
     use super::*;
 
-    pub(crate) fn run(outcome: Outcome, age: f64, fingerprint: Option<&str>) -> PastRun {
-        PastRun { outcome, age, fingerprint: fingerprint.map(str::to_owned) }
-    }
-
     #[test]
     fn a_run_weighs_half_after_a_day() {
         assert_eq!(weight(0.0), 1.0);
@@ -180,9 +201,9 @@ pub(crate) mod tests {
         let day = 24.0 * 3600.0;
         let history = History {
             runs: vec![
-                run(Outcome::Success, 0.0, None),
-                run(Outcome::Timeout, day, None),
-                run(Outcome::Interrupted, 0.0, None),
+                PastRun { outcome: Outcome::Success, age: 0.0 },
+                PastRun { outcome: Outcome::Timeout, age: day },
+                PastRun { outcome: Outcome::Interrupted, age: 0.0 },
             ],
             ..History::default()
         };
@@ -194,18 +215,22 @@ pub(crate) mod tests {
 
     #[test]
     fn equal_failures_are_counted_up_to_the_first_other_one() {
-        let history = History {
-            runs: vec![
-                run(Outcome::Failure, 1.0, Some("a")),
-                run(Outcome::Killed, 2.0, None),
-                run(Outcome::Failure, 3.0, Some("a")),
-                run(Outcome::Failure, 4.0, Some("b")),
-                run(Outcome::Failure, 5.0, Some("a")),
-            ],
-            ..History::default()
-        };
+        let mut history = History::default();
+        for (outcome, fingerprint) in [
+            (Outcome::Failure, Some("a")),
+            (Outcome::Killed, None),
+            (Outcome::Failure, Some("a")),
+            (Outcome::Failure, Some("b")),
+            (Outcome::Failure, Some("a")),
+        ] {
+            history.equal_failures.add(outcome, fingerprint);
+        }
         assert_eq!(history.same_failures("a"), 3);
         assert_eq!(history.same_failures("b"), 1);
+        let mut recovered = History::default();
+        recovered.equal_failures.add(Outcome::Success, None);
+        recovered.equal_failures.add(Outcome::Failure, Some("a"));
+        assert_eq!(recovered.same_failures("a"), 1);
     }
 
     #[test]

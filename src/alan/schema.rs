@@ -14,10 +14,11 @@ use crate::text::redact::Redactor;
 pub(crate) const CURRENT: i64 = STEPS.len() as i64;
 
 /// The SQL of each step. [`ADDED_COLUMNS`] are added before step 2.
-const STEPS: [&str; 3] = [
+const STEPS: [&str; 4] = [
     include_str!("../../data/schema/1-tables.sql"),
     include_str!("../../data/schema/2-places-and-circuits.sql"),
     include_str!("../../data/schema/3-subcommands.sql"),
+    include_str!("../../data/schema/4-one-index.sql"),
 ];
 
 /// Columns that a database of the original zsh-tool may lack.
@@ -402,7 +403,9 @@ pub(crate) mod tests {
     fn objects(connection: &Connection) -> Vec<String> {
         let mut found = connection
             .prepare(
-                "SELECT m.name || ' ' || coalesce(group_concat(c.name), '') FROM sqlite_schema m
+                "SELECT m.name || ' ' || coalesce(group_concat(c.name), '') || ' '
+                     || iif(m.type = 'index', coalesce(m.sql, ''), '')
+                 FROM sqlite_schema m
                  LEFT JOIN pragma_table_info(m.name) c GROUP BY m.name ORDER BY m.name",
             )
             .expect("schema");

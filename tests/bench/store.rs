@@ -3,7 +3,8 @@
 //! Half of the rows are of the very command that is asked for, the rest of a thousand
 //! kinds: the worst case is a key with very many rows. Prints a line of JSON for each
 //! number of observations, with times in milliseconds, which `make bench` tables. Run it
-//! in release mode, on a quiet machine: `cargo run --release --example store_bench`.
+//! in release mode, on a quiet machine: `cargo run --release --example store_bench`, with other
+//! numbers of observations as arguments.
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -25,7 +26,9 @@ const SIZES: [usize; 4] = [0, 10_000, 100_000, 1_000_000];
 const PARTS: [&str; 5] = ["check", "history", "record", "whole call", "plots"];
 
 fn main() {
-    for size in SIZES {
+    let asked: Vec<usize> =
+        std::env::args().skip(1).map(|size| size.parse().expect("a number")).collect();
+    for size in if asked.is_empty() { SIZES.to_vec() } else { asked } {
         println!("{}", measure(size));
     }
 }

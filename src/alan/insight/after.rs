@@ -208,7 +208,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::alan::history::tests::run;
+    use crate::alan::history::EqualFailures;
     use crate::text::redact::Redactor;
 
     fn ended(exit_code: i32, program: &str) -> EndFacts {
@@ -308,25 +308,28 @@ mod tests {
     fn the_second_equal_failure_is_reported_with_the_changes() {
         let print = crate::alan::fingerprint::of_failure("error: no", 2, &Redactor::default());
         let print = print.expect("a fingerprint");
-        let before = run(Outcome::Failure, 1.0, Some(&print.hash));
-        let success = run(Outcome::Success, 2.0, None);
         let facts = EndFacts {
             fingerprint: Some(print.clone()),
             place: RunPlace { cwd: Some("/b".to_owned()), git_head: None },
             ..ended(2, "make")
         };
-        let insights_for = |runs| {
+        let insights_after = |failures: usize| {
+            let mut equal_failures = EqualFailures::default();
+            for _ in 0..failures {
+                equal_failures.add(Outcome::Failure, Some(&print.hash));
+            }
+            equal_failures.add(Outcome::Success, None);
             let history = History {
-                runs,
+                equal_failures,
                 last_success: Some(RunPlace { cwd: Some("/a".to_owned()), git_head: None }),
                 ..History::default()
             };
             let insights = insights(&facts, None, &history);
             insights.iter().map(ToString::to_string).collect::<Vec<_>>()
         };
-        assert_eq!(insights_for(vec![success.clone()]), [""; 0]);
+        assert_eq!(insights_after(0), [""; 0]);
         assert_eq!(
-            insights_for(vec![before.clone(), before, success]),
+            insights_after(2),
             ["Same failure 3 times: error: no. Since the last success: directory /a → /b."]
         );
     }

@@ -119,7 +119,7 @@ fn remote(history: &RemoteHistory) -> Option<Insight> {
 mod tests {
     use super::*;
     use crate::alan::estimate::{Estimate, Sample};
-    use crate::alan::history::tests::run;
+    use crate::alan::history::PastRun;
     use crate::alan::rows::Streak;
 
     fn texts(history: &History) -> Vec<String> {
@@ -130,7 +130,7 @@ mod tests {
     fn known(runs: Vec<(Outcome, f64)>) -> History {
         History {
             template: "make *".to_owned(),
-            runs: runs.into_iter().map(|(outcome, age)| run(outcome, age, None)).collect(),
+            runs: runs.into_iter().map(|(outcome, age)| PastRun { outcome, age }).collect(),
             ..History::default()
         }
     }

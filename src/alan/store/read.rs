@@ -5,6 +5,7 @@
 //! bounded and uses an index.
 
 use std::collections::{BTreeSet, HashSet};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use rusqlite::{Connection, Params, Row, params};
@@ -15,7 +16,8 @@ use super::queue::{Job, Queued};
 use super::tables;
 use crate::alan::estimate::{Estimate, RUNS_CONSIDERED, Sample, can_estimate, suffices_alone};
 use crate::alan::history::{
-    History, HostHistory, PastRun, RETRY_WINDOW_MINUTES, RemoteHistory, RunPlace, failures_in_a_row,
+    EqualFailures, History, HostHistory, PastRun, RETRY_WINDOW_MINUTES, RemoteHistory, RunPlace,
+    failures_in_a_row,
 };
 use crate::alan::insight::after::programs_of;
 use crate::alan::pattern::CommandPattern;
@@ -26,8 +28,13 @@ use crate::shell::ssh::ExitType;
 
 /// How many of the newest runs of a kind are reported as similar.
 const SIMILAR: usize = 5;
+/// How many of a command's newest runs are read at most to find [`RUNS_CONSIDERED`] durations, which
+/// its runs as segments of pipelines do not have.
+const RUNS_READ: usize = 2 * RUNS_CONSIDERED;
 /// How many of a session's runs of a kind are read to count its kills.
 const SESSION_RUNS: usize = 1000;
+/// How many of the newest connections to a host, and runs of a remote command, are considered.
+const TRIES_CONSIDERED: usize = 50;
 /// How many kinds of commands are searched for known programs.
 const PROGRAMS: usize = 2000;
 
@@ -50,24 +57,21 @@ pub(super) struct ReadView<'a> {
     queued: Vec<Queued>,
 }
 
-/// How to find the runs of a command.
+/// How to find the runs of a kind of command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Key {
-    /// The exact command.
-    Command,
-    /// Its kind including a word that may be a subcommand.
+    /// The kind including a word that may be a subcommand.
     Subcommand,
     Template,
 }
 
 /// All keys, the narrowest first.
 #[cfg(test)]
-const KEYS: [Key; 3] = [Key::Command, Key::Subcommand, Key::Template];
+const KEYS: [Key; 2] = [Key::Subcommand, Key::Template];
 
 impl Key {
     fn column(self) -> &'static str {
         match self {
-            Key::Command => "command_hash",
             Key::Subcommand => "subcommand_template",
             Key::Template => "command_template",
         }
@@ -75,7 +79,6 @@ impl Key {
 
     fn index(self) -> &'static str {
         match self {
-            Key::Command => "idx_hash_runs",
             Key::Subcommand => "idx_subcommand_runs",
             Key::Template => "idx_template_runs",
         }
@@ -83,10 +86,40 @@ impl Key {
 
     fn of(self, row: &Observation) -> Option<&str> {
         match self {
-            Key::Command => Some(&row.command_hash),
             Key::Subcommand => row.subcommand_template.as_deref(),
             Key::Template => row.command_template.as_deref(),
         }
+    }
+}
+
+/// What a call needs of the newest runs of a command.
+#[derive(Debug, Default)]
+struct NewestRuns {
+    /// At most [`RUNS_CONSIDERED`], newest first.
+    runs: Vec<PastRun>,
+    /// At most as many that have a duration, newest first.
+    samples: Vec<(Outcome, Sample)>,
+    equal_failures: EqualFailures,
+    /// Where the command last succeeded.
+    last_success: Option<RunPlace>,
+}
+
+impl NewestRuns {
+    /// Adds the next older run.
+    fn add(&mut self, run: PastRun, duration_ms: Option<i64>, fingerprint: Option<&str>) {
+        if self.samples.len() < RUNS_CONSIDERED {
+            let sample = Sample::of_run(duration_ms, run.outcome);
+            self.samples.extend(sample.map(|sample| (run.outcome, sample)));
+        }
+        if self.runs.len() < RUNS_CONSIDERED {
+            self.equal_failures.add(run.outcome, fingerprint);
+            self.runs.push(run);
+        }
+    }
+
+    /// Whether older runs add nothing.
+    fn is_complete(&self) -> bool {
+        self.runs.len() == RUNS_CONSIDERED && self.samples.len() == RUNS_CONSIDERED
     }
 }
 
@@ -109,34 +142,38 @@ impl<'a> ReadView<'a> {
         Ok(view)
     }
 
-    /// The rows of a query; none without a database.
+    /// Reads the rows of a query until the function breaks; none without a database.
+    fn each(
+        &self,
+        sql: &str,
+        values: impl Params,
+        mut read: impl FnMut(&Row<'_>) -> rusqlite::Result<ControlFlow<()>>,
+    ) -> rusqlite::Result<()> {
+        let Some(connection) = self.connection else {
+            return Ok(());
+        };
+        let mut statement = connection.prepare_cached(sql)?;
+        let mut rows = statement.query(values)?;
+        while let Some(row) = rows.next()? {
+            if read(row)?.is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// The rows of a query.
     pub(super) fn rows<T>(
         &self,
         sql: &str,
         values: impl Params,
-        read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
+        mut read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
     ) -> rusqlite::Result<Vec<T>> {
-        self.rows_up_to(|_| false, sql, values, read)
-    }
-
-    /// Like [`Self::rows`], but reads no further than the first row for which `is_last` is true.
-    fn rows_up_to<T>(
-        &self,
-        is_last: impl Fn(&T) -> bool,
-        sql: &str,
-        values: impl Params,
-        read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
-    ) -> rusqlite::Result<Vec<T>> {
-        let Some(connection) = self.connection else {
-            return Ok(Vec::new());
-        };
         let mut rows = Vec::new();
-        for row in connection.prepare_cached(sql)?.query_map(values, read)? {
-            rows.push(row?);
-            if rows.last().is_some_and(&is_last) {
-                break;
-            }
-        }
+        self.each(sql, values, |row| {
+            rows.push(read(row)?);
+            Ok(ControlFlow::Continue(()))
+        })?;
         Ok(rows)
     }
 
@@ -145,9 +182,14 @@ impl<'a> ReadView<'a> {
         &self,
         sql: &str,
         values: impl Params,
-        read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
+        mut read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
     ) -> rusqlite::Result<Option<T>> {
-        Ok(self.rows_up_to(|_| true, sql, values, read)?.pop())
+        let mut first = None;
+        self.each(sql, values, |row| {
+            first = Some(read(row)?);
+            Ok(ControlFlow::Break(()))
+        })?;
+        Ok(first)
     }
 
     /// The history of a command.
@@ -168,16 +210,18 @@ impl<'a> ReadView<'a> {
         };
         let ssh = pattern.ssh.as_ref();
         let remote = ssh.and_then(|ssh| ssh.remote.as_ref());
-        let (runs, last_success) = self.runs(hash, now)?;
+        let NewestRuns { runs, samples, equal_failures, last_success } =
+            self.newest_runs(hash, now)?;
         Ok(History {
             template: pattern.template.clone(),
             is_first_of_kind: runs.is_empty() && self.is_first_of_kind(&pattern.template)?,
             runs,
+            equal_failures,
             last_success,
             retries,
             similar,
             streak: self.streak(hash)?,
-            estimate: self.estimate(pattern)?,
+            estimate: self.estimate_with(pattern, &samples)?,
             host: ssh.map(|ssh| self.host(&ssh.host)).transpose()?,
             remote: remote.map(|remote| self.remote(&remote.template)).transpose()?,
             failures: self.failures(&pattern.template, session)?,
@@ -252,10 +296,20 @@ impl<'a> ReadView<'a> {
         Ok(programs.into_iter().collect())
     }
 
+    /// Estimates how long a command takes.
+    pub(super) fn estimate(&self, pattern: &CommandPattern) -> rusqlite::Result<Option<Estimate>> {
+        let newest = self.newest_runs(&pattern.hash, 0.0)?;
+        self.estimate_with(pattern, &newest.samples)
+    }
+
     /// Estimates how long a command takes from its runs, or from the runs of its kind if there are
     /// too few. Prefers the kind with a possible subcommand if that has enough runs.
-    pub(super) fn estimate(&self, pattern: &CommandPattern) -> rusqlite::Result<Option<Estimate>> {
-        let exact = self.samples(Key::Command, &pattern.hash)?;
+    fn estimate_with(
+        &self,
+        pattern: &CommandPattern,
+        exact: &[(Outcome, Sample)],
+    ) -> rusqlite::Result<Option<Estimate>> {
+        let exact: Vec<Sample> = exact.iter().map(|(_, sample)| *sample).collect();
         if suffices_alone(&exact) {
             return Ok(Estimate::new(&pattern.template, &exact, &[]));
         }
@@ -271,27 +325,19 @@ impl<'a> ReadView<'a> {
 
     /// The median duration of a command's successes, in seconds.
     pub(super) fn usual_success(&self, hash: &str) -> rusqlite::Result<Option<f64>> {
-        let rows = self.durations(Key::Command, hash)?;
-        let successes = rows.into_iter().filter(|(outcome, _)| *outcome == Outcome::Success);
+        let runs = self.newest_runs(hash, 0.0)?.samples.into_iter();
+        let successes = runs.filter(|(outcome, _)| *outcome == Outcome::Success);
         let mut successes: Vec<f64> = successes.map(|(_, sample)| sample.seconds).collect();
         successes.sort_by(f64::total_cmp);
         Ok(successes.get(successes.len() / 2).copied())
     }
 
+    /// The newest runs of a kind that have a duration.
     fn samples(&self, key: Key, value: &str) -> rusqlite::Result<Vec<Sample>> {
-        let rows = self.durations(key, value)?;
-        Ok(rows.into_iter().map(|(_, sample)| sample).collect())
-    }
-
-    /// The newest runs that have a duration.
-    fn durations(&self, key: Key, value: &str) -> rusqlite::Result<Vec<(Outcome, Sample)>> {
-        let sample = |outcome: Outcome, duration_ms: Option<i64>| {
-            Sample::of_run(duration_ms, outcome).map(|sample| (outcome, sample))
-        };
         let queued = self.observations_newest_first();
         let queued = queued.filter(|row| key.of(row) == Some(value));
-        let queued = queued.filter_map(|row| sample(row.outcome(), row.duration_ms));
-        let mut samples: Vec<(Outcome, Sample)> = queued.take(RUNS_CONSIDERED).collect();
+        let queued = queued.filter_map(|row| Sample::of_run(row.duration_ms, row.outcome()));
+        let mut samples: Vec<Sample> = queued.take(RUNS_CONSIDERED).collect();
         let (key, index) = (key.column(), key.index());
         let sql = format!(
             "SELECT duration_ms, outcome_type, timed_out, exit_code
@@ -299,54 +345,54 @@ impl<'a> ReadView<'a> {
              WHERE {key} = ?1 AND duration_ms > 0 ORDER BY created_at DESC LIMIT ?2"
         );
         let left = RUNS_CONSIDERED.saturating_sub(samples.len()) as i64;
-        let stored = self
-            .rows(&sql, params![value, left], |row| Ok(sample(outcome_at(row, 1)?, row.get(0)?)))?;
+        let stored = self.rows(&sql, params![value, left], |row| {
+            Ok(Sample::of_run(row.get(0)?, outcome_at(row, 1)?))
+        })?;
         samples.extend(stored.into_iter().flatten());
         Ok(samples)
     }
 
-    /// The newest runs of a command, newest first, and where it last succeeded.
-    fn runs(&self, hash: &str, now: f64) -> rusqlite::Result<(Vec<PastRun>, Option<RunPlace>)> {
+    /// The newest runs of a command, in one pass over an index that contains what is read.
+    fn newest_runs(&self, hash: &str, now: f64) -> rusqlite::Result<NewestRuns> {
+        let mut newest = NewestRuns::default();
         let queued = self.observations_newest_first();
-        let queued = queued.filter(|row| row.command_hash == hash);
-        let (mut runs, mut success) = (Vec::new(), None);
-        for row in queued.take(RUNS_CONSIDERED) {
-            let run = PastRun {
-                outcome: row.outcome(),
-                age: age(&row.created_at, now),
-                fingerprint: row.failure_fingerprint.clone(),
-            };
-            if success.is_none() && run.outcome == Outcome::Success {
-                success = Some(RunPlace { cwd: row.cwd.clone(), git_head: row.git_head.clone() });
+        let mut left = RUNS_READ as i64;
+        for row in queued.filter(|row| row.command_hash == hash).take(RUNS_READ) {
+            let run = PastRun { outcome: row.outcome(), age: age(&row.created_at, now) };
+            if newest.last_success.is_none() && run.outcome == Outcome::Success {
+                newest.last_success =
+                    Some(RunPlace { cwd: row.cwd.clone(), git_head: row.git_head.clone() });
             }
-            runs.push(run);
+            newest.add(run, row.duration_ms, row.failure_fingerprint.as_deref());
+            left -= 1;
         }
-        let left = RUNS_CONSIDERED.saturating_sub(runs.len()) as i64;
-        let found = self.rows(
-            "SELECT outcome_type, timed_out, exit_code, created_at, failure_fingerprint, rowid
-             FROM observations INDEXED BY idx_hash_time
+        let mut stored_success: Option<i64> = None;
+        self.each(
+            "SELECT outcome_type, timed_out, exit_code, created_at, duration_ms,
+                    failure_fingerprint, rowid
+             FROM observations INDEXED BY idx_hash_runs
              WHERE command_hash = ?1 ORDER BY created_at DESC LIMIT ?2",
             params![hash, left],
             |row| {
-                let run = PastRun {
-                    outcome: outcome_at(row, 0)?,
-                    age: age(row.get_ref(3)?.as_str().unwrap_or_default(), now),
-                    fingerprint: row.get(4)?,
-                };
-                Ok((run, row.get::<_, i64>(5)?))
+                let created_at = row.get_ref(3)?.as_str().unwrap_or_default();
+                let run = PastRun { outcome: outcome_at(row, 0)?, age: age(created_at, now) };
+                if stored_success.is_none() && run.outcome == Outcome::Success {
+                    stored_success = Some(row.get(6)?);
+                }
+                newest.add(run, row.get(4)?, row.get_ref(5)?.as_str_or_null()?);
+                let is_complete = newest.is_complete();
+                Ok(if is_complete { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
             },
         )?;
-        for (run, rowid) in found {
-            if success.is_none() && run.outcome == Outcome::Success {
-                let sql = "SELECT cwd, git_head FROM observations WHERE rowid = ?1";
-                success = self.first(sql, [rowid], |row| {
-                    let (cwd, git_head) = (row.get(0)?, row.get(1)?);
-                    Ok(RunPlace { cwd, git_head })
-                })?;
-            }
-            runs.push(run);
+        if let Some(rowid) = stored_success
+            && newest.last_success.is_none()
+        {
+            let sql = "SELECT cwd, git_head FROM observations WHERE rowid = ?1";
+            newest.last_success = self.first(sql, [rowid], |row| {
+                Ok(RunPlace { cwd: row.get(0)?, git_head: row.get(1)? })
+            })?;
         }
-        Ok((runs, success))
+        Ok(newest)
     }
 
     /// Outcomes of a session's runs with this value in the column `key`, newest first.
@@ -396,15 +442,19 @@ impl<'a> ReadView<'a> {
         if outcomes.iter().any(&is_last) {
             return Ok(outcomes);
         }
-        let values = params![session, value, since, left];
-        outcomes.extend(self.rows_up_to(is_last, &sql, values, |row| {
-            if let Some(outcome) = named_outcome_at(row, 0)? {
-                return Ok(outcome);
-            }
-            let timed_out = row.get::<_, Option<bool>>(1)?.unwrap_or_default();
-            let success = row.get::<_, Option<bool>>(2)?.unwrap_or_default();
-            Ok(RecentCommand::outcome_of(None, timed_out, success))
-        })?);
+        self.each(&sql, params![session, value, since, left], |row| {
+            let outcome = match named_outcome_at(row, 0)? {
+                Some(outcome) => outcome,
+                None => {
+                    let timed_out = row.get::<_, Option<bool>>(1)?.unwrap_or_default();
+                    let success = row.get::<_, Option<bool>>(2)?.unwrap_or_default();
+                    RecentCommand::outcome_of(None, timed_out, success)
+                }
+            };
+            outcomes.push(outcome);
+            let is_last = is_last(&outcome);
+            Ok(if is_last { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+        })?;
         Ok(outcomes)
     }
 
@@ -422,43 +472,55 @@ impl<'a> ReadView<'a> {
     }
 
     fn host(&self, host: &str) -> rusqlite::Result<HostHistory> {
-        let queued = self.ssh_rows().filter(|row| row.host == host);
-        let mut exits: Vec<Option<String>> = queued.map(|row| row.exit_type.clone()).collect();
-        exits.extend(self.rows(
+        let mut found = HostHistory { host: host.to_owned(), ..HostHistory::default() };
+        let mut add = |exit: Option<&str>| {
+            found.tries += 1;
+            found.failed += u64::from(exit == Some(ExitType::ConnectionFailed.name()));
+        };
+        for row in self.ssh_rows().filter(|row| row.host == host) {
+            add(row.exit_type.as_deref());
+        }
+        self.each(
             "SELECT exit_type FROM ssh_observations INDEXED BY idx_host_time
              WHERE host = ?1 ORDER BY created_at DESC LIMIT ?2",
-            params![host, RUNS_CONSIDERED as i64],
-            |row| row.get(0),
-        )?);
-        let failed = exits.iter().filter(|exit| is(exit, ExitType::ConnectionFailed));
-        Ok(HostHistory {
-            host: host.to_owned(),
-            tries: exits.len() as u64,
-            failed: failed.count() as u64,
-        })
+            params![host, TRIES_CONSIDERED as i64],
+            |row| {
+                add(row.get_ref(0)?.as_str_or_null()?);
+                Ok(ControlFlow::Continue(()))
+            },
+        )?;
+        Ok(found)
     }
 
     fn remote(&self, template: &str) -> rusqlite::Result<RemoteHistory> {
+        let (mut runs, mut failed) = (0, 0);
+        let mut hosts: HashSet<String> = HashSet::new();
+        let mut add = |exit: Option<&str>, host: &str| {
+            if exit == Some(ExitType::ConnectionFailed.name()) {
+                return;
+            }
+            runs += 1;
+            failed += u64::from(exit == Some(ExitType::CommandFailed.name()));
+            if !hosts.contains(host) {
+                hosts.insert(host.to_owned());
+            }
+        };
         let of_kind =
             |row: &&SshObservation| row.remote_command_template.as_deref() == Some(template);
-        let queued = self.ssh_rows().filter(of_kind);
-        let mut rows: Vec<(Option<String>, String)> =
-            queued.map(|row| (row.exit_type.clone(), row.host.clone())).collect();
-        rows.extend(self.rows(
+        for row in self.ssh_rows().filter(of_kind) {
+            add(row.exit_type.as_deref(), &row.host);
+        }
+        self.each(
             "SELECT exit_type, host FROM ssh_observations INDEXED BY idx_remote_time
              WHERE remote_command_template = ?1 ORDER BY created_at DESC LIMIT ?2",
-            params![template, RUNS_CONSIDERED as i64],
-            |row| Ok((row.get(0)?, row.get(1)?)),
-        )?);
-        rows.retain(|(exit, _)| !is(exit, ExitType::ConnectionFailed));
-        let failed = rows.iter().filter(|(exit, _)| is(exit, ExitType::CommandFailed));
-        let hosts: HashSet<&str> = rows.iter().map(|(_, host)| host.as_str()).collect();
-        Ok(RemoteHistory {
-            template: template.to_owned(),
-            runs: rows.len() as u64,
-            failed: failed.count() as u64,
-            hosts: hosts.len() as u64,
-        })
+            params![template, TRIES_CONSIDERED as i64],
+            |row| {
+                add(row.get_ref(0)?.as_str_or_null()?, row.get_ref(1)?.as_str()?);
+                Ok(ControlFlow::Continue(()))
+            },
+        )?;
+        let hosts = hosts.len() as u64;
+        Ok(RemoteHistory { template: template.to_owned(), runs, failed, hosts })
     }
 
     fn queued_runs(&self) -> impl DoubleEndedIterator<Item = &RunRows> {
@@ -480,10 +542,6 @@ impl<'a> ReadView<'a> {
     fn ssh_rows(&self) -> impl Iterator<Item = &SshObservation> {
         self.queued_runs().filter_map(|rows| rows.ssh.as_ref())
     }
-}
-
-fn is(exit: &Option<String>, kind: ExitType) -> bool {
-    exit.as_deref() == Some(kind.name())
 }
 
 /// Reads the outcome from three consecutive columns: `outcome_type`, `timed_out`,
@@ -545,7 +603,7 @@ mod tests {
                 assert!(covered || !many, "{step} looks up each row of {sql}");
             }
         }
-        assert_eq!(checked, 15, "statements found");
+        assert_eq!(checked, 14, "statements found");
     }
 
     /// The statements of a view, with every index and key filled in.
@@ -602,6 +660,40 @@ mod tests {
         assert_eq!(view.kills("make *", "s").expect("counts").runs, 3);
         let other = ReadView::new(Some(&database), "other", queued).expect("a view");
         assert_eq!(other.kills("make *", "s").expect("counts").runs, 5, "its own queue");
+    }
+
+    #[test]
+    fn durations_behind_runs_as_a_segment_are_found() {
+        let mut database = Connection::open_in_memory().expect("memory");
+        schema::migrate(&mut database, &derivation(1)).expect("schema");
+        let insert = |rows: std::ops::Range<usize>, duration_ms: Option<i64>, code: i64| {
+            for number in rows {
+                let row = Observation {
+                    id: format!("{number}"),
+                    command_hash: "h".to_owned(),
+                    created_at: format!("2026-01-01T00:00:00.{number:06}Z"),
+                    exit_code: Some(code),
+                    outcome_type: Some(if code == 0 { "SUCCESS" } else { "FAILURE" }.to_owned()),
+                    failure_fingerprint: (code != 0).then(|| "no".to_owned()),
+                    cwd: Some(format!("/{number}")),
+                    duration_ms,
+                    ..Observation::default()
+                };
+                tables::TableRow::insert(&row, &database).expect("inserted");
+            }
+        };
+        insert(0..300, Some(2000), 0);
+        insert(300..500, None, 1);
+        let view = ReadView::new(Some(&database), "me", Vec::new()).expect("a view");
+        let newest = view.newest_runs("h", 0.0).expect("runs");
+        assert_eq!((newest.runs.len(), newest.samples.len()), (RUNS_CONSIDERED, RUNS_CONSIDERED));
+        let history = History { equal_failures: newest.equal_failures, ..History::default() };
+        assert_eq!(history.same_failures("no"), RUNS_CONSIDERED as u32 + 1);
+        let place = newest.last_success.expect("a success");
+        assert_eq!(place.cwd.as_deref(), Some("/299"));
+        insert(500..600, None, 1);
+        let newest = view.newest_runs("h", 0.0).expect("runs");
+        assert_eq!(newest.samples.len(), RUNS_READ - 300, "no further back than that");
     }
 
     #[test]
