@@ -282,6 +282,7 @@ mod process {
         mod sockets;
         pub(crate) mod start;
         pub(crate) mod terminal_pair;
+        pub(crate) mod timers;
         pub(crate) mod usage;
         pub(crate) mod waits;
     }
@@ -306,6 +307,7 @@ mod process {
         mod queue;
         pub(crate) mod start;
         pub(crate) mod terminal_pair;
+        pub(crate) mod timers;
         pub(crate) mod usage;
         pub(crate) mod waits;
     }

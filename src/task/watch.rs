@@ -11,6 +11,7 @@ use super::output::reading::{self, Match, PatternWatch};
 use super::port::PortFound;
 use super::port_watch::{CHECK_INTERVAL, PortWatch};
 use super::registry::TaskHandle;
+use crate::process::timers::PreciseWaits;
 
 /// How long to wait for more after the first new output, so that a line does not arrive in
 /// halves.
@@ -115,6 +116,8 @@ impl TaskWatch<'_> {
         let mut pattern = self
             .pattern
             .map(|pattern| PatternWatch::new(pattern, &task.live.state().delta(), columns));
+        // The end of the listen window is a time, so a late wake-up delays the answer.
+        let _precise = PreciseWaits::begin();
         let mut settled_at = None;
         // The end of the output that is only the echo of what was typed.
         let mut echoed = match self.goal {
