@@ -11,7 +11,7 @@ use super::spool::Spool;
 use crate::text::lines::{LinePosition, Piece, Position};
 
 /// How much is read at once to find a position.
-const READ_BYTES: u64 = 256 * 1024;
+const READ_BYTES: u64 = 64 * 1024;
 
 impl Spool {
     /// Reads what is retained of `[from, to)`, in one piece for each part without a gap.

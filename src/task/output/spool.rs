@@ -20,7 +20,7 @@ use crate::text::lines::{self, LinePosition, Position};
 /// How much of a task's newest output is kept whatever the quota of all tasks demands.
 const NEWEST_KEPT: u64 = 64 * 1024;
 /// The index holds one entry per this many bytes of output.
-const CHECKPOINT_BYTES: u64 = 64 * 1024;
+const CHECKPOINT_BYTES: u64 = 256 * 1024;
 /// How much of a task's output is kept without a disk.
 pub(crate) const MEMORY_QUOTA: u64 = 4 * 1024 * 1024;
 
