@@ -168,10 +168,6 @@ class Server:
             ticks += int(fields[11]) + int(fields[12])
         return ticks / os.sysconf("SC_CLK_TCK")
 
-    def memory(self, field="VmRSS"):
-        """KiB of the guard and of the server; VmRSS is now, VmHWM the most so far."""
-        return [_status_field(pid, field) for pid in (self.guard.pid, self.server_pid())]
-
     def proportional(self):
         """MiB of guard and server; a page that several processes have counts in parts."""
         return sum(proportional_mib(pid) for pid in (self.guard.pid, self.server_pid()))
@@ -180,12 +176,3 @@ class Server:
 def proportional_mib(pid):
     with open(f"/proc/{pid}/smaps_rollup", encoding="utf-8") as lines:
         return next(int(line.split()[1]) for line in lines if line.startswith("Pss:")) / 1024
-
-
-def _status_field(pid, field):
-    with open(f"/proc/{pid}/status", encoding="utf-8") as status:
-        for line in status:
-            name, _, value = line.partition(":")
-            if name == field:
-                return int(value.split()[0])
-    raise BenchFailed(f"/proc/{pid}/status has no {field}")
