@@ -167,7 +167,7 @@ def run_to_end(server, command):
     return time.perf_counter() - begun
 
 
-def drain(binary, rounds=5):
+def drain(binary, rounds=15):
     """The same producer into a task and into `cat > /dev/null`, in turns."""
     producer = FLOOD.format(GIGABYTE)
 
