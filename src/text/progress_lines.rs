@@ -8,8 +8,8 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-/// A percentage, or a counter `N/M`. The digits are ASCII's: compiled for all of Unicode's, it took
-/// half a MiB.
+/// A percentage, or a counter `N/M`. The digits are ASCII's: compiled for all of Unicode's, it would
+/// take half a MiB.
 static MEASURE: LazyLock<Option<Regex>> = LazyLock::new(|| {
     let percentage = r"(?:^|[^0-9.])([0-9]+(?:\.[0-9]+)?)\s?%";
     let counter = r"(?-u:\b)([0-9]+)\s?/\s?([0-9]+)(?-u:\b)";

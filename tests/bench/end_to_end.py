@@ -24,7 +24,7 @@ SETTLE_S = 0.030
 RUNNING_TASKS = 60
 # After its first answer a server gives back what only its start needed.
 STARTED_S = 1
-# The kernel sums memory up page by page for each sample, which takes it a third of a millisecond.
+# The kernel sums memory up page by page for each sample, which takes a quarter of a millisecond.
 SAMPLE_S = 0.01
 # 5 s after the last end of a command, a server gives memory back.
 IDLE_S = 6
