@@ -340,6 +340,7 @@ mod alan {
     pub(crate) mod rows;
     pub(crate) mod run;
     pub(crate) mod schema;
+    mod snapshot;
     pub(crate) mod store;
 }
 

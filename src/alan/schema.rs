@@ -14,11 +14,12 @@ use crate::text::redact::Redactor;
 pub(crate) const CURRENT: i64 = STEPS.len() as i64;
 
 /// The SQL of each step. [`ADDED_COLUMNS`] are added before step 2.
-const STEPS: [&str; 4] = [
+const STEPS: [&str; 5] = [
     include_str!("../../data/schema/1-tables.sql"),
     include_str!("../../data/schema/2-places-and-circuits.sql"),
     include_str!("../../data/schema/3-subcommands.sql"),
     include_str!("../../data/schema/4-one-index.sql"),
+    include_str!("../../data/schema/5-transactions.sql"),
 ];
 
 /// Columns that a database of the original zsh-tool may lack.
@@ -113,8 +114,19 @@ pub(crate) fn migrate(
     if version < CURRENT || derived_by != Some(derivation.version) {
         count_templates(&transaction)?;
     }
+    count_transaction(&transaction)?;
     transaction.commit()?;
     Ok(unreadable)
+}
+
+/// Counts a transaction that changes the history, so that no server uses what it had read before.
+/// Every such transaction must do this.
+///
+/// # Errors
+/// If SQLite fails.
+pub(crate) fn count_transaction(transaction: &Connection) -> rusqlite::Result<()> {
+    let sql = "UPDATE written SET transactions = transactions + 1 WHERE instance = ''";
+    transaction.prepare_cached(sql)?.execute([]).map(drop)
 }
 
 /// Removes rows with cells of the wrong type, and returns their number.

@@ -2,7 +2,8 @@
 //!
 //! Recording queues a run and returns; one thread writes. Readers have their own connections and
 //! also see what is still queued, so that a server immediately sees its own records, however slow
-//! the disk is. If the database cannot be used, history is lost when the server exits, but no
+//! the disk is. What was read of the latest commands stays in memory while no other process changes
+//! the database. If the database cannot be used, history is lost when the server exits, but no
 //! command fails: see [`Status`]. Only redacted values are stored.
 
 pub(crate) mod admin;
@@ -29,6 +30,7 @@ use self::connection::{Database, DatabaseError, Pool, ReadTransaction};
 use self::queue::{Job, Phase, Queue, note_losses};
 pub(crate) use self::read::KillCounts;
 use self::read::ReadView;
+use self::tables::written;
 use super::estimate::Estimate;
 use super::history::History;
 use super::insight::Insight;
@@ -36,6 +38,7 @@ use super::pattern::CommandPattern;
 use super::rows::{CachedOptions, timestamp, unix_seconds};
 use super::run::Run;
 use super::schema::Derivation;
+use super::snapshot::{Snapshot, Snapshots};
 use crate::base::sync::CondvarMutex;
 use crate::neverhang::Rules;
 use crate::process::files;
@@ -100,6 +103,8 @@ struct Shared {
     /// A unique name of this server.
     instance: String,
     queue: CondvarMutex<Queue>,
+    /// Locked after the queue, never before it.
+    snapshots: Mutex<Snapshots>,
     pool: Pool,
 }
 
@@ -110,6 +115,7 @@ impl Store {
             shared: Arc::new(Shared {
                 instance: format!("{}{}", files::random_id(), files::random_id()),
                 queue: CondvarMutex::new(Queue::default()),
+                snapshots: Mutex::default(),
                 pool: Pool::new(settings.path.clone()),
                 settings,
             }),
@@ -148,6 +154,9 @@ impl Store {
         self.start();
         let mut queue = self.shared.queue.lock();
         let job = job(queue.last + 1);
+        if let Job::Run(rows) = &job {
+            self.shared.snapshots.lock().add(rows);
+        }
         queue.push(job);
         drop(queue);
         self.shared.queue.notify_all();
@@ -156,22 +165,44 @@ impl Store {
     /// The history of a command.
     pub fn history(&self, pattern: &CommandPattern, now: SystemTime) -> History {
         let now = unix_seconds(now);
-        self.view(|view| view.history(pattern, &self.shared.settings.session, now))
+        self.kept_history(pattern, now).unwrap_or_else(|| self.snapshot(pattern, now).history(now))
+    }
+
+    /// The history from a snapshot in memory, if no other process has changed the database since
+    /// the snapshot was made.
+    fn kept_history(&self, pattern: &CommandPattern, now: f64) -> Option<History> {
+        let Shared { instance, snapshots, .. } = &*self.shared;
+        if !snapshots.lock().contains(pattern) {
+            return None;
+        }
+        let by_others = self.read(|connection| written(connection, instance))?.by_others?;
+        snapshots.lock().history(pattern, by_others, now)
+    }
+
+    /// What is known of a command at this time. It is kept for the next history.
+    fn snapshot(&self, pattern: &CommandPattern, now: f64) -> Snapshot {
+        let session = &self.shared.settings.session;
+        let (snapshot, by_others, last) = self
+            .view(|view| Ok((view.snapshot(pattern, session, now)?, view.by_others, view.last)));
+        if let Some(by_others) = by_others {
+            let mut kept = snapshot.clone();
+            // Runs recorded meanwhile are not yet part of it.
+            let queue = self.shared.queue.lock();
+            if queue.each_run_after(last, |rows| kept.add(rows)) {
+                self.shared.snapshots.lock().keep(by_others, kept);
+            }
+        }
+        snapshot
     }
 
     /// How long a command takes.
     pub fn estimate(&self, pattern: &CommandPattern) -> Option<Estimate> {
-        self.view(|view| view.estimate(pattern))
+        self.history(pattern, SystemTime::now()).estimate
     }
 
     /// Counts the kills of a kind of command.
     pub fn kills(&self, template: &str) -> KillCounts {
         self.view(|view| view.kills(template, &self.shared.settings.session))
-    }
-
-    /// Counts the consecutive failures of a kind in this session.
-    pub fn failures(&self, template: &str) -> u32 {
-        self.view(|view| view.failures(template, &self.shared.settings.session))
     }
 
     /// The stored table of a command's options.
@@ -229,9 +260,10 @@ impl Store {
         self.shared.pool.clear();
     }
 
-    /// Frees the connections' page caches.
+    /// Frees the connections' page caches and the snapshots.
     pub fn release_memory(&self) {
         self.shared.pool.clear();
+        self.shared.snapshots.lock().clear();
         self.shared.queue.lock().release = true;
         self.shared.queue.notify_all();
         let until = Instant::now() + WRITTEN_PATIENCE;
@@ -268,20 +300,20 @@ impl Store {
         self.wait_until_open();
         let instance = &self.shared.instance;
         let queue = self.shared.queue.lock();
-        let (queued, readable) = (queue.oldest(usize::MAX), is_readable(&queue));
+        let (copy, readable) = (queue.copy(), is_readable(&queue));
         drop(queue);
         if readable {
             let found = self.shared.pool.with(|database| {
                 let connection = &database.connection;
                 let _transaction = ReadTransaction::begin(connection)?;
-                query(&ReadView::new(Some(connection), instance, queued.clone())?)
+                query(&ReadView::new(Some(connection), instance, copy.clone())?)
             });
             match found {
                 Ok(found) => return found,
                 Err(error) => self.report_failure(&error),
             }
         }
-        ReadView::new(None, instance, queued).and_then(|view| query(&view)).unwrap_or_default()
+        ReadView::new(None, instance, copy).and_then(|view| query(&view)).unwrap_or_default()
     }
 
     /// Runs a query on the database without the queue; `None` if it cannot be read.
@@ -391,6 +423,7 @@ mod tests {
     use std::sync::atomic::Ordering;
     use std::time::{Duration, SystemTime};
 
+    use proptest::prelude::*;
     use rusqlite::Connection;
     use tempfile::TempDir;
 
@@ -398,8 +431,8 @@ mod tests {
     use super::*;
     use crate::alan::estimate::Basis;
     use crate::alan::rows::JournalRow;
-    use crate::alan::run::Ending;
     use crate::alan::run::tests::{ended, pattern};
+    use crate::alan::run::{EndedRun, Ending};
     use crate::alan::schema::tests::{derivation, original};
     use crate::neverhang::{Decision, Lease, RunEnd};
     use crate::shell::outcome::Outcome;
@@ -492,8 +525,7 @@ mod tests {
             // Two failures, which look options up, then a success.
             let failures = (round % 3) as u32;
             store.record(&run("tar x", Ending::Exited(i32::from(failures > 0) * 2)));
-            assert_eq!(store.failures("tar *"), failures, "round {round}");
-            assert_eq!(history(&store, "tar x").failures, failures);
+            assert_eq!(history(&store, "tar x").failures, failures, "round {round}");
         }
     }
 
@@ -610,6 +642,207 @@ mod tests {
         assert!(!found.is_known());
     }
 
+    /// What may happen to a database between two histories of a command.
+    #[derive(Debug, Clone, Copy)]
+    enum Event {
+        /// One of two servers records a run of a command, this many seconds after the last event.
+        Run {
+            by_other: bool,
+            command: usize,
+            ending: Ending,
+            seconds: u64,
+        },
+        /// The asking server's records are on disk.
+        Flush,
+        Forget(usize),
+        Prune,
+        Import(usize),
+    }
+
+    const COMMANDS: [&str; 5] = ["make", "make x", "ssh far ls", "ssh near ls", "make | tee log"];
+
+    fn known(command: usize) -> CommandPattern {
+        use crate::alan::pattern::{RemoteCommand, Segment, Ssh};
+        let command = COMMANDS[command];
+        let mut pattern = pattern(command);
+        if command == "make x" {
+            pattern.subcommand_template = Some("make x *".to_owned());
+        }
+        if let Some(segments) = command.split_once(" | ") {
+            let of = |segment: &str| {
+                let of = self::pattern(segment);
+                Segment { hash: of.hash, template: of.template, ..Segment::default() }
+            };
+            pattern.segments = vec![of(segments.0), of(segments.1)];
+        }
+        pattern.ssh = command.strip_prefix("ssh ").map(|rest| Ssh {
+            host: rest.trim_end_matches(" ls").to_owned(),
+            remote: Some(RemoteCommand { preview: "ls".to_owned(), template: "ls".to_owned() }),
+        });
+        pattern
+    }
+
+    fn known_run(command: usize, ending: Ending, at: SystemTime) -> Run<'static> {
+        let seconds = unix_seconds(at) as u64;
+        let ended = EndedRun {
+            pattern: known(command),
+            duration: Duration::from_millis(seconds % 97 * 100),
+            pipestatus: vec![0; known(command).segments.len()],
+            output_tail: if seconds.is_multiple_of(3) { "error: one\n" } else { "error: other\n" },
+            cwd: Some(format!("/{seconds}")),
+            ..ended("", ending, at)
+        };
+        Run::new(ended, &Redactor::default())
+    }
+
+    fn event() -> impl Strategy<Value = Event> {
+        let command = 0..COMMANDS.len();
+        let ending = prop_oneof![
+            3 => prop::sample::select(vec![0, 2, 255]).prop_map(Ending::Exited),
+            1 => Just(killed(1500)),
+            1 => Just(Ending::TimedOut(143)),
+            1 => Just(Ending::Interrupted(143)),
+        ];
+        let run = (prop::bool::weighted(0.2), command.clone(), ending, 1..300_u64);
+        prop_oneof![
+            20 => run.prop_map(|(by_other, command, ending, seconds)| Event::Run {
+                by_other, command, ending, seconds
+            }),
+            2 => Just(Event::Flush),
+            1 => command.clone().prop_map(Event::Forget),
+            1 => command.prop_map(Event::Import),
+            1 => Just(Event::Prune),
+        ]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(24))]
+
+        #[test]
+        fn a_history_from_memory_is_the_one_that_the_database_has(
+            events in prop::collection::vec(event(), 1..60),
+        ) {
+            let (_directory, path) = scratch();
+            let (store, other) = (opened(&path, "session"), opened(&path, "other session"));
+            let mut now = SystemTime::now();
+            for (number, event) in events.into_iter().enumerate() {
+                match event {
+                    Event::Run { by_other, command, ending, seconds } => {
+                        now += Duration::from_secs(seconds);
+                        let run = known_run(command, ending, now);
+                        if by_other {
+                            other.record(&run);
+                            flush(&other);
+                        } else {
+                            store.record(&run);
+                        }
+                    }
+                    Event::Flush => flush(&store),
+                    Event::Forget(command) => {
+                        flush(&store);
+                        let hash = &known(command).hash;
+                        other.forget(Forget::Command(hash)).expect("forgotten");
+                    }
+                    Event::Prune => drop(store.prune(now).expect("pruned")),
+                    Event::Import(command) => {
+                        now += Duration::from_secs(1);
+                        let run = known_run(command, Ending::Exited(0), now);
+                        let rows = run.rows(&format!("imported {number}"), "session");
+                        let mut entries = vec![JournalRow::RecentCommands(rows.recent)];
+                        let observations = rows.observations.into_iter();
+                        entries.extend(observations.map(JournalRow::Observations));
+                        entries.extend(rows.ssh.map(JournalRow::SshObservations));
+                        flush(&store);
+                        other.import(&entries).expect("imported");
+                    }
+                }
+                for command in 0..COMMANDS.len() {
+                    let pattern = known(command);
+                    let pair = || {
+                        let history = store.history(&pattern, now);
+                        let seconds = unix_seconds(now);
+                        let read = store.view(|view| view.snapshot(&pattern, "session", seconds));
+                        (history, read.history(seconds))
+                    };
+                    let (history, read) = pair();
+                    if history == read {
+                        continue;
+                    }
+                    // A queued run counts as the newest until it is written, even if another
+                    // server's run ended later.
+                    flush(&store);
+                    let (history, read) = pair();
+                    prop_assert_eq!(history, read, "{:?}", event);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_command_is_read_again_only_after_other_processes_have_changed_the_database() {
+        let (_directory, path) = scratch();
+        let (store, other) = (opened(&path, "session"), opened(&path, "other session"));
+        let runs = || history(&store, "make").runs.len();
+        store.record(&run("make", Ending::Exited(0)));
+        flush(&store);
+        assert_eq!(runs(), 1);
+        // No zsh-tool removes rows without counting the transaction.
+        let database = Connection::open(&path).expect("the database");
+        database.execute("DELETE FROM observations", []).expect("removed");
+        assert_eq!(runs(), 1, "from memory");
+        store.record(&run("make", Ending::Exited(0)));
+        flush(&store);
+        assert_eq!(runs(), 2, "from memory and the server's own run");
+        other.record(&run("ls", Ending::Exited(0)));
+        flush(&other);
+        assert_eq!(runs(), 1, "from the database");
+        store.release_memory();
+        database.execute("DELETE FROM observations", []).expect("removed");
+        assert_eq!(runs(), 0, "no snapshot is left");
+    }
+
+    #[test]
+    fn runs_recorded_while_a_command_is_read_are_not_missing_afterwards() {
+        let (_directory, path) = scratch();
+        let store = opened(&path, "session");
+        let recorded = AtomicU64::new(0);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for _ in 0..3000 {
+                    store.record(&run("make", Ending::Exited(0)));
+                    recorded.fetch_add(1, Ordering::SeqCst);
+                }
+            });
+            while recorded.load(Ordering::SeqCst) < 3000 {
+                store.shared.snapshots.lock().clear();
+                for source in ["read", "kept"] {
+                    let before = recorded.load(Ordering::SeqCst);
+                    let seen = history(&store, "make").streak.current_streak.unsigned_abs();
+                    // One may be recorded and not counted here yet.
+                    let after = recorded.load(Ordering::SeqCst) + 1;
+                    assert!((before..=after).contains(&seen), "{source}: {before} {seen} {after}");
+                }
+            }
+        });
+    }
+
+    #[test]
+    fn another_file_in_place_of_the_database_is_noticed() {
+        let (_directory, path) = scratch();
+        let store = opened(&path, "session");
+        assert!(!history(&store, "make").is_known());
+        store.record(&run("make", Ending::Exited(0)));
+        flush(&store);
+        assert!(history(&store, "make").is_known());
+        let moved = path.with_extension("moved");
+        for suffix in ["", "-wal", "-shm"] {
+            let of = |path: &Path| connection::beside(path, suffix);
+            std::fs::rename(of(&path), of(&moved)).expect("moved");
+        }
+        drop(opened(&path, "other session"));
+        assert!(!history(&store, "make").is_known());
+    }
+
     #[test]
     fn a_kill_breaks_the_streak_and_counts_as_a_kill_at_once() {
         let (_directory, path) = scratch();
@@ -650,9 +883,9 @@ mod tests {
         store.record(&run("tar b", killed(10)));
         store.record(&run("tar c", Ending::TimedOut(143)));
         store.record(&run("tar d", Ending::Exited(2)));
-        assert_eq!(store.failures("tar *"), 2);
+        assert_eq!(history(&store, "tar x").failures, 2);
         store.record(&run("tar e", Ending::Exited(0)));
-        assert_eq!(store.failures("tar *"), 0);
+        assert_eq!(history(&store, "tar x").failures, 0);
     }
 
     #[test]

@@ -9,6 +9,7 @@ use super::tables::TableRow;
 use super::{Store, StoreError, circuits};
 use crate::alan::history::HALF_LIFE_HOURS;
 use crate::alan::rows::{JournalRow, seconds_of, timestamp, unix_seconds};
+use crate::alan::schema::count_transaction;
 
 /// Rows lighter than this are removed.
 const LIGHTEST: f64 = 0.01;
@@ -162,14 +163,19 @@ pub(crate) fn prune(
     observations += delete(connection, "observations", &surplus)?;
     let victims = light_rows(connection, "ssh_observations", "host", &light)?;
     let mut others = delete(connection, "ssh_observations", &victims)?;
-    others += connection
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    others += transaction
         .execute("DELETE FROM recent_commands WHERE timestamp < ?1", [seconds - RECENT_SECONDS])?;
-    others += connection
-        .execute("DELETE FROM written WHERE at < ?1", [seconds - 7.0 * RECENT_SECONDS])?;
-    connection.execute(
+    others += transaction.execute(
+        "DELETE FROM written WHERE instance <> '' AND at < ?1",
+        [seconds - 7.0 * RECENT_SECONDS],
+    )?;
+    transaction.execute(
         "INSERT OR REPLACE INTO meta (key, value) VALUES ('last_pruned', ?1)",
         [timestamp(now)],
     )?;
+    count_transaction(&transaction)?;
+    transaction.commit()?;
     Ok(Removed { observations, others })
 }
 
@@ -217,6 +223,7 @@ fn delete(connection: &mut Connection, table: &str, rows: &[i64]) -> rusqlite::R
         for row in chunk {
             deleted += transaction.prepare_cached(&sql)?.execute([row])?;
         }
+        count_transaction(&transaction)?;
         transaction.commit()?;
     }
     Ok(deleted)
@@ -247,6 +254,7 @@ pub(crate) fn forget(connection: &mut Connection, what: Forget<'_>) -> rusqlite:
     others += delete("circuits", &of_command)?;
     others += delete("recent_commands", &format!("{column} = ?1"))?;
     let observations = delete("observations", &format!("{column} = ?1"))?;
+    count_transaction(&transaction)?;
     transaction.commit()?;
     Ok(Removed { observations, others })
 }
@@ -301,6 +309,7 @@ pub(crate) fn import(
                 imported.known += 1;
             }
         }
+        count_transaction(&transaction)?;
         transaction.commit()?;
     }
     Ok(imported)
@@ -354,6 +363,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::super::plots::plots;
+    use super::super::queue::QueueCopy;
     use super::super::read::ReadView;
     use super::*;
     use crate::alan::pattern::{CommandPattern, RemoteCommand, Ssh};
@@ -382,7 +392,7 @@ mod tests {
 
     /// Runs the queries of a run of this command: before, during and after it.
     fn query(database: &Connection, hash: &str, template: &str, host: &str, now: f64) {
-        let view = ReadView::new(Some(database), "me", Vec::new()).expect("a view");
+        let view = ReadView::new(Some(database), "me", QueueCopy::default()).expect("a view");
         let remote = RemoteCommand { preview: template.to_owned(), template: template.to_owned() };
         let pattern = CommandPattern {
             hash: hash.to_owned(),
@@ -390,7 +400,8 @@ mod tests {
             ssh: Some(Ssh { host: host.to_owned(), remote: Some(remote) }),
             ..CommandPattern::default()
         };
-        let history = view.history(&pattern, "s", now).expect("a history");
+        let snapshot = view.snapshot(&pattern, "s", now).expect("a snapshot");
+        let history = snapshot.history(now);
         let rates = history.rates();
         for rate in [rates.success, rates.timeout] {
             assert!((0.0..=1.0).contains(&rate), "{rate} of {history:?}");
@@ -401,7 +412,7 @@ mod tests {
                 let _ = (estimate.remaining(elapsed), estimate.completion_probability(elapsed));
             }
         }
-        view.usual_success(hash).expect("a time");
+        snapshot.usual_success();
         view.kills(template, "s").expect("kills");
         view.options(template).expect("options");
         let mut circuit = circuits::circuit(database, hash).expect("a circuit");

@@ -53,6 +53,15 @@ pub(super) struct Queued {
     pub(crate) job: Arc<Job>,
 }
 
+/// The queue at one time.
+#[derive(Debug, Clone, Default)]
+pub(super) struct QueueCopy {
+    /// Oldest first.
+    pub(super) entries: Vec<Queued>,
+    /// The number of the newest job at that time, in these entries or written before.
+    pub(super) last: u64,
+}
+
 /// The state of the writer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) enum Phase {
@@ -128,6 +137,24 @@ impl Queue {
         self.entries.iter().take(limit).cloned().collect()
     }
 
+    pub(super) fn copy(&self) -> QueueCopy {
+        QueueCopy { entries: self.oldest(usize::MAX), last: self.last }
+    }
+
+    /// Passes on every run queued after the job with this number, oldest first. `false` if some
+    /// have left the queue.
+    pub(super) fn each_run_after(&self, sequence: u64, mut each: impl FnMut(&RunRows)) -> bool {
+        let first = self.entries.partition_point(|queued| queued.sequence <= sequence);
+        let mut queued = 0;
+        for entry in self.entries.range(first..) {
+            queued += 1;
+            if let Job::Run(rows) = entry.job.as_ref() {
+                each(rows);
+            }
+        }
+        queued == self.last.saturating_sub(sequence)
+    }
+
     /// Removes the entries that are on disk now.
     pub(super) fn remove_up_to(&mut self, sequence: u64) {
         while self.entries.front().is_some_and(|first| first.sequence <= sequence) {
@@ -169,6 +196,22 @@ mod tests {
             queue.push(job(1));
         }
         assert_eq!(queue.oldest(1).first().map(|entry| entry.sequence), Some(2));
+    }
+
+    #[test]
+    fn runs_after_a_number_are_passed_on_unless_some_have_left() {
+        let mut queue = Queue::default();
+        for code in 0..4 {
+            queue.push(job(code));
+        }
+        let mut codes = Vec::new();
+        assert!(queue.each_run_after(2, |rows| codes.push(rows.recent.exit_code)));
+        assert_eq!(codes, [Some(2), Some(3)]);
+        assert!(queue.each_run_after(4, |_| panic!("there is none")));
+        queue.remove_up_to(2);
+        assert!(queue.each_run_after(2, |_| {}));
+        assert!(!queue.each_run_after(1, |_| {}), "the second is gone");
+        assert_eq!((queue.copy().entries.len(), queue.copy().last), (2, 4));
     }
 
     #[test]

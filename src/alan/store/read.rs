@@ -4,7 +4,7 @@
 //! the number of the last entry it has written, so that no entry counts twice. Every query is
 //! bounded and uses an index.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -12,29 +12,25 @@ use rusqlite::{Connection, Params, Row, params};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::queue::{Job, Queued};
+use super::queue::{Job, QueueCopy, Queued};
 use super::tables;
-use crate::alan::estimate::{Estimate, RUNS_CONSIDERED, Sample, can_estimate, suffices_alone};
-use crate::alan::history::{
-    EqualFailures, History, HostHistory, PastRun, RETRY_WINDOW_MINUTES, RemoteHistory, RunPlace,
-    failures_in_a_row,
-};
+use crate::alan::estimate::{RUNS_CONSIDERED, Sample};
+use crate::alan::history::{RETRY_WINDOW_MINUTES, RunPlace, failures_in_a_row};
 use crate::alan::insight::after::programs_of;
 use crate::alan::pattern::CommandPattern;
-use crate::alan::rows::{Observation, RecentCommand, SshObservation, Streak, seconds_of};
+use crate::alan::rows::{Observation, RecentCommand, Streak, seconds_of};
 use crate::alan::run::RunRows;
+use crate::alan::snapshot::{
+    Alike, KnownRun, RemoteTry, SIMILAR, SessionRun, Snapshot, TRIES_CONSIDERED,
+};
 use crate::shell::outcome::Outcome;
 use crate::shell::ssh::ExitType;
 
-/// How many of the newest runs of a kind are reported as similar.
-const SIMILAR: usize = 5;
 /// How many of a command's newest runs are read at most to find [`RUNS_CONSIDERED`] durations, which
 /// its runs as segments of pipelines do not have.
 const RUNS_READ: usize = 2 * RUNS_CONSIDERED;
 /// How many of a session's runs of a kind are read to count its kills.
 const SESSION_RUNS: usize = 1000;
-/// How many of the newest connections to a host, and runs of a remote command, are considered.
-const TRIES_CONSIDERED: usize = 50;
 /// How many kinds of commands are searched for known programs.
 const PROGRAMS: usize = 2000;
 
@@ -55,9 +51,13 @@ pub(super) struct ReadView<'a> {
     pub(super) connection: Option<&'a Connection>,
     /// Jobs that are not in the database yet, oldest first.
     queued: Vec<Queued>,
+    /// As [`QueueCopy::last`].
+    pub(super) last: u64,
+    /// As [`tables::Written::by_others`]; `None` without a database.
+    pub(super) by_others: Option<i64>,
 }
 
-/// How to find the runs of a kind of command.
+/// How to find the durations of a kind of command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Key {
     /// The kind including a word that may be a subcommand.
@@ -83,44 +83,6 @@ impl Key {
             Key::Template => "idx_template_runs",
         }
     }
-
-    fn of(self, row: &Observation) -> Option<&str> {
-        match self {
-            Key::Subcommand => row.subcommand_template.as_deref(),
-            Key::Template => row.command_template.as_deref(),
-        }
-    }
-}
-
-/// What a call needs of the newest runs of a command.
-#[derive(Debug, Default)]
-struct NewestRuns {
-    /// At most [`RUNS_CONSIDERED`], newest first.
-    runs: Vec<PastRun>,
-    /// At most as many that have a duration, newest first.
-    samples: Vec<(Outcome, Sample)>,
-    equal_failures: EqualFailures,
-    /// Where the command last succeeded.
-    last_success: Option<RunPlace>,
-}
-
-impl NewestRuns {
-    /// Adds the next older run.
-    fn add(&mut self, run: PastRun, duration_ms: Option<i64>, fingerprint: Option<&str>) {
-        if self.samples.len() < RUNS_CONSIDERED {
-            let sample = Sample::of_run(duration_ms, run.outcome);
-            self.samples.extend(sample.map(|sample| (run.outcome, sample)));
-        }
-        if self.runs.len() < RUNS_CONSIDERED {
-            self.equal_failures.add(run.outcome, fingerprint);
-            self.runs.push(run);
-        }
-    }
-
-    /// Whether older runs add nothing.
-    fn is_complete(&self) -> bool {
-        self.runs.len() == RUNS_CONSIDERED && self.samples.len() == RUNS_CONSIDERED
-    }
 }
 
 impl<'a> ReadView<'a> {
@@ -129,17 +91,13 @@ impl<'a> ReadView<'a> {
     pub(super) fn new(
         connection: Option<&'a Connection>,
         instance: &str,
-        queued: Vec<Queued>,
+        queue: QueueCopy,
     ) -> rusqlite::Result<ReadView<'a>> {
-        let mut view = ReadView { connection, queued };
-        if !view.queued.is_empty() {
-            let sql = "SELECT sequence FROM written WHERE instance = ?1";
-            let written: Option<i64> = view.first(sql, [instance], |row| row.get(0))?;
-            let written = written.and_then(|sequence| u64::try_from(sequence).ok());
-            let written = written.unwrap_or_default();
-            view.queued.retain(|queued| queued.sequence > written);
-        }
-        Ok(view)
+        let written = connection.map(|connection| tables::written(connection, instance));
+        let written = written.transpose()?.unwrap_or_default();
+        let QueueCopy { entries: mut queued, last } = queue;
+        queued.retain(|queued| queued.sequence > written.sequence);
+        Ok(ReadView { connection, queued, last, by_others: written.by_others })
     }
 
     /// Reads the rows of a query until the function breaks; none without a database.
@@ -192,77 +150,140 @@ impl<'a> ReadView<'a> {
         Ok(first)
     }
 
-    /// The history of a command.
-    pub(super) fn history(
+    /// What is known of a command at this time, in seconds since 1970.
+    pub(super) fn snapshot(
         &self,
         pattern: &CommandPattern,
         session: &str,
         now: f64,
-    ) -> rusqlite::Result<History> {
-        let hash = pattern.hash.as_str();
-        let window = now - f64::from(RETRY_WINDOW_MINUTES) * 60.0;
-        let retries = self.recent("command_hash", session, hash, window, RUNS_CONSIDERED)?;
-        let similar = if retries.is_empty() {
-            let template = &pattern.template;
-            self.recent("command_template", session, template, window, SIMILAR)?
-        } else {
-            Vec::new()
+    ) -> rusqlite::Result<Snapshot> {
+        let mut snapshot = Snapshot {
+            pattern: pattern.clone(),
+            read_at: now,
+            streak: Streak { command_hash: pattern.hash.clone(), ..Streak::default() },
+            ..Snapshot::default()
         };
-        let ssh = pattern.ssh.as_ref();
-        let remote = ssh.and_then(|ssh| ssh.remote.as_ref());
-        let NewestRuns { runs, samples, equal_failures, last_success } =
-            self.newest_runs(hash, now)?;
-        Ok(History {
-            template: pattern.template.clone(),
-            is_first_of_kind: runs.is_empty() && self.is_first_of_kind(&pattern.template)?,
-            runs,
-            equal_failures,
-            last_success,
-            retries,
-            similar,
-            streak: self.streak(hash)?,
-            estimate: self.estimate_with(pattern, &samples)?,
-            host: ssh.map(|ssh| self.host(&ssh.host)).transpose()?,
-            remote: remote.map(|remote| self.remote(&remote.template)).transpose()?,
-            failures: self.failures(&pattern.template, session)?,
-        })
+        self.read_runs(&mut snapshot)?;
+        self.read_session_runs(&mut snapshot, session)?;
+        if let Some(connection) = self.connection {
+            snapshot.streak = tables::streak(connection, &pattern.hash)?;
+        }
+        if let Some(ssh) = &pattern.ssh {
+            snapshot.connections = self.connections(&ssh.host)?;
+            if let Some(remote) = &ssh.remote {
+                snapshot.remote_tries = self.remote_tries(&remote.template)?;
+            }
+        }
+        if !snapshot.has_enough_durations() {
+            self.read_alike(&mut snapshot)?;
+        }
+        for rows in self.queued_runs() {
+            snapshot.add(rows);
+        }
+        Ok(snapshot)
     }
 
-    fn is_first_of_kind(&self, template: &str) -> rusqlite::Result<bool> {
-        let mut queued = self.observations();
-        if queued.any(|row| row.command_template.as_deref() == Some(template)) {
-            return Ok(false);
+    /// Reads the newest runs of the command, in one pass over an index that contains what is read.
+    fn read_runs(&self, snapshot: &mut Snapshot) -> rusqlite::Result<()> {
+        let Snapshot { pattern, runs, samples, .. } = snapshot;
+        let mut success: Option<i64> = None;
+        self.each(
+            "SELECT outcome_type, timed_out, exit_code, created_at, duration_ms,
+                    failure_fingerprint, rowid
+             FROM observations INDEXED BY idx_hash_runs
+             WHERE command_hash = ?1 ORDER BY created_at DESC LIMIT ?2",
+            params![pattern.hash, RUNS_READ as i64],
+            |row| {
+                let outcome = outcome_at(row, 0)?;
+                if success.is_none() && outcome == Outcome::Success {
+                    success = Some(row.get(6)?);
+                }
+                if samples.len() < RUNS_CONSIDERED {
+                    let sample = Sample::of_run(row.get(4)?, outcome);
+                    samples.extend(sample.map(|sample| (outcome, sample)));
+                }
+                if runs.len() < RUNS_CONSIDERED {
+                    let created_at = row.get_ref(3)?.as_str().unwrap_or_default();
+                    let fingerprint = row.get_ref(5)?.as_str_or_null()?;
+                    runs.push(KnownRun::new(outcome, created_at, fingerprint, runs.last()));
+                }
+                let is_complete = runs.len().min(samples.len()) == RUNS_CONSIDERED;
+                Ok(if is_complete { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+            },
+        )?;
+        snapshot.newest_at = snapshot.runs.first().map_or(0.0, |newest| newest.at);
+        if let Some(rowid) = success {
+            let sql = "SELECT cwd, git_head FROM observations WHERE rowid = ?1";
+            snapshot.last_success = self.first(sql, [rowid], |row| {
+                Ok(RunPlace { cwd: row.get(0)?, git_head: row.get(1)? })
+            })?;
         }
+        let kind = &snapshot.pattern.template;
         let sql = "SELECT 1 FROM template_totals WHERE command_template = ?1 AND runs > 0";
-        Ok(self.first(sql, [template], |_| Ok(()))?.is_none())
+        snapshot.is_kind_known =
+            !snapshot.runs.is_empty() || self.first(sql, [kind], |_| Ok(()))?.is_some();
+        Ok(())
+    }
+
+    /// Reads the session's runs of the command and of its kind.
+    fn read_session_runs(&self, snapshot: &mut Snapshot, session: &str) -> rusqlite::Result<()> {
+        let Snapshot { pattern, retries, similar, failures, read_at, .. } = snapshot;
+        let since = *read_at - f64::from(RETRY_WINDOW_MINUTES) * 60.0;
+        self.each_session_run("command_hash", session, &pattern.hash, RUNS_CONSIDERED, |run| {
+            if run.at <= since {
+                return ControlFlow::Break(());
+            }
+            retries.push(run);
+            ControlFlow::Continue(())
+        })?;
+        let (mut newest_first, mut is_over) = (Vec::new(), false);
+        self.each_session_run(
+            "command_template",
+            session,
+            &pattern.template,
+            RUNS_CONSIDERED,
+            |run| {
+                if run.at > since && similar.len() < SIMILAR {
+                    similar.push(run);
+                }
+                newest_first.push(run.outcome);
+                is_over |= run.outcome == Outcome::Success;
+                let is_enough = similar.len() == SIMILAR || run.at <= since;
+                if is_over && is_enough {
+                    ControlFlow::Break(())
+                } else {
+                    ControlFlow::Continue(())
+                }
+            },
+        )?;
+        *failures = failures_in_a_row(newest_first);
+        Ok(())
     }
 
     /// Counts the kills of a kind of command.
     pub(super) fn kills(&self, template: &str, session: &str) -> rusqlite::Result<KillCounts> {
-        let recent = self.recent("command_template", session, template, 0.0, SESSION_RUNS)?;
+        let is_of_kind = |known: &Option<String>| known.as_deref() == Some(template);
+        let recent = self.queued_runs().map(|rows| &rows.recent);
+        let recent = recent.filter(|row| is_of_kind(&row.command_template));
+        let mut session_runs: Vec<Outcome> = recent.map(RecentCommand::outcome).collect();
+        let left = SESSION_RUNS.saturating_sub(session_runs.len());
+        self.each_session_run("command_template", session, template, left, |run| {
+            session_runs.push(run.outcome);
+            ControlFlow::Continue(())
+        })?;
         let sql = "SELECT kills, runs FROM template_totals WHERE command_template = ?1";
         let counts = self.first(sql, [template], |row| Ok((row.get(0)?, row.get(1)?)))?;
         let (mut kills, mut runs): (i64, i64) = counts.unwrap_or_default();
-        for row in self.observations() {
-            if row.command_template.as_deref() == Some(template) {
-                runs += 1;
-                kills += i64::from(row.outcome() == Outcome::Killed);
-            }
+        for row in self.observations().filter(|row| is_of_kind(&row.command_template)) {
+            runs += 1;
+            kills += i64::from(row.outcome() == Outcome::Killed);
         }
+        let is_kill = |outcome: &&Outcome| **outcome == Outcome::Killed;
         Ok(KillCounts {
             kills: kills.unsigned_abs(),
             runs: runs.unsigned_abs(),
-            session_kills: recent.iter().filter(|o| **o == Outcome::Killed).count() as u64,
+            session_kills: session_runs.iter().filter(is_kill).count() as u64,
         })
-    }
-
-    /// Counts the consecutive failures of a kind in this session.
-    pub(super) fn failures(&self, template: &str, session: &str) -> rusqlite::Result<u32> {
-        let ends_streak = |outcome: &Outcome| *outcome == Outcome::Success;
-        let most = RUNS_CONSIDERED;
-        let recent =
-            self.recent_up_to(ends_streak, "command_template", session, template, 0.0, most)?;
-        Ok(failures_in_a_row(recent))
     }
 
     /// The cached table of a command's options.
@@ -296,153 +317,58 @@ impl<'a> ReadView<'a> {
         Ok(programs.into_iter().collect())
     }
 
-    /// Estimates how long a command takes.
-    pub(super) fn estimate(&self, pattern: &CommandPattern) -> rusqlite::Result<Option<Estimate>> {
-        let newest = self.newest_runs(&pattern.hash, 0.0)?;
-        self.estimate_with(pattern, &newest.samples)
-    }
-
-    /// Estimates how long a command takes from its runs, or from the runs of its kind if there are
-    /// too few. Prefers the kind with a possible subcommand if that has enough runs.
-    fn estimate_with(
-        &self,
-        pattern: &CommandPattern,
-        exact: &[(Outcome, Sample)],
-    ) -> rusqlite::Result<Option<Estimate>> {
-        let exact: Vec<Sample> = exact.iter().map(|(_, sample)| *sample).collect();
-        if suffices_alone(&exact) {
-            return Ok(Estimate::new(&pattern.template, &exact, &[]));
+    /// Reads the durations of commands of the same kind.
+    fn read_alike(&self, snapshot: &mut Snapshot) -> rusqlite::Result<()> {
+        let mut alike = Alike::default();
+        let kind = snapshot.pattern.subcommand_template.as_deref();
+        if let Some(kind) = kind {
+            alike.subcommand = self.samples(Key::Subcommand, kind, &mut snapshot.newest_at)?;
         }
-        if let Some(kind) = &pattern.subcommand_template {
-            let alike = self.samples(Key::Subcommand, kind)?;
-            if can_estimate(&alike) {
-                return Ok(Estimate::new(kind, &exact, &alike));
-            }
-        }
-        let alike = self.samples(Key::Template, &pattern.template)?;
-        Ok(Estimate::new(&pattern.template, &exact, &alike))
+        let kind = &snapshot.pattern.template;
+        alike.template = self.samples(Key::Template, kind, &mut snapshot.newest_at)?;
+        snapshot.alike = Some(alike);
+        Ok(())
     }
 
-    /// The median duration of a command's successes, in seconds.
-    pub(super) fn usual_success(&self, hash: &str) -> rusqlite::Result<Option<f64>> {
-        let runs = self.newest_runs(hash, 0.0)?.samples.into_iter();
-        let successes = runs.filter(|(outcome, _)| *outcome == Outcome::Success);
-        let mut successes: Vec<f64> = successes.map(|(_, sample)| sample.seconds).collect();
-        successes.sort_by(f64::total_cmp);
-        Ok(successes.get(successes.len() / 2).copied())
-    }
-
-    /// The newest runs of a kind that have a duration.
-    fn samples(&self, key: Key, value: &str) -> rusqlite::Result<Vec<Sample>> {
-        let queued = self.observations_newest_first();
-        let queued = queued.filter(|row| key.of(row) == Some(value));
-        let queued = queued.filter_map(|row| Sample::of_run(row.duration_ms, row.outcome()));
-        let mut samples: Vec<Sample> = queued.take(RUNS_CONSIDERED).collect();
+    /// The newest durations of a kind. Notes when the newest of these runs ended, if it is newer
+    /// than `newest_at`.
+    fn samples(&self, key: Key, value: &str, newest_at: &mut f64) -> rusqlite::Result<Vec<Sample>> {
         let (key, index) = (key.column(), key.index());
         let sql = format!(
-            "SELECT duration_ms, outcome_type, timed_out, exit_code
+            "SELECT duration_ms, outcome_type, timed_out, exit_code, created_at
              FROM observations INDEXED BY {index}
              WHERE {key} = ?1 AND duration_ms > 0 ORDER BY created_at DESC LIMIT ?2"
         );
-        let left = RUNS_CONSIDERED.saturating_sub(samples.len()) as i64;
-        let stored = self.rows(&sql, params![value, left], |row| {
-            Ok(Sample::of_run(row.get(0)?, outcome_at(row, 1)?))
+        let mut samples = Vec::new();
+        self.each(&sql, params![value, RUNS_CONSIDERED as i64], |row| {
+            if samples.is_empty() {
+                let at = seconds_of(row.get_ref(4)?.as_str().unwrap_or_default());
+                *newest_at = newest_at.max(at.unwrap_or_default());
+            }
+            samples.extend(Sample::of_run(row.get(0)?, outcome_at(row, 1)?));
+            Ok(ControlFlow::Continue(()))
         })?;
-        samples.extend(stored.into_iter().flatten());
         Ok(samples)
     }
 
-    /// The newest runs of a command, in one pass over an index that contains what is read.
-    fn newest_runs(&self, hash: &str, now: f64) -> rusqlite::Result<NewestRuns> {
-        let mut newest = NewestRuns::default();
-        let queued = self.observations_newest_first();
-        let mut left = RUNS_READ as i64;
-        for row in queued.filter(|row| row.command_hash == hash).take(RUNS_READ) {
-            let run = PastRun { outcome: row.outcome(), age: age(&row.created_at, now) };
-            if newest.last_success.is_none() && run.outcome == Outcome::Success {
-                newest.last_success =
-                    Some(RunPlace { cwd: row.cwd.clone(), git_head: row.git_head.clone() });
-            }
-            newest.add(run, row.duration_ms, row.failure_fingerprint.as_deref());
-            left -= 1;
-        }
-        let mut stored_success: Option<i64> = None;
-        self.each(
-            "SELECT outcome_type, timed_out, exit_code, created_at, duration_ms,
-                    failure_fingerprint, rowid
-             FROM observations INDEXED BY idx_hash_runs
-             WHERE command_hash = ?1 ORDER BY created_at DESC LIMIT ?2",
-            params![hash, left],
-            |row| {
-                let created_at = row.get_ref(3)?.as_str().unwrap_or_default();
-                let run = PastRun { outcome: outcome_at(row, 0)?, age: age(created_at, now) };
-                if stored_success.is_none() && run.outcome == Outcome::Success {
-                    stored_success = Some(row.get(6)?);
-                }
-                newest.add(run, row.get(4)?, row.get_ref(5)?.as_str_or_null()?);
-                let is_complete = newest.is_complete();
-                Ok(if is_complete { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
-            },
-        )?;
-        if let Some(rowid) = stored_success
-            && newest.last_success.is_none()
-        {
-            let sql = "SELECT cwd, git_head FROM observations WHERE rowid = ?1";
-            newest.last_success = self.first(sql, [rowid], |row| {
-                Ok(RunPlace { cwd: row.get(0)?, git_head: row.get(1)? })
-            })?;
-        }
-        Ok(newest)
-    }
-
-    /// Outcomes of a session's runs with this value in the column `key`, newest first.
-    fn recent(
+    /// Reads a session's runs with this value in the column `key`, newest first, until the function
+    /// breaks.
+    fn each_session_run(
         &self,
         key: &str,
         session: &str,
         value: &str,
-        since: f64,
         limit: usize,
-    ) -> rusqlite::Result<Vec<Outcome>> {
-        self.recent_up_to(|_| false, key, session, value, since, limit)
-    }
-
-    /// Like [`Self::recent`], but may stop after an outcome for which `is_last` is true.
-    fn recent_up_to(
-        &self,
-        is_last: impl Fn(&Outcome) -> bool,
-        key: &str,
-        session: &str,
-        value: &str,
-        since: f64,
-        limit: usize,
-    ) -> rusqlite::Result<Vec<Outcome>> {
-        let by_hash = key == "command_hash";
-        let queued = self.queued_runs().rev().map(|rows| &rows.recent);
-        let mut outcomes: Vec<Outcome> = queued
-            .filter(|row| row.session_id == session && row.timestamp > since)
-            .filter(|row| {
-                if by_hash {
-                    row.command_hash == value
-                } else {
-                    row.command_template.as_deref() == Some(value)
-                }
-            })
-            .map(RecentCommand::outcome)
-            .take(limit)
-            .collect();
-        let index = if by_hash { "idx_session_hash" } else { "idx_session_template" };
+        mut read: impl FnMut(SessionRun) -> ControlFlow<()>,
+    ) -> rusqlite::Result<()> {
+        let is_by_hash = key == "command_hash";
+        let index = if is_by_hash { "idx_session_hash" } else { "idx_session_template" };
         let sql = format!(
-            "SELECT outcome_type, timed_out, success
+            "SELECT outcome_type, timed_out, success, timestamp
              FROM recent_commands INDEXED BY {index}
-             WHERE session_id = ?1 AND {key} = ?2 AND timestamp > ?3
-             ORDER BY timestamp DESC LIMIT ?4"
+             WHERE session_id = ?1 AND {key} = ?2 ORDER BY timestamp DESC LIMIT ?3"
         );
-        let left = limit.saturating_sub(outcomes.len()) as i64;
-        if outcomes.iter().any(&is_last) {
-            return Ok(outcomes);
-        }
-        self.each(&sql, params![session, value, since, left], |row| {
+        self.each(&sql, params![session, value, limit as i64], |row| {
             let outcome = match named_outcome_at(row, 0)? {
                 Some(outcome) => outcome,
                 None => {
@@ -451,76 +377,31 @@ impl<'a> ReadView<'a> {
                     RecentCommand::outcome_of(None, timed_out, success)
                 }
             };
-            outcomes.push(outcome);
-            let is_last = is_last(&outcome);
-            Ok(if is_last { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
-        })?;
-        Ok(outcomes)
+            Ok(read(SessionRun { outcome, at: row.get(3)? }))
+        })
     }
 
-    fn streak(&self, hash: &str) -> rusqlite::Result<Streak> {
-        let mut streak = match self.connection {
-            Some(connection) => tables::streak(connection, hash)?,
-            None => Streak { command_hash: hash.to_owned(), ..Streak::default() },
-        };
-        for rows in self.queued_runs() {
-            if rows.recent.command_hash == hash {
-                streak.add(rows.outcome(), rows.recent.timestamp);
-            }
-        }
-        Ok(streak)
-    }
-
-    fn host(&self, host: &str) -> rusqlite::Result<HostHistory> {
-        let mut found = HostHistory { host: host.to_owned(), ..HostHistory::default() };
-        let mut add = |exit: Option<&str>| {
-            found.tries += 1;
-            found.failed += u64::from(exit == Some(ExitType::ConnectionFailed.name()));
-        };
-        for row in self.ssh_rows().filter(|row| row.host == host) {
-            add(row.exit_type.as_deref());
-        }
-        self.each(
+    /// Whether the newest connections to a host failed.
+    fn connections(&self, host: &str) -> rusqlite::Result<Vec<bool>> {
+        self.rows(
             "SELECT exit_type FROM ssh_observations INDEXED BY idx_host_time
              WHERE host = ?1 ORDER BY created_at DESC LIMIT ?2",
             params![host, TRIES_CONSIDERED as i64],
-            |row| {
-                add(row.get_ref(0)?.as_str_or_null()?);
-                Ok(ControlFlow::Continue(()))
-            },
-        )?;
-        Ok(found)
+            |row| Ok(row.get_ref(0)?.as_str_or_null()? == Some(ExitType::ConnectionFailed.name())),
+        )
     }
 
-    fn remote(&self, template: &str) -> rusqlite::Result<RemoteHistory> {
-        let (mut runs, mut failed) = (0, 0);
-        let mut hosts: HashSet<String> = HashSet::new();
-        let mut add = |exit: Option<&str>, host: &str| {
-            if exit == Some(ExitType::ConnectionFailed.name()) {
-                return;
-            }
-            runs += 1;
-            failed += u64::from(exit == Some(ExitType::CommandFailed.name()));
-            if !hosts.contains(host) {
-                hosts.insert(host.to_owned());
-            }
-        };
-        let of_kind =
-            |row: &&SshObservation| row.remote_command_template.as_deref() == Some(template);
-        for row in self.ssh_rows().filter(of_kind) {
-            add(row.exit_type.as_deref(), &row.host);
-        }
-        self.each(
-            "SELECT exit_type, host FROM ssh_observations INDEXED BY idx_remote_time
+    /// The newest runs of a remote command on any host.
+    fn remote_tries(&self, template: &str) -> rusqlite::Result<Vec<RemoteTry>> {
+        self.rows(
+            "SELECT host, exit_type FROM ssh_observations INDEXED BY idx_remote_time
              WHERE remote_command_template = ?1 ORDER BY created_at DESC LIMIT ?2",
             params![template, TRIES_CONSIDERED as i64],
             |row| {
-                add(row.get_ref(0)?.as_str_or_null()?, row.get_ref(1)?.as_str()?);
-                Ok(ControlFlow::Continue(()))
+                let exit_type = row.get_ref(1)?.as_str_or_null()?;
+                Ok(RemoteTry::new(row.get_ref(0)?.as_str()?, exit_type))
             },
-        )?;
-        let hosts = hosts.len() as u64;
-        Ok(RemoteHistory { template: template.to_owned(), runs, failed, hosts })
+        )
     }
 
     fn queued_runs(&self) -> impl DoubleEndedIterator<Item = &RunRows> {
@@ -532,15 +413,6 @@ impl<'a> ReadView<'a> {
 
     fn observations(&self) -> impl Iterator<Item = &Observation> {
         self.queued_runs().flat_map(|rows| &rows.observations)
-    }
-
-    pub(super) fn observations_newest_first(&self) -> impl Iterator<Item = &Observation> {
-        let runs = self.queued_runs().rev();
-        runs.flat_map(|rows| rows.observations.iter().rev())
-    }
-
-    fn ssh_rows(&self) -> impl Iterator<Item = &SshObservation> {
-        self.queued_runs().filter_map(|rows| rows.ssh.as_ref())
     }
 }
 
@@ -558,11 +430,6 @@ pub(super) fn outcome_at(row: &Row<'_>, first: usize) -> rusqlite::Result<Outcom
 /// are not read then, since a call reads hundreds of rows.
 fn named_outcome_at(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Outcome>> {
     Ok(row.get_ref(column)?.as_str_or_null()?.and_then(Outcome::named))
-}
-
-/// The age in seconds; an unreadable time counts as 1970.
-fn age(created_at: &str, now: f64) -> f64 {
-    now - seconds_of(created_at).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -652,13 +519,15 @@ mod tests {
             })
             .collect();
         tables::write_batch(&mut database, "me", &queued[..2], 0.0).expect("written");
-        let view = ReadView::new(Some(&database), "me", queued.clone()).expect("a view");
+        let queue = QueueCopy { entries: queued, last: 3 };
+        let view = ReadView::new(Some(&database), "me", queue.clone()).expect("a view");
         let now = unix_seconds(SystemTime::now());
-        let history = view.history(&pattern("make"), "s", now).expect("a history");
+        let snapshot = view.snapshot(&pattern("make"), "s", now).expect("a snapshot");
+        let history = snapshot.history(now);
         assert_eq!((history.runs.len(), history.streak.current_streak), (3, 3));
         assert_eq!(history.retries.len(), 3);
         assert_eq!(view.kills("make *", "s").expect("counts").runs, 3);
-        let other = ReadView::new(Some(&database), "other", queued).expect("a view");
+        let other = ReadView::new(Some(&database), "other", queue).expect("a view");
         assert_eq!(other.kills("make *", "s").expect("counts").runs, 5, "its own queue");
     }
 
@@ -684,26 +553,27 @@ mod tests {
         };
         insert(0..300, Some(2000), 0);
         insert(300..500, None, 1);
-        let view = ReadView::new(Some(&database), "me", Vec::new()).expect("a view");
-        let newest = view.newest_runs("h", 0.0).expect("runs");
-        assert_eq!((newest.runs.len(), newest.samples.len()), (RUNS_CONSIDERED, RUNS_CONSIDERED));
-        let history = History { equal_failures: newest.equal_failures, ..History::default() };
+        let view = ReadView::new(Some(&database), "me", QueueCopy::default()).expect("a view");
+        let pattern = CommandPattern { hash: "h".to_owned(), ..CommandPattern::default() };
+        let snapshot = || view.snapshot(&pattern, "s", 0.0).expect("a snapshot");
+        let known = snapshot();
+        assert_eq!((known.runs.len(), known.samples.len()), (RUNS_CONSIDERED, RUNS_CONSIDERED));
+        let history = known.history(0.0);
         assert_eq!(history.same_failures("no"), RUNS_CONSIDERED as u32 + 1);
-        let place = newest.last_success.expect("a success");
+        let place = history.last_success.expect("a success");
         assert_eq!(place.cwd.as_deref(), Some("/299"));
         insert(500..600, None, 1);
-        let newest = view.newest_runs("h", 0.0).expect("runs");
-        assert_eq!(newest.samples.len(), RUNS_READ - 300, "no further back than that");
+        assert_eq!(snapshot().samples.len(), RUNS_READ - 300, "no further back than that");
     }
 
     #[test]
     fn a_view_without_a_database_is_empty_and_does_not_fail() {
-        let view = ReadView::new(None, "me", Vec::new()).expect("a view");
+        let view = ReadView::new(None, "me", QueueCopy::default()).expect("a view");
         let pattern = CommandPattern {
             ssh: Some(Ssh { host: "h".to_owned(), remote: Some(RemoteCommand::default()) }),
             ..CommandPattern::default()
         };
-        let history = view.history(&pattern, "s", 0.0).expect("a history");
+        let history = view.snapshot(&pattern, "s", 0.0).expect("a snapshot").history(0.0);
         assert!(!history.is_known() && history.estimate.is_none());
         assert_eq!(view.kills("t", "s").expect("counts"), KillCounts::default());
     }

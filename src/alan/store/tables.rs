@@ -7,6 +7,7 @@ use rusqlite::{
 use super::queue::{Job, Queued};
 use crate::alan::rows::{CachedOptions, Observation, RecentCommand, SshObservation, Streak};
 use crate::alan::run::RunRows;
+use crate::alan::schema::count_transaction;
 
 /// A row type whose fields are the columns of one table.
 pub(super) trait TableRow: Sized {
@@ -84,9 +85,12 @@ pub(super) fn write_batch(
     }
     transaction
         .prepare_cached(
-            "INSERT OR REPLACE INTO written (instance, sequence, at) VALUES (?1, ?2, ?3)",
+            "INSERT INTO written (instance, sequence, at, transactions) VALUES (?1, ?2, ?3, 1)
+             ON CONFLICT (instance) DO UPDATE SET
+                 sequence = excluded.sequence, at = excluded.at, transactions = transactions + 1",
         )?
         .execute(params![instance, last.sequence as i64, now])?;
+    count_transaction(&transaction)?;
     transaction.commit()
 }
 
@@ -102,6 +106,34 @@ fn insert_run(transaction: &Transaction<'_>, rows: &RunRows) -> rusqlite::Result
         ssh.insert(transaction)?;
     }
     Ok(())
+}
+
+/// How far a server has written its queue, and whether others have written since.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Written {
+    /// The number of its last entry that is written; 0 if none is.
+    pub(super) sequence: u64,
+    /// Changes whenever any other process changes the history; `None` if this cannot be known.
+    pub(super) by_others: Option<i64>,
+}
+
+/// Reads it for a server.
+pub(super) fn written(connection: &Connection, instance: &str) -> rusqlite::Result<Written> {
+    let sql = "SELECT instance = '', sequence, transactions FROM written
+               WHERE instance IN ('', ?1)";
+    let mut statement = connection.prepare_cached(sql)?;
+    let mut rows = statement.query([instance])?;
+    let (mut sequence, mut own, mut of_all) = (0, 0, None);
+    while let Some(row) = rows.next()? {
+        let transactions: i64 = row.get(2)?;
+        if row.get(0)? {
+            of_all = Some(transactions);
+        } else {
+            (sequence, own) = (row.get(1)?, transactions);
+        }
+    }
+    let by_others = of_all.map(|of_all| of_all.wrapping_sub(own));
+    Ok(Written { sequence: u64::try_from(sequence).unwrap_or_default(), by_others })
 }
 
 /// The streak of a command; an empty one if there is none.
