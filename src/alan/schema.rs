@@ -119,8 +119,8 @@ pub(crate) fn migrate(
     Ok(unreadable)
 }
 
-/// Counts a transaction that changes the history, so that no server uses what it had read before.
-/// Every such transaction must do this.
+/// Counts a transaction, so that other servers read again what they have in memory. Every
+/// transaction that changes the history must call this.
 ///
 /// # Errors
 /// If SQLite fails.

@@ -2,9 +2,9 @@
 //! read instead of hundreds of rows.
 //!
 //! A snapshot contains times instead of ages, and this server's own runs are added to it as they
-//! are recorded. It is valid until another server changes the database, which a number of
-//! transactions shows ([`Snapshots`]). Limits: the snapshots of the 16 commands that were asked for
-//! last, about 15 KB each. Pure.
+//! are recorded. It is valid until others change the history, which the database counts
+//! ([`Snapshots`]). Limits: the snapshots of the 16 commands that were asked for last, up to 30 KB
+//! each. Pure.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -94,8 +94,8 @@ pub(super) struct Snapshot {
     pub(super) read_at: f64,
     /// When the newest run of the command or of its kind ended, in seconds since 1970.
     pub(super) newest_at: f64,
-    /// Whether a run was added that ended before that, as while another server's newer run was
-    /// written first. Only the database then has their order.
+    /// Whether a run was added that ended before that, for example because another server wrote a
+    /// newer one first. Only the database then has their order.
     pub(super) is_disordered: bool,
     /// At most [`RUNS_CONSIDERED`].
     pub(super) runs: Vec<KnownRun>,
@@ -128,7 +128,7 @@ fn add_newest<T>(list: &mut Vec<T>, value: T, most: usize) {
 }
 
 impl Snapshot {
-    /// Adds a run of this server's session, newer than all others, if it concerns the command.
+    /// Adds a run of this server's session as the newest, wherever it concerns the command.
     pub(super) fn add(&mut self, rows: &RunRows) {
         self.add_observations(rows);
         let recent = &rows.recent;
@@ -204,8 +204,9 @@ impl Snapshot {
         }
     }
 
-    /// Whether a history at this time needs nothing that only the database has. The clock may have
-    /// been set back, and runs that were cut off may have replaced those with a duration.
+    /// Whether a history at this time needs nothing that only the database has. False if the clock
+    /// was set back since, if runs that were cut off have replaced too many of those that
+    /// completed, or if the order is lost.
     fn suffices(&self, now: f64) -> bool {
         let has_durations = self.alike.is_some() || self.has_enough_durations();
         now >= self.read_at && has_durations && !self.is_disordered
@@ -296,11 +297,11 @@ impl Snapshot {
     }
 }
 
-/// The snapshots of the commands that were asked for last, the newest first. Each is valid while
-/// the number of transactions that other servers have made is the one that it was read at.
+/// The snapshots of the commands that were asked for last, the newest first, each with the number
+/// of transactions of others at which it was read. It is valid while they have made no more.
 #[derive(Debug, Default)]
 pub(super) struct Snapshots {
-    kept: Vec<(i64, Snapshot)>,
+    kept: Vec<(i64, Arc<Snapshot>)>,
 }
 
 impl Snapshots {
@@ -309,22 +310,22 @@ impl Snapshots {
         self.kept.iter().any(|(_, snapshot)| snapshot.pattern == *pattern)
     }
 
-    /// The history at this time, in seconds since 1970; `None` without a valid snapshot.
-    pub(super) fn history(
+    /// The snapshot for this time, in seconds since 1970; `None` without a valid one.
+    pub(super) fn valid(
         &mut self,
         pattern: &CommandPattern,
         by_others: i64,
         now: f64,
-    ) -> Option<History> {
+    ) -> Option<Arc<Snapshot>> {
         let place = self.kept.iter().position(|(_, snapshot)| snapshot.pattern == *pattern)?;
         self.kept.get_mut(..=place)?.rotate_right(1);
         let (read_at, snapshot) = self.kept.first()?;
         let is_valid = *read_at == by_others && snapshot.suffices(now);
-        is_valid.then(|| snapshot.history(now))
+        is_valid.then(|| Arc::clone(snapshot))
     }
 
     /// Keeps a snapshot instead of an older one of the command.
-    pub(super) fn keep(&mut self, by_others: i64, snapshot: Snapshot) {
+    pub(super) fn keep(&mut self, by_others: i64, snapshot: Arc<Snapshot>) {
         self.kept.retain(|(_, known)| known.pattern != snapshot.pattern);
         add_newest(&mut self.kept, (by_others, snapshot), KEPT);
     }
@@ -332,7 +333,7 @@ impl Snapshots {
     /// Adds a run of this server to every snapshot that it concerns.
     pub(super) fn add(&mut self, rows: &RunRows) {
         for (_, snapshot) in &mut self.kept {
-            snapshot.add(rows);
+            Arc::make_mut(snapshot).add(rows);
         }
     }
 
@@ -367,14 +368,14 @@ mod tests {
     fn a_snapshot_is_used_until_others_write_or_the_clock_is_set_back() {
         let make = pattern("make");
         let mut kept = Snapshots::default();
-        assert_eq!(kept.history(&make, 7, 1000.0), None);
-        kept.keep(7, Snapshot { read_at: 1000.0, ..snapshot("make") });
+        assert_eq!(kept.valid(&make, 7, 1000.0), None);
+        kept.keep(7, Arc::new(Snapshot { read_at: 1000.0, ..snapshot("make") }));
         assert!(kept.contains(&make));
-        assert!(kept.history(&make, 7, 1000.0).is_some());
-        assert_eq!(kept.history(&make, 8, 1000.0), None, "others have written");
-        assert_eq!(kept.history(&make, 7, 999.0), None, "read for a later time");
-        kept.keep(8, snapshot("make"));
-        assert!(kept.history(&make, 8, 1000.0).is_some(), "replaced");
+        assert!(kept.valid(&make, 7, 1000.0).is_some());
+        assert_eq!(kept.valid(&make, 8, 1000.0), None, "others have written");
+        assert_eq!(kept.valid(&make, 7, 999.0), None, "read for a later time");
+        kept.keep(8, Arc::new(snapshot("make")));
+        assert!(kept.valid(&make, 8, 1000.0).is_some(), "replaced");
         kept.clear();
         assert!(!kept.contains(&make));
     }
@@ -383,10 +384,10 @@ mod tests {
     fn the_commands_asked_for_last_are_kept() {
         let mut kept = Snapshots::default();
         for number in 0..KEPT {
-            kept.keep(0, snapshot(&number.to_string()));
+            kept.keep(0, Arc::new(snapshot(&number.to_string())));
         }
-        assert!(kept.history(&pattern("0"), 0, 0.0).is_some());
-        kept.keep(0, snapshot("one more"));
+        assert!(kept.valid(&pattern("0"), 0, 0.0).is_some());
+        kept.keep(0, Arc::new(snapshot("one more")));
         assert!(kept.contains(&pattern("0")), "just asked for");
         assert!(!kept.contains(&pattern("1")) && kept.contains(&pattern("2")));
     }

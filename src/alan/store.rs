@@ -2,8 +2,8 @@
 //!
 //! Recording queues a run and returns; one thread writes. Readers have their own connections and
 //! also see what is still queued, so that a server immediately sees its own records, however slow
-//! the disk is. What was read of the latest commands stays in memory while no other process changes
-//! the database. If the database cannot be used, history is lost when the server exits, but no
+//! the disk is. What was read of the latest commands stays in memory until others change the
+//! database. If the database cannot be used, history is lost when the server exits, but no
 //! command fails: see [`Status`]. Only redacted values are stored.
 
 pub(crate) mod admin;
@@ -103,7 +103,7 @@ struct Shared {
     /// A unique name of this server.
     instance: String,
     queue: CondvarMutex<Queue>,
-    /// Locked after the queue, never before it.
+    /// A thread that holds this lock must not take the queue's.
     snapshots: Mutex<Snapshots>,
     pool: Pool,
 }
@@ -165,30 +165,35 @@ impl Store {
     /// The history of a command.
     pub fn history(&self, pattern: &CommandPattern, now: SystemTime) -> History {
         let now = unix_seconds(now);
-        self.kept_history(pattern, now).unwrap_or_else(|| self.snapshot(pattern, now).history(now))
+        self.snapshot(pattern, now).history(now)
     }
 
-    /// The history from a snapshot in memory, if no other process has changed the database since
-    /// the snapshot was made.
-    fn kept_history(&self, pattern: &CommandPattern, now: f64) -> Option<History> {
+    /// What is known of a command at this time.
+    fn snapshot(&self, pattern: &CommandPattern, now: f64) -> Arc<Snapshot> {
+        self.kept_snapshot(pattern, now).unwrap_or_else(|| self.read_snapshot(pattern, now))
+    }
+
+    /// The snapshot in memory, if others have not changed the history since it was read.
+    fn kept_snapshot(&self, pattern: &CommandPattern, now: f64) -> Option<Arc<Snapshot>> {
         let Shared { instance, snapshots, .. } = &*self.shared;
         if !snapshots.lock().contains(pattern) {
             return None;
         }
         let by_others = self.read(|connection| written(connection, instance))?.by_others?;
-        snapshots.lock().history(pattern, by_others, now)
+        snapshots.lock().valid(pattern, by_others, now)
     }
 
-    /// What is known of a command at this time. It is kept for the next history.
-    fn snapshot(&self, pattern: &CommandPattern, now: f64) -> Snapshot {
+    /// Reads a snapshot and keeps it.
+    fn read_snapshot(&self, pattern: &CommandPattern, now: f64) -> Arc<Snapshot> {
         let session = &self.shared.settings.session;
         let (snapshot, by_others, last) = self
             .view(|view| Ok((view.snapshot(pattern, session, now)?, view.by_others, view.last)));
+        let snapshot = Arc::new(snapshot);
         if let Some(by_others) = by_others {
-            let mut kept = snapshot.clone();
+            let mut kept = Arc::clone(&snapshot);
             // Runs recorded meanwhile are not yet part of it.
             let queue = self.shared.queue.lock();
-            if queue.each_run_after(last, |rows| kept.add(rows)) {
+            if queue.each_run_after(last, |rows| Arc::make_mut(&mut kept).add(rows)) {
                 self.shared.snapshots.lock().keep(by_others, kept);
             }
         }
@@ -655,7 +660,8 @@ mod tests {
         /// The asking server's records are on disk.
         Flush,
         Forget(usize),
-        Prune,
+        /// This many days later.
+        Prune(u64),
         Import(usize),
     }
 
@@ -711,7 +717,7 @@ mod tests {
             2 => Just(Event::Flush),
             1 => command.clone().prop_map(Event::Forget),
             1 => command.prop_map(Event::Import),
-            1 => Just(Event::Prune),
+            1 => (0..8_u64).prop_map(Event::Prune),
         ]
     }
 
@@ -743,7 +749,10 @@ mod tests {
                         let hash = &known(command).hash;
                         other.forget(Forget::Command(hash)).expect("forgotten");
                     }
-                    Event::Prune => drop(store.prune(now).expect("pruned")),
+                    Event::Prune(days) => {
+                        now += Duration::from_secs(days * 86_400);
+                        store.prune(now).expect("pruned");
+                    }
                     Event::Import(command) => {
                         now += Duration::from_secs(1);
                         let run = known_run(command, Ending::Exited(0), now);
@@ -778,15 +787,26 @@ mod tests {
         }
     }
 
+    /// Waits until the writers have pruned, which they do in the turn of their first batch.
+    fn settle<'a>(stores: impl IntoIterator<Item = &'a Store>) {
+        for store in stores {
+            for _ in 0..2 {
+                store.record(&run("true", Ending::Exited(0)));
+                flush(store);
+            }
+        }
+    }
+
     #[test]
-    fn a_command_is_read_again_only_after_other_processes_have_changed_the_database() {
+    fn a_command_is_read_again_only_after_others_have_changed_the_history() {
         let (_directory, path) = scratch();
         let (store, other) = (opened(&path, "session"), opened(&path, "other session"));
+        settle([&store, &other]);
         let runs = || history(&store, "make").runs.len();
         store.record(&run("make", Ending::Exited(0)));
         flush(&store);
         assert_eq!(runs(), 1);
-        // No zsh-tool removes rows without counting the transaction.
+        // Unlike zsh-tool, this does not count the transaction.
         let database = Connection::open(&path).expect("the database");
         database.execute("DELETE FROM observations", []).expect("removed");
         assert_eq!(runs(), 1, "from memory");
@@ -830,6 +850,7 @@ mod tests {
     fn another_file_in_place_of_the_database_is_noticed() {
         let (_directory, path) = scratch();
         let store = opened(&path, "session");
+        settle([&store]);
         assert!(!history(&store, "make").is_known());
         store.record(&run("make", Ending::Exited(0)));
         flush(&store);
@@ -1166,6 +1187,30 @@ mod tests {
         let removed = admin::prune(database, now, Some(40)).expect("pruned");
         assert_eq!(removed.observations, 45, "the oldest beyond the limit");
         assert_eq!(history(&store, "young x").runs.len(), 40);
+    }
+
+    #[test]
+    fn every_transaction_that_removes_rows_is_counted() {
+        let (_directory, path) = scratch();
+        let store = store(&path);
+        settle([&store]);
+        let old = SystemTime::now() - Duration::from_secs(30 * 24 * 3600);
+        for _ in 0..25 {
+            let run = ended("often x", Ending::Exited(0), old);
+            store.record(&Run::new(run, &Redactor::default()));
+        }
+        flush(&store);
+        let database = &mut Connection::open(&path).expect("the database");
+        let by_others = |database: &Connection| {
+            let found = written(database, "another server").expect("a row");
+            found.by_others.expect("a number")
+        };
+        let before = by_others(database);
+        let removed = admin::prune(database, SystemTime::now(), None).expect("pruned");
+        assert_eq!(removed.observations, 5);
+        assert_eq!(by_others(database) - before, 2, "the rows, and what is as old");
+        admin::forget(database, Forget::Template("often *")).expect("forgotten");
+        assert_eq!(by_others(database) - before, 3);
     }
 
     #[test]

@@ -58,7 +58,7 @@ pub(super) struct Queued {
 pub(super) struct QueueCopy {
     /// Oldest first.
     pub(super) entries: Vec<Queued>,
-    /// The number of the newest job at that time, in these entries or written before.
+    /// The number of the newest job at that time, whether in these entries or gone.
     pub(super) last: u64,
 }
 

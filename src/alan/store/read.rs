@@ -51,7 +51,7 @@ pub(super) struct ReadView<'a> {
     pub(super) connection: Option<&'a Connection>,
     /// Jobs that are not in the database yet, oldest first.
     queued: Vec<Queued>,
-    /// As [`QueueCopy::last`].
+    /// The number of the newest job of this server that the view includes.
     pub(super) last: u64,
     /// As [`tables::Written::by_others`]; `None` without a database.
     pub(super) by_others: Option<i64>,
@@ -97,6 +97,7 @@ impl<'a> ReadView<'a> {
         let written = written.transpose()?.unwrap_or_default();
         let QueueCopy { entries: mut queued, last } = queue;
         queued.retain(|queued| queued.sequence > written.sequence);
+        let last = last.max(written.sequence);
         Ok(ReadView { connection, queued, last, by_others: written.by_others })
     }
 
@@ -183,7 +184,8 @@ impl<'a> ReadView<'a> {
         Ok(snapshot)
     }
 
-    /// Reads the newest runs of the command, in one pass over an index that contains what is read.
+    /// Reads the newest runs of the command, in one pass over an index that contains what is read
+    /// of each.
     fn read_runs(&self, snapshot: &mut Snapshot) -> rusqlite::Result<()> {
         let Snapshot { pattern, runs, samples, .. } = snapshot;
         let mut success: Option<i64> = None;
@@ -227,7 +229,7 @@ impl<'a> ReadView<'a> {
 
     /// Reads the session's runs of the command and of its kind.
     fn read_session_runs(&self, snapshot: &mut Snapshot, session: &str) -> rusqlite::Result<()> {
-        let Snapshot { pattern, retries, similar, failures, read_at, .. } = snapshot;
+        let Snapshot { pattern, retries, similar, failures, read_at, newest_at, .. } = snapshot;
         let since = *read_at - f64::from(RETRY_WINDOW_MINUTES) * 60.0;
         self.each_session_run("command_hash", session, &pattern.hash, RUNS_CONSIDERED, |run| {
             if run.at <= since {
@@ -247,6 +249,7 @@ impl<'a> ReadView<'a> {
                     similar.push(run);
                 }
                 newest_first.push(run.outcome);
+                *newest_at = newest_at.max(run.at);
                 is_over |= run.outcome == Outcome::Success;
                 let is_enough = similar.len() == SIMILAR || run.at <= since;
                 if is_over && is_enough {
@@ -404,7 +407,7 @@ impl<'a> ReadView<'a> {
         )
     }
 
-    fn queued_runs(&self) -> impl DoubleEndedIterator<Item = &RunRows> {
+    fn queued_runs(&self) -> impl Iterator<Item = &RunRows> {
         self.queued.iter().filter_map(|queued| match Arc::as_ref(&queued.job) {
             Job::Run(rows) => Some(rows.as_ref()),
             Job::Options(_) => None,
@@ -529,6 +532,22 @@ mod tests {
         assert_eq!(view.kills("make *", "s").expect("counts").runs, 3);
         let other = ReadView::new(Some(&database), "other", queue).expect("a view");
         assert_eq!(other.kills("make *", "s").expect("counts").runs, 5, "its own queue");
+    }
+
+    #[test]
+    fn a_view_includes_what_was_written_after_the_queue_was_copied() {
+        let mut database = Connection::open_in_memory().expect("memory");
+        schema::migrate(&mut database, &derivation(1)).expect("schema");
+        let run =
+            Run::new(ended("make", Ending::Exited(0), SystemTime::now()), &Redactor::default());
+        let job = Arc::new(Job::Run(Box::new(run.rows("id", "s"))));
+        let queued = Queued { sequence: 2, job };
+        tables::write_batch(&mut database, "me", &[queued], 0.0).expect("written");
+        let copy = QueueCopy { last: 1, ..QueueCopy::default() };
+        let view = ReadView::new(Some(&database), "me", copy).expect("a view");
+        assert_eq!(view.last, 2);
+        let snapshot = view.snapshot(&pattern("make"), "s", 0.0).expect("a snapshot");
+        assert_eq!(snapshot.runs.len(), 1);
     }
 
     #[test]

@@ -108,16 +108,17 @@ fn insert_run(transaction: &Transaction<'_>, rows: &RunRows) -> rusqlite::Result
     Ok(())
 }
 
-/// How far a server has written its queue, and whether others have written since.
+/// How far a server has written its queue, and how often others have changed the history.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Written {
     /// The number of its last entry that is written; 0 if none is.
     pub(super) sequence: u64,
-    /// Changes whenever any other process changes the history; `None` if this cannot be known.
+    /// Changes with every transaction that changes the history, except those that write the
+    /// server's own queue; `None` if the database does not count them.
     pub(super) by_others: Option<i64>,
 }
 
-/// Reads it for a server.
+/// Reads how far a server has written.
 pub(super) fn written(connection: &Connection, instance: &str) -> rusqlite::Result<Written> {
     let sql = "SELECT instance = '', sequence, transactions FROM written
                WHERE instance IN ('', ?1)";
