@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::era::{await_task, begin_task, get_task, text};
 use crate::support::client::{Client, send_signal};
 use crate::support::env::Env;
-use crate::support::processes::{UniqueSleep, wait_until};
+use crate::support::processes::{UniqueSleep, await_end, wait_until};
 use crate::support::state_files::server_files;
 
 /// How a server comes to its end.
@@ -30,6 +30,7 @@ fn end(client: Client, how: How) {
             let server = client.server_pid();
             send_signal("STOP", client.pid());
             send_signal("KILL", server);
+            await_end(server);
             send_signal("KILL", client.pid());
         }
     }

@@ -142,6 +142,19 @@ pub fn guards_and_guarded(mark: &str, subcommand: &str) -> (Vec<Found>, Vec<Foun
     (guards, guarded)
 }
 
+/// Waits until a process has ended with all its threads, whether or not its parent has noticed: a
+/// thread that is still ending keeps the process's locks.
+pub fn await_end(pid: u32) {
+    wait_until("the process has ended", || {
+        let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else {
+            return Some(());
+        };
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let state = stat.rsplit(')').next().unwrap_or_default().trim_start();
+        (threads.count() <= 1 && (state.is_empty() || state.starts_with('Z'))).then_some(())
+    });
+}
+
 /// A value of `/proc/<pid>/status` in KiB: `VmRSS`, `VmHWM`.
 pub fn memory_kib(pid: u32, field: &str) -> u64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("a living process");
