@@ -17,7 +17,7 @@ from figures import Figure, ninth_decile, short
 CALLERS = 8
 CALLS = 2_000
 SERVERS = 3
-# Servers that are measured one after the other for one figure.
+# How often a growth is measured, each time with new servers.
 RUNS = 5
 # Caches are given back and idle threads have ended by then.
 REST_S = 60
@@ -105,16 +105,21 @@ def growth(taken):
     return last / first, f"{short(last)} ms (p90 {short(slowest)}) against {short(first)} ms, n={len(taken)}"
 
 
+def middle(runs):
+    """The run with the median growth, and all in words: a machine that becomes slower or faster
+    meanwhile shows in a single one."""
+    ordered = sorted(runs)
+    ratio, detail = ordered[len(ordered) // 2]
+    return ratio, f"{detail}; {len(runs)} runs: {', '.join(short(ratio) for ratio, _ in ordered)}"
+
+
 def repeated_calls(binary):
     """`true` by eight callers at once."""
     runs = []
     for _ in range(RUNS):
         with Server(binary) as server:
             runs.append(growth(latencies([Caller(server, only_true()) for _ in range(CALLERS)], CALLS)))
-    # A machine that becomes slower or faster meanwhile shows in a single run.
-    ratio, detail = sorted(runs)[RUNS // 2]
-    ratios = ", ".join(short(ratio) for ratio, _ in sorted(runs))
-    detail = f"{detail}; {RUNS} servers: {ratios}"
+    ratio, detail = middle(runs)
     name = f"`true` by {CALLERS} callers at once, last fifth of {CALLS:,} against the first"
     meaning = "whether calls become slower by those that were made before"
     return [Figure(name, ratio, "×", 1.3, 1.1, detail, meaning)]
@@ -124,13 +129,17 @@ def mixed_calls(binary):
     """The mix on one server, and on three of one database."""
     figures = []
     for count in (1, SERVERS):
-        with tempfile.TemporaryDirectory(prefix="zsh-tool-bench-") as shared, contextlib.ExitStack() as stack:
-            environment = {"ZSH_TOOL_STATE_DIR": os.path.join(shared, "state")}
-            servers = [stack.enter_context(Server(binary, environment)) for _ in range(count)]
-            callers = [Caller(servers[n % count], mixed(n)) for n in range(CALLERS * count)]
-            ratio, detail = growth(latencies(callers, CALLS * count))
-            time.sleep(REST_S)
-            held = max(server.proportional() for server in servers)
+        runs = []
+        for number in range(RUNS):
+            with tempfile.TemporaryDirectory(prefix="zsh-tool-bench-") as shared, contextlib.ExitStack() as stack:
+                environment = {"ZSH_TOOL_STATE_DIR": os.path.join(shared, "state")}
+                servers = [stack.enter_context(Server(binary, environment)) for _ in range(count)]
+                callers = [Caller(servers[n % count], mixed(n)) for n in range(CALLERS * count)]
+                runs.append(growth(latencies(callers, CALLS * count)))
+                if number + 1 == RUNS:
+                    time.sleep(REST_S)
+                    held = max(server.proportional() for server in servers)
+        ratio, detail = middle(runs)
         where = "one server" if count == 1 else f"{count} servers on one database"
         figures += [
             Figure(
