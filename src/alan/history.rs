@@ -111,7 +111,7 @@ pub struct History {
     pub host: Option<HostHistory>,
     /// The command it runs on that host.
     pub remote: Option<RemoteHistory>,
-    /// Consecutive failures of its kind in this session, by [`failures_in_a_row`].
+    /// Consecutive failures of its kind in this session, by [`failures_after`].
     pub failures: u32,
 }
 
@@ -170,18 +170,14 @@ impl History {
     }
 }
 
-/// Consecutive failures, from the newest run back to a success. Runs ended from outside are
-/// skipped: they say nothing about a command's options.
-pub(crate) fn failures_in_a_row(newest_first: impl IntoIterator<Item = Outcome>) -> u32 {
-    let mut failures = 0;
-    for outcome in newest_first {
-        match outcome {
-            Outcome::Success => break,
-            Outcome::Failure => failures += 1,
-            Outcome::Killed | Outcome::Timeout | Outcome::Interrupted => {}
-        }
+/// Consecutive failures after one more run. A run ended from outside changes nothing: it says
+/// nothing about a command's options.
+pub(crate) fn failures_after(failures: u32, outcome: Outcome) -> u32 {
+    match outcome {
+        Outcome::Success => 0,
+        Outcome::Failure => failures.saturating_add(1),
+        Outcome::Killed | Outcome::Timeout | Outcome::Interrupted => failures,
     }
-    failures
 }
 
 #[cfg(test)]
@@ -244,7 +240,8 @@ pub(crate) mod tests {
             (vec![Killed, Killed, Killed], 0),
             (vec![Success, Failure], 0),
         ] {
-            assert_eq!(failures_in_a_row(newest_first.clone()), wanted, "{newest_first:?}");
+            let oldest_first = newest_first.iter().rev().copied();
+            assert_eq!(oldest_first.fold(0, failures_after), wanted, "{newest_first:?}");
         }
     }
 }

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use super::estimate::{Estimate, RUNS_CONSIDERED, Sample, can_estimate, suffices_alone};
 use super::history::{
     EqualFailures, History, HostHistory, PastRun, RETRY_WINDOW_MINUTES, RemoteHistory, RunPlace,
+    failures_after,
 };
 use super::pattern::CommandPattern;
 use super::rows::{SshObservation, Streak, seconds_of};
@@ -121,6 +122,11 @@ pub(super) struct Snapshot {
     pub(super) remote_tries: Vec<RemoteTry>,
 }
 
+/// The time, in seconds since 1970, after which a run counts as a retry at this time.
+pub(super) fn retries_since(now: f64) -> f64 {
+    now - f64::from(RETRY_WINDOW_MINUTES) * 60.0
+}
+
 /// Adds the newest value to a list with a limited length.
 fn add_newest<T>(list: &mut Vec<T>, value: T, most: usize) {
     list.truncate(most.saturating_sub(1));
@@ -139,11 +145,7 @@ impl Snapshot {
         }
         if recent.command_template.as_ref() == Some(&self.pattern.template) {
             add_newest(&mut self.similar, SessionRun { outcome, at }, SIMILAR);
-            match outcome {
-                Outcome::Success => self.failures = 0,
-                Outcome::Failure => self.failures = self.failures.saturating_add(1),
-                Outcome::Killed | Outcome::Timeout | Outcome::Interrupted => {}
-            }
+            self.failures = failures_after(self.failures, outcome);
         }
         if let Some(ssh) = &rows.ssh {
             self.add_ssh(ssh);
@@ -157,8 +159,8 @@ impl Snapshot {
             let sample = Sample::of_run(row.duration_ms, outcome);
             let is_of_kind = row.command_template.as_ref() == Some(&pattern.template);
             let is_same = row.command_hash == pattern.hash;
-            self.is_kind_known |= is_of_kind;
             if is_same || is_of_kind {
+                self.is_kind_known = true;
                 let at = seconds_of(&row.created_at).unwrap_or_default();
                 self.is_disordered |= at < self.newest_at;
                 self.newest_at = self.newest_at.max(at);
@@ -224,7 +226,7 @@ impl Snapshot {
 
     /// The history at this time, in seconds since 1970.
     pub(super) fn history(&self, now: f64) -> History {
-        let since = now - f64::from(RETRY_WINDOW_MINUTES) * 60.0;
+        let since = retries_since(now);
         let within = |runs: &[SessionRun]| -> Vec<Outcome> {
             let runs = runs.iter().filter(|run| run.at > since);
             runs.map(|run| run.outcome).collect()
@@ -245,7 +247,7 @@ impl Snapshot {
             similar: if retries.is_empty() { within(&self.similar) } else { Vec::new() },
             retries,
             streak: self.streak.clone(),
-            is_first_of_kind: self.runs.is_empty() && !self.is_kind_known,
+            is_first_of_kind: !self.is_kind_known,
             estimate: self.estimate(),
             host: ssh.map(|ssh| self.host(&ssh.host)),
             remote: remote.map(|remote| self.remote(&remote.template)),

@@ -15,13 +15,13 @@ use serde::Serialize;
 use super::queue::{Job, QueueCopy, Queued};
 use super::tables;
 use crate::alan::estimate::{RUNS_CONSIDERED, Sample};
-use crate::alan::history::{RETRY_WINDOW_MINUTES, RunPlace, failures_in_a_row};
+use crate::alan::history::{RunPlace, failures_after};
 use crate::alan::insight::after::programs_of;
 use crate::alan::pattern::CommandPattern;
 use crate::alan::rows::{Observation, RecentCommand, Streak, seconds_of};
 use crate::alan::run::RunRows;
 use crate::alan::snapshot::{
-    Alike, KnownRun, RemoteTry, SIMILAR, SessionRun, Snapshot, TRIES_CONSIDERED,
+    Alike, KnownRun, RemoteTry, SIMILAR, SessionRun, Snapshot, TRIES_CONSIDERED, retries_since,
 };
 use crate::shell::outcome::Outcome;
 use crate::shell::ssh::ExitType;
@@ -230,7 +230,7 @@ impl<'a> ReadView<'a> {
     /// Reads the session's runs of the command and of its kind.
     fn read_session_runs(&self, snapshot: &mut Snapshot, session: &str) -> rusqlite::Result<()> {
         let Snapshot { pattern, retries, similar, failures, read_at, newest_at, .. } = snapshot;
-        let since = *read_at - f64::from(RETRY_WINDOW_MINUTES) * 60.0;
+        let since = retries_since(*read_at);
         self.each_session_run("command_hash", session, &pattern.hash, RUNS_CONSIDERED, |run| {
             if run.at <= since {
                 return ControlFlow::Break(());
@@ -259,7 +259,7 @@ impl<'a> ReadView<'a> {
                 }
             },
         )?;
-        *failures = failures_in_a_row(newest_first);
+        *failures = newest_first.into_iter().rev().fold(0, failures_after);
         Ok(())
     }
 
