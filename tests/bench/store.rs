@@ -22,8 +22,11 @@ const CALLS: usize = 500;
 /// What the monitor's page asks for.
 const PLOTS: usize = 50;
 const SIZES: [usize; 4] = [0, 10_000, 100_000, 1_000_000];
-/// What is timed; a record is over when it is written.
-const PARTS: [&str; 5] = ["check", "history", "record", "whole call", "plots"];
+/// More commands than the store keeps in memory.
+const OTHERS: usize = 20;
+/// What is timed; a record is over when it is written, and the history that is read is that of a
+/// command that others have displaced from memory.
+const PARTS: [&str; 6] = ["check", "history", "record", "whole call", "plots", "history read"];
 
 fn main() {
     let asked: Vec<usize> =
@@ -71,12 +74,18 @@ fn measure(size: usize) -> Value {
             figures.push(figure);
         }
     }
-    if let Some(figures) = figures.last_mut() {
-        figures.extend((0..PLOTS).map(|_| {
-            let start = Instant::now();
-            std::hint::black_box(store.plots(30, 50));
-            start.elapsed()
-        }));
+    let [.., plots, read] = &mut figures;
+    for _ in 0..PLOTS {
+        let start = Instant::now();
+        std::hint::black_box(store.plots(30, 50));
+        plots.push(start.elapsed());
+        let now = SystemTime::now();
+        for other in 1..=OTHERS {
+            std::hint::black_box(store.history(&pattern(other), now));
+        }
+        let start = Instant::now();
+        std::hint::black_box(store.history(&asked, now));
+        read.push(start.elapsed());
     }
     let mut measured = Map::new();
     measured.insert("observations".to_owned(), size.into());
