@@ -29,7 +29,7 @@ PROGRAMS += npm sqlite3 bc ed nano fzf tmux rlwrap expect lua5.4 irb gpg \
 	direnv inotifywait entr strace curl psql flock xz watch
 PAGES = ls tar grep git-push curl bash rsync find ssh jq gzip
 # Tests wait for processes more than they work: more at once than there are cores.
-export RUST_TEST_THREADS ?= 4
+export RUST_TEST_THREADS ?= 6
 
 test: ## Run the Rust tests with the real zsh and man, and the model check.
 	@scripts/need cargo cc $(PROGRAMS)
