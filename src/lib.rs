@@ -119,6 +119,7 @@
 //! | `control` | 1 | `accept(2)` on the control socket |
 //! | `control-call` | one for each control connection, at most 16, with a reader and a writer | their channels |
 //! | `call-…` | one for each tool call, request about an MCP task or a page, event stream or attached person, at most 64 | a task's state, the signal for events |
+//! | `call` | at most 4 for each connection, which wait for the next call | a condvar |
 //! | `store` | 1, from the first use of the database | a condvar, SQLite |
 //! | `check-wait` | one for each check of a run's agent | a status check |
 //! | `recovery` | 1 for each recovery of a run; abandoned if the run is paused, cancelled or out of time | `read(2)` of logs |
@@ -133,7 +134,7 @@
 //! | `manopt` | one for each look-up, until its time limit | `poll(2)` |
 //!
 //! Further threads: `exec` has `input` and `output`, `attach` has `input` and `task-events`, `doctor` has `self-check`; the code in `process/portable` has `child-end`, `guard`, `groups`,
-//! `look-again` and, on macOS, `lineage`. The reader, `hangup`, `control`, `signals`, `input`, `answers`, `check-wait`, an abandoned `recovery` and
+//! `look-again` and, on macOS, `lineage`. The reader, `hangup`, `control`, `signals`, `input`, `answers`, `check-wait`, an idle `call`, an abandoned `recovery` and
 //! look-ups ([`history::manopt`]) may be blocked until the process ends; all others are joined, or
 //! waited for by their number, before it exits. The thread that starts a child is the one that waits for it.
 //!
@@ -261,6 +262,7 @@ mod process {
     pub(crate) mod spawn;
     pub(crate) mod survivors;
     pub(crate) mod terminate;
+    pub(crate) mod threads;
     pub(crate) mod tree;
     pub(crate) mod wait;
 

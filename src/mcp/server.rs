@@ -28,6 +28,7 @@ use crate::peer::pages::{PAGE, PageRequest};
 use crate::peer::{
     ATTACH, ATTACH_INPUT, ATTACH_RESIZE, DELIVERED, END, EVENT, EVENTS, RELAY_KEY, RelayedClient,
 };
+use crate::process::threads::KeptThreads;
 use crate::protocol::era::{ClientInfo, Hello, initialize_result, negotiate};
 use crate::protocol::framing::{Frame, FrameError};
 use crate::protocol::id::RequestId;
@@ -159,6 +160,8 @@ pub(crate) struct Server {
     delivered: Condvar,
     events: Acknowledged,
     calls: InFlight,
+    /// The calls are counted in `calls`, whose end is waited for.
+    call_threads: KeptThreads,
     /// The person attached over this connection; the running call owns it.
     attachment: Mutex<Weak<Attachment>>,
     /// The client has made a valid request.
@@ -183,6 +186,7 @@ impl Server {
             delivered: Condvar::new(),
             events: Acknowledged::default(),
             calls: InFlight::default(),
+            call_threads: KeptThreads::new("call", CALL_STACK),
             attachment: Mutex::default(),
             has_requested: AtomicBool::new(false),
             streams_events: AtomicBool::new(false),
@@ -444,12 +448,9 @@ impl Server {
             work,
             cancel,
         };
-        let started = std::thread::Builder::new()
-            .name(format!("call-{name}"))
-            .stack_size(CALL_STACK)
-            .spawn(move || call.run());
+        let started = self.call_threads.run(name, move || call.run());
         match started {
-            Ok(_counted_in_calls) => Ok(None),
+            Ok(()) => Ok(None),
             Err(error) => {
                 self.calls.free_id(id);
                 self.calls.end();
