@@ -160,7 +160,8 @@ pub(crate) struct Server {
     delivered: Condvar,
     events: Acknowledged,
     calls: InFlight,
-    /// The calls are counted in `calls`, whose end is waited for.
+    /// Runs the calls. Its threads are not joined: `calls` counts what is under way, and shutdown
+    /// waits for that.
     call_threads: KeptThreads,
     /// The person attached over this connection; the running call owns it.
     attachment: Mutex<Weak<Attachment>>,

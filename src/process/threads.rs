@@ -1,17 +1,17 @@
-//! Threads that are kept for the next job: to start one takes longer than a short job.
+//! Threads that are kept for the next job, so that it need not wait for one to start.
 
 use std::ffi::CString;
-use std::fmt;
 use std::io;
 use std::sync::Arc;
 use std::thread::Builder;
 
 use parking_lot::Mutex;
 
+use super::orphans;
 use crate::base::sync::{Giver, handover};
 
-/// How many threads wait for a job at most. Each keeps the stack that its jobs have touched, about
-/// 50 KiB.
+/// The most threads that wait for a job. Each keeps the stack that its jobs have touched, about
+/// 50 KiB for calls of tools, and the allocator's cache.
 const MAX_IDLE: usize = 4;
 
 type Job = Box<dyn FnOnce() + Send>;
@@ -33,19 +33,14 @@ struct Idle {
     is_closed: bool,
 }
 
-impl fmt::Debug for KeptThreads {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("KeptThreads").field("name", &self.name).finish_non_exhaustive()
-    }
-}
-
 impl KeptThreads {
     pub(crate) fn new(name: &'static str, stack_size: usize) -> KeptThreads {
         KeptThreads { name, stack_size, idle: Arc::default() }
     }
 
-    /// Runs a job on an idle thread, or else on a new one. The thread is called NAME-JOB
-    /// meanwhile. A job that panics ends its thread.
+    /// Runs a job on an idle thread, or else on a new one. The system calls the
+    /// thread NAME-JOB meanwhile; Rust's message of a panic has the NAME alone. A job that panics
+    /// ends its thread.
     ///
     /// # Errors
     /// No thread is idle and none can be started: the job is dropped.
@@ -85,6 +80,10 @@ fn run_jobs(idle: &Mutex<Idle>, first: Job) {
     let mut next = Some(first);
     while let Some(job) = next {
         job();
+        // A child that could not be ended must pass to the main thread, which reaps it.
+        if orphans::thread_has_children() {
+            return;
+        }
         let (giver, taker) = handover();
         {
             let mut idle = idle.lock();
@@ -115,69 +114,83 @@ fn name_thread(name: &str) {
 #[cfg(test)]
 mod tests {
     use std::cell::Cell;
-    use std::sync::mpsc::{Sender, channel};
+    use std::collections::HashSet;
+    use std::sync::mpsc::{Receiver, Sender, channel};
     use std::thread::{self, ThreadId};
+    use std::time::{Duration, Instant};
 
     use super::*;
+
+    const LIMIT: Duration = Duration::from_secs(30);
 
     fn threads() -> KeptThreads {
         KeptThreads::new("kept", 128 * 1024)
     }
 
-    /// Runs one job and returns its thread, once that waits for the next job.
-    fn run_one(threads: &KeptThreads) -> ThreadId {
-        let before = threads.idle.lock().threads.len().saturating_sub(1);
-        let (done, end) = channel();
-        threads.run("job", move || done.send(thread::current().id()).expect("sent")).expect("run");
-        let id = end.recv().expect("the job has run");
-        while threads.idle.lock().threads.len() <= before {
+    fn receive<T>(receiver: &Receiver<T>) -> T {
+        receiver.recv_timeout(LIMIT).expect("it comes")
+    }
+
+    fn await_idle(threads: &KeptThreads, count: usize) {
+        let limit = Instant::now() + LIMIT;
+        while threads.idle.lock().threads.len() != count {
+            assert!(Instant::now() < limit, "not {count} idle threads");
             thread::yield_now();
         }
-        id
+    }
+
+    /// Runs one job; what it returns.
+    fn run<T: Send + 'static>(
+        threads: &KeptThreads,
+        name: &str,
+        job: impl FnOnce() -> T + Send + 'static,
+    ) -> T {
+        let (done, end) = channel();
+        threads.run(name, move || done.send(job()).expect("sent")).expect("a thread");
+        receive(&end)
+    }
+
+    fn thread_id() -> ThreadId {
+        thread::current().id()
     }
 
     #[test]
     fn a_thread_is_kept_for_the_next_job() {
         let threads = threads();
-        let first = run_one(&threads);
+        let first = run(&threads, "job", thread_id);
         for _ in 0..100 {
-            assert_eq!(run_one(&threads), first);
+            await_idle(&threads, 1);
+            assert_eq!(run(&threads, "job", thread_id), first);
         }
-    }
-
-    /// Runs jobs that end together, on a thread each.
-    fn run_together(threads: &KeptThreads, jobs: usize) -> Vec<ThreadId> {
-        let (started, starts) = channel();
-        let gates: Vec<Sender<()>> = (0..jobs)
-            .map(|_| {
-                let (gate, opened) = channel();
-                let started = started.clone();
-                let job = move || {
-                    started.send(thread::current().id()).expect("sent");
-                    opened.recv().expect("opened");
-                };
-                threads.run("job", job).expect("run");
-                gate
-            })
-            .collect();
-        let ids = starts.iter().take(jobs).collect();
-        for gate in gates {
-            gate.send(()).expect("the job waits");
-        }
-        ids
     }
 
     #[test]
     fn each_of_many_jobs_has_a_thread_and_few_of_them_are_kept() {
         let threads = threads();
-        let mut ids = run_together(&threads, 3 * MAX_IDLE);
-        ids.sort_unstable_by_key(|id| format!("{id:?}"));
-        ids.dedup();
-        assert_eq!(ids.len(), 3 * MAX_IDLE);
+        let (started, starts) = channel();
+        let gates: Vec<Sender<()>> = (0..3 * MAX_IDLE)
+            .map(|_| {
+                let (gate, opened) = channel();
+                let started = started.clone();
+                let job = move || {
+                    started.send(thread_id()).expect("sent");
+                    receive(&opened);
+                };
+                threads.run("job", job).expect("a thread");
+                gate
+            })
+            .collect();
+        let ids: HashSet<ThreadId> = gates.iter().map(|_| receive(&starts)).collect();
+        assert_eq!(ids.len(), gates.len());
+        for gate in &gates {
+            gate.send(()).expect("the job waits");
+        }
+        let limit = Instant::now() + LIMIT;
         while Arc::strong_count(&threads.idle) > 1 + MAX_IDLE {
+            assert!(Instant::now() < limit, "more threads are left");
             thread::yield_now();
         }
-        assert_eq!(threads.idle.lock().threads.len(), MAX_IDLE);
+        await_idle(&threads, MAX_IDLE);
     }
 
     /// Reports the end of the thread that has it.
@@ -197,36 +210,60 @@ mod tests {
     fn idle_and_busy_threads_end_once_no_more_jobs_can_come() {
         let (ended, ends) = channel();
         let watch = move || AT_END.set(Some(AtEnd(ended.clone())));
-        let pool = threads();
+        let threads = threads();
         let (gate, opened) = channel::<()>();
         let busy = watch.clone();
-        pool.run("busy", move || {
+        let job = move || {
             busy();
             let _ = opened.recv();
-        })
-        .expect("run");
-        pool.run("idle", watch).expect("run");
-        drop(pool);
-        ends.recv().expect("the idle one ends");
+        };
+        threads.run("busy", job).expect("a thread");
+        threads.run("idle", watch).expect("a thread");
+        await_idle(&threads, 1);
+        drop(threads);
+        receive(&ends);
         drop(gate);
-        ends.recv().expect("the busy one ends");
+        receive(&ends);
     }
 
     #[test]
     fn a_job_that_panics_takes_no_other_with_it() {
         let threads = threads();
-        let kept = run_one(&threads);
-        threads.run("panic", || panic!("a test")).expect("run");
-        assert_ne!(run_one(&threads), kept);
+        let kept = run(&threads, "job", thread_id);
+        await_idle(&threads, 1);
+        threads.run("panic", || panic!("a test")).expect("a thread");
+        assert_ne!(run(&threads, "job", thread_id), kept);
+    }
+
+    #[cfg(all(target_os = "linux", not(feature = "portable")))]
+    #[test]
+    fn a_thread_that_leaves_a_child_is_not_kept() {
+        let threads = threads();
+        let child = || std::process::Command::new("sleep").arg("600").spawn().expect("a child");
+        let (parent, mut child) = run(&threads, "job", move || (thread_id(), child()));
+        let limit = Instant::now() + LIMIT;
+        while Arc::strong_count(&threads.idle) > 1 {
+            assert!(Instant::now() < limit, "the thread is kept");
+            thread::yield_now();
+        }
+        assert_ne!(run(&threads, "job", thread_id), parent);
+        child.kill().expect("it runs");
+        child.wait().expect("it ends");
     }
 
     #[cfg(target_os = "linux")]
     #[test]
     fn a_thread_has_the_name_of_its_job() {
         let threads = threads();
-        let name = || std::fs::read_to_string("/proc/thread-self/comm").expect("its name");
-        let (done, end) = channel();
-        threads.run("first", move || done.send(name()).expect("sent")).expect("run");
-        assert_eq!(end.recv().expect("a name").trim_end(), "kept-first");
+        let comm = |thread: &str| std::fs::read_to_string(format!("/proc/{thread}/comm"));
+        let name = move || comm("thread-self").expect("its name");
+        let place = || std::fs::read_link("/proc/thread-self").expect("its place");
+        assert_eq!(run(&threads, "first", name), "kept-first\n");
+        await_idle(&threads, 1);
+        assert_eq!(run(&threads, "second", name), "kept-second\n");
+        await_idle(&threads, 1);
+        let place = run(&threads, "third", place);
+        await_idle(&threads, 1);
+        assert_eq!(comm(&place.to_string_lossy()).expect("the name of an idle one"), "kept\n");
     }
 }

@@ -81,6 +81,17 @@ pub(super) fn has_children() -> bool {
     !matches!(state, Err(rustix::io::Errno::CHILD))
 }
 
+/// Whether the calling thread has a child, ended or not, that has not been reaped. When the thread
+/// ends, the kernel makes it a child of the main thread, where it counts as adopted.
+pub(crate) fn thread_has_children() -> bool {
+    let options = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT | libc::__WNOTHREAD;
+    // rustix has no __WNOTHREAD.
+    // SAFETY: Linux accepts a null pointer for the result.
+    let found = unsafe { libc::waitid(libc::P_ALL, 0, std::ptr::null_mut(), options) };
+    // Kernels before 4.7 do not support it and fail with EINVAL: there may be one.
+    found == 0 || io::Error::last_os_error().raw_os_error() != Some(libc::ECHILD)
+}
+
 /// Whether a process was this one's child before it started any, or descends from such a
 /// child.
 fn is_preexisting(process: &ProcessInfo) -> bool {

@@ -27,6 +27,11 @@ pub(crate) fn adopted() -> Option<Vec<i32>> {
     None
 }
 
+/// Children are the process's: the end of a thread changes nothing.
+pub(crate) fn thread_has_children() -> bool {
+    false
+}
+
 /// No process is adopted, so there is nothing to wake for.
 pub(crate) fn wake_at_ends(_waker: Arc<Waker>) -> io::Result<()> {
     Ok(())
