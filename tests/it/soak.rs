@@ -22,6 +22,8 @@ const CALLERS: usize = 8;
 const KEPT: usize = 40;
 /// Idle connections to the database, and what looks at the machine at the moment.
 const SPARE_DESCRIPTORS: usize = 10;
+/// Threads that wait for a call, and those that are about to end at the moment.
+const SPARE_THREADS: usize = 8;
 /// What an allocator may keep more or less of at the end than in the middle.
 const SPARE_KIB: u64 = 6 * 1024;
 const DEFAULT_CALLS: usize = 10_000;
@@ -198,6 +200,8 @@ fn mixed_calls(calls: usize) {
     let last = soak.rest();
     let most = first.descriptors.max(middle.descriptors) + SPARE_DESCRIPTORS;
     assert!(last.descriptors <= most, "{first:?}, {middle:?}, {last:?}");
+    let most = first.threads.max(middle.threads) + SPARE_THREADS;
+    assert!(last.threads <= most, "{first:?}, {middle:?}, {last:?}");
     let most = first.kib.max(middle.kib) + SPARE_KIB;
     assert!(last.kib <= most, "{first:?}, {middle:?}, {last:?}");
     let commands = i64::try_from(soak.commands.into_inner()).expect("not that many");
@@ -219,6 +223,7 @@ struct Soak<'a> {
 #[derive(Debug)]
 struct Holdings {
     descriptors: usize,
+    threads: usize,
     kib: u64,
 }
 
@@ -248,9 +253,12 @@ impl Soak<'_> {
             let listed = self.client.call("zsh_tasks", json!({}));
             listed.text.contains("no running tasks").then_some(())
         });
-        let descriptors = fs::read_dir(format!("/proc/{server}/fd"));
+        let count = |list: &str| {
+            fs::read_dir(format!("/proc/{server}/{list}")).expect("an own process").count()
+        };
         Holdings {
-            descriptors: descriptors.expect("an own process").count(),
+            descriptors: count("fd"),
+            threads: count("task"),
             kib: memory_kib(server, "VmRSS"),
         }
     }
