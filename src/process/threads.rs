@@ -131,12 +131,16 @@ mod tests {
         receiver.recv_timeout(LIMIT).expect("it comes")
     }
 
-    fn await_idle(threads: &KeptThreads, count: usize) {
+    fn await_that(what: &str, is_so: impl Fn() -> bool) {
         let limit = Instant::now() + LIMIT;
-        while threads.idle.lock().threads.len() != count {
-            assert!(Instant::now() < limit, "not {count} idle threads");
+        while !is_so() {
+            assert!(Instant::now() < limit, "not so: {what}");
             thread::yield_now();
         }
+    }
+
+    fn await_idle(threads: &KeptThreads, count: usize) {
+        await_that("the number of idle threads", || threads.idle.lock().threads.len() == count);
     }
 
     /// Runs one job; what it returns.
@@ -185,11 +189,7 @@ mod tests {
         for gate in &gates {
             gate.send(()).expect("the job waits");
         }
-        let limit = Instant::now() + LIMIT;
-        while Arc::strong_count(&threads.idle) > 1 + MAX_IDLE {
-            assert!(Instant::now() < limit, "more threads are left");
-            thread::yield_now();
-        }
+        await_that("few are left", || Arc::strong_count(&threads.idle) <= 1 + MAX_IDLE);
         await_idle(&threads, MAX_IDLE);
     }
 
@@ -241,13 +241,10 @@ mod tests {
         let threads = threads();
         let child = || std::process::Command::new("sleep").arg("600").spawn().expect("a child");
         let (parent, mut child) = run(&threads, "job", move || (thread_id(), child()));
-        let limit = Instant::now() + LIMIT;
-        while Arc::strong_count(&threads.idle) > 1 {
-            assert!(Instant::now() < limit, "the thread is kept");
-            thread::yield_now();
-        }
-        assert_ne!(run(&threads, "job", thread_id), parent);
+        // It remains a child until it is waited for.
         child.kill().expect("it runs");
+        await_that("the thread has ended", || Arc::strong_count(&threads.idle) == 1);
+        assert_ne!(run(&threads, "job", thread_id), parent);
         child.wait().expect("it ends");
     }
 

@@ -19,7 +19,7 @@ CALLS = 2_000
 SERVERS = 3
 # How often a growth is measured, each time with new servers.
 RUNS = 5
-# Caches are given back and idle threads have ended by then.
+# Caches are given back by then, and the threads that are not kept for later calls have ended.
 REST_S = 60
 # An answer is late when even the slowest call of a mix would have been answered.
 PATIENCE_S = 60

@@ -35,8 +35,8 @@ BUILDS = [["bench", "--no-run", "--bench", "micro"], ["build", "--example", "sto
 INTRODUCTION = """\
 # Benchmarks
 
-Written by `make bench`, which measures all of it again and replaces this file: in about a
-quarter of an hour on two cores after building, on a machine that does nothing else meanwhile. A part is
+Written by `make bench`, which measures all of it again and replaces this file: in half an
+hour on two cores after building, on a machine that does nothing else meanwhile. A part is
 measured by `tests/bench/run.py --only WORD`, where WORD is in the name of a measurement there.
 No test passes or fails by one of these figures."""
 
