@@ -91,6 +91,7 @@ mod shapes {
     pub mod corpus;
     mod ending;
     mod healthy;
+    mod repeating;
     pub mod reproductions;
     mod shape;
     mod stuck;
