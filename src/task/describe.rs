@@ -215,6 +215,9 @@ pub(crate) fn tree_state_phrase(tree_state: &TreeState, lasted: Duration) -> Opt
                     let holder = pid_and_name(holder);
                     format!("{process} is writing to a full pipe that {holder} does not read")
                 }
+                (DeadEnd::Relative, 1, _) => {
+                    format!("{process} is waiting for another process of the task, which waits too")
+                }
                 (DeadEnd::Threads, 1, 1) => {
                     format!("the only thread of {process} waits for another to wake it")
                 }

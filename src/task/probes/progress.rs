@@ -22,7 +22,8 @@ use crate::progress::progress_state::ProgressState;
 use crate::progress::standstill::Standstill;
 use crate::progress::tracker::{ChangeKind, Status, Totals, Tracker, TrackerSettings};
 use crate::progress::tree_state::{
-    self, BUSY_SHARE, Classification, DeadEnd, Idle, QUIET_BEFORE_DEADLOCK, Suspect, TreeState,
+    self, BUSY_SHARE, Classification, DeadEnd, Idle, QUIET_BEFORE_DEADLOCK, QUIET_BELOW_SLEEPER,
+    Suspect, TreeState,
 };
 use crate::progress::wait::{Lock, Peer, ProcessName};
 use crate::task::live::LiveTask;
@@ -200,15 +201,21 @@ impl ProgressProbe {
         let Some(found) = tree_state::classify(&tree) else {
             return (None, None);
         };
-        let Classification { state, waits_for_itself, suspects } = found;
-        let (stuck, others) = self.at_a_standstill(suspects, members, now);
-        if waits_for_itself && others.is_empty() {
+        let Classification { state, waits_for_itself, only_sleeps_above, suspects } = found;
+        let still = self.standstills(suspects, members, now);
+        let all_for = |time| still.iter().all(|(_, lasted)| *lasted >= time);
+        let stuck_alone = |(suspect, lasted): &&(Suspect, Duration)| {
+            suspect.is_stuck_alone() && *lasted >= QUIET_BEFORE_DEADLOCK
+        };
+        let alone = still.iter().filter(stuck_alone).count() == still.len();
+        if waits_for_itself && all_for(QUIET_BEFORE_DEADLOCK)
+            || only_sleeps_above && alone && all_for(QUIET_BELOW_SLEEPER)
+        {
+            let stuck: Vec<Suspect> = still.into_iter().map(|(suspect, _)| suspect).collect();
             return (deadlock(&stuck, members), None);
         }
-        let part = (!waits_for_itself).then(|| {
-            stuck.iter().find(|suspect| suspect.is_stuck_alone()).map(|part| part.deadlock(1))
-        });
-        (Some(state), part.flatten())
+        let part = still.iter().find(stuck_alone).filter(|_| !waits_for_itself);
+        (Some(state), part.map(|(suspect, _)| suspect.deadlock(1)))
     }
 
     /// The address of this machine that a line names, if nothing listens there.
@@ -220,18 +227,18 @@ impl ProgressProbe {
         (!is_served).then(|| address.to_string())
     }
 
-    /// Divides suspects into those that have done nothing for long enough, and others.
-    fn at_a_standstill(
+    /// How long each suspect has done nothing.
+    fn standstills(
         &mut self,
         suspects: Vec<Suspect>,
         members: &[ProcessInfo],
         now: Instant,
-    ) -> (Vec<Suspect>, Vec<Suspect>) {
+    ) -> Vec<(Suspect, Duration)> {
         let mut before = std::mem::take(&mut self.standstills);
-        suspects.into_iter().partition(|suspect| {
+        let lasts = |suspect: Suspect| {
             let mut members = members.iter();
             let Some(process) = members.find(|member| member.id.pid == suspect.process.pid) else {
-                return false;
+                return (suspect, Duration::ZERO);
             };
             let runs = Waits::runs(process);
             let (standstill, lasted) = match before.remove(&process.id) {
@@ -242,8 +249,9 @@ impl ProgressProbe {
                 None => (Standstill::begin(runs, now), Duration::ZERO),
             };
             self.standstills.insert(process.id, standstill);
-            lasted >= QUIET_BEFORE_DEADLOCK
-        })
+            (suspect, lasted)
+        };
+        suspects.into_iter().map(lasts).collect()
     }
 
     /// The living process that used most CPU time since the last probe, and how long all of
