@@ -117,7 +117,7 @@ fn quantile(quantile: Quantile) -> String {
 }
 
 /// A duration, with tenths of a second below 10 s.
-fn short_duration(time: f64) -> String {
+pub(crate) fn short_duration(time: f64) -> String {
     if time < 10.0 { format!("{time:.1}s") } else { seconds(Duration::from_secs_f64(time)) }
 }
 
@@ -127,7 +127,7 @@ pub(crate) fn meta(
     input: Input,
     estimate: Option<&Estimate>,
     ceiling: Duration,
-    advice: Option<&Advice>,
+    suggestion: Option<String>,
 ) -> Value {
     let elapsed = view.elapsed.as_secs_f64();
     json!({
@@ -137,7 +137,7 @@ pub(crate) fn meta(
         "alan_estimate": estimate.map(|estimate| estimate_meta(estimate, elapsed)),
         "remaining_s": estimate.and_then(|estimate| estimate.remaining(elapsed)).map(tenths),
         "next_poll_s": tenths(next_poll(view, estimate, ceiling)),
-        "suggestion": advice.map(ToString::to_string),
+        "suggestion": suggestion,
         "progress": progress_meta(view, input),
     })
 }
