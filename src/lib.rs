@@ -236,6 +236,8 @@ mod progress {
     pub(crate) mod counters;
     pub(crate) mod novelty;
     pub(crate) mod progress_state;
+    #[cfg_attr(not(test), expect(dead_code, reason = "for the verdict"))]
+    pub(crate) mod runner_summary;
     pub(crate) mod status_forecast;
     pub(crate) mod tracker;
     pub(crate) mod tree_state;
