@@ -212,7 +212,7 @@ impl TaskResult {
             Advice::SendInput => format!("zsh_send task_id={id}"),
             Advice::Hung { .. } | Advice::Stuck { .. } => format!("zsh_kill task_id={id}"),
             Advice::AwaitHolder { task } => wait_call(Some(task), "wait_for=end", listen),
-            Advice::OtherWork => return advice.to_string(),
+            Advice::OtherWork | Advice::SeemsDone { .. } => return advice.to_string(),
             Advice::NearingCompletion
             | Advice::Repeats { .. }
             | Advice::MutePeer { .. }
@@ -287,7 +287,9 @@ impl TaskResult {
             "insights": insights.map(|insight| json!([insight.level.as_str(), insight.message])).collect::<Vec<_>>(),
             "poll_meta": view.running().then(|| {
                 let advice = progress::advice(view, self.new_bytes > 0, estimate);
-                progress::meta(view, facts.input, estimate, ceiling, advice.as_ref())
+                let suggestion =
+                    self.person_line.clone().or(advice.map(|advice| advice.to_string()));
+                progress::meta(view, facts.input, estimate, ceiling, suggestion)
             }),
             "log_path": log_path,
             "screen": self.screen.as_ref().map(screen_meta),
@@ -475,9 +477,13 @@ fn waiting_line(waiting: &Waiting, input: Input) -> String {
     format!("⌨ WAITING FOR {what}{prompt} ({proof})")
 }
 
-/// `A person can answer: zsh-tool attach 3dc8c9ee`, for a password prompt on a terminal.
-pub(crate) fn person_line(view: &View, facts: &Facts, secrets_listed: bool) -> Option<String> {
-    let wanted = view.waiting.as_ref()?.wanted;
+/// `A person can answer: zsh-tool attach 3dc8c9ee`, for a password prompt on a terminal. Wherever
+/// the answer to a prompt is advised, this replaces `zsh_send`.
+pub(crate) fn person_line(
+    wanted: WantedInput,
+    facts: &Facts,
+    secrets_listed: bool,
+) -> Option<String> {
     if wanted != WantedInput::Password || facts.input != Input::Terminal {
         return None;
     }

@@ -156,6 +156,11 @@ impl ProgressStatus {
             && matches!(kind, Some(TreeStateKind::Idle | TreeStateKind::Screen))
     }
 
+    /// That its work seems done, and what keeps it from ending, in a phrase.
+    pub(crate) fn seems_done(&self) -> Option<String> {
+        describe::seems_done_phrase(&self.verdict)
+    }
+
     /// Whether the task draws a screen by itself and takes keys.
     pub(crate) fn accepts_keys(&self) -> bool {
         let kind = self.verdict.tree_state.as_ref().map(|(tree_state, _)| tree_state.kind());
@@ -204,6 +209,7 @@ mod tests {
                 delta,
                 tree_state: None,
                 stuck_part: None,
+                finished: None,
                 unchanged_for: Duration::from_secs(40),
                 last_change: None,
                 repetition: None,
