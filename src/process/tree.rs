@@ -1,8 +1,8 @@
 //! The processes of the machine, and which of them belong to a task.
 //!
-//! A task's processes are found by parent chain, by session and by the cookie in their environment,
-//! which follows them through `setsid`, `nohup` and double forks. A pid means nothing without its
-//! start time, since pids are reused.
+//! A task's processes are found by parent chain, by session, by the cookie in their environment and
+//! by their birthmark, which follow them through `setsid`, `nohup` and double forks. A pid means
+//! nothing without its start time, since pids are reused.
 //!
 //! Limits: reading `/proc` takes time, during which processes come and go, and it may fail
 //! altogether; see [`Snapshot::is_whole`].
@@ -12,6 +12,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::birthmark::Birthmark;
 use super::probe::StallReason;
 use super::processes::{self, holds_open, program_of};
 
@@ -232,12 +233,13 @@ pub(crate) struct TaskProcesses {
     criteria: MatchCriteria,
     /// The cookie's entry in an environment.
     entry: Vec<u8>,
+    birthmark: Birthmark,
     /// All members that scans have found: they remain members when their parent is gone.
     known: HashSet<Identity>,
     /// [`Identity::started`] of all members so far, ended ones too: a process that one of them
     /// started is a member.
     lineage: HashSet<u64>,
-    /// Processes whose environment was read and has no cookie.
+    /// Processes whose environment was read and has no cookie, and that have no birthmark.
     strangers: HashSet<Identity>,
     /// Processes that were seen in the middle of exec, and when first.
     unsettled: HashMap<Identity, Instant>,
@@ -252,6 +254,7 @@ impl TaskProcesses {
     pub(crate) fn new(criteria: MatchCriteria) -> TaskProcesses {
         TaskProcesses {
             entry: format!("{COOKIE_VARIABLE}={}", criteria.cookie).into_bytes(),
+            birthmark: Birthmark::of(&criteria.cookie),
             known: HashSet::from([criteria.shell]),
             lineage: HashSet::from([criteria.shell.started]),
             strangers: HashSet::new(),
@@ -285,7 +288,7 @@ impl TaskProcesses {
             if self.known.contains(&process.id)
                 || in_session
                 || self.was_started_by_member(process)
-                || self.carries_cookie(process, snapshot, now)
+                || self.is_marked(process, snapshot, now)
             {
                 snapshot.add_tree(process.id.pid, &mut members);
             }
@@ -363,7 +366,7 @@ impl TaskProcesses {
             let belongs = self.known.contains(&process.id)
                 || process.session == shell.pid
                 || self.was_started_by_member(process);
-            if !is_older && (belongs || self.carries_cookie(process, snapshot, now)) {
+            if !is_older && (belongs || self.is_marked(process, snapshot, now)) {
                 relatives.push(process.clone());
             }
         }
@@ -451,7 +454,8 @@ impl TaskProcesses {
             })
     }
 
-    fn carries_cookie(&mut self, process: &ProcessInfo, snapshot: &Snapshot, now: Instant) -> bool {
+    /// Whether it carries the task's cookie or birthmark.
+    fn is_marked(&mut self, process: &ProcessInfo, snapshot: &Snapshot, now: Instant) -> bool {
         if self.strangers.contains(&process.id) {
             return false;
         }
@@ -460,6 +464,9 @@ impl TaskProcesses {
         } else {
             processes::environment(process.id.pid)
         };
+        if environment.has(&self.entry) || Birthmark::on(process.id.pid) == Some(self.birthmark) {
+            return true;
+        }
         if environment == Environment::InTransition {
             let is_first = !self.unsettled.contains_key(&process.id);
             let first_seen = *self.unsettled.entry(process.id).or_insert(now);
@@ -473,13 +480,12 @@ impl TaskProcesses {
         }
         // Not remembered if hidden or empty: it may become readable after the next exec.
         let shown = matches!(&environment, Environment::Entries(entries) if !entries.is_empty());
-        let carries = environment.has(&self.entry);
         // An environment changes with exec only; a process that is about to exec still
         // shows its parent's, which has the cookie, so that a stranger stays one.
-        if shown && !carries {
+        if shown {
             self.strangers.insert(process.id);
         }
-        carries
+        false
     }
 
     /// Whether its session is led by a living process outside the task; no process of the task

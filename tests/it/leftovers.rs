@@ -2,6 +2,7 @@
 //! names them, and `zsh_kill` ends them.
 
 use std::fs;
+use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::Duration;
@@ -11,6 +12,7 @@ use serde_json::json;
 use crate::support::database::open_database;
 use crate::support::env::{Env, copy_program, unique_word};
 use crate::support::processes::{UniqueSleep, assert_none_left, end, processes_with, wait_until};
+use crate::support::ssh_host::SSHD;
 use crate::support::unprivileged;
 
 /// Far below any of the sleeps, far above what a call takes.
@@ -60,6 +62,71 @@ fn a_command_ends_without_its_background_processes_and_names_them() {
         assert_eq!(after.meta["exit_code"], json!(0), "{}", after.text);
         assert_eq!(after.meta["leftovers"], json!([]), "{}", after.text);
     }
+}
+
+/// A daemon that has left its parents, the session, the environment and the output.
+const DAEMON: &str = "env -i setsid sh -c '(SLEEP &)' </dev/null >/dev/null 2>&1";
+
+#[test]
+fn a_daemon_that_keeps_nothing_of_its_task_is_counted_and_ended_and_no_other_is() {
+    let env = Env::new();
+    let client = env.client();
+    let daemons: Vec<UniqueSleep> = (0..4).map(|_| UniqueSleep::new()).collect();
+    let calls: Vec<_> = daemons
+        .iter()
+        .map(|sleep| {
+            let command = DAEMON.replace("SLEEP", &sleep.to_string());
+            client.call_async("zsh", json!({"command": command, "yield_after": 50}))
+        })
+        .collect();
+    let results: Vec<_> = calls.into_iter().map(|call| call.tool_result()).collect();
+    let mut left = daemons.len();
+    for (sleep, result) in daemons.iter().zip(&results) {
+        sleep.wait_for(1);
+        let pid = json!(sleep.running()[0].pid);
+        assert_eq!(result.meta["leftovers"][0]["pid"], pid, "{}", result.text);
+        assert!(result.footer().contains("1 still running"), "{}", result.text);
+        let receipt = client.kill_task(&result.task_id());
+        assert_eq!(receipt.meta["signalled"], json!(1), "{}", receipt.text);
+        assert!(receipt.text.contains("no survivors"), "{}", receipt.text);
+        sleep.assert_gone();
+        left -= 1;
+        let others: usize = daemons.iter().map(|other| other.running().len()).sum();
+        assert_eq!(others, left, "{}", receipt.text);
+    }
+    // While its command runs, too.
+    let (daemon, sleep) = (UniqueSleep::new(), UniqueSleep::new());
+    let command = format!("{}; {sleep}", DAEMON.replace("SLEEP", &daemon.to_string()));
+    let task = client.start_task(&command);
+    daemon.wait_for(1);
+    sleep.wait_for(1);
+    client.kill_all_of(&task);
+    daemon.assert_gone();
+    sleep.assert_gone();
+}
+
+#[test]
+fn an_sshd_is_named_and_ended() {
+    let env = Env::new();
+    let client = env.client();
+    // sshd needs this directory of the system's when root starts it.
+    let _ = fs::create_dir("/run/sshd");
+    let folder = env.path("sshd").display().to_string();
+    let free = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = free.local_addr().expect("an address");
+    drop(free);
+    let start = format!(
+        "mkdir {folder} && ssh-keygen -q -t ed25519 -N '' -f {folder}/key && \
+         print -l 'ListenAddress {address}' 'HostKey {folder}/key' 'PidFile none' >{folder}/config"
+    );
+    assert_eq!(client.run(&start).meta["exit_code"], json!(0));
+    let sshd = client.run(&format!("{SSHD} -f {folder}/config"));
+    assert_eq!(sshd.meta["exit_code"], json!(0), "{}", sshd.text);
+    assert_eq!(sshd.meta["leftovers"][0]["name"], json!("sshd"), "{}", sshd.text);
+    let pid = &sshd.meta["leftovers"][0]["pid"];
+    let receipt = client.kill_all_of(&sshd.task_id());
+    assert!(receipt.text.contains("1 signalled, 1 gone, no survivors"), "{}", receipt.text);
+    wait_until("sshd is gone", || (!Path::new(&format!("/proc/{pid}")).exists()).then_some(()));
 }
 
 #[test]
