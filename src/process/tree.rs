@@ -247,6 +247,8 @@ pub(crate) struct TaskProcesses {
     inconclusive_since: Option<Instant>,
     /// See [`TaskProcesses::is_inconclusive`].
     inconclusive: bool,
+    /// See [`TaskProcesses::kept`].
+    kept: Vec<ProcessInfo>,
 }
 
 impl TaskProcesses {
@@ -261,6 +263,7 @@ impl TaskProcesses {
             unsettled: HashMap::new(),
             inconclusive_since: None,
             inconclusive: false,
+            kept: Vec::new(),
             criteria,
         }
     }
@@ -298,9 +301,15 @@ impl TaskProcesses {
         self.inconclusive = self
             .inconclusive_since
             .is_some_and(|since| now.duration_since(since) < INCONCLUSIVE_LIMIT);
-        for daemon in self.daemons_among(&members, snapshot) {
-            members.remove(&daemon);
+        let daemons = self.daemons_among(&members, snapshot);
+        for daemon in &daemons {
+            let has_stayed = |child: &ProcessInfo| !self.criteria.has_left(child);
+            let left = snapshot.descendants_but(daemon.id.pid, has_stayed);
+            for process in left.into_iter().chain([daemon]) {
+                members.remove(&process.id.pid);
+            }
         }
+        self.kept = sorted_living(daemons);
         let living = snapshot.pick(&members);
         self.note_lineage(&living);
         if snapshot.is_whole() {
@@ -314,6 +323,12 @@ impl TaskProcesses {
         }
         self.known.extend(living.iter().map(|process| process.id));
         sorted_living(living)
+    }
+
+    /// The living daemons that the last call of [`TaskProcesses::living`] left out, without what
+    /// they have started.
+    pub(crate) fn kept(&self) -> &[ProcessInfo] {
+        &self.kept
     }
 
     /// Whether the last call of [`TaskProcesses::living`] found an orphan in the middle of exec or
@@ -386,22 +401,13 @@ impl TaskProcesses {
         }
     }
 
-    /// The daemons among these pids, and their descendants that have left as well.
-    fn daemons_among(&self, members: &HashSet<i32>, snapshot: &Snapshot) -> Vec<i32> {
-        members
-            .iter()
-            .filter_map(|pid| snapshot.processes.get(pid))
-            .filter(|process| {
-                process.is_named(&self.criteria.daemons) && self.criteria.has_left(process)
-            })
-            .flat_map(|daemon| {
-                snapshot
-                    .descendants_but(daemon.id.pid, |child| !self.criteria.has_left(child))
-                    .into_iter()
-                    .chain([daemon])
-            })
-            .map(|process| process.id.pid)
-            .collect()
+    /// The daemons among these pids.
+    fn daemons_among(&self, members: &HashSet<i32>, snapshot: &Snapshot) -> Vec<ProcessInfo> {
+        let mut found = snapshot.pick(members);
+        found.retain(|process| {
+            process.is_named(&self.criteria.daemons) && self.criteria.has_left(process)
+        });
+        found
     }
 
     /// Adds the processes that hold the task's output, which belong to it even without any other
@@ -658,6 +664,8 @@ mod tests {
         ]);
         let pids: Vec<i32> = task.living(&snapshot).iter().map(|p| p.id.pid - BASE).collect();
         assert_eq!(pids, [0, 3]);
+        let kept: Vec<i32> = task.kept().iter().map(|p| p.id.pid - BASE).collect();
+        assert_eq!(kept, [1]);
     }
 
     #[test]

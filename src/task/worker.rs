@@ -499,7 +499,7 @@ impl Worker {
         match self.termination.close(processes, shell) {
             Some(alive) if self.machine.finished() && !self.closed => {
                 let named = self.leftovers.update(alive, &mut self.processes);
-                self.task.report(|state| state.leftovers = named);
+                self.report_leftovers(named);
                 true
             }
             _ => false,
@@ -565,7 +565,15 @@ impl Worker {
 
     fn scan_leftovers(&mut self) {
         let named = self.leftovers.scan(&mut self.processes);
-        self.task.report(|state| state.leftovers = named);
+        self.report_leftovers(named);
+    }
+
+    fn report_leftovers(&self, named: Vec<ProcessName>) {
+        let kept = self.processes.kept().to_vec();
+        self.task.report(|state| {
+            state.leftovers = named;
+            state.kept = kept;
+        });
     }
 
     fn follow_leftovers(&mut self, ended: &[Identity]) {

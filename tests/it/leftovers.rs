@@ -134,20 +134,23 @@ fn who_has_dropped_every_sign_of_its_task_is_listed_as_unattributed_and_ends_wit
     let env = Env::new();
     let client = env.client();
     let sleep = UniqueSleep::new();
-    let command =
-        format!("(env -i setsid sh -c '{sleep}; :' </dev/null >/dev/null 2>&1 &); echo hi");
-    let result = client.run(&command);
-    assert_eq!(result.output(), "hi");
+    let unmarked = format!(
+        "ulimit -S -x unlimited; {} && : >up; sleep 1e9",
+        DAEMON.replace("SLEEP", &sleep.to_string())
+    );
+    fs::write(env.work().join("unmarked"), unmarked).expect("a script");
+    // Its parents end before a scan can show them as the task's.
+    let command = "env -i setsid zsh -f ./unmarked </dev/null >/dev/null 2>&1 & until [[ -e up ]] { }; kill $!; wait; echo hi";
+    let result = client.run(command);
+    assert_eq!(result.output(), "hi", "{}", result.text);
     sleep.wait_for(1);
     let pid = sleep.running()[0].pid;
-    let named = result.footer().contains("still running");
+    assert!(!result.footer().contains("still running"), "{}", result.text);
     let listed = client.call("zsh_tasks", json!({}));
-    assert!(
-        named || listed.text.contains("unattributed: "),
-        "{}\nnor\n{}",
-        result.text,
-        listed.text
-    );
+    assert!(listed.text.contains(&format!("unattributed: {pid} sleep")), "{}", listed.text);
+    let receipt = client.kill_task(&result.task_id());
+    let told = format!("nothing shows which command started them: {pid} sleep");
+    assert!(receipt.text.contains(&told), "{}", receipt.text);
     assert!(fs::metadata(format!("/proc/{pid}")).is_ok());
     client.close_stdin();
     client.wait_exit(Duration::from_secs(10));
@@ -239,7 +242,7 @@ fn until_running(name: &str, count: usize) -> String {
 }
 
 #[test]
-fn a_daemon_of_the_list_is_neither_reported_nor_ended() {
+fn a_daemon_of_the_list_is_named_as_kept_and_not_ended() {
     let env = Env::new();
     let name = &unique_name();
     env.configure(&format!("daemons: [{name}]\n"));
@@ -260,12 +263,20 @@ fn a_daemon_of_the_list_is_neither_reported_nor_ended() {
             .into_iter()
             .find(|process| process.arguments == format!("./{name} {argument}"))
     };
-    wait_until("the daemon runs", daemon);
+    let pid = wait_until("the daemon runs", daemon).pid;
     assert!(!result.footer().contains("still running"), "{}", result.text);
+    let told = format!("kept: {pid} {name} (a listed daemon outlives its command; kill {pid} ends");
+    assert!(result.footer().contains(&told), "{}", result.text);
+    let kept = json!([{"pid": pid, "name": name}]);
+    assert_eq!(result.meta["kept"], kept, "{}", result.text);
+    assert_eq!(result.meta["leftovers"], json!([]), "{}", result.text);
     let tasks = client.call("zsh_tasks", json!({}));
     assert!(!tasks.text.contains(name), "{}", tasks.text);
-    client.kill_task(&result.task_id());
+    let receipt = client.kill_task(&result.task_id());
     assert!(daemon().is_some(), "zsh_kill of the ended task ended the daemon");
+    assert!(receipt.text.contains(&told), "{}", receipt.text);
+    assert!(receipt.text.contains("nothing was signalled"), "{}", receipt.text);
+    assert_eq!(receipt.meta["kept"], kept, "{}", receipt.text);
     // Nor does the kill of a command that has started one and goes on.
     let sleep = UniqueSleep::new();
     let command = format!(
@@ -274,8 +285,9 @@ fn a_daemon_of_the_list_is_neither_reported_nor_ended() {
     );
     let task = client.start_task(&command);
     sleep.wait_for(1);
-    let receipt = client.kill_all_of(&task);
+    let receipt = client.kill_task(&task);
     assert_eq!(receipt.status(), "killed", "{}", receipt.text);
+    assert_eq!(receipt.meta["kept"][0]["name"], json!(name), "{}", receipt.text);
     sleep.assert_gone();
     let daemons = processes_with(env.mark())
         .into_iter()

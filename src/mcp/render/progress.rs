@@ -259,6 +259,7 @@ mod tests {
             delta: Delta { from: LinePosition::FIRST.at, new_from: 0, to: LinePosition::FIRST },
             ended: None,
             leftovers: Vec::new(),
+            kept: Vec::new(),
             elapsed: Duration::ZERO,
             silent_for: Duration::ZERO,
             idle_polls: 0,

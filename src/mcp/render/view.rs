@@ -22,6 +22,8 @@ pub struct View {
     pub delta: Delta,
     pub ended: Option<End>,
     pub(crate) leftovers: Vec<ProcessName>,
+    /// Daemons that outlive the command by rule.
+    pub(crate) kept: Vec<ProcessName>,
     pub(crate) elapsed: Duration,
     pub(crate) silent_for: Duration,
     pub(crate) idle_polls: u32,
@@ -59,10 +61,11 @@ impl View {
         let delta = take(&mut state);
         let started = task.facts.started.mono;
         let unfinished = u64::from(state.output_end.offset > state.line_start.offset);
-        View {
+        let mut view = View {
             delta,
             ended: state.ended.clone(),
             leftovers: state.leftovers.clone(),
+            kept: Vec::new(),
             elapsed: now.duration_since(started),
             silent_for: now.duration_since(state.last_output.unwrap_or(started)),
             idle_polls: state.idle_polls,
@@ -83,7 +86,12 @@ impl View {
             progress: ProgressStatus::of(&state, now),
             at_stop: state.verdict_at_kill.clone(),
             keeps_directory: task.facts.in_session,
+        };
+        drop(state);
+        if !view.running() {
+            view.kept = task.kept();
         }
+        view
     }
 
     /// Whether its shell runs.
