@@ -269,6 +269,7 @@ mod tests {
             delta: Delta { from: LinePosition::FIRST.at, new_from: 0, to: LinePosition::FIRST },
             ended: None,
             leftovers: Vec::new(),
+            kept: Vec::new(),
             elapsed: Duration::ZERO,
             silent_for: Duration::ZERO,
             empty_polls: EmptyPolls::default(),

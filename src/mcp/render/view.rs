@@ -23,6 +23,8 @@ pub struct View {
     pub delta: Delta,
     pub ended: Option<End>,
     pub(crate) leftovers: Vec<ProcessName>,
+    /// Daemons that outlive the command by rule.
+    pub(crate) kept: Vec<ProcessName>,
     pub(crate) elapsed: Duration,
     pub(crate) silent_for: Duration,
     pub(crate) empty_polls: EmptyPolls,
@@ -63,10 +65,11 @@ impl View {
         let delta = take(&mut state);
         let started = task.facts.started.mono;
         let unfinished = u64::from(state.output_end.offset > state.line_start.offset);
-        View {
+        let mut view = View {
             delta,
             ended: state.ended.clone(),
             leftovers: state.leftovers.clone(),
+            kept: Vec::new(),
             elapsed: now.duration_since(started),
             silent_for: now.duration_since(state.last_output.unwrap_or(started)),
             empty_polls: state.empty_polls,
@@ -88,7 +91,12 @@ impl View {
             repeats_anew,
             at_stop: state.verdict_at_kill.clone(),
             keeps_directory: task.facts.in_session,
+        };
+        drop(state);
+        if !view.running() {
+            view.kept = task.kept();
         }
+        view
     }
 
     /// Whether its shell runs.
