@@ -100,9 +100,11 @@ impl Report {
     /// removed.
     pub(crate) fn moved_from(&self, start: &Path) -> Option<PathBuf> {
         let end = self.directory.as_ref()?;
-        let same =
-            end == start || std::fs::canonicalize(end).ok() == std::fs::canonicalize(start).ok();
-        (!same).then(|| end.clone())
+        let is_same = || {
+            let [end, start] = [end, start].map(std::fs::canonicalize);
+            end.ok().is_some_and(|end| start.is_ok_and(|start| start == end))
+        };
+        (end != start && !is_same()).then(|| end.clone())
     }
 }
 
