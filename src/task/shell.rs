@@ -238,6 +238,15 @@ mod tests {
     }
 
     #[test]
+    fn a_directory_is_new_unless_both_paths_lead_to_it() {
+        let table = [("/", "/usr/..", false), ("/", "/usr", true), ("/gone/a", "/gone/b", true)];
+        for (start, end, is_new) in table {
+            let report = Report { directory: Some(end.into()), ..Report::default() };
+            assert_eq!(report.moved_from(Path::new(start)).is_some(), is_new, "{start} {end}");
+        }
+    }
+
+    #[test]
     fn pipestatus_is_shown_when_it_agrees_with_the_exit_code() {
         let table: &[(&[i32], i32, bool)] = &[
             (&[0, 1], 1, true),

@@ -578,7 +578,7 @@ pub fn starts_that_are_broken_off(rounds: u32, busy: u32) {
 
 #[test]
 fn a_start_that_is_broken_off_at_any_moment_leaves_a_listed_task_or_nothing() {
-    starts_that_are_broken_off(20, 4);
+    starts_that_are_broken_off(10, 4);
 }
 
 #[test]
