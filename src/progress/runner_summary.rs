@@ -105,10 +105,10 @@ fn result(line: &str, lower: &str) -> Option<Option<bool>> {
         return verdict(line.starts_with("[error]"));
     }
     // pytest: `== 1 failed, 2 passed in 0.79s ==`, also without its frame (`-q`).
-    if lower.contains(" in ") && inner.ends_with(|c: char| c == 's' || c == ')') {
+    if lower.contains(" in ") && inner.ends_with(['s', ')']) {
         let (counts, time) = lower.rsplit_once(" in ")?;
-        let time = time.trim_start_matches(|c: char| c == '=' || c == ' ');
-        let first = counts.trim_start_matches(|c: char| c == '=' || c == ' ');
+        let time = time.trim_start_matches(['=', ' ']);
+        let first = counts.trim_start_matches(['=', ' ']);
         let kinds = ["passed", "failed", "error", "errors", "skipped", "deselected", "xfailed"];
         let is_counted = has_count(first, &kinds) || first.starts_with("no tests ran");
         if is_counted
@@ -181,7 +181,7 @@ fn result(line: &str, lower: &str) -> Option<Option<bool>> {
     if line == "PASS" || line == "FAIL" {
         return verdict(line == "FAIL");
     }
-    if let Some((mark @ ("ok" | "FAIL"), rest)) = line.split_once(|c: char| c == '\t' || c == ' ')
+    if let Some((mark @ ("ok" | "FAIL"), rest)) = line.split_once(['\t', ' '])
         && let Some(time) = rest.split_whitespace().nth(1)
         && (time == "(cached)"
             || (time.ends_with('s') && time.starts_with(|c: char| c.is_ascii_digit())))

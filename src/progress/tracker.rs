@@ -247,9 +247,10 @@ impl Tracker {
     /// Records possible progress; returns whether it is novel and therefore counts. `payload` is
     /// plain text without escape sequences.
     pub fn change(&mut self, now: Instant, kind: ChangeKind, payload: &str) -> bool {
-        let novel = match kind == ChangeKind::Output && self.is_part_of_repetition(payload) {
-            true => Novel::Same,
-            false => self.novelty.add(kind, payload),
+        let novel = if kind == ChangeKind::Output && self.is_part_of_repetition(payload) {
+            Novel::Same
+        } else {
+            self.novelty.add(kind, payload)
         };
         if kind == ChangeKind::Output {
             self.only_time = match novel {
@@ -367,9 +368,10 @@ impl Tracker {
         let quiet_from = after(self.last_heartbeat.unwrap_or(self.started), two_intervals);
         let by_design =
             matches!(self.tree_state, Some(TreeStateKind::Idle | TreeStateKind::Screen));
-        let shows_life = match by_design {
-            true => self.delta.is_more_than_housekeeping(),
-            false => self.delta.shows_life(),
+        let shows_life = if by_design {
+            self.delta.is_more_than_housekeeping()
+        } else {
+            self.delta.shows_life()
         };
         let quiet = self.last_probe.is_some() && !shows_life;
         // A new task counts as novel until the first probe. What a process does after its start

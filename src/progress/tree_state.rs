@@ -217,9 +217,10 @@ pub(crate) fn classify(tree: &[ProcessWaits]) -> Option<Classification> {
     // A lock that a process of the tree holds, which itself waits for others, is never released.
     let own = tree.iter().filter(|waits| !waits.stopped).map(|waits| waits.process.pid).collect();
     let behind = classify_with(tree, &own)?;
-    Some(match behind.waits_for_itself {
-        true => Classification { state: found.state, ..behind },
-        false => found,
+    Some(if behind.waits_for_itself {
+        Classification { state: found.state, ..behind }
+    } else {
+        found
     })
 }
 
@@ -231,9 +232,10 @@ fn classify_with(tree: &[ProcessWaits], holders: &HashSet<i32>) -> Option<Classi
     let mut only_sleeps_above = true;
     for waits in tree.iter().filter(|waits| !waits.stopped) {
         let has_children = parents.contains(&waits.process.pid);
-        let waits = match holders.is_empty() {
-            true => Cow::Borrowed(waits),
-            false => Cow::Owned(without_locks_of(waits, holders)),
+        let waits = if holders.is_empty() {
+            Cow::Borrowed(waits)
+        } else {
+            Cow::Owned(without_locks_of(waits, holders))
         };
         let waits = waits.as_ref();
         let Some(judged) = judge_process(waits, has_children) else {

@@ -709,12 +709,13 @@ impl LiveTask {
     pub fn count_poll(&self, brought_output: bool, as_idle: u32) -> EmptyPolls {
         let mut state = self.state();
         state.polls += 1;
-        state.empty_polls = match brought_output {
-            true => EmptyPolls::default(),
-            false => EmptyPolls {
+        state.empty_polls = if brought_output {
+            EmptyPolls::default()
+        } else {
+            EmptyPolls {
                 polls: state.empty_polls.polls.saturating_add(1),
                 weight: state.empty_polls.weight.saturating_add(as_idle),
-            },
+            }
         };
         state.empty_polls
     }

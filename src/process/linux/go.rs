@@ -77,9 +77,10 @@ impl Runtime {
         let directory = processes::proc_directory(pid);
         let program = File::open(directory.join("exe")).ok()?;
         let [goroutines, reasons] = elf::symbols(&program, [GOROUTINES, REASONS])?;
-        let base = match elf::is_relocated(&program)? {
-            true => load_address(&processes::read_proc_text(directory.join("maps")).ok()?)?,
-            false => 0,
+        let base = if elf::is_relocated(&program)? {
+            load_address(&processes::read_proc_text(directory.join("maps")).ok()?)?
+        } else {
+            0
         };
         let reasons = Symbol { address: reasons.address.checked_add(base)?, ..reasons };
         Some(Runtime { goroutines: goroutines.address.checked_add(base)?, reasons })

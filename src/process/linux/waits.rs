@@ -379,9 +379,10 @@ impl<'a> Waits<'a> {
             return WaitSource::OwnProcess;
         }
         let mut others = self.members.iter().filter(|other| other.id.pid != pid);
-        match others.any(|other| self.descriptors_of(other.id.pid).contains(&name)) {
-            true => WaitSource::Relative,
-            false => WaitSource::Peer(Peer::Network(peer)),
+        if others.any(|other| self.descriptors_of(other.id.pid).contains(&name)) {
+            WaitSource::Relative
+        } else {
+            WaitSource::Peer(Peer::Network(peer))
         }
     }
 
