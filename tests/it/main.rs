@@ -61,6 +61,7 @@ mod prompting_programs;
 mod protocol;
 mod pty;
 mod readme;
+mod replies;
 mod run_files;
 mod sandboxes;
 mod screen;
