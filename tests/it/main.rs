@@ -90,11 +90,18 @@ mod shapes {
     mod answer;
     pub mod corpus;
     mod ending;
+    pub mod further;
     mod healthy;
+    mod outcomes;
+    mod prompts;
+    mod repetitive;
     pub mod reproductions;
+    mod services;
     mod shape;
     mod stuck;
+    mod tree;
     mod turns;
+    mod unending;
     mod verdict;
     mod waiting;
     mod workshop;

@@ -89,7 +89,13 @@ impl Answer {
         let in_call = self
             .named_calls()
             .any(|call| call.starts_with("zsh_kill") && !call.contains("signal=CONT"));
-        in_call || self.suggestion.contains("zsh_kill")
+        in_call || self.suggests_kill_first()
+    }
+
+    /// Whether its advice is to kill, rather than to wait again or else to kill.
+    fn suggests_kill_first(&self) -> bool {
+        let place = |word| self.suggestion.find(word).unwrap_or(usize::MAX);
+        self.suggestion.contains("zsh_kill") && place("zsh_kill") < place("ait again")
     }
 
     /// Whether it calls the task hung.
@@ -97,10 +103,14 @@ impl Answer {
         [&self.suggestion, &self.footer].iter().any(|text| text.to_lowercase().contains("hung"))
     }
 
-    /// Whether one of these words stands in its evidence; true for no words.
+    /// Whether one of these words stands in its evidence, or one of more than one word below
+    /// its output; true for no words.
     pub fn says_any(&self, words: &[&str]) -> bool {
-        words.is_empty()
-            || self.evidence.iter().any(|evidence| words.iter().any(|word| evidence.contains(word)))
+        let says = |word: &&str| {
+            self.evidence.iter().any(|evidence| evidence.contains(word))
+                || word.contains(' ') && self.footer.contains(word)
+        };
+        words.is_empty() || words.iter().any(|word| says(word))
     }
 
     /// The seconds of the wait that it names: those of the call that it names, else those

@@ -1,6 +1,7 @@
 //! Whether what was said of a shape is right.
 
 use super::answer::Answer;
+use super::corpus::last_status;
 use super::shape::{Expected, Shape};
 
 /// How many seconds after its last output, or its start before any, a program that waits
@@ -99,8 +100,7 @@ fn ended_well(answers: &[Answer], verdict: &mut Verdict) {
 }
 
 fn named(answers: &[Answer], statuses: &[&str], says: &[&str], verdict: &mut Verdict) {
-    let last = answers.iter().rfind(|answer| answer.is_running() && !answer.listed);
-    let status = last.map(|answer| answer.status.as_str()).unwrap_or_default();
+    let status = last_status(answers);
     if !statuses.contains(&status) {
         verdict.misnamed.push(format!("called {status:?} at last, not one of {statuses:?}"));
     }
