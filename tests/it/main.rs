@@ -94,10 +94,10 @@ mod shapes {
     mod healthy;
     mod outcomes;
     mod prompts;
-    mod repetitive;
     pub mod reproductions;
     mod services;
     mod shape;
+    mod spinners;
     mod stuck;
     mod tree;
     mod turns;

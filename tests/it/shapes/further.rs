@@ -1,4 +1,4 @@
-//! The situations of [`super::repetitive`], [`super::services`], [`super::unending`],
+//! The situations of [`super::spinners`], [`super::services`], [`super::unending`],
 //! [`super::prompts`] and [`super::outcomes`]: programs of many languages, of which most
 //! are in no other test, with the word that each is to get, as a table of what was expected
 //! and what was said.
@@ -14,16 +14,95 @@ use std::path::Path;
 use super::agent::Watch;
 use super::corpus::{Form, Told, run_shapes};
 use super::shape::{Expected, Shape};
-use super::{outcomes, prompts, repetitive, services, unending};
+use super::{outcomes, prompts, spinners, services, unending};
 
 /// All of them.
 pub const TABLES: &[(&str, &[Shape])] = &[
-    ("repetitive", repetitive::SHAPES),
+    ("spinners", spinners::SHAPES),
     ("services", services::SHAPES),
     ("unending", unending::SHAPES),
     ("prompts", prompts::SHAPES),
     ("ending", outcomes::ENDING),
     ("over", outcomes::OVER),
+];
+
+/// Those that `make test` watches, for seconds: they need no large toolchain, and start soon.
+const SELECTION: &[&str] = &[
+    "ora over a timer",
+    "ora over a request",
+    "spinner of clack",
+    "frames of cli-spinners on a pipe",
+    "status of rich",
+    "status of rich over a request",
+    "bar of tqdm",
+    "shell spinner over curl",
+    "shell spinner over curl on a pipe",
+    "waiting for a deployment",
+    "retries of ansible",
+    "pg_isready before its server",
+    "retries of curl",
+    "php waits for a worker",
+    "php -S",
+    "nginx",
+    "memcached",
+    "webrick",
+    "java httpserver",
+    "erlang listener",
+    "uvicorn",
+    "npm over a sleep",
+    "ruby over a sleep",
+    "java over a sleep",
+    "jshell over a script",
+    "jest --watchAll",
+    "vitest",
+    "tailwind -w",
+    "nodemon",
+    "esbuild --watch",
+    "guard",
+    "ranger",
+    "nnn",
+    "textual",
+    "blessed",
+    "ruby gets",
+    "redis-cli asks",
+    "debugpy and its adapter",
+    "apt-get beside a held lock",
+    "apt-get beside a held lock on a terminal",
+    "flock whose holder is stopped",
+    "npm run over a FIFO",
+    "npx over a FIFO",
+    "pnpm run over a FIFO",
+    "node over a FIFO",
+    "node over a reader of its pipe",
+    "concurrently over a FIFO",
+    "make over a FIFO",
+    "ruby over a FIFO",
+    "php over a FIFO",
+    "java over a FIFO",
+    "asyncio over a FIFO",
+    "java synchronized",
+    "java locks",
+    "rust mutexes",
+    "ruby mutex",
+    "asyncio event",
+    "node Atomics",
+    "git amends in vim",
+    "vim without a terminal",
+    "python selects its output",
+    "perl selects its output",
+    "jshell",
+    "iex",
+    "php -a",
+    "fish",
+    "guile",
+    "clack select",
+    "mc",
+    "keytool",
+    "go finds its deadlock",
+    "ruby finds its deadlock",
+    "a spinner that ends",
+    "a wait that ends",
+    "jest with an open server",
 ];
 
 /// With the intervals that are the default.

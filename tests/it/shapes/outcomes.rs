@@ -1,7 +1,7 @@
 //! Commands that end by themselves though something is in their way, and some that are over
 //! but do not end.
 
-use super::repetitive::NODE;
+use super::spinners::NODE;
 use super::shape::{First, Shape, ends, healthy};
 
 /// What is said of one whose work seems done.

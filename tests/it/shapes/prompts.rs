@@ -1,6 +1,6 @@
 //! Prompts and menus of programs in many languages.
 
-use super::repetitive::NODE;
+use super::spinners::NODE;
 use super::shape::{First, Shape, asks, asks_secretly};
 
 const DISK: &[First] = &[First::Ran("truncate -s 64M disk")];
