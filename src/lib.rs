@@ -234,8 +234,10 @@ mod progress {
     pub(crate) mod advice;
     pub(crate) mod condition;
     pub(crate) mod counters;
+    pub(crate) mod mentions;
     pub(crate) mod novelty;
     pub(crate) mod progress_state;
+    pub(crate) mod standstill;
     pub(crate) mod status_forecast;
     pub(crate) mod tracker;
     pub(crate) mod tree_state;
@@ -276,11 +278,14 @@ mod process {
         pub(crate) mod ends;
         pub(crate) mod guard;
         pub(crate) mod hangup;
+        mod hotspot;
         pub(crate) mod listening;
-        mod locks;
+        pub(crate) mod locks;
         pub(crate) mod memory;
+        mod mounts;
         pub(crate) mod orphans;
         pub(crate) mod processes;
+        mod runtimes;
         mod sockets;
         pub(crate) mod start;
         pub(crate) mod terminal_pair;
@@ -303,6 +308,7 @@ mod process {
         mod libproc;
         mod lineage;
         pub(crate) mod listening;
+        pub(crate) mod locks;
         pub(crate) mod memory;
         pub(crate) mod orphans;
         pub(crate) mod processes;

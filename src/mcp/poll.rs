@@ -68,11 +68,12 @@ impl Tools {
                 | WaitEnd::WaitsForInput
                 | WaitEnd::TaskStopped
                 | WaitEnd::Stuck
+                | WaitEnd::Repeats
                 | WaitEnd::Port(_)
         );
         let is_useful = delta.new_bytes() > 0 || ended_early;
         let waited = begun.elapsed().min(listen);
-        view.idle_polls = task.live.count_poll(is_useful, idle_polls_of(waited));
+        view.empty_polls = task.live.count_poll(is_useful, idle_polls_of(waited));
         let whole = arguments.full_output == Some(true);
         let max_output = match (&task.ended_server, arguments.max_output) {
             // The earlier server has shown most of it.

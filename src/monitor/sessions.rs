@@ -23,6 +23,7 @@ use crate::oneshot::sessions::{self as oneshot, RunView};
 use crate::peer::Owner;
 use crate::process::files;
 use crate::progress::progress_state::Verdict;
+use crate::progress::tracker::Repetition;
 use crate::task::describe;
 use crate::task::journal::{self, CONTROL_SOCKET, Entry};
 use crate::task::live::Input;
@@ -386,8 +387,14 @@ pub(crate) fn evidence(entry: &Entry, now: f64) -> Vec<String> {
             status: progress.outlook.status(now),
             delta: progress.delta,
             tree_state: tree_state.map(|(tree_state, at)| (tree_state, since(at))),
+            stuck_part: progress.stuck_part.clone(),
             unchanged_for: since(newest),
-            only_time: progress.outlook.only_time,
+            last_change: progress.last_change.map(|(kind, _)| kind),
+            repetition: progress
+                .repeated
+                .clone()
+                .map(|(line, _)| Repetition { line, lasts: since(newest) }),
+            unserved: progress.repeated.clone().and_then(|(_, address)| address),
         }));
     }
     evidence

@@ -8,7 +8,7 @@
 //! altogether; see [`Snapshot::is_whole`].
 
 use std::collections::{HashMap, HashSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -248,6 +248,11 @@ pub(crate) struct TaskProcesses {
 }
 
 impl TaskProcesses {
+    /// The name of the task's output, a pipe or a terminal, in `/proc/<pid>/fd` of the writers.
+    pub(crate) fn output(&self) -> Option<&Path> {
+        self.criteria.output.as_deref()
+    }
+
     /// The processes of a task, which begin with its shell.
     pub(crate) fn new(criteria: MatchCriteria) -> TaskProcesses {
         TaskProcesses {

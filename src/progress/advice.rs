@@ -20,6 +20,9 @@ const NEARING_PERCENT: std::ops::RangeInclusive<u128> = 80..=120;
 /// The wait that counts as one poll: how long a poll listens by default.
 const ONE_POLL: Duration = Duration::from_secs(2);
 
+/// How long a peer must be silent to be called mute.
+pub(crate) const MUTE_FROM: Duration = Duration::from_secs(60);
+
 /// The most polls that a single long wait counts as.
 const MAX_POLLS_PER_WAIT: u32 = 5;
 
@@ -39,7 +42,9 @@ pub(crate) struct DurationEstimate {
 pub(crate) struct Situation {
     /// Whether this poll returned output.
     pub(crate) new_output: bool,
-    /// Polls since the last output. [`idle_polls_of`] counts long waits.
+    /// Polls since the last output.
+    pub(crate) empty_polls: u32,
+    /// As how many they count: [`idle_polls_of`] counts a long wait as several.
     pub(crate) idle_polls: u32,
     /// Time since the last output, or since the start before any.
     pub(crate) silent_for: Duration,
@@ -53,6 +58,10 @@ pub(crate) struct Situation {
     pub(crate) stuck: Option<String>,
     /// The task that holds the lock that this one waits for.
     pub(crate) lock_holder: Option<String>,
+    /// The peer that has been silent for long, and for how long.
+    pub(crate) mute_peer: Option<(String, Duration)>,
+    /// What it prints again and again, if no result has reported that: a phrase.
+    pub(crate) repetition: Option<String>,
     /// Whether the task waits by design for a request or a change that may come at any time.
     pub(crate) waits_by_design: bool,
     /// Whether the task reads or writes steadily while it prints nothing.
@@ -82,6 +91,13 @@ pub(crate) enum Advice {
     },
     /// The command waits by design.
     OtherWork,
+    /// The command prints the same again and again.
+    Repeats {
+        /// What it does, in a phrase.
+        fact: String,
+    },
+    /// The peer that the command waits for has been silent for long.
+    MutePeer { peer: String, mute: Duration },
     /// Commands of this kind usually end about now.
     NearingCompletion,
     /// The command has been silent for a long time but makes progress.
@@ -112,6 +128,11 @@ pub(crate) fn advise(situation: &Situation) -> Option<Advice> {
         let reason = reason.clone();
         return Some(Advice::Stuck { reason });
     }
+    if let Some(fact) = situation.repetition.clone()
+        && !situation.waiting_for_input
+    {
+        return Some(Advice::Repeats { fact });
+    }
     if situation.new_output {
         return None;
     }
@@ -124,10 +145,15 @@ pub(crate) fn advise(situation: &Situation) -> Option<Advice> {
     if situation.waits_by_design && polls > 0 {
         return Some(Advice::OtherWork);
     }
+    if let Some((peer, mute)) = situation.mute_peer.clone()
+        && polls > 0
+    {
+        return Some(Advice::MutePeer { peer, mute });
+    }
     let long_idle = polls >= HUNG_FROM;
     let works = situation.io_progress || situation.does_something_new;
     if long_idle && !works && situation.unseen && !within_history(situation) {
-        return Some(Advice::Hung { silent, polls });
+        return Some(Advice::Hung { silent, polls: situation.empty_polls });
     }
     if let Some(estimate) = &situation.estimate
         && is_near(situation.elapsed, estimate.median)
@@ -135,7 +161,8 @@ pub(crate) fn advise(situation: &Situation) -> Option<Advice> {
         return Some(Advice::NearingCompletion);
     }
     if long_idle && works {
-        return Some(Advice::WorksSilently { silent, polls, moves_bytes: situation.io_progress });
+        let (polls, moves_bytes) = (situation.empty_polls, situation.io_progress);
+        return Some(Advice::WorksSilently { silent, polls, moves_bytes });
     }
     (polls >= SPACE_POLLS_FROM).then(|| Advice::SpacePolls {
         silent,
@@ -182,6 +209,15 @@ impl fmt::Display for Advice {
                 f,
                 "Waiting by design. Continue with other work; zsh_poll until=… waits for a line.",
             ),
+            Advice::Repeats { fact } => {
+                write!(f, "It {fact}. Wait again, or zsh_kill if this cannot succeed.")
+            }
+            Advice::MutePeer { peer, mute } => write!(
+                f,
+                "No answer from {peer} for {}s. Look in another call whether it still serves that \
+                 port, or wait for a line with zsh_poll until=….",
+                seconds(*mute),
+            ),
             Advice::WorksSilently { silent, polls, moves_bytes } => write!(
                 f,
                 "No output for {}s across {polls} polls, but it {}. \
@@ -227,6 +263,7 @@ mod tests {
 
     fn idle(idle_polls: u32) -> Situation {
         Situation {
+            empty_polls: idle_polls,
             idle_polls,
             silent_for: Duration::from_secs(20),
             elapsed: Duration::from_secs(25),

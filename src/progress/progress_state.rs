@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::status_forecast::{BlockedOn, Status};
-use super::tracker::{ActivityDelta, Tracker};
+use super::tracker::{ActivityDelta, ChangeKind, Repetition, Tracker};
 use super::tree_state::TreeState;
 
 /// The status of a task at one moment, and its evidence.
@@ -14,10 +14,16 @@ pub struct Verdict {
     pub delta: ActivityDelta,
     /// What its processes do, if known, and for how long.
     pub tree_state: Option<(TreeState, Duration)>,
+    /// A process that is stuck beside others that are not.
+    pub stuck_part: Option<TreeState>,
     /// How long nothing has been new.
     pub unchanged_for: Duration,
-    /// Whether only elapsed times change in its output.
-    pub only_time: bool,
+    /// The newest change; `None` before the first.
+    pub last_change: Option<ChangeKind>,
+    /// What it prints again and again.
+    pub repetition: Option<Repetition>,
+    /// The address of this machine that the repeated line names, if nothing listens there.
+    pub unserved: Option<String>,
 }
 
 #[derive(Debug, Clone)]
@@ -27,6 +33,10 @@ pub struct ProgressState {
     pub tree_state: Option<TreeState>,
     /// When they began to do that.
     pub tree_state_since: Instant,
+    /// A process that is stuck beside others that are not.
+    pub stuck_part: Option<TreeState>,
+    /// The address of this machine that the repeated line names, if nothing listens there.
+    pub unserved: Option<String>,
     /// Whether the newest probe saw no process of the task, or could not read all counters.
     pub degraded: bool,
 }
@@ -34,7 +44,14 @@ pub struct ProgressState {
 impl ProgressState {
     /// The state before the first probe.
     pub fn new(tracker: Tracker, now: Instant) -> ProgressState {
-        ProgressState { tracker, tree_state: None, tree_state_since: now, degraded: false }
+        ProgressState {
+            tracker,
+            tree_state: None,
+            tree_state_since: now,
+            stuck_part: None,
+            unserved: None,
+            degraded: false,
+        }
     }
 
     /// The current verdict; `None` before the first probe. `held_up` is the reason for waiting that
@@ -48,8 +65,11 @@ impl ProgressState {
             status: self.tracker.forecast(held_up).status(now),
             delta: *self.tracker.delta()?,
             tree_state,
+            stuck_part: self.stuck_part.clone(),
             unchanged_for: self.tracker.unchanged_for(now),
-            only_time: self.tracker.only_time.is_some(),
+            last_change: self.tracker.last_change.map(|last| last.kind),
+            repetition: self.tracker.repetition(now),
+            unserved: self.unserved.clone(),
         })
     }
 

@@ -86,9 +86,6 @@ pub struct StatusForecast<T> {
     /// Whether the last probe found no output, no I/O and no process that began or ended.
     #[serde(default)]
     pub quiet: bool,
-    /// All that changes in its output is elapsed time.
-    #[serde(default)]
-    pub only_time: bool,
 }
 
 impl<T: PartialOrd + Copy> StatusForecast<T> {
@@ -96,12 +93,12 @@ impl<T: PartialOrd + Copy> StatusForecast<T> {
         now < self.alive_until
     }
 
-    /// Whether its processes wait for each other, or it repeats itself without computing.
+    /// Whether its processes wait for each other; if they cannot be observed, whether it repeats
+    /// itself.
     pub fn stuck(&self, now: T) -> bool {
         match self.tree_state {
             Some(TreeStateKind::Deadlock) => true,
-            // A program that redraws its screen repeats its output, as does a server that logs
-            // equal requests.
+            // Of an agent's program, which is counted although it can be observed.
             Some(TreeStateKind::Computing | TreeStateKind::Screen | TreeStateKind::Idle) => false,
             _ => self.alive(now) && self.stuck_from.is_some_and(|from| now >= from),
         }
@@ -119,7 +116,6 @@ impl<T: PartialOrd + Copy> StatusForecast<T> {
             return Status::Progressing;
         }
         match self.tree_state {
-            _ if self.only_time => Status::Slow,
             Some(TreeStateKind::Peer) => Status::Blocked(BlockedOn::Network),
             Some(TreeStateKind::Lock) => Status::Blocked(BlockedOn::Lock),
             Some(TreeStateKind::Timer | TreeStateKind::Idle | TreeStateKind::Screen) => {
@@ -154,7 +150,6 @@ impl<T: PartialOrd + Copy> StatusForecast<T> {
             stuck_from: self.stuck_from.map(&convert),
             tree_state: self.tree_state,
             quiet: self.quiet,
-            only_time: self.only_time,
         }
     }
 }

@@ -3,8 +3,9 @@
 //! A *heartbeat* is evidence of life: bytes of output, bytes read or written, processes started or
 //! ended. CPU time is no heartbeat, since a spinning loop is busy forever; nor is a timer, since it
 //! never stops. A *state change* is novel: repeating an action, or two actions in turn, is no
-//! change. A task with heartbeats and without changes is stuck; if its processes can be observed,
-//! only repeated output counts as such heartbeats.
+//! change. A task whose processes cannot be observed is stuck if it has heartbeats and no changes.
+//! If they can be observed, they show whether it is stuck; that it prints the same again and again
+//! is then only a fact beside their state.
 //!
 //! Pure: the caller gathers the evidence and passes the time. Memory is bounded however long a task
 //! runs. The tracker only judges; policies decide how to act.
@@ -20,8 +21,8 @@ use super::tree_state::TreeStateKind;
 
 /// How many bytes read or written within an interval make a state change.
 pub(crate) const BYTES_THAT_COUNT: u64 = 4 * 1024;
-/// How long a task that only prints elapsed times counts as slow instead of stuck: creating a
-/// resource takes minutes.
+/// How long a task that only prints elapsed times is not stuck although its processes cannot be
+/// observed: creating a resource takes minutes.
 const ONLY_TIME_PATIENCE: Duration = Duration::from_secs(600);
 
 /// The tracker's settings.
@@ -61,6 +62,11 @@ pub enum ChangeKind {
 }
 
 impl ChangeKind {
+    /// Whether a process began or ended.
+    fn is_of_a_child(self) -> bool {
+        matches!(self, ChangeKind::ChildStarted | ChangeKind::ChildEnded)
+    }
+
     /// The name in JSON.
     pub fn name(self) -> &'static str {
         match self {
@@ -100,13 +106,26 @@ pub struct Change {
     pub kind: ChangeKind,
 }
 
-/// Which signs of life without novelty make a task stuck.
+/// Which signs of life without novelty count as repetitions, and what they mean.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum StuckEvidence {
-    All,
-    /// Only output; when a probe last counted.
+enum Counting {
+    /// All: enough of them make the task stuck.
+    Heartbeats,
+    /// Only output, a fact beside the state of the processes; when a probe last counted.
     Output(Option<Instant>),
 }
+
+/// The line that a task prints again and again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Repetition {
+    /// The newest of the lines that differ only in times, spinners or the number of an attempt.
+    pub line: String,
+    /// How long nothing else has come.
+    pub lasts: Duration,
+}
+
+/// How much of a repeated line is kept, in characters.
+const LINE_CHARS: usize = 300;
 
 /// Follows one task.
 #[derive(Debug, Clone)]
@@ -114,7 +133,7 @@ pub struct Tracker {
     settings: TrackerSettings,
     started: Instant,
     tree_state: Option<TreeStateKind>,
-    stuck_evidence: StuckEvidence,
+    counting: Counting,
     last_heartbeat: Option<Instant>,
     /// The number of signs of life.
     pub heartbeat_count: u64,
@@ -122,9 +141,11 @@ pub struct Tracker {
     pub last_change: Option<Change>,
     /// The number of state changes.
     pub change_count: u64,
-    /// Heartbeats, or outputs (see [`StuckEvidence`]), since the last novel change.
+    /// Heartbeats, or outputs (see [`Counting`]), since the last novel change.
     repetitions: u64,
     novelty: Novelty,
+    /// The newest line that was no change, and when a probe found it.
+    repeated: Option<(String, Instant)>,
     /// When its output began to consist only of timer lines: repeated lines in which only a
     /// duration has risen. `None` after other lines or without output.
     pub(crate) only_time: Option<Instant>,
@@ -179,13 +200,14 @@ impl Tracker {
             settings,
             started: now,
             tree_state: None,
-            stuck_evidence: StuckEvidence::All,
+            counting: Counting::Heartbeats,
             last_heartbeat: None,
             heartbeat_count: 0,
             last_change: None,
             change_count: 0,
             repetitions: 0,
             novelty: Novelty::default(),
+            repeated: None,
             only_time: None,
             busy_until: None,
             totals: Totals::default(),
@@ -197,11 +219,11 @@ impl Tracker {
         }
     }
 
-    /// Records that the processes can be observed: from now on the task is stuck if its output
-    /// repeats; while it prints nothing, the processes' states decide.
+    /// Records that the processes can be observed: from now on their state decides whether the task
+    /// is stuck.
     pub fn count_output_alone(&mut self) {
-        if self.stuck_evidence == StuckEvidence::All {
-            self.stuck_evidence = StuckEvidence::Output(None);
+        if self.counting == Counting::Heartbeats {
+            self.counting = Counting::Output(None);
         }
     }
 
@@ -209,7 +231,7 @@ impl Tracker {
     pub fn heartbeat(&mut self, now: Instant) {
         self.last_heartbeat = Some(now);
         self.heartbeat_count += 1;
-        if self.stuck_evidence == StuckEvidence::All {
+        if self.counting == Counting::Heartbeats {
             self.repetitions += 1;
         }
     }
@@ -222,6 +244,12 @@ impl Tracker {
             self.only_time = match novel {
                 Novel::OnlyTime => self.only_time.or(Some(now)),
                 Novel::New | Novel::Same => None,
+            };
+            self.repeated = match novel {
+                Novel::New => None,
+                Novel::Same | Novel::OnlyTime => {
+                    Some((payload.chars().take(LINE_CHARS).collect(), now))
+                }
             };
         }
         if novel == Novel::New {
@@ -275,11 +303,11 @@ impl Tracker {
     fn count_repetition(&mut self, now: Instant) {
         // Probes are not exactly an interval apart.
         let pause = self.settings.heartbeat_interval * 9 / 10;
-        if let StuckEvidence::Output(last) = self.stuck_evidence
+        if let Counting::Output(last) = self.counting
             && self.delta.output > 0
             && last.is_none_or(|last| now.saturating_duration_since(last) >= pause)
         {
-            self.stuck_evidence = StuckEvidence::Output(Some(now));
+            self.counting = Counting::Output(Some(now));
             self.repetitions += 1;
         }
     }
@@ -318,16 +346,19 @@ impl Tracker {
         let after = |at: Instant, time| at.checked_add(time).unwrap_or(at);
         let two_intervals = self.settings.heartbeat_interval * 2;
         let quiet_from = after(self.last_heartbeat.unwrap_or(self.started), two_intervals);
-        // A new task counts as novel until the first probe.
+        let quiet = self.last_probe.is_some() && !self.delta.shows_life();
+        // A new task counts as novel until the first probe. What a process does after its start
+        // shows whether there is progress.
         let novel_from = match self.last_change {
+            Some(last) if quiet && last.kind.is_of_a_child() => None,
             Some(last) => Some(last.at),
             None => self.last_probe.is_none().then_some(self.started),
         };
-        let too_many = self.repetitions >= self.settings.stuck_threshold;
-        let quiet = self.last_probe.is_some() && !self.delta.shows_life();
         // Without output, a wait for an outside event stops the signs of life.
         let waits = matches!(self.tree_state, Some(TreeStateKind::Peer | TreeStateKind::Lock));
-        let excused = self.stuck_evidence == StuckEvidence::All && quiet && waits;
+        let repeats = self.repetitions >= self.settings.stuck_threshold
+            && self.counting == Counting::Heartbeats
+            && !(quiet && waits);
         let patient_until = self.only_time.map(|since| after(since, ONLY_TIME_PATIENCE));
         let stuck_from = self.busy_until.max(patient_until).unwrap_or(self.started);
         StatusForecast {
@@ -336,9 +367,19 @@ impl Tracker {
             quiet,
             alive_until: self.busy_until.map_or(quiet_from, |until| until.max(quiet_from)),
             novel_until: novel_from.map(|from| after(from, two_intervals)),
-            stuck_from: (too_many && !excused).then_some(stuck_from),
-            only_time: self.only_time.is_some(),
+            stuck_from: repeats.then_some(stuck_from),
         }
+    }
+
+    /// The line that it prints again and again, if it has done nothing else for long and its
+    /// processes can be observed.
+    pub fn repetition(&self, now: Instant) -> Option<Repetition> {
+        let (line, at) = self.repeated.as_ref()?;
+        let is_recent = now.saturating_duration_since(*at) < self.settings.heartbeat_interval * 3;
+        let is_fact = matches!(self.counting, Counting::Output(_))
+            && self.repetitions >= self.settings.stuck_threshold
+            && is_recent;
+        is_fact.then(|| Repetition { line: line.clone(), lasts: self.unchanged_for(now) })
     }
 
     /// How long nothing has been new: the time since the last state change, or since the start.
@@ -367,11 +408,10 @@ impl Tracker {
     fn count_change(&mut self, now: Instant, kind: ChangeKind) {
         self.last_change = Some(Change { at: now, kind });
         self.change_count += 1;
-        let is_child = matches!(kind, ChangeKind::ChildStarted | ChangeKind::ChildEnded);
-        self.repetitions = match self.stuck_evidence {
+        self.repetitions = match self.counting {
             // Probes find a loop's short programs by chance: a newly found program excuses the
             // current interval, but not earlier ones.
-            StuckEvidence::Output(_) if is_child => self.repetitions.saturating_sub(1),
+            Counting::Output(_) if kind.is_of_a_child() => self.repetitions.saturating_sub(1),
             _ => 0,
         };
     }
@@ -698,7 +738,7 @@ mod tests {
     }
 
     #[test]
-    fn a_task_with_visible_processes_is_stuck_only_by_its_output() {
+    fn repeated_output_of_visible_processes_is_a_fact_beside_their_state() {
         let start = Instant::now();
         let mut tracker = of_output(start);
         let mut totals = Totals::default();
@@ -710,31 +750,37 @@ mod tests {
             if output > 0 {
                 tracker.change(now, ChangeKind::Output, "waiting for db");
             }
-            tracker.status(now)
+            (tracker.status(now), tracker.repetition(now))
         };
         // A loop that keeps starting a program and prints nothing is asleep.
         for interval in 1..=9 {
             let status = look(&mut tracker, interval, 0);
+            assert_eq!(status, (Status::Idle, None), "interval {interval}");
+        }
+        assert_eq!(look(&mut tracker, 10, 15), (Status::Progressing, None));
+        for interval in 11..=14 {
+            let (_, repetition) = look(&mut tracker, interval, 15);
+            assert_eq!(repetition, None, "interval {interval}");
+        }
+        for interval in 15..=100 {
+            let (status, repetition) = look(&mut tracker, interval, 15);
+            let lasts = INTERVAL * (interval - 10);
+            let line = "waiting for db".to_owned();
+            assert_eq!(repetition, Some(Repetition { line, lasts }));
             assert_eq!(status, Status::Idle, "interval {interval}");
         }
-        assert_eq!(look(&mut tracker, 10, 15), Status::Progressing);
-        for interval in 11..=14 {
-            let status = look(&mut tracker, interval, 15);
-            assert_ne!(status, Status::Stuck, "interval {interval}");
-        }
-        assert_eq!(look(&mut tracker, 15, 15), Status::Stuck);
-        let now = start + INTERVAL * 15;
-        tracker.probe(now, totals, Some(TreeStateKind::Computing));
-        assert_eq!(tracker.status(now), Status::Slow);
+        // Once it is silent, it no longer repeats itself.
+        let later = start + INTERVAL * 104;
+        assert_eq!(tracker.repetition(later), None);
     }
 
     #[test]
     fn programs_that_are_new_in_each_interval_are_progress_and_a_rare_one_is_not() {
-        let stuck_after = |is_new: fn(u32) -> bool| {
+        let repeats_after = |is_new: fn(u32) -> bool| {
             let start = Instant::now();
             let mut tracker = of_output(start);
             let mut totals = Totals::default();
-            let stuck = |interval: &u32| {
+            let repeats = |interval: &u32| {
                 let now = start + INTERVAL * *interval;
                 totals.output += 15;
                 tracker.probe(now, totals, Some(TreeStateKind::Timer));
@@ -743,32 +789,37 @@ mod tests {
                     let line = format!("cc {}", char::from(b'a' + *interval as u8));
                     tracker.change(now, ChangeKind::ChildStarted, &line);
                 }
-                tracker.status(now) == Status::Stuck
+                tracker.repetition(now).is_some()
             };
-            (1..=20).find(stuck)
+            (1..=20).find(repeats)
         };
-        assert_eq!(stuck_after(|_| true), None);
-        assert_eq!(stuck_after(|interval| interval == 4), Some(7));
-        assert_eq!(stuck_after(|_| false), Some(6));
+        assert_eq!(repeats_after(|_| true), None);
+        assert_eq!(repeats_after(|interval| interval == 4), Some(7));
+        assert_eq!(repeats_after(|_| false), Some(6));
     }
 
     #[test]
-    fn a_timer_in_the_output_is_slow_for_ten_minutes() {
+    fn elapsed_times_in_the_output_are_a_repetition_and_stuck_only_where_nothing_is_seen() {
+        let repeated = |tracker: &mut Tracker, start: Instant, state: Option<TreeStateKind>| {
+            let mut totals = Totals::default();
+            let intervals = (1..=65u32).map(|interval| {
+                let now = start + INTERVAL * interval;
+                totals.output += 40;
+                tracker.probe(now, totals, state);
+                let line = format!("Still creating... [{}s elapsed]", 10 * interval);
+                tracker.change(now, ChangeKind::Output, &line);
+                (tracker.status(now), tracker.repetition(now).is_some())
+            });
+            intervals.collect::<Vec<_>>()
+        };
         let start = Instant::now();
-        let mut tracker = of_output(start);
-        let mut totals = Totals::default();
-        let mut status = Vec::new();
-        for interval in 1..=65u32 {
-            let now = start + INTERVAL * interval;
-            totals.output += 40;
-            tracker.probe(now, totals, Some(TreeStateKind::Timer));
-            let line = format!("Still creating... [{}s elapsed]", 10 * interval);
-            tracker.change(now, ChangeKind::Output, &line);
-            status.push(tracker.status(now));
-        }
-        assert_eq!(status[10], Status::Slow);
-        assert_eq!(status[59], Status::Slow);
-        assert_eq!(status[64], Status::Stuck);
+        let seen = repeated(&mut of_output(start), start, Some(TreeStateKind::Timer));
+        assert_eq!(seen[10], (Status::Idle, true));
+        assert_eq!(seen[64], (Status::Idle, true));
+        let mut unseen = Tracker::new(TrackerSettings::default(), start);
+        let unseen = repeated(&mut unseen, start, None);
+        assert_eq!(unseen[59], (Status::Slow, false));
+        assert_eq!(unseen[64], (Status::Stuck, false));
     }
 
     #[test]

@@ -5,9 +5,9 @@
 //! within the task does not count; the strongest of the other threads decides, in the order of
 //! [`Rank`]. If every thread waits for another one, no event can end the wait.
 //!
-//! Pure. Limits: one probe does not prove a deadlock; the caller must see [`QUIET_BEFORE_DEADLOCK`]
-//! without any work. A pipe counts as internal until the caller finds that a process outside the
-//! task holds its other end.
+//! Pure. Limits: one probe does not prove a deadlock; the caller must see for
+//! [`QUIET_BEFORE_DEADLOCK`] that each [`Suspect`] does nothing. A pipe counts as internal until the
+//! caller finds that a process outside the task holds its other end.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -18,8 +18,7 @@ use super::wait::{Lock, Peer, ProcessName, ProcessWaits, Thread, WaitSource};
 
 /// The share of a core from which a tree that prints nothing counts as busy.
 pub(crate) const BUSY_SHARE: f64 = 0.2;
-/// How long threads that wait for each other must use no CPU time, I/O or output to count as a
-/// deadlock.
+/// How long threads that wait for each other must do nothing to count as a deadlock.
 pub(crate) const QUIET_BEFORE_DEADLOCK: Duration = Duration::from_secs(10);
 
 /// What a task's processes do.
@@ -61,6 +60,8 @@ pub enum Idle {
     Datagrams(String),
     /// A change in watched files.
     Files,
+    /// Data from this device.
+    Device(String),
     Signal,
     /// A key, on a screen that it redraws by itself.
     Screen,
@@ -71,10 +72,14 @@ pub enum Idle {
 pub enum DeadEnd {
     /// Threads wait for each other.
     Threads,
-    /// They wait for a pipe whose other end no other process holds.
-    Pipe,
+    /// They wait for a pipe; the process of the task that holds its other end, if any does.
+    Pipe(Option<ProcessName>),
+    /// They wait for room in a pipe that is full; the process of the task that could read it.
+    FullPipe(Option<ProcessName>),
     /// They wait for this FIFO, whose other end no process has open.
     Fifo(String),
+    /// They wait for input from the task's own output.
+    OwnOutput,
 }
 
 /// A [`TreeState`] without its details.
@@ -127,9 +132,12 @@ impl TreeState {
 enum Rank {
     /// A wait for another thread of the task.
     Internal,
+    /// Either that, with attempts that end by themselves, or a timer: a Java machine's thread.
+    Retrying,
     Unknown,
     Signal,
     Timer,
+    Device,
     Datagrams,
     Files,
     Listening,
@@ -142,46 +150,98 @@ enum Rank {
 const INTERNAL: (Rank, TreeState) = (Rank::Internal, TreeState::Unknown);
 const UNKNOWN: (Rank, TreeState) = (Rank::Unknown, TreeState::Unknown);
 
+/// What one probe of a tree shows.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Classification {
+    /// What the tree does, unless every suspect is found to do nothing.
+    pub(crate) state: TreeState,
+    /// Whether no thread waits for anything outside the task: if every suspect does nothing, the
+    /// tree is stuck.
+    pub(crate) waits_for_itself: bool,
+    /// The leaves whose threads all wait for another thread of the task.
+    pub(crate) suspects: Vec<Suspect>,
+}
+
+/// A process without children whose threads all wait for another thread of the task.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Suspect {
+    pub(crate) process: ProcessName,
+    pub(crate) threads: usize,
+    pub(crate) cause: DeadEnd,
+    /// The pipes or FIFOs that it waits for, by their names.
+    pub(crate) pipes: Vec<String>,
+}
+
+impl Suspect {
+    /// Whether it is stuck whatever the other processes of the task do.
+    pub(crate) fn is_stuck_alone(&self) -> bool {
+        match &self.cause {
+            DeadEnd::Threads => self.threads > 1,
+            DeadEnd::Fifo(_) | DeadEnd::OwnOutput => true,
+            DeadEnd::Pipe(_) | DeadEnd::FullPipe(_) => false,
+        }
+    }
+
+    /// Its state, once it is found to do nothing.
+    pub(crate) fn deadlock(&self, processes: usize) -> TreeState {
+        TreeState::Deadlock {
+            process: self.process.clone(),
+            threads: self.threads,
+            processes,
+            cause: self.cause.clone(),
+        }
+    }
+}
+
 /// Classifies one probe of the processes; `None` if it contains none.
 ///
 /// Other modules judge waits for input and stopped processes, which outrank this state. A wait for
 /// input without a question is [`Idle::Screen`].
-pub(crate) fn classify(tree: &[ProcessWaits]) -> Option<TreeState> {
+pub(crate) fn classify(tree: &[ProcessWaits]) -> Option<Classification> {
     let parents: HashSet<i32> = tree.iter().map(|waits| waits.parent).collect();
     let mut strongest: Option<(Rank, TreeState)> = None;
+    let mut suspects = Vec::new();
     for waits in tree.iter().filter(|waits| !waits.stopped) {
         let has_children = parents.contains(&waits.process.pid);
-        for thread in &waits.threads {
-            let judged = judge(waits, thread, has_children);
-            if strongest.as_ref().is_none_or(|(rank, _)| judged.0 > *rank) {
-                strongest = Some(judged);
-            }
+        let Some(judged) = judge_process(waits, has_children) else {
+            continue;
+        };
+        if !has_children && judged.0 < Rank::Unknown {
+            suspects.push(suspect(waits));
+        }
+        if strongest.as_ref().is_none_or(|(rank, _)| judged.0 > *rank) {
+            strongest = Some(judged);
         }
     }
-    let (rank, tree_state) = strongest?;
-    if rank > Rank::Internal {
-        return Some(tree_state);
-    }
+    let (rank, state) = strongest?;
     let any_stopped = tree.iter().any(|waits| waits.stopped);
-    let found = (!any_stopped).then(|| deadlock(tree)).flatten();
-    Some(found.unwrap_or(TreeState::Unknown))
+    let waits_for_itself = rank < Rank::Unknown && !any_stopped && !suspects.is_empty();
+    Some(Classification { state, waits_for_itself, suspects })
 }
 
-/// The names of the pipes for which threads wait. There is no deadlock if a process outside the
-/// tree holds one of them.
-pub(crate) fn pipes(tree: &[ProcessWaits]) -> HashSet<&str> {
-    let threads = tree.iter().flat_map(|waits| &waits.threads);
-    let sources = threads.flat_map(|thread| match thread {
-        Thread::In(source) => std::slice::from_ref(source),
-        Thread::Waits { on, .. } => on.as_slice(),
-        Thread::Running | Thread::Unreadable => &[],
-    });
-    sources
-        .filter_map(|source| match source {
-            WaitSource::Pipe(name) => Some(name.as_str()),
-            _ => None,
-        })
-        .collect()
+/// The suspect that shows best why a tree is stuck.
+pub(crate) fn culprit(suspects: &[Suspect]) -> Option<&Suspect> {
+    let clarity = |suspect: &&Suspect| {
+        let clear = match suspect.cause {
+            DeadEnd::Fifo(_) => 4,
+            DeadEnd::OwnOutput => 3,
+            DeadEnd::FullPipe(_) => 2,
+            DeadEnd::Pipe(_) => 1,
+            DeadEnd::Threads => 0,
+        };
+        (clear, suspect.threads)
+    };
+    suspects.iter().max_by_key(clarity)
+}
+
+/// Judges a process by its threads; `None` if it has none.
+fn judge_process(waits: &ProcessWaits, has_children: bool) -> Option<(Rank, TreeState)> {
+    let threads = waits.threads.iter().map(|thread| judge(waits, thread, has_children));
+    let strongest = threads.max_by_key(|(rank, _)| *rank)?;
+    if strongest.0 == Rank::Internal && waits.handles_signals && !has_children {
+        return Some(idle(waits, Rank::Signal, Idle::Signal));
+    }
+    Some(strongest)
 }
 
 /// Judges one thread.
@@ -189,6 +249,9 @@ fn judge(waits: &ProcessWaits, thread: &Thread, has_children: bool) -> (Rank, Tr
     match thread {
         Thread::Running | Thread::Unreadable => UNKNOWN,
         Thread::In(source) => judge_source(waits, source, has_children),
+        thread if waits.counts_retries && thread.is_timed_futex() => {
+            idle(waits, Rank::Retrying, Idle::Timer)
+        }
         Thread::Waits { on, timed } => judge_set(waits, on, *timed, has_children),
     }
 }
@@ -216,6 +279,8 @@ fn judge_set(
     let counts = |source: &&WaitSource| match source {
         WaitSource::Master(_) => false,
         WaitSource::Input => !relays,
+        // An event loop watches its own program's signals, which say nothing of others'.
+        WaitSource::Signal => !has_children,
         _ => true,
     };
     let strongest = on
@@ -223,18 +288,14 @@ fn judge_set(
         .filter(counts)
         .map(|source| judge_source(waits, source, has_children))
         .max_by_key(|(rank, _)| *rank);
-    // Only a signal handler or another thread can wake an event loop that watches nothing else, or
-    // an empty wait without a time limit.
-    let wakes_itself =
-        |source: &WaitSource| matches!(source, WaitSource::OwnProcess | WaitSource::Futex);
     match strongest {
         Some(judged) if judged.0 > Rank::Timer => judged,
         _ if timed => idle(waits, Rank::Timer, Idle::Timer),
         _ if relays && on.contains(&WaitSource::Input) => UNKNOWN,
-        _ if relays => INTERNAL,
-        _ if on.iter().all(wakes_itself) => idle(waits, Rank::Signal, Idle::Signal),
         Some(judged) => judged,
-        None => idle(waits, Rank::Signal, Idle::Signal),
+        // An empty wait without a time limit, as of `select` without descriptors.
+        None if on.is_empty() && !has_children => idle(waits, Rank::Signal, Idle::Signal),
+        None => INTERNAL,
     }
 }
 
@@ -245,22 +306,31 @@ fn judge_source(
 ) -> (Rank, TreeState) {
     let process = waits.process.clone();
     match source.clone() {
+        // A package manager that runs a script looks for newer versions of itself meanwhile.
+        WaitSource::Peer(_) if has_children && is_launcher(waits) => INTERNAL,
         WaitSource::Peer(peer) => (Rank::Peer, TreeState::Peer { process, peer }),
         WaitSource::Lock(lock) => (Rank::Lock, TreeState::Lock { process, lock }),
         WaitSource::Listener(at) => idle(waits, Rank::Listening, Idle::Listening(at)),
         WaitSource::Datagrams(at) => idle(waits, Rank::Datagrams, Idle::Datagrams(at)),
         WaitSource::Files => idle(waits, Rank::Files, Idle::Files),
+        WaitSource::Device(path) => idle(waits, Rank::Device, Idle::Device(path)),
         WaitSource::Input => idle(waits, Rank::Screen, Idle::Screen),
         WaitSource::Timer => idle(waits, Rank::Timer, Idle::Timer),
-        WaitSource::Suspension if has_children => INTERNAL,
+        // No timer makes input come.
+        WaitSource::TimerThread if awaits_own_output(waits) => INTERNAL,
+        WaitSource::TimerThread => idle(waits, Rank::Timer, Idle::Timer),
+        // A process that waits for a signal while it has children waits for their end.
+        WaitSource::Suspension | WaitSource::Signal if has_children => INTERNAL,
         WaitSource::Suspension | WaitSource::Signal => idle(waits, Rank::Signal, Idle::Signal),
         // Invisible children may do anything.
         WaitSource::Child if !has_children => UNKNOWN,
         WaitSource::Child
         | WaitSource::Futex
         | WaitSource::OwnProcess
+        | WaitSource::OwnOutput
         | WaitSource::Relative
         | WaitSource::Pipe(_)
+        | WaitSource::PipeRoom(_)
         | WaitSource::FifoOpening(_)
         | WaitSource::Master(_) => INTERNAL,
         // The master end may be anywhere.
@@ -268,45 +338,60 @@ fn judge_source(
     }
 }
 
+/// Programs that start another one and have nothing else to do until it ends, by the beginnings of
+/// their names.
+const LAUNCHERS: [&str; 5] = ["npm", "npx", "pnpm", "pnpx", "yarn"];
+
+fn is_launcher(waits: &ProcessWaits) -> bool {
+    LAUNCHERS.iter().any(|name| waits.process.name.starts_with(name))
+}
+
+fn awaits_own_output(waits: &ProcessWaits) -> bool {
+    waits.threads.iter().any(|thread| match thread {
+        Thread::In(source) => *source == WaitSource::OwnOutput,
+        Thread::Waits { on, .. } => on.contains(&WaitSource::OwnOutput),
+        Thread::Running | Thread::Unreadable => false,
+    })
+}
+
 fn idle(waits: &ProcessWaits, rank: Rank, on: Idle) -> (Rank, TreeState) {
     let process = waits.process.clone();
     (rank, TreeState::Idle { process, on })
 }
 
-/// Describes the deadlock of a tree in which every thread waits for another; `None` if all threads
-/// only wait for children.
-fn deadlock(tree: &[ProcessWaits]) -> Option<TreeState> {
-    let waits_for_others = |waits: &&ProcessWaits| waits.threads.iter().any(is_dead_end);
-    let processes = tree.iter().filter(waits_for_others).count();
-    let largest = tree.iter().filter(waits_for_others).max_by_key(|waits| waits.threads.len())?;
-    Some(TreeState::Deadlock {
-        process: largest.process.clone(),
-        threads: largest.threads.len(),
-        processes,
-        cause: cause(largest),
-    })
-}
-
-/// Whether a thread that waits within the task waits for something other than a child.
-fn is_dead_end(thread: &Thread) -> bool {
-    match thread {
-        Thread::In(WaitSource::Child | WaitSource::Suspension) => false,
-        Thread::In(_) => true,
-        Thread::Waits { on, .. } => !on.is_empty(),
-        Thread::Running | Thread::Unreadable => false,
-    }
-}
-
-fn cause(waits: &ProcessWaits) -> DeadEnd {
-    let mut cause = DeadEnd::Threads;
+fn suspect(waits: &ProcessWaits) -> Suspect {
+    let mut suspect = Suspect {
+        process: waits.process.clone(),
+        threads: waits.threads.len(),
+        cause: DeadEnd::Threads,
+        pipes: Vec::new(),
+    };
     for thread in &waits.threads {
-        match thread {
-            Thread::In(WaitSource::FifoOpening(path)) => return DeadEnd::Fifo(path.clone()),
-            Thread::In(WaitSource::Pipe(_) | WaitSource::OwnProcess) => cause = DeadEnd::Pipe,
-            _ => {}
+        let sources = match thread {
+            Thread::In(source) => std::slice::from_ref(source),
+            Thread::Waits { on, .. } => on.as_slice(),
+            Thread::Running | Thread::Unreadable => &[],
+        };
+        for source in sources {
+            let cause = match source {
+                WaitSource::FifoOpening(path) => DeadEnd::Fifo(path.clone()),
+                WaitSource::OwnOutput => DeadEnd::OwnOutput,
+                WaitSource::PipeRoom(_) => DeadEnd::FullPipe(None),
+                WaitSource::Pipe(_) => DeadEnd::Pipe(None),
+                // A pipe or a connection that the process or a relative holds.
+                WaitSource::Relative => DeadEnd::Pipe(None),
+                _ => DeadEnd::Threads,
+            };
+            if let WaitSource::Pipe(name) | WaitSource::PipeRoom(name) = source {
+                suspect.pipes.push(name.clone());
+            }
+            // The first pipe of a process is the one to name.
+            if matches!(suspect.cause, DeadEnd::Threads) {
+                suspect.cause = cause;
+            }
         }
     }
-    cause
+    suspect
 }
 
 #[cfg(test)]
@@ -322,13 +407,28 @@ mod tests {
             process: reader(pid, "p"),
             parent,
             stopped: false,
+            handles_signals: false,
+            counts_retries: false,
             threads: threads.to_vec(),
         }
     }
 
+    /// What a tree does if every suspect has done nothing for long.
+    fn state_of(tree: &[ProcessWaits]) -> Option<TreeState> {
+        let found = classify(tree)?;
+        if found.waits_for_itself {
+            return culprit(&found.suspects).map(|it| it.deadlock(found.suspects.len()));
+        }
+        Some(found.state)
+    }
+
+    fn shell() -> ProcessWaits {
+        process(1, 0, &[Thread::In(WaitSource::Suspension)])
+    }
+
     /// A shell that waits for its child, the process under test.
     fn below_a_shell(threads: &[Thread]) -> Option<TreeState> {
-        classify(&[process(1, 0, &[Thread::In(WaitSource::Suspension)]), process(2, 1, threads)])
+        state_of(&[shell(), process(2, 1, threads)])
     }
 
     fn set(on: &[WaitSource], timed: bool) -> Thread {
@@ -373,8 +473,12 @@ mod tests {
             (&[Thread::In(WaitSource::Signal)], Some(Idle::Signal)),
             (&[Thread::In(WaitSource::Suspension)], Some(Idle::Signal)),
             (&[set(&[], false)], Some(Idle::Signal)),
-            // An event loop that waits for its signal handler.
-            (&[set(&[WaitSource::OwnProcess], false)], Some(Idle::Signal)),
+            (&[set(&[WaitSource::OwnProcess], false)], None),
+            (
+                &[Thread::In(WaitSource::Device("/dev/kmsg".into()))],
+                Some(Idle::Device("/dev/kmsg".into())),
+            ),
+            (&[Thread::In(WaitSource::TimerThread)], Some(Idle::Timer)),
             // pexpect while its child prints nothing.
             (&[set(&[WaitSource::Master(Some(1))], true)], Some(Idle::Timer)),
             // A terminal server.
@@ -393,6 +497,90 @@ mod tests {
         assert_eq!(kind_of(&[Thread::Running]), Some(TreeStateKind::Unknown));
         assert_eq!(kind_of(&[Thread::Unreadable]), Some(TreeStateKind::Unknown));
         assert_eq!(classify(&[]), None);
+        assert_eq!(classify(&[process(1, 0, &[])]), None);
+    }
+
+    #[test]
+    fn a_wait_for_a_signal_above_a_child_is_a_wait_for_the_child() {
+        for above in [
+            Thread::In(WaitSource::Signal),
+            set(&[WaitSource::Signal, WaitSource::OwnProcess], false),
+            set(&[], false),
+        ] {
+            let tree =
+                |below| [process(1, 0, std::slice::from_ref(&above)), process(2, 1, &[below])];
+            let sleeps = state_of(&tree(set(&[], true))).map(|it| it.kind());
+            assert_eq!(sleeps, Some(TreeStateKind::Timer), "{above:?}");
+            let opens = Thread::In(WaitSource::FifoOpening("/tmp/go".to_owned()));
+            let stuck = state_of(&tree(opens)).map(|it| it.kind());
+            assert_eq!(stuck, Some(TreeStateKind::Deadlock), "{above:?}");
+        }
+    }
+
+    #[test]
+    fn a_process_that_handles_signals_waits_for_one_unless_it_has_children() {
+        let handles = |pid, parent| ProcessWaits {
+            handles_signals: true,
+            ..process(pid, parent, &[set(&[WaitSource::OwnProcess], false)])
+        };
+        let kind = |tree: &[ProcessWaits]| state_of(tree).map(|it| it.kind());
+        assert_eq!(kind(&[shell(), handles(2, 1)]), Some(TreeStateKind::Idle));
+        let child = process(3, 2, &[Thread::In(WaitSource::Futex)]);
+        assert_eq!(kind(&[shell(), handles(2, 1), child]), Some(TreeStateKind::Deadlock));
+    }
+
+    #[test]
+    fn threads_that_try_again_and_again_are_suspects_and_sleep_until_that_is_proved() {
+        let tries = set(&[WaitSource::Futex], true);
+        let java = ProcessWaits { counts_retries: true, ..process(2, 1, &[tries.clone(), tries]) };
+        let found = classify(&[shell(), java.clone()]).expect("a tree");
+        assert!(found.waits_for_itself);
+        assert_eq!(found.state.kind(), TreeStateKind::Timer);
+        let sleeps = process(3, 1, &[set(&[], true)]);
+        let found = classify(&[shell(), java, sleeps]).expect("a tree");
+        assert!(!found.waits_for_itself);
+        assert_eq!(found.suspects.len(), 1);
+        assert!(found.suspects[0].is_stuck_alone());
+    }
+
+    #[test]
+    fn a_suspect_beside_others_that_work_is_stuck_alone_or_not_at_all() {
+        let works = process(3, 1, &[set(&[], true)]);
+        for (thread, alone) in [
+            (Thread::In(WaitSource::FifoOpening("/tmp/go".to_owned())), true),
+            (set(&[WaitSource::OwnOutput], false), true),
+            (Thread::In(WaitSource::Pipe("pipe:[1]".to_owned())), false),
+            (Thread::In(WaitSource::PipeRoom("pipe:[1]".to_owned())), false),
+            (Thread::In(WaitSource::Futex), false),
+        ] {
+            let tree = [shell(), works.clone(), process(2, 1, std::slice::from_ref(&thread))];
+            let found = classify(&tree).expect("a tree");
+            assert!(!found.waits_for_itself, "{thread:?}");
+            assert_eq!(found.suspects[0].is_stuck_alone(), alone, "{thread:?}");
+        }
+    }
+
+    #[test]
+    fn a_program_that_reads_its_own_output_waits_for_nothing() {
+        let reads = set(&[WaitSource::OwnOutput], false);
+        let helper = Thread::In(WaitSource::TimerThread);
+        let found = below_a_shell(&[reads, helper]);
+        let own = |found: &TreeState| {
+            matches!(found, TreeState::Deadlock { cause: DeadEnd::OwnOutput, .. })
+        };
+        assert!(found.as_ref().is_some_and(own), "{found:?}");
+    }
+
+    #[test]
+    fn a_package_managers_own_connection_does_not_count_above_its_script() {
+        let npm = |pid| ProcessWaits {
+            process: reader(pid, "npm run build"),
+            ..process(pid, 1, &[set(&[peer(), WaitSource::OwnProcess], false)])
+        };
+        let script = process(3, 2, &[Thread::In(WaitSource::FifoOpening("/tmp/go".to_owned()))]);
+        let kind = |tree: &[ProcessWaits]| state_of(tree).map(|it| it.kind());
+        assert_eq!(kind(&[shell(), npm(2), script]), Some(TreeStateKind::Deadlock));
+        assert_eq!(kind(&[shell(), npm(2)]), Some(TreeStateKind::Peer));
     }
 
     #[test]
@@ -400,7 +588,7 @@ mod tests {
         let relays =
             set(&[WaitSource::Input, WaitSource::Master(Some(1)), WaitSource::Signal], false);
         let tree = |behind: Thread| {
-            classify(&[process(1, 0, std::slice::from_ref(&relays)), process(2, 1, &[behind])])
+            state_of(&[process(1, 0, std::slice::from_ref(&relays)), process(2, 1, &[behind])])
         };
         let sleeps = tree(set(&[], true)).map(|it| it.kind());
         assert_eq!(sleeps, Some(TreeStateKind::Timer));
@@ -427,7 +615,7 @@ mod tests {
         let mut stopped = process(3, 2, &[Thread::In(WaitSource::Input)]);
         stopped.stopped = true;
         let tree = [process(2, 1, &[futex]), stopped];
-        assert_eq!(classify(&tree), Some(TreeState::Unknown));
+        assert_eq!(state_of(&tree), Some(TreeState::Unknown));
     }
 
     #[test]
@@ -448,15 +636,16 @@ mod tests {
         };
         assert_eq!(cause(&[opens]), Some(DeadEnd::Fifo("/tmp/go".to_owned())));
         let reads = Thread::In(WaitSource::Pipe("pipe:[1]".to_owned()));
-        assert_eq!(cause(std::slice::from_ref(&reads)), Some(DeadEnd::Pipe));
-        assert_eq!(pipes(&[process(1, 0, &[reads])]).len(), 1);
+        assert_eq!(cause(std::slice::from_ref(&reads)), Some(DeadEnd::Pipe(None)));
+        let suspects = classify(&[process(1, 0, &[reads])]).map(|found| found.suspects);
+        assert_eq!(suspects.expect("a tree")[0].pipes, ["pipe:[1]"]);
     }
 
     #[test]
     fn a_shell_waits_for_its_child_or_for_a_signal() {
-        let alone = classify(&[process(1, 0, &[Thread::In(WaitSource::Suspension)])]);
+        let alone = state_of(&[shell()]);
         assert_eq!(alone.map(|it| it.kind()), Some(TreeStateKind::Idle));
-        let hidden = classify(&[process(1, 0, &[Thread::In(WaitSource::Child)])]);
+        let hidden = state_of(&[process(1, 0, &[Thread::In(WaitSource::Child)])]);
         assert_eq!(hidden, Some(TreeState::Unknown));
     }
 
@@ -476,7 +665,7 @@ mod tests {
                 process(3, 1, std::slice::from_ref(stronger)),
             ];
             let alone = below_a_shell(std::slice::from_ref(stronger)).map(|it| it.kind());
-            assert_eq!(classify(&tree).map(|it| it.kind()), alone, "{stronger:?}");
+            assert_eq!(state_of(&tree).map(|it| it.kind()), alone, "{stronger:?}");
         }
     }
 }

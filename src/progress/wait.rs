@@ -32,6 +32,10 @@ pub(crate) enum WaitSource {
     Relative,
     /// A pipe or FIFO, by its name in `/proc/<pid>/fd`.
     Pipe(String),
+    /// Room in a pipe or FIFO, by its name in `/proc/<pid>/fd`.
+    PipeRoom(String),
+    /// Input from the task's own output, which only this program reads: none can come.
+    OwnOutput,
     /// Another process opening the other end of a FIFO, by its path.
     FifoOpening(String),
     /// Another thread or a signal handler of the same process: a self-pipe, an eventfd.
@@ -42,12 +46,17 @@ pub(crate) enum WaitSource {
     Lock(Lock),
     /// A change in watched files.
     Files,
+    /// Data from a device, by its path.
+    Device(String),
     Signal,
     /// A signal, in `sigsuspend`, with which shells wait for their commands.
     Suspension,
     /// The end of a child.
     Child,
     Timer,
+    /// The C library's thread that calls a function when a timer of the process runs out. Whether one
+    /// runs is not known.
+    TimerThread,
     /// Any other event, by its name or the number of the system call.
     Other(String),
 }
@@ -61,6 +70,8 @@ pub enum Peer {
     Local(String),
     /// The process that holds the other end of a pipe.
     Pipe(ProcessName),
+    /// A file system that a server or another process provides, as in `fuse.sshfs at /mnt`.
+    FileSystem(String),
 }
 
 /// A lock that a thread waits for.
@@ -78,6 +89,9 @@ pub struct Holder {
     pub process: ProcessName,
     /// The id of its task, if it belongs to one.
     pub task: Option<String>,
+    /// Whether a signal has stopped it, so that it cannot release the lock.
+    #[serde(default)]
+    pub stopped: bool,
 }
 
 /// What one thread does.
@@ -107,6 +121,14 @@ pub(crate) struct ProcessWaits {
     pub(crate) parent: i32,
     /// Whether a signal has stopped it.
     pub(crate) stopped: bool,
+    /// Whether it handles a signal that other programs send, besides those that its language's
+    /// runtime handles in every program. Determined only if it waits for nothing else.
+    pub(crate) handles_signals: bool,
+    /// Whether the Java machine that it is counts how often threads tried in vain to enter a
+    /// monitor, which they do with a time limit. Determined only if threads wait so.
+    pub(crate) counts_retries: bool,
+    /// The threads that do the program's work. Those that serve its language's runtime, such as a
+    /// garbage collector's, are left out.
     pub(crate) threads: Vec<Thread>,
 }
 
@@ -125,6 +147,22 @@ pub(crate) enum InputWait {
 }
 
 impl Thread {
+    /// Whether it waits for another thread with a time limit.
+    pub(crate) fn is_timed_futex(&self) -> bool {
+        matches!(self, Thread::Waits { on, timed: true } if on == &[WaitSource::Futex])
+    }
+
+    /// Whether only its own process can end its wait, or a signal.
+    pub(crate) fn waits_for_own_process(&self) -> bool {
+        let is_own =
+            |source: &WaitSource| matches!(source, WaitSource::OwnProcess | WaitSource::Futex);
+        match self {
+            Thread::In(source) => is_own(source),
+            Thread::Waits { on, timed } => !timed && on.iter().all(is_own),
+            Thread::Running | Thread::Unreadable => false,
+        }
+    }
+
     /// How it waits for the task's input, if it does. A wait that file changes also end belongs to
     /// a watcher, which accepts keys while it works.
     pub(crate) fn input_wait(&self) -> Option<InputWait> {

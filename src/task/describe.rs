@@ -8,11 +8,12 @@ use super::live::Input;
 use crate::progress::condition::{Condition, StopSignal};
 use crate::progress::progress_state::Verdict;
 use crate::progress::status_forecast::{BlockedOn, Status};
-use crate::progress::tracker::BYTES_THAT_COUNT;
+use crate::progress::tracker::{BYTES_THAT_COUNT, ChangeKind};
 use crate::progress::tree_state::{DeadEnd, Idle, TreeState, TreeStateKind};
 use crate::progress::wait::{Holder, Peer, ProcessName};
 use crate::progress::waiting::{InputProof, Waiting, WantedInput};
 use crate::shell::outcome::Outcome;
+use crate::text::lines::elide_middle;
 use crate::text::quantity::{seconds, size};
 
 /// How many processes of one kind are named; the others are counted.
@@ -23,12 +24,18 @@ pub(crate) const OUTPUT_CUT: &str = "the output was still open 5 s after the exi
      found that holds it: the last lines may be missing. If they matter, run it again with \
      its output in a file.";
 
+/// How much of a repeated line is shown.
+const SHOWN_LINE_CHARS: usize = 80;
+
+/// A smaller part of a core is shown as 0 %, which by itself says nothing.
+const CPU_THAT_SHOWS: f64 = 0.005;
+
 /// A tree that uses more than this part of a core does more than start programs repeatedly.
 const BUSY_BEYOND_DOUBT: f64 = 0.5;
 
 /// What a verdict is based on, the strongest evidence first: `["sleeping on a timer", "cpu 0%"]`.
 pub(crate) fn evidence(verdict: &Verdict) -> Vec<String> {
-    let Verdict { status, delta, tree_state, unchanged_for, only_time } = verdict;
+    let Verdict { status, delta, tree_state, unchanged_for, .. } = verdict;
     let mut evidence = Vec::new();
     let tree_state = tree_state.as_ref();
     let named = tree_state.and_then(|(tree_state, lasted)| tree_state_phrase(tree_state, *lasted));
@@ -36,16 +43,13 @@ pub(crate) fn evidence(verdict: &Verdict) -> Vec<String> {
     let computes = kind == Some(TreeStateKind::Computing);
     let mut later = None;
     match status {
+        // The processes cannot be observed: what is counted decides.
         Status::Stuck if kind != Some(TreeStateKind::Deadlock) => {
             evidence.push(format!("repeating the same line for {}", seconds(*unchanged_for)));
             later = named;
         }
         // Another line of the answer says what it waits for, or what stopped it.
         Status::Blocked(BlockedOn::Input | BlockedOn::Stop) | Status::Ended => {}
-        Status::Slow if *only_time && !computes => {
-            evidence.push("only elapsed time changes".to_owned());
-            later = named;
-        }
         Status::Stuck | Status::Idle | Status::Slow | Status::Blocked(_) => evidence.extend(named),
         Status::Silent => {
             evidence.push(format!("silent for {}, no evidence of work", seconds(*unchanged_for)))
@@ -68,14 +72,53 @@ pub(crate) fn evidence(verdict: &Verdict) -> Vec<String> {
     }
     evidence.extend(little.map(io));
     if *status == Status::Progressing && evidence.is_empty() {
-        evidence.push(format!("something new {} ago", seconds(*unchanged_for)));
+        evidence.extend(verdict.last_change.map(|kind| change_phrase(kind, *unchanged_for)));
     }
+    evidence.extend(verdict.stuck_part.as_ref().and_then(stuck_part_phrase));
+    evidence.extend(repetition_phrase(verdict));
     evidence.extend(later);
+    let is_told = computes || evidence.is_empty() && delta.cpu_share < CPU_THAT_SHOWS;
     // Counting begins with the first probe, which has nothing to compare with.
-    if !computes && !delta.baseline {
+    if !is_told && !delta.baseline {
         evidence.push(format!("cpu {:.0}%", 100.0 * delta.cpu_share));
     }
     evidence
+}
+
+/// `printed something new 8s ago`
+fn change_phrase(kind: ChangeKind, ago: Duration) -> String {
+    let what = match kind {
+        ChangeKind::Output => "printed something new",
+        ChangeKind::FileWritten => "read or wrote",
+        ChangeKind::ChildStarted => "started a process",
+        ChangeKind::ChildEnded => "a process ended",
+        _ => "something new",
+    };
+    format!("{what} {} ago", seconds(ago))
+}
+
+/// What matters beside the status and its reason: a process that is stuck, or a line that comes
+/// again and again.
+pub(crate) fn beside(verdict: &Verdict) -> Option<String> {
+    let part = verdict.stuck_part.as_ref().and_then(stuck_part_phrase);
+    part.or_else(|| repetition_phrase(verdict))
+}
+
+/// `one process is stuck: likely deadlock: 4711 cat is opening FIFO f, and no process has its other
+/// end`
+fn stuck_part_phrase(part: &TreeState) -> Option<String> {
+    Some(format!("one process is stuck: {}", tree_state_phrase(part, Duration::ZERO)?))
+}
+
+/// `prints the same for 60s: "waiting for 127.0.0.1:5433", and nothing listens on 127.0.0.1:5433`
+pub(crate) fn repetition_phrase(verdict: &Verdict) -> Option<String> {
+    let repetition = verdict.repetition.as_ref()?;
+    let line = elide_middle(repetition.line.trim(), SHOWN_LINE_CHARS);
+    let mut phrase = format!("prints the same for {}: {line:?}", seconds(repetition.lasts));
+    if let Some(address) = &verdict.unserved {
+        phrase.push_str(&format!(", and nothing listens on {address}"));
+    }
+    Some(phrase)
 }
 
 /// A status with its strongest evidence: `idle: sleeping on a timer`.
@@ -116,6 +159,7 @@ pub(crate) fn tree_state_phrase(tree_state: &TreeState, lasted: Duration) -> Opt
                 Peer::Network(address) => format!("network peer {address}"),
                 Peer::Local(path) => named("peer", path),
                 Peer::Pipe(holder) => format!("a pipe that {} holds", pid_and_name(holder)),
+                Peer::FileSystem(name) => format!("the file system {name}"),
             };
             match lasted.as_secs() {
                 0 => format!("waiting for {peer}"),
@@ -136,6 +180,7 @@ pub(crate) fn tree_state_phrase(tree_state: &TreeState, lasted: Duration) -> Opt
             Idle::Listening(at) => format!("listening on {at}, no requests pending"),
             Idle::Datagrams(at) => format!("listening on {at}"),
             Idle::Files => "watching files".to_owned(),
+            Idle::Device(path) => format!("waiting for data from {path}"),
             Idle::Signal => "waiting for a signal".to_owned(),
             Idle::Screen => "interactive screen, accepts keys".to_owned(),
         },
@@ -145,8 +190,26 @@ pub(crate) fn tree_state_phrase(tree_state: &TreeState, lasted: Duration) -> Opt
                 (DeadEnd::Fifo(path), ..) => {
                     format!("{process} is opening FIFO {path}, and no process has its other end")
                 }
-                (DeadEnd::Pipe, 1, _) => {
+                (DeadEnd::OwnOutput, ..) => {
+                    format!(
+                        "{process} is waiting for input from its own output, where none can come"
+                    )
+                }
+                (DeadEnd::Pipe(None), 1, _) => {
                     format!("{process} is waiting on a pipe that no other process holds")
+                }
+                (DeadEnd::Pipe(Some(holder)), 1, _) => {
+                    let holder = pid_and_name(holder);
+                    format!(
+                        "{process} is waiting on a pipe that {holder} holds and does not write to"
+                    )
+                }
+                (DeadEnd::FullPipe(None), 1, _) => {
+                    format!("{process} is writing to a full pipe that no other process holds")
+                }
+                (DeadEnd::FullPipe(Some(holder)), 1, _) => {
+                    let holder = pid_and_name(holder);
+                    format!("{process} is writing to a full pipe that {holder} does not read")
                 }
                 (DeadEnd::Threads, 1, 1) => {
                     format!("the only thread of {process} waits for another to wake it")
@@ -179,11 +242,14 @@ fn pid_and_name(process: &ProcessName) -> String {
 
 /// `4711 cargo (task b6d464a7)`
 fn holder_name(holder: &Holder) -> String {
-    let process = pid_and_name(&holder.process);
-    match &holder.task {
-        Some(task) => format!("{process} (task {task})"),
-        None => process,
+    let mut name = pid_and_name(&holder.process);
+    if let Some(task) = &holder.task {
+        name.push_str(&format!(" (task {task})"));
     }
+    if holder.stopped {
+        name.push_str(", which is stopped");
+    }
+    name
 }
 
 /// How a task ended, in one word.

@@ -399,6 +399,13 @@ pub struct Progress {
     /// What its processes do, if that is visible, and since when.
     #[serde(default)]
     pub tree_state: Option<(TreeState, f64)>,
+    /// A process that is stuck beside others that are not.
+    #[serde(default)]
+    pub stuck_part: Option<TreeState>,
+    /// The line that it prints again and again, and the address of this machine that the line names
+    /// if nothing listens there.
+    #[serde(default)]
+    pub repeated: Option<(String, Option<String>)>,
     /// Whether some of what its processes read and write is not visible.
     pub degraded: bool,
 }
@@ -495,6 +502,10 @@ fn progress(state: &LiveState, facts: &Facts) -> Option<Progress> {
             .tree_state
             .clone()
             .map(|tree_state| (tree_state, unix(found.tree_state_since))),
+        stuck_part: found.stuck_part.clone(),
+        repeated: state
+            .repetition(Instant::now())
+            .map(|repetition| (repetition.line, found.unserved.clone())),
         degraded: found.degraded,
     })
 }

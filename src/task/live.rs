@@ -23,7 +23,7 @@ use crate::process::pty::TerminalSize;
 use crate::process::signals::Exit;
 use crate::progress::condition::{Condition, Visibility};
 use crate::progress::progress_state::{ProgressState, Verdict};
-use crate::progress::tracker::{ActivityDelta, BlockedOn, Status, Tracker};
+use crate::progress::tracker::{ActivityDelta, BlockedOn, Repetition, Status, Tracker};
 use crate::progress::wait::ProcessName;
 use crate::progress::waiting::Waiting;
 use crate::shell::outcome::Outcome;
@@ -97,6 +97,14 @@ pub struct End {
     pub output_cut: bool,
 }
 
+/// Polls in a row that brought nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct EmptyPolls {
+    pub polls: u32,
+    /// As how many they count for advice: a long wait counts as several.
+    pub weight: u32,
+}
+
 /// What changes during a task's life.
 #[derive(Debug, Default)]
 pub struct LiveState {
@@ -164,11 +172,13 @@ pub struct LiveState {
     pub is_stuck: bool,
     /// Whether a result has reported that since it became stuck.
     pub stuck_reported: bool,
+    /// Whether a result has reported that it prints the same again and again, since it began to.
+    pub repetition_reported: bool,
     /// How long such a command usually takes at most, if known.
     pub expected_duration: Option<Duration>,
     pub polls: u64,
-    /// How many polls in a row brought nothing.
-    pub idle_polls: u32,
+    /// The polls that have brought nothing since the last that brought something.
+    pub empty_polls: EmptyPolls,
     /// Whether a result has reported the end.
     pub end_reported: bool,
     /// Whether the client has given up the call that started it, and no result has reported that.
@@ -326,6 +336,12 @@ impl LiveState {
         Some(verdict)
     }
 
+    /// What it prints again and again.
+    pub fn repetition(&self, now: Instant) -> Option<Repetition> {
+        let progress = self.progress.as_ref().filter(|_| self.ended.is_none())?;
+        progress.tracker.repetition(now)
+    }
+
     /// What holds it up, by the probes so far.
     pub fn held_up(&self) -> Option<BlockedOn> {
         match (&self.waiting, self.is_held_up_by_stop()) {
@@ -401,10 +417,11 @@ impl LiveState {
         self.shown = delta.to.at.offset;
         self.shown_line = self.line_start;
         if delta.new_bytes() > 0 {
-            self.idle_polls = 0;
+            self.empty_polls = EmptyPolls::default();
         }
         self.mark_end_shown();
         self.stuck_reported = self.is_stuck;
+        self.repetition_reported |= self.repetition(Instant::now()).is_some();
         self.start_call_timed_out = false;
         delta
     }
@@ -639,13 +656,18 @@ impl LiveTask {
     }
 
     /// Counts a poll. One without output counts as `as_idle` idle polls, since a long wait replaces
-    /// several. Returns the number of idle polls in a row.
-    pub fn count_poll(&self, brought_output: bool, as_idle: u32) -> u32 {
+    /// several.
+    pub fn count_poll(&self, brought_output: bool, as_idle: u32) -> EmptyPolls {
         let mut state = self.state();
         state.polls += 1;
-        state.idle_polls =
-            if brought_output { 0 } else { state.idle_polls.saturating_add(as_idle) };
-        state.idle_polls
+        state.empty_polls = match brought_output {
+            true => EmptyPolls::default(),
+            false => EmptyPolls {
+                polls: state.empty_polls.polls.saturating_add(1),
+                weight: state.empty_polls.weight.saturating_add(as_idle),
+            },
+        };
+        state.empty_polls
     }
 }
 

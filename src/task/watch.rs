@@ -56,6 +56,8 @@ pub(crate) enum WaitEnd {
     TaskStopped,
     /// The task has become stuck, and no result has reported that.
     Stuck,
+    /// The task prints the same again and again, and no result has reported that.
+    Repeats,
     /// The time is up.
     Limit,
     /// The call was cancelled.
@@ -163,6 +165,12 @@ impl TaskWatch<'_> {
                     }
                     if state.is_stuck && !state.stuck_reported {
                         return WaitStep::Found(Woken::Stop(WaitEnd::Stuck));
+                    }
+                    if goal == Goal::End
+                        && !state.repetition_reported
+                        && state.repetition(Instant::now()).is_some()
+                    {
+                        return WaitStep::Found(Woken::Stop(WaitEnd::Repeats));
                     }
                     match goal {
                         Goal::End if searched.is_none() => WaitStep::WaitDespiteOutput(None),

@@ -94,6 +94,7 @@ mod shapes {
     mod healthy;
     mod outcomes;
     mod prompts;
+    mod repeating;
     pub mod reproductions;
     mod services;
     mod shape;

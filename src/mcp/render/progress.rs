@@ -35,7 +35,7 @@ pub(crate) fn line(
     if view.silent_for >= Duration::from_secs(1) {
         parts.push(format!("silent {}", seconds(view.silent_for)));
     }
-    match view.idle_polls {
+    match view.empty_polls.polls {
         0 => {}
         1 => parts.push("1 empty poll".to_owned()),
         polls => parts.push(format!("{polls} empty polls")),
@@ -44,7 +44,9 @@ pub(crate) fn line(
         let waits = size(view.queued_input as u64);
         parts.push(format!("{waits} of input wait to be read"));
     }
-    let progress = view.progress.as_ref().and_then(ProgressStatus::summary);
+    let progress = view.progress.as_ref();
+    let beside = progress.and_then(|progress| describe::beside(&progress.verdict));
+    let progress = progress.and_then(ProgressStatus::summary);
     let next = next.map(|call| format!("next: {call}"));
     let separator = " · ";
     let room = LINE_CHARS - next.as_ref().map_or(0, |next| separator.len() + next.len());
@@ -53,7 +55,7 @@ pub(crate) fn line(
         let estimated = estimated.into_iter().flatten();
         let all: Vec<String> =
             parts.iter().cloned().chain(estimated).chain(progress.clone()).collect();
-        all.join(separator)
+        all.into_iter().chain(beside.clone()).collect::<Vec<_>>().join(separator)
     };
     let mut known = join(Detail::Runs);
     // The task's activity matters more than the number of runs behind the estimate.
@@ -131,7 +133,7 @@ pub(crate) fn meta(
 ) -> Value {
     let elapsed = view.elapsed.as_secs_f64();
     json!({
-        "polls_since_output": view.idle_polls,
+        "polls_since_output": view.empty_polls.polls,
         "elapsed_since_last_output_s": tenths(view.silent_for.as_secs_f64()),
         "total_elapsed_s": tenths(elapsed),
         "alan_estimate": estimate.map(|estimate| estimate_meta(estimate, elapsed)),
@@ -215,14 +217,21 @@ pub(crate) fn advice(view: &View, new_output: bool, estimate: Option<&Estimate>)
     let progress = view.progress.as_ref();
     advise(&Situation {
         new_output,
-        idle_polls: view.idle_polls,
+        empty_polls: view.empty_polls.polls,
+        idle_polls: view.empty_polls.weight,
         silent_for: view.silent_for,
         elapsed: view.elapsed,
         estimate: estimate.map(for_advice),
         waiting_for_input: view.waiting.is_some(),
         stuck: progress.and_then(ProgressStatus::stuck_reason),
         lock_holder: progress.and_then(ProgressStatus::lock_holder).map(str::to_owned),
-        waits_by_design: progress.is_some_and(ProgressStatus::waits_by_design),
+        mute_peer: progress.and_then(ProgressStatus::mute_peer),
+        repetition: progress
+            .filter(|_| view.repeats_anew)
+            .and_then(|progress| describe::repetition_phrase(&progress.verdict)),
+        // The call to make next names the keys.
+        waits_by_design: progress
+            .is_some_and(|progress| progress.waits_by_design() && !progress.accepts_keys()),
         io_progress: progress.is_some_and(|progress| progress.moves_bytes),
         does_something_new: progress.is_some_and(|progress| progress.does_something_new),
         unseen: progress.is_some_and(|progress| progress.verdict.tree_state.is_none()),
@@ -251,7 +260,7 @@ mod tests {
     use crate::progress::condition::Visibility;
     use crate::progress::wait::ProcessName;
     use crate::progress::waiting::{InputProof, Waiting, WantedInput};
-    use crate::task::live::Delta;
+    use crate::task::live::{Delta, EmptyPolls};
     use crate::text::lines::LinePosition;
 
     fn view(waiting: Option<Waiting>) -> View {
@@ -261,7 +270,7 @@ mod tests {
             leftovers: Vec::new(),
             elapsed: Duration::ZERO,
             silent_for: Duration::ZERO,
-            idle_polls: 0,
+            empty_polls: EmptyPolls::default(),
             total_lines: 0,
             total_bytes: 0,
             unshown: 0,
@@ -272,6 +281,7 @@ mod tests {
             conditions: Vec::new(),
             evidence: Visibility::Whole,
             progress: None,
+            repeats_anew: false,
             at_stop: None,
             keeps_directory: false,
         }
@@ -349,7 +359,7 @@ mod tests {
         );
         assert_eq!(short_duration(4.26), "4.3s");
         let mut long = view(None);
-        (long.silent_for, long.idle_polls) = (Duration::from_secs(4000), 1000);
+        (long.silent_for, long.empty_polls.polls) = (Duration::from_secs(4000), 1000);
         long.queued_input = 5_500_000;
         let line =
             line(&long, Some(&estimate), Some("zsh_poll listen=25".to_owned())).expect("a line");

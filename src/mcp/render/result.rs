@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::notes::ResultNote;
 use super::progress;
-use super::view::View;
+use super::view::{ProgressStatus, View};
 use crate::alan::estimate::Estimate;
 use crate::alan::insight::{Level, truncate};
 use crate::history::notices::{MAX_NAMED, Notice};
@@ -148,8 +148,11 @@ impl TaskResult {
         let advice = progress::advice(view, self.new_bytes > 0, estimate);
         // Once the awaited port is served, do not show progress or suggest waiting for the end.
         if view.running() && self.served.is_none() {
-            let next = progress::next_wait(view, estimate, ceiling).filter(|_| advice.is_none());
-            let next = next.map(|listen| self.wait_call(None, listen));
+            let accepts_keys = view.progress.as_ref().is_some_and(ProgressStatus::accepts_keys);
+            let wait = progress::next_wait(view, estimate, ceiling);
+            let next = wait.map(|listen| self.wait_call(None, listen));
+            let next = next.or_else(|| accepts_keys.then(|| "zsh_send keys=[…]".to_owned()));
+            let next = next.filter(|_| advice.is_none());
             lines.extend(progress::line(view, estimate, next));
         }
         lines.extend(view.waiting.as_ref().map(|waiting| waiting_line(waiting, facts.input)));
@@ -211,6 +214,8 @@ impl TaskResult {
             Advice::AwaitHolder { task } => wait_call(Some(task), "wait_for=end", listen),
             Advice::OtherWork => return advice.to_string(),
             Advice::NearingCompletion
+            | Advice::Repeats { .. }
+            | Advice::MutePeer { .. }
             | Advice::WorksSilently { .. }
             | Advice::SpacePolls { .. } => self.wait_call(Some(id), listen),
         };

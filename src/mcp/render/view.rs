@@ -2,14 +2,15 @@
 
 use std::time::{Duration, Instant};
 
+use crate::progress::advice::MUTE_FROM;
 use crate::progress::condition::{Condition, Visibility};
 use crate::progress::progress_state::Verdict;
 use crate::progress::tracker::{BlockedOn, ChangeKind, Status};
 use crate::progress::tree_state::{TreeState, TreeStateKind};
-use crate::progress::wait::ProcessName;
+use crate::progress::wait::{Peer, ProcessName};
 use crate::progress::waiting::Waiting;
 use crate::task::describe;
-use crate::task::live::{Delta, End, LiveState, LiveTask};
+use crate::task::live::{Delta, EmptyPolls, End, LiveState, LiveTask};
 use crate::task::terminal::Terminal;
 
 /// A task at one moment, as results report it.
@@ -24,7 +25,7 @@ pub struct View {
     pub(crate) leftovers: Vec<ProcessName>,
     pub(crate) elapsed: Duration,
     pub(crate) silent_for: Duration,
-    pub(crate) idle_polls: u32,
+    pub(crate) empty_polls: EmptyPolls,
     pub(crate) total_lines: u64,
     pub(crate) total_bytes: u64,
     /// Bytes of output that no result has shown.
@@ -38,6 +39,8 @@ pub struct View {
     pub(crate) conditions: Vec<Condition>,
     pub(crate) evidence: Visibility,
     pub(crate) progress: Option<ProgressStatus>,
+    /// Whether no result has reported that the task prints the same again and again.
+    pub(crate) repeats_anew: bool,
     /// The verdict when the task was killed or its deadline passed.
     pub(crate) at_stop: Option<Verdict>,
     /// Whether the next command starts where this one ended.
@@ -56,6 +59,7 @@ impl View {
         // The last line of a full screen is part of a frame or a menu, not a prompt.
         let shows_prompt = !task.terminal().is_some_and(Terminal::is_full_screen);
         let mut state = task.state();
+        let repeats_anew = !state.repetition_reported && state.repetition(now).is_some();
         let delta = take(&mut state);
         let started = task.facts.started.mono;
         let unfinished = u64::from(state.output_end.offset > state.line_start.offset);
@@ -65,7 +69,7 @@ impl View {
             leftovers: state.leftovers.clone(),
             elapsed: now.duration_since(started),
             silent_for: now.duration_since(state.last_output.unwrap_or(started)),
-            idle_polls: state.idle_polls,
+            empty_polls: state.empty_polls,
             total_lines: state.output_end.line.saturating_sub(1) + unfinished,
             total_bytes: state.output_end.offset,
             unshown: state.unshown(),
@@ -81,6 +85,7 @@ impl View {
             conditions: state.conditions.clone(),
             evidence: state.evidence,
             progress: ProgressStatus::of(&state, now),
+            repeats_anew,
             at_stop: state.verdict_at_kill.clone(),
             keeps_directory: task.facts.in_session,
         }
@@ -151,6 +156,25 @@ impl ProgressStatus {
             && matches!(kind, Some(TreeStateKind::Idle | TreeStateKind::Screen))
     }
 
+    /// Whether the task draws a screen by itself and takes keys.
+    pub(crate) fn accepts_keys(&self) -> bool {
+        let kind = self.verdict.tree_state.as_ref().map(|(tree_state, _)| tree_state.kind());
+        self.verdict.status == Status::Idle && kind == Some(TreeStateKind::Screen)
+    }
+
+    /// The peer on the network that has been silent for long, and for how long.
+    pub(crate) fn mute_peer(&self) -> Option<(String, Duration)> {
+        match &self.verdict.tree_state {
+            Some((TreeState::Peer { peer: Peer::Network(peer), .. }, lasted))
+                if self.verdict.status == Status::Blocked(BlockedOn::Network)
+                    && *lasted >= MUTE_FROM =>
+            {
+                Some((peer.clone(), *lasted))
+            }
+            _ => None,
+        }
+    }
+
     /// The task that holds the lock which this task waits for.
     pub(crate) fn lock_holder(&self) -> Option<&str> {
         match &self.verdict.tree_state {
@@ -169,7 +193,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::progress::tracker::ActivityDelta;
+    use crate::progress::tracker::{ActivityDelta, Repetition};
     use crate::progress::tree_state::{DeadEnd, Idle};
     use crate::progress::wait::{Holder, Lock, Peer, ProcessName};
 
@@ -179,8 +203,11 @@ mod tests {
                 status,
                 delta,
                 tree_state: None,
+                stuck_part: None,
                 unchanged_for: Duration::from_secs(40),
-                only_time: false,
+                last_change: None,
+                repetition: None,
+                unserved: None,
             },
             moves_bytes: false,
             does_something_new: false,
@@ -256,7 +283,8 @@ mod tests {
             cause,
         };
         let peer = |peer| TreeState::Peer { process: process.clone(), peer };
-        let holder = Holder { process: process.clone(), task: Some("b6d464a7".to_owned()) };
+        let holder =
+            Holder { process: process.clone(), task: Some("b6d464a7".to_owned()), stopped: false };
         let rows = [
             (
                 Status::Slow,
@@ -315,12 +343,12 @@ mod tests {
             ),
             (
                 Status::Stuck,
-                deadlock(1, 3, DeadEnd::Pipe),
+                deadlock(1, 3, DeadEnd::Pipe(None)),
                 "likely deadlock: all 3 processes are waiting on each other, 4711 cargo among them",
             ),
             (
                 Status::Stuck,
-                deadlock(1, 1, DeadEnd::Pipe),
+                deadlock(1, 1, DeadEnd::Pipe(None)),
                 "likely deadlock: 4711 cargo is waiting on a pipe that no other process holds",
             ),
             (
@@ -338,10 +366,38 @@ mod tests {
 
     #[test]
     fn the_first_look_says_nothing_of_cpu_time_which_it_cannot_compare() {
-        let mut first = status_of(Status::Slow, ActivityDelta::default());
-        assert_eq!(evidence_of(&first), ["cpu 0%"]);
+        let delta = ActivityDelta { cpu_share: 0.05, ..ActivityDelta::default() };
+        let mut first = status_of(Status::Slow, delta);
+        assert_eq!(evidence_of(&first), ["cpu 5%"]);
         first.verdict.delta.baseline = true;
         assert_eq!(evidence_of(&first), [""; 0]);
+    }
+
+    #[test]
+    fn that_nothing_was_done_is_no_evidence_of_work() {
+        let slow = status_of(Status::Slow, ActivityDelta::default());
+        assert_eq!(evidence_of(&slow), [""; 0]);
+        assert_eq!(slow.summary(), None);
+    }
+
+    #[test]
+    fn repeated_output_stands_beside_the_state_of_the_processes() {
+        let mut waits =
+            doing(Status::Idle, TreeState::Idle { process: process(), on: Idle::Timer });
+        waits.verdict.repetition = Some(Repetition {
+            line: "waiting for 127.0.0.1:5433".to_owned(),
+            lasts: Duration::from_secs(60),
+        });
+        waits.verdict.unserved = Some("127.0.0.1:5433".to_owned());
+        assert_eq!(
+            evidence_of(&waits),
+            [
+                "sleeping on a timer",
+                "prints the same for 60s: \"waiting for 127.0.0.1:5433\", and nothing listens on 127.0.0.1:5433",
+                "cpu 0%"
+            ]
+        );
+        assert_eq!(waits.stuck_reason(), None);
     }
 
     #[test]

@@ -51,6 +51,12 @@ impl ThreadDirectory {
         processes::read_proc_text(self.0.join("syscall")).ok()
     }
 
+    /// Its name (comm), at most 15 bytes.
+    pub(crate) fn name(&self) -> String {
+        let name = processes::read_proc_text(self.0.join("comm")).unwrap_or_default();
+        name.trim_end_matches('\n').to_owned()
+    }
+
     /// The name of a descriptor.
     pub(crate) fn descriptor_name(&self, descriptor: i32) -> Option<PathBuf> {
         std::fs::read_link(self.0.join(format!("fd/{descriptor}"))).ok()
@@ -87,6 +93,15 @@ impl ThreadDirectory {
 
     /// The seconds of the `struct timespec` at an address.
     fn seconds_at(&self, address: u64) -> Option<u64> {
+        self.word_at(address)
+    }
+
+    /// The set of signals at an address.
+    fn signals_at(&self, address: u64) -> Option<u64> {
+        self.word_at(address)
+    }
+
+    fn word_at(&self, address: u64) -> Option<u64> {
         let bytes = self.memory(address, 8)?;
         Some(u64::from_ne_bytes(bytes.try_into().ok()?))
     }
@@ -128,6 +143,10 @@ pub(super) enum Call {
     Transfer(Awaited),
     /// A lock of the file behind this descriptor.
     FileLock(i32),
+    /// Another call on the file at this path, by its number.
+    OnPath { path: String, number: i64 },
+    /// Another call on the file behind this descriptor, by its number.
+    OnFile { descriptor: i32, number: i64 },
     /// The opening of a file, which blocks for a FIFO.
     Open(String),
     /// A wait for any of these descriptors.
@@ -147,6 +166,10 @@ pub(super) struct Awaited {
 /// `epoll_pwait2(2)` and `futex_waitv(2)` have these numbers on every architecture.
 const EPOLL_PWAIT2: i64 = 441;
 const FUTEX_WAITV: i64 = 449;
+
+/// The set of signals that glibc's thread for timers waits for (`SIGEV_THREAD` of timer_create(2)):
+/// its `SIGTIMER`, which is the first real-time signal.
+const SIGTIMER: u64 = 1 << 31;
 
 /// Calls that take bytes or connections from the descriptor that is their first argument.
 const INPUTS: &[i64] = &[
@@ -172,6 +195,44 @@ const OUTPUTS: &[i64] = &[
     libc::SYS_sendfile,
 ];
 
+/// Calls on a file that have its path as their second argument, and as their first.
+const ON_PATH_AT: &[i64] = &[
+    libc::SYS_newfstatat,
+    libc::SYS_statx,
+    libc::SYS_faccessat,
+    libc::SYS_faccessat2,
+    libc::SYS_unlinkat,
+    libc::SYS_mkdirat,
+    libc::SYS_readlinkat,
+    libc::SYS_renameat2,
+    libc::SYS_openat2,
+];
+const ON_PATH: &[i64] = &[
+    libc::SYS_chdir,
+    libc::SYS_execve,
+    libc::SYS_statfs,
+    libc::SYS_truncate,
+    older::STAT,
+    older::LSTAT,
+    older::ACCESS,
+    older::UNLINK,
+    older::MKDIR,
+    older::READLINK,
+    older::RENAME,
+];
+/// Calls on the file behind the descriptor that is their first argument.
+const ON_FILE: &[i64] = &[
+    libc::SYS_getdents64,
+    libc::SYS_fsync,
+    libc::SYS_fdatasync,
+    libc::SYS_fstat,
+    libc::SYS_ftruncate,
+    libc::SYS_fallocate,
+    libc::SYS_close,
+    libc::SYS_lseek,
+    libc::SYS_syncfs,
+];
+
 // Newer architectures have only the newer calls.
 #[cfg(target_arch = "x86_64")]
 mod older {
@@ -181,6 +242,13 @@ mod older {
     pub(super) const PAUSE: i64 = libc::SYS_pause;
     pub(super) const VFORK: i64 = libc::SYS_vfork;
     pub(super) const OPEN: i64 = libc::SYS_open;
+    pub(super) const STAT: i64 = libc::SYS_stat;
+    pub(super) const LSTAT: i64 = libc::SYS_lstat;
+    pub(super) const ACCESS: i64 = libc::SYS_access;
+    pub(super) const UNLINK: i64 = libc::SYS_unlink;
+    pub(super) const MKDIR: i64 = libc::SYS_mkdir;
+    pub(super) const READLINK: i64 = libc::SYS_readlink;
+    pub(super) const RENAME: i64 = libc::SYS_rename;
 }
 #[cfg(not(target_arch = "x86_64"))]
 mod older {
@@ -191,6 +259,13 @@ mod older {
     pub(super) const PAUSE: i64 = -4;
     pub(super) const VFORK: i64 = -5;
     pub(super) const OPEN: i64 = -6;
+    pub(super) const STAT: i64 = -7;
+    pub(super) const LSTAT: i64 = -8;
+    pub(super) const ACCESS: i64 = -9;
+    pub(super) const UNLINK: i64 = -10;
+    pub(super) const MKDIR: i64 = -11;
+    pub(super) const READLINK: i64 = -12;
+    pub(super) const RENAME: i64 = -13;
 }
 
 impl Call {
@@ -206,7 +281,12 @@ impl Call {
     }
 
     /// A sleep that ends by itself.
-    pub(super) const SLEEP: Call = Call::Plain(Thread::Waits { on: Vec::new(), timed: true });
+    const SLEEP: Call = Call::Plain(Thread::Waits { on: Vec::new(), timed: true });
+}
+
+/// A wait for another thread that ends by itself.
+fn timed_futex() -> Call {
+    Call::Plain(Thread::Waits { on: vec![WaitSource::Futex], timed: true })
 }
 
 fn resolve(number: i64, arguments: [u64; 6], thread: &ThreadDirectory) -> Call {
@@ -222,6 +302,10 @@ fn resolve(number: i64, arguments: [u64; 6], thread: &ThreadDirectory) -> Call {
         _ => Call::SLEEP,
     };
     let open = |address| thread.text_at(address).map_or_else(other, Call::Open);
+    let on_path = |address| match thread.text_at(address) {
+        Some(path) => Call::OnPath { path, number },
+        None => other(),
+    };
     let set = |descriptors: Option<_>, timed| match descriptors {
         Some(descriptors) => Call::Set { descriptors, timed },
         None => Call::UnknownSet,
@@ -232,21 +316,26 @@ fn resolve(number: i64, arguments: [u64; 6], thread: &ThreadDirectory) -> Call {
         libc::SYS_nanosleep => sleep(first),
         libc::SYS_clock_nanosleep if second & libc::TIMER_ABSTIME as u64 != 0 => Call::SLEEP,
         libc::SYS_clock_nanosleep => sleep(third),
-        libc::SYS_futex if waits_for_futex(second) && fourth != 0 => Call::SLEEP,
+        libc::SYS_futex if waits_for_futex(second) && fourth != 0 => timed_futex(),
         libc::SYS_futex if waits_for_futex(second) => {
             match second & libc::FUTEX_PRIVATE_FLAG as u64 {
                 0 => Call::SharedFutex(first),
                 _ => of(WaitSource::Futex),
             }
         }
-        FUTEX_WAITV if fourth != 0 => Call::SLEEP,
+        FUTEX_WAITV if fourth != 0 => timed_futex(),
+        // A wait with a time limit that a stop and its end have interrupted.
+        libc::SYS_restart_syscall => Call::SLEEP,
         // `clone` blocks only as a `vfork`.
         libc::SYS_wait4 | libc::SYS_waitid | older::VFORK | libc::SYS_clone | libc::SYS_clone3 => {
             of(WaitSource::Child)
         }
         libc::SYS_rt_sigsuspend => of(WaitSource::Suspension),
         older::PAUSE => of(WaitSource::Signal),
-        libc::SYS_rt_sigtimedwait if third == 0 => of(WaitSource::Signal),
+        libc::SYS_rt_sigtimedwait if third == 0 => of(match thread.signals_at(first) {
+            Some(SIGTIMER) => WaitSource::TimerThread,
+            _ => WaitSource::Signal,
+        }),
         libc::SYS_rt_sigtimedwait => Call::SLEEP,
         libc::SYS_flock => Call::FileLock(descriptor),
         libc::SYS_fcntl if matches!(second as i32, libc::F_SETLKW | libc::F_OFD_SETLKW) => {
@@ -259,6 +348,9 @@ fn resolve(number: i64, arguments: [u64; 6], thread: &ThreadDirectory) -> Call {
         libc::SYS_mq_timedreceive | libc::SYS_mq_timedsend => queue("a POSIX message queue"),
         libc::SYS_openat => open(second),
         older::OPEN => open(first),
+        number if ON_PATH.contains(&number) => on_path(first),
+        number if ON_PATH_AT.contains(&number) => on_path(second),
+        number if ON_FILE.contains(&number) => Call::OnFile { descriptor, number },
         older::POLL => set(polled(thread, first, second), (third as i32) >= 0),
         libc::SYS_ppoll => set(polled(thread, first, second), third != 0),
         older::SELECT | libc::SYS_pselect6 => {
@@ -376,7 +468,7 @@ mod tests {
         const WAIT: u64 = 0x80;
         let futex = |timeout| call(libc::SYS_futex, [0x1000, WAIT, 0, timeout, 0, 0]);
         assert_eq!(futex(0), Call::Plain(Thread::In(WaitSource::Futex)));
-        assert_eq!(futex(0x2000), Call::SLEEP);
+        assert_eq!(futex(0x2000), timed_futex());
         let shared = call(libc::SYS_futex, [0x1000, 0, 0, 0, 0, 0]);
         assert_eq!(shared, Call::SharedFutex(0x1000));
         let empty = |timed| Call::Set { descriptors: Vec::new(), timed };

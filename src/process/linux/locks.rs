@@ -7,9 +7,10 @@
 use std::path::Path;
 
 use super::calls::{FileIdentity, identity};
+use crate::process::probe::StallReason;
 use crate::process::processes;
 use crate::process::tree;
-use crate::progress::wait::{Holder, Lock, ProcessName};
+use crate::progress::wait::{Holder, Lock};
 
 /// The lock of the file behind this descriptor, named by `name`.
 pub(super) fn lock_of(descriptor: &Path, name: &Path) -> Lock {
@@ -20,10 +21,16 @@ fn holder(descriptor: &Path) -> Option<Holder> {
     let file = identity(descriptor)?;
     let table = processes::read_proc_text("/proc/locks").ok()?;
     let pid = holders_in(&table, file.inode).find(|pid| may_hold(*pid, file))?;
-    let name = processes::look_up(pid)?.name;
+    holder_of(pid)
+}
+
+/// A living process as the holder of a lock.
+pub(crate) fn holder_of(pid: i32) -> Option<Holder> {
+    let process = processes::look_up(pid).filter(|process| !process.zombie)?;
     Some(Holder {
-        process: ProcessName { pid, name },
+        process: process.label(),
         task: tree::cookie_of(pid).and_then(|cookie| task_of(&cookie)),
+        stopped: matches!(process.stall_reason, Some(StallReason::Stopped(_))),
     })
 }
 

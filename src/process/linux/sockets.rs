@@ -36,6 +36,9 @@ pub(super) enum Socket {
 #[derive(Debug, Default)]
 pub(super) struct Sockets {
     known: HashMap<u64, Socket>,
+    /// TCP connections within this machine, by their own address and that of their other end.
+    within: HashMap<(SocketAddr, SocketAddr), u64>,
+    addresses: HashMap<u64, (SocketAddr, SocketAddr)>,
     /// The namespaces whose tables have been read.
     read: HashSet<PathBuf>,
 }
@@ -66,6 +69,13 @@ impl Sockets {
         self.known.get(&inode).cloned()
     }
 
+    /// The inode of the socket at the other end of a TCP connection within this machine. The
+    /// connection has been looked up before.
+    pub(crate) fn other_end(&self, inode: u64) -> Option<u64> {
+        let (local, remote) = self.addresses.get(&inode)?;
+        self.within.get(&(*remote, *local)).copied()
+    }
+
     fn read(&mut self, pid: i32) {
         let directory = processes::proc_directory(pid).join("net");
         let table = |name: &str| {
@@ -74,8 +84,14 @@ impl Sockets {
         };
         for (name, protocol) in INTERNET {
             let table = TcpNetEntries::from_file(directory.join(name), current_system_info());
-            let sockets = table.into_iter().flat_map(|table| table.0);
-            self.known.extend(sockets.map(|socket| (socket.inode, internet(&socket, protocol))));
+            for socket in table.into_iter().flat_map(|table| table.0) {
+                self.known.insert(socket.inode, internet(&socket, protocol));
+                if protocol == "tcp" && socket.state != TcpState::Listen {
+                    let ends = (canonical(socket.local_address), canonical(socket.remote_address));
+                    self.within.insert(ends, socket.inode);
+                    self.addresses.insert(socket.inode, ends);
+                }
+            }
         }
         for (name, column, what) in OTHERS {
             let table = table(name);
@@ -96,10 +112,13 @@ fn number(line: &str, column: usize) -> Option<u64> {
     line.split_ascii_whitespace().nth(column)?.parse().ok()
 }
 
+/// An IPv4 address that is written as an IPv6 one, as the former.
+fn canonical(address: SocketAddr) -> SocketAddr {
+    SocketAddr::new(address.ip().to_canonical(), address.port())
+}
+
 /// A line of `tcp` or `udp`; both tables have the same form.
 fn internet(socket: &TcpNetEntry, protocol: &str) -> Socket {
-    let canonical =
-        |address: SocketAddr| SocketAddr::new(address.ip().to_canonical(), address.port());
     let (local, remote) = (canonical(socket.local_address), canonical(socket.remote_address));
     match protocol {
         "tcp" if socket.state == TcpState::Listen => Socket::Listening(place(local)),

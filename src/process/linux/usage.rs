@@ -60,6 +60,13 @@ fn switches_in(thread: &Path) -> Option<u64> {
     parse_switches(&processes::read_proc_text(thread.join("status")).ok()?)
 }
 
+/// How often a thread has gone to sleep, by its directory `/proc/<pid>/task/<tid>`. A thread that
+/// others displace has not.
+pub(super) fn pauses(thread: &Path) -> Option<u64> {
+    let status = processes::read_proc_text(thread.join("status")).ok()?;
+    processes::field(&status, "voluntary_ctxt_switches:")?.parse().ok()
+}
+
 /// The sum of the lines `voluntary_ctxt_switches:` and `nonvoluntary_ctxt_switches:`.
 fn parse_switches(status: &str) -> Option<u64> {
     let names = ["voluntary_ctxt_switches:", "nonvoluntary_ctxt_switches:"];

@@ -13,25 +13,38 @@ use procfs::process::{MMPermissions, MMapPath, MemoryMaps};
 use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
 
 use super::calls::{self, Awaited, Call, ThreadDirectory};
+use super::hotspot;
 use super::locks;
+use super::mounts;
+use super::runtimes::{self, Runtime};
 use super::sockets::{self, LOCAL, Socket, Sockets, inode_of};
 use crate::process::probe::{Identity, InputSource, ProcessInfo, StallReason};
-use crate::process::processes;
+use crate::process::{processes, usage};
+use crate::progress::standstill::{Runs, ThreadRuns};
 use crate::progress::wait::{Lock, Peer, ProcessName, ProcessWaits, Thread, WaitSource};
 
 /// An epoll instance may watch another one; no program nests them deeper.
 const EPOLL_DEPTH: usize = 2;
 
-/// Sleeps that were seen before, by process and by the text of the call, so that a sleep's duration
-/// is read from the process's memory only once.
+/// What earlier probes have found out about processes, so that it is read only once.
 #[derive(Debug, Default)]
-pub(crate) struct Sleeps {
-    known: HashMap<Identity, (String, Thread)>,
+pub(crate) struct Known {
+    /// The sleep of each process, by the text of its call.
+    sleeps: HashMap<Identity, (String, Thread)>,
+    runtimes: HashMap<Identity, Runtime>,
+}
+
+impl Known {
+    fn runtime(&mut self, process: &ProcessInfo) -> Runtime {
+        *self.runtimes.entry(process.id).or_insert_with(|| Runtime::of(process.id.pid))
+    }
 }
 
 /// One probe of a task's processes, which share what it has read.
 pub(crate) struct Waits<'a> {
     input: Option<&'a InputSource>,
+    /// The pipe that takes the task's output, by its name in `/proc/<pid>/fd`.
+    output: Option<&'a Path>,
     /// The shell's session, in which `/dev/tty` is the task's terminal.
     session: i32,
     members: &'a [ProcessInfo],
@@ -46,16 +59,27 @@ impl<'a> Waits<'a> {
         session: i32,
         members: &'a [ProcessInfo],
     ) -> Waits<'a> {
-        Waits { input, session, members, sockets: Sockets::default(), descriptors: HashMap::new() }
+        let (sockets, descriptors) = (Sockets::default(), HashMap::new());
+        Waits { input, output: None, session, members, sockets, descriptors }
+    }
+
+    /// The same probe of a task whose output goes to this pipe.
+    pub(crate) fn with_output(mut self, output: Option<&'a Path>) -> Waits<'a> {
+        self.output = output;
+        self
     }
 
     /// What every process of the task waits for.
-    pub(crate) fn of_all(&mut self, sleeps: &mut Sleeps) -> Vec<ProcessWaits> {
+    pub(crate) fn of_all(&mut self, known: &mut Known) -> Vec<ProcessWaits> {
         let members = self.members;
         let lives = |id: &Identity| members.iter().any(|process| process.id == *id);
-        sleeps.known.retain(|id, _| lives(id));
-        let processes = members.iter();
-        processes.map(|process| self.probe(process, Some(sleeps))).collect()
+        known.sleeps.retain(|id, _| lives(id));
+        known.runtimes.retain(|id, _| lives(id));
+        let works = |process: &&ProcessInfo| {
+            !runtimes::is_helper(process) || self.has_children(process.id.pid)
+        };
+        let working: Vec<&ProcessInfo> = members.iter().filter(works).collect();
+        working.into_iter().map(|process| self.probe(process, Some(known))).collect()
     }
 
     /// What one process waits for. A process that has ended meanwhile has no threads.
@@ -63,14 +87,72 @@ impl<'a> Waits<'a> {
         self.probe(process, None)
     }
 
-    fn probe(&mut self, process: &ProcessInfo, mut sleeps: Option<&mut Sleeps>) -> ProcessWaits {
-        let threads = calls::threads(process).into_iter();
-        let threads = threads.map(|thread| self.of_thread(process, &thread, sleeps.as_deref_mut()));
-        ProcessWaits {
+    fn has_children(&self, pid: i32) -> bool {
+        self.members.iter().any(|child| child.parent == pid && !runtimes::is_helper(child))
+    }
+
+    fn probe(&mut self, process: &ProcessInfo, mut known: Option<&mut Known>) -> ProcessWaits {
+        let directories = calls::threads(process);
+        let mut threads = Vec::with_capacity(directories.len());
+        for directory in &directories {
+            let thread = self.of_thread(process, directory, known.as_deref_mut());
+            if directories.len() == 1 || !is_housekeeping(&thread, directory) {
+                threads.push(thread);
+            }
+        }
+        let mut waits = ProcessWaits {
             process: process.label(),
             parent: process.parent,
             stopped: matches!(process.stall_reason, Some(StallReason::Stopped(_))),
-            threads: threads.collect(),
+            handles_signals: false,
+            counts_retries: false,
+            threads,
+        };
+        if let Some(known) = known {
+            self.ask_runtime(process, &mut waits, known);
+        }
+        waits
+    }
+
+    /// Takes account of what the process's runtime does for every program.
+    fn ask_runtime(&self, process: &ProcessInfo, waits: &mut ProcessWaits, known: &mut Known) {
+        let (pid, threads) = (process.id.pid, &mut waits.threads);
+        if threads.len() > 1 && threads.iter().any(Thread::is_timed_futex) {
+            match known.runtime(process) {
+                // Only the scheduler's monitor waits so (`sysmon` of Go's `runtime/proc.go`); a
+                // timer of the program is a time limit of `epoll`.
+                Runtime::Go => threads.retain(|thread| !thread.is_timed_futex()),
+                Runtime::Jvm => waits.counts_retries = hotspot::futile_wakeups(pid).is_some(),
+                _ => {}
+            }
+        }
+        let threads = &waits.threads;
+        if !threads.is_empty()
+            && threads.iter().all(Thread::waits_for_own_process)
+            && !self.has_children(pid)
+        {
+            let runtime = known.runtime(process);
+            waits.handles_signals = runtime.hides_waits() || runtime.handles_signals(pid);
+        }
+    }
+
+    /// How often the threads that do the program's work have run.
+    pub(crate) fn runs(process: &ProcessInfo) -> Runs {
+        let directories = calls::threads(process);
+        let only = directories.len() == 1;
+        let works = |thread: &&ThreadDirectory| only || !runtimes::is_housekeeping(&thread.name());
+        let threads = directories.iter().filter(works);
+        let runs = |thread: &ThreadDirectory| {
+            let call = Call::read(&thread.call_text()?, thread)?;
+            Some(ThreadRuns {
+                thread: thread.0.file_name()?.to_str()?.parse().ok()?,
+                pauses: usage::pauses(&thread.0)?,
+                retries: matches!(call, Call::Plain(thread) if thread.is_timed_futex()),
+            })
+        };
+        Runs {
+            threads: threads.filter_map(runs).collect(),
+            futile: hotspot::futile_wakeups(process.id.pid).unwrap_or_default(),
         }
     }
 
@@ -78,14 +160,14 @@ impl<'a> Waits<'a> {
         &mut self,
         process: &ProcessInfo,
         thread: &ThreadDirectory,
-        sleeps: Option<&mut Sleeps>,
+        known: Option<&mut Known>,
     ) -> Thread {
         let Some(text) = thread.call_text() else {
             return Thread::Unreadable;
         };
-        let known = sleeps.as_ref().and_then(|sleeps| sleeps.known.get(&process.id));
-        if let Some((_, known)) = known.filter(|(known, _)| *known == text) {
-            return known.clone();
+        let sleep = known.as_ref().and_then(|known| known.sleeps.get(&process.id));
+        if let Some((_, sleep)) = sleep.filter(|(known, _)| *known == text) {
+            return sleep.clone();
         }
         let Some(call) = Call::read(&text, thread) else {
             return Thread::Unreadable;
@@ -93,8 +175,8 @@ impl<'a> Waits<'a> {
         let is_sleep =
             matches!(call, Call::Plain(Thread::Waits { .. } | Thread::In(WaitSource::Signal)));
         let found = self.of_call(process, thread, call);
-        if let Some(sleeps) = sleeps.filter(|_| is_sleep) {
-            sleeps.known.insert(process.id, (text, found.clone()));
+        if let Some(known) = known.filter(|_| is_sleep) {
+            known.sleeps.insert(process.id, (text, found.clone()));
         }
         found
     }
@@ -119,10 +201,21 @@ impl<'a> Waits<'a> {
                 let path = thread.0.join(format!("fd/{descriptor}"));
                 WaitSource::Lock(locks::lock_of(&path, &name))
             }
-            Call::Open(path) if opens_fifo(process.id.pid, &path) == Some(true) => {
-                WaitSource::FifoOpening(path)
+            Call::Open(path) => match mounts::provider_of_path(&thread.0, &path) {
+                Some(provider) => WaitSource::Peer(Peer::FileSystem(provider)),
+                None if opens_fifo(process.id.pid, &path) == Some(true) => {
+                    WaitSource::FifoOpening(path)
+                }
+                None => WaitSource::Other(format!("opening {path}")),
+            },
+            Call::OnPath { path, number } => {
+                let provider = mounts::provider_of_path(&thread.0, &path);
+                file_system_or(provider, || format!("system call {number}"))
             }
-            Call::Open(path) => WaitSource::Other(format!("opening {path}")),
+            Call::OnFile { descriptor, number } => {
+                let provider = mounts::provider_of_descriptor(&thread.0, descriptor);
+                file_system_or(provider, || format!("system call {number}"))
+            }
             Call::UnknownSet => WaitSource::Other("many descriptors".to_owned()),
         })
     }
@@ -176,10 +269,14 @@ impl<'a> Waits<'a> {
             return self.socket(process.id.pid, inode);
         }
         if text.starts_with("pipe:[") {
-            return if awaited.input && writes_to(process.id.pid, &name) {
-                WaitSource::OwnProcess
-            } else {
-                WaitSource::Pipe(text)
+            let is_output = self.output == Some(&*name);
+            return match awaited.input {
+                true if is_output => WaitSource::OwnOutput,
+                true if writes_to(process.id.pid, &name) => WaitSource::OwnProcess,
+                true => WaitSource::Pipe(text),
+                // This process takes the output.
+                false if is_output => WaitSource::Other("room for output".to_owned()),
+                false => WaitSource::PipeRoom(text),
             };
         }
         match text.as_str() {
@@ -196,16 +293,32 @@ impl<'a> Waits<'a> {
                 let number = text.strip_prefix("/dev/pts/").and_then(|it| it.parse().ok());
                 WaitSource::OtherTerminal(number)
             }
-            _ if is_fifo(&thread.0.join(format!("fd/{}", awaited.number))) => {
-                // A program that holds both ends of a FIFO reads what any other program writes
-                // there.
-                if awaited.input && writes_to(process.id.pid, &name) {
-                    WaitSource::Datagrams(format!("FIFO {text}"))
-                } else {
-                    WaitSource::Pipe(text)
-                }
+            _ => self.file(process, thread, awaited, text),
+        }
+    }
+
+    /// What a wait for a FIFO, a device or another file waits for.
+    fn file(
+        &self,
+        process: &ProcessInfo,
+        thread: &ThreadDirectory,
+        awaited: Awaited,
+        text: String,
+    ) -> WaitSource {
+        match calls::kind(&thread.0.join(format!("fd/{}", awaited.number))) {
+            // A program that holds both ends of a FIFO reads what any other program writes there.
+            Some(FileType::Fifo)
+                if awaited.input && writes_to(process.id.pid, Path::new(&text)) =>
+            {
+                WaitSource::Datagrams(format!("FIFO {text}"))
             }
-            _ => WaitSource::Other(text),
+            Some(FileType::Fifo) if awaited.input => WaitSource::Pipe(text),
+            Some(FileType::Fifo) => WaitSource::PipeRoom(text),
+            Some(FileType::CharacterDevice) if awaited.input => WaitSource::Device(text),
+            _ => {
+                let provider = mounts::provider_of_descriptor(&thread.0, awaited.number);
+                file_system_or(provider, || text)
+            }
         }
     }
 
@@ -223,10 +336,26 @@ impl<'a> Waits<'a> {
     fn socket(&mut self, pid: i32, inode: u64) -> WaitSource {
         match self.sockets.look_up(pid, inode) {
             Some(Socket::Listening(at)) => WaitSource::Listener(at),
-            Some(Socket::Connected(peer)) => WaitSource::Peer(Peer::Network(peer)),
+            Some(Socket::Connected(peer)) => self.connection(pid, inode, peer),
             Some(Socket::Datagrams(at)) => WaitSource::Datagrams(at),
             Some(Socket::Local(name)) => self.local_socket(pid, inode, name),
             None => WaitSource::Other(format!("socket {inode}")),
+        }
+    }
+
+    /// A connection to this address, whose other end may be a process of the task.
+    fn connection(&mut self, pid: i32, inode: u64, peer: String) -> WaitSource {
+        let Some(other) = self.sockets.other_end(inode) else {
+            return WaitSource::Peer(Peer::Network(peer));
+        };
+        let name = PathBuf::from(format!("socket:[{other}]"));
+        if self.descriptors_of(pid).contains(&name) {
+            return WaitSource::OwnProcess;
+        }
+        let mut others = self.members.iter().filter(|other| other.id.pid != pid);
+        match others.any(|other| self.descriptors_of(other.id.pid).contains(&name)) {
+            true => WaitSource::Relative,
+            false => WaitSource::Peer(Peer::Network(peer)),
         }
     }
 
@@ -283,13 +412,32 @@ pub(crate) fn holder_outside(
     found
 }
 
+/// Another process of the task that holds this pipe or FIFO open.
+pub(crate) fn holder_inside(name: &str, but: i32, members: &[ProcessInfo]) -> Option<ProcessName> {
+    let mut others = members.iter().filter(|process| process.id.pid != but);
+    let holder = others.find(|process| {
+        processes::descriptor_names(process.id.pid).any(|held| held.to_str() == Some(name))
+    });
+    holder.map(ProcessInfo::label)
+}
+
+/// A wait for the provider of a file's file system; without one, for something else.
+fn file_system_or(provider: Option<String>, other: impl FnOnce() -> String) -> WaitSource {
+    match provider {
+        Some(provider) => WaitSource::Peer(Peer::FileSystem(provider)),
+        None => WaitSource::Other(other()),
+    }
+}
+
+/// Whether a thread serves its runtime. The names of threads that wait for others are not read,
+/// since they do not matter.
+fn is_housekeeping(thread: &Thread, directory: &ThreadDirectory) -> bool {
+    *thread != Thread::In(WaitSource::Futex) && runtimes::is_housekeeping(&directory.name())
+}
+
 fn is_pipe(thread: &ThreadDirectory, descriptor: i32) -> bool {
     let name = thread.descriptor_name(descriptor);
     name.is_some_and(|name| name.to_string_lossy().starts_with("pipe:["))
-}
-
-fn is_fifo(path: &Path) -> bool {
-    calls::kind(path) == Some(FileType::Fifo)
 }
 
 /// Whether a process holds an end of this pipe that can be written to.
@@ -342,18 +490,18 @@ fn file_in(maps: MemoryMaps, address: u64) -> Option<String> {
     .filter(|path| !path.ends_with(" (deleted)"))
 }
 
-/// Whether a process that opens this path opens a FIFO. A path that is not in the kernel's
-/// cache is not resolved: its file system may be what hangs.
+/// Whether a process that opens this path, on a file system of this machine, opens a FIFO. What the
+/// kernel has in its cache is enough, except while other file systems are mounted.
 fn opens_fifo(pid: i32, path: &str) -> Option<bool> {
     let from = if path.starts_with('/') { "root" } else { "cwd" };
     let base = processes::proc_directory(pid).join(from);
     let flags = OFlags::PATH | OFlags::CLOEXEC;
     let base = rustix::fs::open(base, flags, Mode::empty()).ok()?;
     let path = path.trim_start_matches('/');
-    let cached = ResolveFlags::CACHED;
-    let file = rustix::fs::openat2(base, path, flags, Mode::empty(), cached).ok()?;
+    let open = |how| rustix::fs::openat2(&base, path, flags, Mode::empty(), how);
+    let file = open(ResolveFlags::CACHED).or_else(|_| open(ResolveFlags::empty())).ok()?;
     let own = Path::new("/proc/self/fd").join(file.as_raw_fd().to_string());
-    Some(is_fifo(&own))
+    Some(calls::kind(&own) == Some(FileType::Fifo))
 }
 
 #[cfg(test)]
@@ -367,18 +515,18 @@ mod tests {
         let (sender, receiver) = crossbeam_channel::bounded::<()>(0);
         let waiting = std::thread::spawn(move || receiver.recv().is_ok());
 
-        let mut sleeps = Sleeps::default();
+        let mut known = Known::default();
         let own = look_up(std::process::id() as i32).expect("this process");
         let members = [own];
         let blocked = Thread::In(WaitSource::Futex);
-        while !Waits::new(None, 0, &members).of_all(&mut sleeps)[0].threads.contains(&blocked) {}
+        while !Waits::new(None, 0, &members).of_all(&mut known)[0].threads.contains(&blocked) {}
         drop(sender);
         assert!(!waiting.join().expect("the thread ends"));
         // Above any pid of a live machine.
         let mut gone = members[0].clone();
         gone.id.pid = 50_000_000;
         let members = [gone];
-        let seen = Waits::new(None, 0, &members).of_all(&mut sleeps);
+        let seen = Waits::new(None, 0, &members).of_all(&mut known);
         assert_eq!(seen[0].threads, []);
     }
 

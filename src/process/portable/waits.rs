@@ -3,15 +3,17 @@
 //! is taken for that reader, since the others have started it.
 
 use std::collections::HashSet;
+use std::path::Path;
 
 use crate::process::probe::{InputSource, StallReason};
 use crate::process::tree::ProcessInfo;
+use crate::progress::standstill::Runs;
 use crate::progress::wait::ProcessName;
 use crate::progress::wait::{ProcessWaits, Thread, WaitSource};
 
-/// Sleeps that earlier probes have found: always none, since none can be seen.
+/// Known that earlier probes have found: always none, since none can be seen.
 #[derive(Debug, Default)]
-pub(crate) struct Sleeps {}
+pub(crate) struct Known {}
 
 /// One probe of the processes of a task.
 pub(crate) struct Waits<'a> {
@@ -50,8 +52,18 @@ impl<'a> Waits<'a> {
         Waits { family, reader: reader(input, family) }
     }
 
+    /// The same probe: which pipe takes the output does not matter here.
+    pub(crate) fn with_output(self, _output: Option<&Path>) -> Waits<'a> {
+        self
+    }
+
+    /// How often a process's threads have run: not known.
+    pub(crate) fn runs(_process: &ProcessInfo) -> Runs {
+        Runs::default()
+    }
+
     /// What every process of the family does.
-    pub(crate) fn of_all(&mut self, _sleeps: &mut Sleeps) -> Vec<ProcessWaits> {
+    pub(crate) fn of_all(&mut self, _known: &mut Known) -> Vec<ProcessWaits> {
         let family = self.family;
         family.iter().map(|process| self.of(process)).collect()
     }
@@ -62,6 +74,8 @@ impl<'a> Waits<'a> {
             process: process.label(),
             parent: process.parent,
             stopped: matches!(process.stall_reason, Some(StallReason::Stopped(_))),
+            handles_signals: false,
+            counts_retries: false,
             threads: vec![if self.reader == Some(process.id.pid) {
                 Thread::In(WaitSource::Input)
             } else {
@@ -74,6 +88,15 @@ impl<'a> Waits<'a> {
 /// A process outside the family that holds one of these pipes open: not known.
 pub(crate) fn holder_outside(
     _names: &HashSet<&str>,
+    _family: &[ProcessInfo],
+) -> Option<ProcessName> {
+    None
+}
+
+/// Another process of the family that holds this pipe open: not known.
+pub(crate) fn holder_inside(
+    _name: &str,
+    _but: i32,
     _family: &[ProcessInfo],
 ) -> Option<ProcessName> {
     None

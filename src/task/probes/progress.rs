@@ -6,6 +6,7 @@
 //! the state machine extends deadlines.
 
 use std::collections::{HashMap, HashSet};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -13,12 +14,17 @@ use crate::process::probe::InputSource;
 use crate::process::snapshots::Snapshots;
 use crate::process::tree::{self, Identity, ProcessInfo, TaskProcesses};
 use crate::process::usage;
-use crate::process::waits::{self, Sleeps, Waits};
+use crate::process::waits::{self, Known, Waits};
+use crate::process::{listening, locks};
 use crate::progress::counters::{ActivityCounters, Balance};
+use crate::progress::mentions;
 use crate::progress::progress_state::ProgressState;
+use crate::progress::standstill::Standstill;
 use crate::progress::tracker::{ChangeKind, Status, Totals, Tracker, TrackerSettings};
-use crate::progress::tree_state::{self, BUSY_SHARE, Idle, QUIET_BEFORE_DEADLOCK, TreeState};
-use crate::progress::wait::{Peer, ProcessName};
+use crate::progress::tree_state::{
+    self, BUSY_SHARE, Classification, DeadEnd, Idle, QUIET_BEFORE_DEADLOCK, Suspect, TreeState,
+};
+use crate::progress::wait::{Lock, Peer, ProcessName};
 use crate::task::live::LiveTask;
 use crate::task::output::reading;
 use crate::task::output::spool::SpoolWriter;
@@ -64,11 +70,10 @@ pub(crate) struct ProgressProbe {
     /// CPU time of each process at the last probe, in clock ticks, and how long it had waited
     /// for a processor.
     used: HashMap<Identity, (u64, Duration)>,
-    /// The sleeps that earlier probes have seen.
-    sleeps: Sleeps,
-    /// Since when every probe has found the processes waiting for each other and doing
-    /// nothing.
-    deadlocked_since: Option<Instant>,
+    /// What earlier probes have found out about the processes.
+    known: Known,
+    /// The processes whose threads all wait for each other, since they have done nothing.
+    standstills: HashMap<Identity, Standstill>,
     /// How far the output has been checked for something new.
     read_to: u64,
     command_lines: CommandLines,
@@ -97,8 +102,8 @@ impl ProgressProbe {
             all_io: Balance::default(),
             totals: Totals::default(),
             used: HashMap::new(),
-            sleeps: Sleeps::default(),
-            deadlocked_since: None,
+            known: Known::default(),
+            standstills: HashMap::new(),
             read_to: 0,
             command_lines: CommandLines::default(),
         };
@@ -150,7 +155,8 @@ impl ProgressProbe {
             (state.errors.total(), waits)
         };
         self.count(&members, spool.end().offset.saturating_add(errors));
-        let mut tree_state = self.tree_state(&before, &members, now);
+        let (mut tree_state, stuck_part) =
+            self.tree_state(&before, &members, processes.output(), now);
         // A full screen that is redrawn from time to time waits for a person to watch it.
         if let Some(TreeState::Idle { on, .. }) = &mut tree_state
             && *on == Idle::Timer
@@ -167,42 +173,73 @@ impl ProgressProbe {
         let changes = self.changes(task, &members, spool);
         self.last = Some(now);
         self.next = Some(self.time_after_pause(now, awaited));
-        Some(self.judge(task, &members, tree_state, &changes))
+        Some(self.judge(task, &members, Findings { tree_state, stuck_part, changes }))
     }
 
-    /// What the processes do; `before` are the totals of the probe before.
+    /// What the processes do, and one that is stuck beside others that are not; `before` are the
+    /// totals of the probe before, `output` is the pipe that takes the task's output.
     fn tree_state(
         &mut self,
         before: &Totals,
         members: &[ProcessInfo],
+        output: Option<&Path>,
         now: Instant,
-    ) -> Option<TreeState> {
+    ) -> (Option<TreeState>, Option<TreeState>) {
         let time = self.last.map(|last| now.saturating_duration_since(last));
         let (process, waited) = self.busiest(members);
-        if *before != self.totals {
-            self.deadlocked_since = None;
-        }
         if let Some(time) = time
             && let Some(share) = computing(before, &self.totals, time, waited)
         {
-            return Some(TreeState::Computing { process, share });
+            return (Some(TreeState::Computing { process, share }), None);
         }
-        let mut waits = Waits::new(self.input.as_ref(), self.session, members);
-        let tree = waits.of_all(&mut self.sleeps);
-        let found = tree_state::classify(&tree)?;
-        let TreeState::Deadlock { process, .. } = &found else {
-            self.deadlocked_since = None;
-            return Some(found);
+        let waits = Waits::new(self.input.as_ref(), self.session, members);
+        let tree = waits.with_output(output).of_all(&mut self.known);
+        let Some(found) = tree_state::classify(&tree) else {
+            return (None, None);
         };
-        // Waiting for each other at one moment proves nothing.
-        let since = *self.deadlocked_since.get_or_insert(now);
-        if now.saturating_duration_since(since) < QUIET_BEFORE_DEADLOCK {
-            return Some(TreeState::Unknown);
+        let Classification { state, waits_for_itself, suspects } = found;
+        let (stuck, others) = self.at_a_standstill(suspects, members, now);
+        if waits_for_itself && others.is_empty() {
+            return (deadlock(&stuck, members), None);
         }
-        let holder = waits::holder_outside(&tree_state::pipes(&tree), members);
-        Some(match holder {
-            Some(holder) => TreeState::Peer { process: process.clone(), peer: Peer::Pipe(holder) },
-            None => found,
+        let part = (!waits_for_itself).then(|| {
+            stuck.iter().find(|suspect| suspect.is_stuck_alone()).map(|part| part.deadlock(1))
+        });
+        (Some(state), part.flatten())
+    }
+
+    /// The address of this machine that a line names, if nothing listens there.
+    fn unserved(&self, line: &str) -> Option<String> {
+        let address = mentions::local_address(line)?;
+        let listeners = listening::listeners(self.session)?;
+        let mut ends = listeners.iter().map(|listener| listener.address);
+        let is_served = ends.any(|end| address.is_served_by(end.ip(), end.port()));
+        (!is_served).then(|| address.to_string())
+    }
+
+    /// Divides suspects into those that have done nothing for long enough, and others.
+    fn at_a_standstill(
+        &mut self,
+        suspects: Vec<Suspect>,
+        members: &[ProcessInfo],
+        now: Instant,
+    ) -> (Vec<Suspect>, Vec<Suspect>) {
+        let mut before = std::mem::take(&mut self.standstills);
+        suspects.into_iter().partition(|suspect| {
+            let mut members = members.iter();
+            let Some(process) = members.find(|member| member.id.pid == suspect.process.pid) else {
+                return false;
+            };
+            let runs = Waits::runs(process);
+            let (standstill, lasted) = match before.remove(&process.id) {
+                Some(mut standstill) => {
+                    let lasted = standstill.add(runs, now);
+                    (standstill, lasted)
+                }
+                None => (Standstill::begin(runs, now), Duration::ZERO),
+            };
+            self.standstills.insert(process.id, standstill);
+            lasted >= QUIET_BEFORE_DEADLOCK
         })
     }
 
@@ -264,14 +301,17 @@ impl ProgressProbe {
         };
     }
 
-    fn judge(
-        &self,
-        task: &LiveTask,
-        members: &[ProcessInfo],
-        tree_state: Option<TreeState>,
-        changes: &[(ChangeKind, String)],
-    ) -> bool {
+    fn judge(&self, task: &LiveTask, members: &[ProcessInfo], findings: Findings) -> bool {
         let now = Instant::now();
+        let Findings { mut tree_state, stuck_part, changes } = findings;
+        let line = changes.iter().rev().find(|(kind, _)| *kind == ChangeKind::Output);
+        let repeated = task.state().repetition(now);
+        let line = line.map(|(_, line)| line.as_str());
+        let line = line.or(repeated.as_ref().map(|repetition| repetition.line.as_str()));
+        if let Some(lock) = line.and_then(|line| named_lock(line, tree_state.as_ref())) {
+            tree_state = Some(lock);
+        }
+        let unserved = repeated.and_then(|repetition| self.unserved(&repetition.line));
         let kind = tree_state.as_ref().map(TreeState::kind);
         let memory: u64 = members.iter().map(|member| member.resident).sum();
         task.report(|state| {
@@ -289,10 +329,12 @@ impl ProgressProbe {
                 progress.tracker.expect(usual);
             }
             progress.tracker.probe(now, self.totals, kind);
-            for (kind, text) in changes {
+            for (kind, text) in &changes {
                 progress.tracker.change(now, *kind, text);
             }
             progress.observe(tree_state, now);
+            progress.stuck_part = stuck_part;
+            progress.unserved = unserved;
             // The machine may hide all processes of a running task.
             progress.degraded = members.is_empty() || self.counters.is_incomplete;
             state.progress_probes += 1;
@@ -300,9 +342,46 @@ impl ProgressProbe {
             state.is_stuck = status == Some(Status::Stuck);
             // A moment of work in between is no news to a caller that knows it is stuck.
             state.stuck_reported &= status != Some(Status::Progressing);
+            state.repetition_reported &= state.repetition(now).is_some();
             status.is_some_and(Status::extends_deadline)
         })
     }
+}
+
+/// What one probe has found.
+struct Findings {
+    tree_state: Option<TreeState>,
+    /// See [`Verdict::stuck_part`](crate::progress::progress_state::Verdict::stuck_part).
+    stuck_part: Option<TreeState>,
+    changes: Vec<(ChangeKind, String)>,
+}
+
+/// The lock that a task waits for which sleeps between its attempts, by the line that it prints: the
+/// process that the line names lives.
+fn named_lock(line: &str, tree_state: Option<&TreeState>) -> Option<TreeState> {
+    let Some(TreeState::Idle { process, on: Idle::Timer }) = tree_state else {
+        return None;
+    };
+    let holder = locks::holder_of(mentions::lock_holder(line)?)?;
+    let path = mentions::lock_path(line).unwrap_or("a lock").to_owned();
+    let lock = Lock { path, holder: Some(holder) };
+    Some(TreeState::Lock { process: process.clone(), lock })
+}
+
+/// The state of a tree in which these processes, all its leaves, wait for each other and do nothing:
+/// a deadlock, unless a process outside holds one of the pipes that they wait for.
+fn deadlock(stuck: &[Suspect], members: &[ProcessInfo]) -> Option<TreeState> {
+    let mut culprit = tree_state::culprit(stuck)?.clone();
+    let pipes = stuck.iter().flat_map(|suspect| &suspect.pipes).map(String::as_str).collect();
+    if let Some(holder) = waits::holder_outside(&pipes, members) {
+        return Some(TreeState::Peer { process: culprit.process, peer: Peer::Pipe(holder) });
+    }
+    if let DeadEnd::Pipe(holder) | DeadEnd::FullPipe(holder) = &mut culprit.cause
+        && let Some(pipe) = culprit.pipes.first()
+    {
+        *holder = waits::holder_inside(pipe, culprit.process.pid, members);
+    }
+    Some(culprit.deadlock(stuck.len()))
 }
 
 /// The part of a core that was used between two probes, if the tree is busy: if it used enough, or

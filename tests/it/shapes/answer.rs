@@ -84,18 +84,12 @@ impl Answer {
     }
 
     /// Whether it advises to kill the task, in words or as the call to make; letting what
-    /// is stopped go on is no kill.
+    /// is stopped go on is no kill, nor is naming it as the way out of a wait that may succeed.
     pub fn names_kill(&self) -> bool {
         let in_call = self
             .named_calls()
             .any(|call| call.starts_with("zsh_kill") && !call.contains("signal=CONT"));
-        in_call || self.suggests_kill_first()
-    }
-
-    /// Whether its advice is to kill, rather than to wait again or else to kill.
-    fn suggests_kill_first(&self) -> bool {
-        let place = |word| self.suggestion.find(word).unwrap_or(usize::MAX);
-        self.suggestion.contains("zsh_kill") && place("zsh_kill") < place("ait again")
+        in_call || self.suggestion.to_lowercase().contains("consider zsh_kill")
     }
 
     /// Whether it calls the task hung.

@@ -57,12 +57,6 @@ pub const SHAPES: &[Shape] = &[
         TIMER,
     ),
     healthy("timeout around a sleep", "timeout 300 sleep 299", IDLE, TIMER),
-    healthy(
-        "timer lines",
-        "for i in {1..300}; do print \"aws_instance.web: Still creating... [${i}s elapsed]\"; sleep 1; done",
-        &["slow"],
-        &["elapsed"],
-    ),
     healthy("unfinished line before a sleep", "printf 'Building... '; sleep 300", IDLE, TIMER)
         .on_terminal(),
     // Screens that redraw by themselves

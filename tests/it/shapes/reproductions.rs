@@ -10,7 +10,7 @@ use super::corpus::{Form, LONG, SHORT};
 use super::shape::{Expected, Shape};
 use super::verdict::judge;
 use super::workshop::Workshop;
-use super::{healthy, stuck, waiting};
+use super::{healthy, repeating, waiting};
 use crate::support::client::Client;
 
 /// The wait of a poll that says nothing about it, in seconds.
@@ -29,19 +29,24 @@ fn servers_and_watchers_without_work_are_never_called_hung() {
 }
 
 #[test]
-fn a_wait_for_the_end_of_what_repeats_itself_ends_with_the_advice_to_kill_it() {
-    let shape = find(stuck::SHAPES, "one line");
+fn a_wait_for_the_end_of_what_repeats_itself_says_so_once() {
+    let shape = find(repeating::SHAPES, "one line");
     let workshop = Workshop::open(SHORT.configuration, &[shape]);
     let task = start(&workshop, &shape);
     let listen = 25;
-    let arguments = json!({"wait_for": "end", "listen": listen});
-    let poll = workshop.client.poll(&task, arguments);
+    let poll = workshop.client.poll(&task, json!({"wait_for": "end", "listen": listen}));
     let answer = Answer::of(&poll);
     assert_eq!(poll.status(), "running", "{}", poll.text);
-    assert!(answer.is_stuck(), "{}", poll.text);
-    assert!(answer.names_kill(), "{}", poll.text);
-    assert!(answer.says_any(&["repeating"]), "{}", poll.text);
+    assert_left_alone(&answer, &poll.text);
+    assert!(answer.says_any(&["prints the same for "]), "{}", poll.text);
+    let both_ways = "Wait again, or zsh_kill if this cannot succeed. → zsh_poll ";
+    assert!(poll.text.contains(both_ways), "{}", poll.text);
     assert!(poll.elapsed < Duration::from_secs(listen - 5), "{}", poll.text);
+    let listen = 4;
+    let again = workshop.client.poll(&task, json!({"wait_for": "end", "listen": listen}));
+    assert!(again.elapsed >= Duration::from_millis(3900), "{}", again.text);
+    assert!(!again.text.contains("zsh_kill if"), "{}", again.text);
+    assert!(again.text.contains("prints the same for "), "{}", again.text);
     workshop.clean_up(&shape, &task, &[]);
     workshop.close();
 }
@@ -71,7 +76,7 @@ fn a_deadline_moves_for_what_prints_the_time_that_has_passed() {
     let creates =
         "for i in {1..20}; do print \"db: Still creating... [${i}s elapsed]\"; sleep 1; done
 print Creation complete";
-    let shape = super::shape::healthy("creation", creates, &["slow"], &[]);
+    let shape = super::shape::healthy("creation", creates, &["idle"], &[]);
     let workshop = Workshop::open(SHORT.configuration, &[shape]);
     let (mut call, _) = workshop.prepare(&shape);
     call["timeout"] = json!(8);
