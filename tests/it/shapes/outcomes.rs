@@ -1,8 +1,8 @@
 //! Commands that end by themselves though something is in their way, and some that are over
 //! but do not end.
 
-use super::spinners::NODE;
 use super::shape::{First, Shape, ends, healthy};
+use super::spinners::NODE;
 
 /// What is said of one whose work seems done.
 const DONE: &[&str] = &["seems done", "work is done", "over, but"];

@@ -1,7 +1,7 @@
 //! Prompts and menus of programs in many languages.
 
-use super::spinners::NODE;
 use super::shape::{First, Shape, asks, asks_secretly};
+use super::spinners::NODE;
 
 const DISK: &[First] = &[First::Ran("truncate -s 64M disk")];
 
