@@ -144,6 +144,15 @@ mod tests {
             "NTT",
         ),
         (
+            "apt",
+            &[
+                "Waiting for cache lock: /var/lib/dpkg/lock-frontend is held by process 4711 (apt)... 9/60s",
+                "Waiting for cache lock: /var/lib/dpkg/lock-frontend is held by process 4711 (apt)... 10/60s",
+                "Waiting for cache lock: /var/lib/dpkg/lock-frontend is held by process 4711 (apt)... 21/60s",
+            ],
+            "NTT",
+        ),
+        (
             "docker compose, healthy",
             &[" ⠿ Container app-db-1  Waiting  3.5s", " ✔ Container app-db-1  Healthy  5.6s"],
             "NN",

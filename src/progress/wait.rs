@@ -152,6 +152,12 @@ impl Thread {
         matches!(self, Thread::Waits { on, timed: true } if on == &[WaitSource::Futex])
     }
 
+    /// Whether it is an event loop that only its own process can wake, or the end of a time.
+    pub(crate) fn is_timed_own_loop(&self) -> bool {
+        let is_own = |source: &WaitSource| *source == WaitSource::OwnProcess;
+        matches!(self, Thread::Waits { on, timed: true } if !on.is_empty() && on.iter().all(is_own))
+    }
+
     /// Whether only its own process can end its wait, or a signal.
     pub(crate) fn waits_for_own_process(&self) -> bool {
         let is_own =

@@ -130,7 +130,11 @@ pub(crate) fn verdict_summary(verdict: &Verdict) -> Option<String> {
 /// The status of a task when its deadline passed, and how long nothing had been new: `idle:
 /// sleeping on a timer, nothing new for 1m05s`. A stuck task's reason already says so.
 pub(crate) fn at_deadline(verdict: &Verdict) -> Option<String> {
-    let summary = verdict_summary(verdict)?;
+    let summary = match verdict.status {
+        Status::Blocked(BlockedOn::Input) => "blocked: waiting for input".to_owned(),
+        Status::Blocked(BlockedOn::Stop) => "blocked: stopped by a signal".to_owned(),
+        _ => verdict_summary(verdict)?,
+    };
     let unchanged_for = verdict.unchanged_for;
     Some(match verdict.status {
         Status::Idle | Status::Slow | Status::Blocked(_) if unchanged_for.as_secs() > 0 => {

@@ -94,9 +94,15 @@ impl<'a> Waits<'a> {
     fn probe(&mut self, process: &ProcessInfo, mut known: Option<&mut Known>) -> ProcessWaits {
         let directories = calls::threads(process);
         let mut threads = Vec::with_capacity(directories.len());
-        for directory in &directories {
+        for (place, directory) in directories.iter().enumerate() {
             let thread = self.of_thread(process, directory, known.as_deref_mut());
-            if directories.len() == 1 || !is_housekeeping(&thread, directory) {
+            // The second thread of Node posts V8's own delayed tasks, such as collections of garbage
+            // (`DelayedTaskScheduler` of `src/node_platform.cc`).
+            let is_of_v8 = place == 1
+                && thread.is_timed_own_loop()
+                && known.as_deref_mut().map(|known| known.runtime(process)) == Some(Runtime::Node);
+            let serves = is_of_v8 || is_housekeeping(&thread, directory);
+            if directories.len() == 1 || !serves {
                 threads.push(thread);
             }
         }
@@ -238,9 +244,12 @@ impl<'a> Waits<'a> {
                 sources.extend(self.sources(process, thread, &nested, depth - 1));
                 continue;
             }
-            // Room for output or an exception at the task's own terminal does not count as a source
-            // besides its input.
-            if awaited.input || !name.is_some_and(|name| self.is_input(process, &name)) {
+            // Room for output or an exception at the task's own terminal or output does not count as a
+            // source besides its input.
+            let is_own = |name: PathBuf| {
+                self.is_input(process, &name) || self.output == Some(name.as_path())
+            };
+            if awaited.input || !name.is_some_and(is_own) {
                 sources.push(self.source(process, thread, *awaited));
             }
         }

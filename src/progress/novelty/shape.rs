@@ -176,7 +176,8 @@ impl ShapeBuilder {
             }
             return Some(length);
         }
-        if let Some(Span { length, time }) = stamps::duration(rest) {
+        let duration = stamps::duration_of_limit(rest).or_else(|| stamps::duration(rest));
+        if let Some(Span { length, time }) = duration {
             self.part('T');
             self.last(time);
             return Some(length);

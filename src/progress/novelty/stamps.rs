@@ -174,6 +174,25 @@ pub(super) fn duration(text: &str) -> Option<Span> {
     Some(span)
 }
 
+/// A time that has passed, of the time that there is, in the same unit: `12/60s`, `12 / 60 sec`.
+pub(super) fn duration_of_limit(text: &str) -> Option<Span> {
+    let (count, number) = leading_count(text)?;
+    let slash = [" / ", "/"].into_iter().find_map(|gap| after(text, number, gap))?;
+    let limit_text = text.get(number + slash..)?;
+    let (limit_count, _) = leading_count(limit_text)?;
+    let limit = duration(limit_text)?;
+    let time = limit.time?.as_secs_f64() * count / limit_count;
+    let time = Duration::try_from_secs_f64(time).ok();
+    Some(Span { length: number + slash + limit.length, time })
+}
+
+/// The number that a text begins with, and its length.
+fn leading_count(text: &str) -> Option<(f64, usize)> {
+    let whole = digits(text, 0);
+    let number = whole + fraction(text, whole);
+    Some((text.get(..number)?.replace(',', ".").parse().ok()?, number))
+}
+
 /// The next part of a duration; the returned length includes the earlier parts.
 fn next_part(text: &str, at: usize) -> Option<Span> {
     let gaps = ["", " ", ", ", " and "].into_iter();
@@ -186,9 +205,7 @@ fn next_part(text: &str, at: usize) -> Option<Span> {
 }
 
 fn part_of_duration(text: &str) -> Option<Span> {
-    let whole = digits(text, 0);
-    let number = whole + fraction(text, whole);
-    let count: f64 = text.get(..number)?.replace(',', ".").parse().ok()?;
+    let (count, number) = leading_count(text)?;
     let gap = after(text, number, " ").unwrap_or(0);
     let letters = text.get(number + gap..)?;
     let letters = letters.split(|c: char| !c.is_alphabetic()).next()?;

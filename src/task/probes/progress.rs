@@ -157,12 +157,16 @@ impl ProgressProbe {
         self.count(&members, spool.end().offset.saturating_add(errors));
         let (mut tree_state, stuck_part) =
             self.tree_state(&before, &members, processes.output(), now);
-        // A full screen that is redrawn from time to time waits for a person to watch it.
+        // A full screen that is redrawn from time to time waits for a person to watch it; a line
+        // that is redrawn does not, though its program may read keys, as spinners do.
         if let Some(TreeState::Idle { on, .. }) = &mut tree_state
-            && *on == Idle::Timer
-            && task.terminal().is_some_and(Terminal::is_full_screen)
+            && let Some(terminal) = task.terminal()
         {
-            *on = Idle::Screen;
+            match (&on, terminal.is_full_screen()) {
+                (Idle::Timer, true) => *on = Idle::Screen,
+                (Idle::Screen, false) => *on = Idle::Timer,
+                _ => {}
+            }
         }
         // A lock that a process of the same task holds is not another task's.
         if let Some(TreeState::Lock { lock, .. }) = &mut tree_state
@@ -311,7 +315,7 @@ impl ProgressProbe {
         if let Some(lock) = line.and_then(|line| named_lock(line, tree_state.as_ref())) {
             tree_state = Some(lock);
         }
-        let unserved = repeated.and_then(|repetition| self.unserved(&repetition.line));
+        let unserved = line.and_then(|line| self.unserved(line));
         let kind = tree_state.as_ref().map(TreeState::kind);
         let memory: u64 = members.iter().map(|member| member.resident).sum();
         task.report(|state| {
