@@ -33,7 +33,7 @@ PROGRAMS += php nginx memcached webrick erl iex guard ranger nnn guile fish mc j
 LONG_PROGRAMS = go mcs mono puma postgres mariadbd lighttpd haproxy mosquitto beanstalkd \
 	nats-server etcd dnsmasq distccd rsync dbus-daemon gnuplot calcurse screen lftp fusermount \
 	gawk dc calc units sbcl swipl gforth newlisp jimsh tclsh pry ksh tcsh mksh ninja scons ant \
-	parallel rake aspell fdisk cfdisk parted s-nail mutt tig ncdu w3m
+	parallel pv rake aspell fdisk cfdisk parted s-nail mutt tig ncdu w3m
 PAGES = ls tar grep git-push curl bash rsync find ssh jq gzip
 # Tests wait for processes more than they work: more at once than there are cores.
 export RUST_TEST_THREADS ?= 6

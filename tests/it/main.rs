@@ -92,6 +92,7 @@ mod shapes {
     mod ending;
     pub mod further;
     mod healthy;
+    mod lookalikes;
     mod outcomes;
     mod prompts;
     mod repeating;

@@ -45,6 +45,9 @@ pub struct Watch {
     pub other: f64,
     /// The deadline of one that prints the same again and again, which moves.
     pub moving_deadline: u32,
+    /// How many seconds after its last output, or its start before any, one that waits is to
+    /// be found.
+    pub prompt: f64,
 }
 
 impl Watch {

@@ -35,14 +35,14 @@ pub struct Form {
 pub const SHORT: Form = Form {
     name: "short",
     configuration: "heartbeat_interval: 1\nstuck_threshold: 4\n",
-    watch: Watch { healthy: 20.0, stuck: 30.0, other: 25.0, moving_deadline: 15 },
+    watch: Watch { healthy: 20.0, stuck: 30.0, other: 25.0, moving_deadline: 15, prompt: 3.0 },
 };
 
 /// With the intervals that are the default.
 pub const LONG: Form = Form {
     name: "long",
     configuration: "",
-    watch: Watch { healthy: 80.0, stuck: 75.0, other: 25.0, moving_deadline: 60 },
+    watch: Watch { healthy: 80.0, stuck: 75.0, other: 25.0, moving_deadline: 60, prompt: 3.0 },
 };
 
 /// What was said of a shape.
@@ -214,7 +214,7 @@ fn run_on_one_server(shapes: &[Shape], form: Form) -> Vec<Told> {
         let Some(watched) = watched else {
             return Told { shape: *shape, watched: Watched::default(), verdict: failed() };
         };
-        let mut verdict = judge(shape, &watched.answers, form.watch.of(shape));
+        let mut verdict = judge(shape, &watched.answers, &form.watch);
         let is_stuck = matches!(shape.expected, Expected::Stuck { .. });
         if !is_stuck && woken.contains(&watched.task) {
             verdict.harm.push("an event says that it is stuck".to_owned());

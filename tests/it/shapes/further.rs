@@ -14,12 +14,13 @@ use std::path::Path;
 use super::agent::Watch;
 use super::corpus::{Form, Told, run_shapes};
 use super::shape::{Expected, Shape};
-use super::{outcomes, prompts, services, spinners, unending};
+use super::{lookalikes, outcomes, prompts, services, spinners, unending};
 
 /// All of them.
 const TABLES: &[&[Shape]] = &[
     spinners::SHAPES,
     services::SHAPES,
+    lookalikes::SHAPES,
     unending::SHAPES,
     prompts::SHAPES,
     outcomes::ENDING,
@@ -108,14 +109,14 @@ const SELECTION: &[&str] = &[
 const SHORT: Form = Form {
     name: "short",
     configuration: "heartbeat_interval: 1\nstuck_threshold: 4\n",
-    watch: Watch { healthy: 16.0, stuck: 25.0, other: 25.0, moving_deadline: 12 },
+    watch: Watch { healthy: 16.0, stuck: 25.0, other: 25.0, moving_deadline: 12, prompt: 6.0 },
 };
 
 /// With the intervals that are the default.
 const LONG: Form = Form {
     name: "long",
     configuration: "",
-    watch: Watch { healthy: 120.0, stuck: 75.0, other: 40.0, moving_deadline: 60 },
+    watch: Watch { healthy: 120.0, stuck: 75.0, other: 40.0, moving_deadline: 60, prompt: 6.0 },
 };
 
 #[test]
