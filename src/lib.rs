@@ -275,7 +275,9 @@ mod process {
         mod calls;
         pub(crate) mod close_on_exec;
         pub(crate) mod directory_watch;
+        mod elf;
         pub(crate) mod ends;
+        mod go;
         pub(crate) mod guard;
         pub(crate) mod hangup;
         mod hotspot;

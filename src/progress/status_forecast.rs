@@ -112,12 +112,17 @@ impl<T: PartialOrd + Copy> StatusForecast<T> {
         if self.stuck(now) {
             return Status::Stuck;
         }
-        if novel && !(self.quiet && self.is_certain()) {
+        // The attempts to take a lock read and print.
+        let is_certain =
+            self.tree_state == Some(TreeStateKind::NamedLock) || self.quiet && self.is_certain();
+        if novel && !is_certain {
             return Status::Progressing;
         }
         match self.tree_state {
             Some(TreeStateKind::Peer) => Status::Blocked(BlockedOn::Network),
-            Some(TreeStateKind::Lock) => Status::Blocked(BlockedOn::Lock),
+            Some(TreeStateKind::Lock | TreeStateKind::NamedLock) => {
+                Status::Blocked(BlockedOn::Lock)
+            }
             Some(TreeStateKind::Timer | TreeStateKind::Idle | TreeStateKind::Screen) => {
                 Status::Idle
             }

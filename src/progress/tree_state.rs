@@ -91,6 +91,8 @@ pub enum TreeStateKind {
     Peer,
     /// See [`TreeState::Lock`].
     Lock,
+    /// A lock for which the command itself says that it waits, trying again from time to time.
+    NamedLock,
     /// See [`Idle::Timer`].
     Timer,
     /// See [`Idle::Screen`].
@@ -108,6 +110,7 @@ impl TreeState {
         match self {
             TreeState::Computing { .. } => TreeStateKind::Computing,
             TreeState::Peer { .. } => TreeStateKind::Peer,
+            TreeState::Lock { lock, .. } if lock.is_named_in_output => TreeStateKind::NamedLock,
             TreeState::Lock { .. } => TreeStateKind::Lock,
             TreeState::Idle { on: Idle::Timer, .. } => TreeStateKind::Timer,
             TreeState::Idle { on: Idle::Screen, .. } => TreeStateKind::Screen,
@@ -290,6 +293,7 @@ fn judge_set(
         .max_by_key(|(rank, _)| *rank);
     match strongest {
         Some(judged) if judged.0 > Rank::Timer => judged,
+        _ if timed && has_children && is_launcher(waits) => INTERNAL,
         _ if timed => idle(waits, Rank::Timer, Idle::Timer),
         _ if relays && on.contains(&WaitSource::Input) => UNKNOWN,
         Some(judged) => judged,
@@ -306,7 +310,6 @@ fn judge_source(
 ) -> (Rank, TreeState) {
     let process = waits.process.clone();
     match source.clone() {
-        // A package manager that runs a script looks for newer versions of itself meanwhile.
         WaitSource::Peer(_) if has_children && is_launcher(waits) => INTERNAL,
         WaitSource::Peer(peer) => (Rank::Peer, TreeState::Peer { process, peer }),
         WaitSource::Lock(lock) => (Rank::Lock, TreeState::Lock { process, lock }),
@@ -339,7 +342,8 @@ fn judge_source(
 }
 
 /// Programs that start another one and have nothing else to do until it ends, by the beginnings of
-/// their names.
+/// their names. Their timers and connections, such as those of a look for a newer version of
+/// themselves, mean nothing meanwhile.
 const LAUNCHERS: [&str; 5] = ["npm", "npx", "pnpm", "pnpx", "yarn"];
 
 fn is_launcher(waits: &ProcessWaits) -> bool {
@@ -451,7 +455,7 @@ mod tests {
     }
 
     fn lock() -> WaitSource {
-        WaitSource::Lock(Lock { path: "/tmp/lock".to_owned(), holder: None })
+        WaitSource::Lock(Lock::new("/tmp/lock", None))
     }
 
     fn port() -> WaitSource {
@@ -581,6 +585,10 @@ mod tests {
         let kind = |tree: &[ProcessWaits]| state_of(tree).map(|it| it.kind());
         assert_eq!(kind(&[shell(), npm(2), script]), Some(TreeStateKind::Deadlock));
         assert_eq!(kind(&[shell(), npm(2)]), Some(TreeStateKind::Peer));
+        let sleeps = ProcessWaits { threads: vec![set(&[], true)], ..npm(2) };
+        let script = process(3, 2, &[Thread::In(WaitSource::FifoOpening("/tmp/go".to_owned()))]);
+        assert_eq!(kind(&[shell(), sleeps.clone(), script]), Some(TreeStateKind::Deadlock));
+        assert_eq!(kind(&[shell(), sleeps]), Some(TreeStateKind::Timer));
     }
 
     #[test]

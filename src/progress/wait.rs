@@ -79,8 +79,18 @@ pub enum Peer {
 pub struct Lock {
     /// The file, or a description of the lock.
     pub path: String,
-    /// The process that holds it, if the kernel names one.
+    /// The process that holds it, if the kernel or the output names one.
     pub holder: Option<Holder>,
+    /// Whether the command itself says that it waits for it, and tries again from time to time.
+    #[serde(default)]
+    pub is_named_in_output: bool,
+}
+
+impl Lock {
+    /// A lock that a thread is blocked in.
+    pub(crate) fn new(path: impl Into<String>, holder: Option<Holder>) -> Lock {
+        Lock { path: path.into(), holder, is_named_in_output: false }
+    }
 }
 
 /// A process that holds a lock.

@@ -273,7 +273,7 @@ mod tests {
         let network = Status::Blocked(BlockedOn::Network);
         let lock = |holder| TreeState::Lock {
             process: process.clone(),
-            lock: Lock { path: "/w/target/.cargo-lock".to_owned(), holder },
+            lock: Lock::new("/w/target/.cargo-lock", holder),
         };
         let idle = |on| TreeState::Idle { process: process.clone(), on };
         let deadlock = |threads, processes, cause| TreeState::Deadlock {

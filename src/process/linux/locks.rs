@@ -14,7 +14,7 @@ use crate::progress::wait::{Holder, Lock};
 
 /// The lock of the file behind this descriptor, named by `name`.
 pub(super) fn lock_of(descriptor: &Path, name: &Path) -> Lock {
-    Lock { path: name.to_string_lossy().into_owned(), holder: holder(descriptor) }
+    Lock::new(name.to_string_lossy(), holder(descriptor))
 }
 
 fn holder(descriptor: &Path) -> Option<Holder> {

@@ -6,9 +6,9 @@
 //! runtime that is embedded in another program, is not recognised and counts as any other program.
 
 use std::fs::File;
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 
+use super::elf;
 use crate::process::probe::ProcessInfo;
 use crate::process::processes;
 
@@ -178,39 +178,10 @@ impl Runtime {
 
 /// The section that Go's linker writes into every program, also into stripped ones
 /// (`cmd/link/internal/ld/data.go`).
-const GO_SECTION: &[u8] = b".go.buildinfo\0";
-/// Longer names of sections are not read.
-const SECTION_NAMES_BYTES: u64 = 64 * 1024;
+const GO_SECTION: &str = ".go.buildinfo";
 
-/// Whether a file is a 64-bit ELF program that Go's linker has written.
 fn is_go(program: &Path) -> bool {
-    let names = File::open(program).ok().and_then(|file| section_names(&file));
-    names.is_some_and(|names| names.windows(GO_SECTION.len()).any(|name| name == GO_SECTION))
-}
-
-/// The names of an ELF file's sections, each ended by NUL: the section that `e_shstrndx` names.
-fn section_names(file: &File) -> Option<Vec<u8>> {
-    const HEADER: usize = 64;
-    const SECTION: u64 = 64;
-    let mut header = [0; HEADER];
-    file.read_exact_at(&mut header, 0).ok()?;
-    // `EI_CLASS` is `ELFCLASS64`, `EI_DATA` this machine's order.
-    let own_order = if cfg!(target_endian = "little") { 1 } else { 2 };
-    if !header.starts_with(b"\x7fELF\x02") || header.get(5) != Some(&own_order) {
-        return None;
-    }
-    let sections = number_at(&header, 40)?;
-    let index = u64::from(u16::from_ne_bytes(header.get(62..64)?.try_into().ok()?));
-    let mut section = [0; SECTION as usize];
-    file.read_exact_at(&mut section, sections.checked_add(index * SECTION)?).ok()?;
-    let (offset, size) = (number_at(&section, 24)?, number_at(&section, 32)?);
-    let mut names = vec![0; usize::try_from(size.min(SECTION_NAMES_BYTES)).ok()?];
-    file.read_exact_at(&mut names, offset).ok()?;
-    Some(names)
-}
-
-fn number_at(bytes: &[u8], at: usize) -> Option<u64> {
-    Some(u64::from_ne_bytes(bytes.get(at..at + 8)?.try_into().ok()?))
+    File::open(program).is_ok_and(|program| elf::has_section(&program, GO_SECTION))
 }
 
 #[cfg(test)]
@@ -232,9 +203,6 @@ mod tests {
         assert!(!is_go(Path::new("/proc/self/exe")));
         assert!(!is_go(Path::new("/etc/passwd")));
         assert!(!is_go(Path::new("/nonexistent")));
-        let own = File::open("/proc/self/exe").expect("this program");
-        let names = section_names(&own).expect("its sections");
-        assert!(names.windows(6).any(|name| name == b".text\0"));
     }
 
     #[test]

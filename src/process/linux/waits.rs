@@ -13,6 +13,7 @@ use procfs::process::{MMPermissions, MMapPath, MemoryMaps};
 use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
 
 use super::calls::{self, Awaited, Call, ThreadDirectory};
+use super::go;
 use super::hotspot;
 use super::locks;
 use super::mounts;
@@ -32,11 +33,20 @@ pub(crate) struct Known {
     /// The sleep of each process, by the text of its call.
     sleeps: HashMap<Identity, (String, Thread)>,
     runtimes: HashMap<Identity, Runtime>,
+    /// Of Go programs.
+    goroutines: HashMap<Identity, Option<go::Runtime>>,
 }
 
 impl Known {
     fn runtime(&mut self, process: &ProcessInfo) -> Runtime {
         *self.runtimes.entry(process.id).or_insert_with(|| Runtime::of(process.id.pid))
+    }
+
+    /// Whether all goroutines of a Go program wait for each other, as far as that can be read.
+    fn is_deadlocked_go(&mut self, process: &ProcessInfo) -> bool {
+        let pid = process.id.pid;
+        let known = self.goroutines.entry(process.id).or_insert_with(|| go::Runtime::of(pid));
+        known.as_ref().and_then(|runtime| runtime.is_deadlocked(pid)) == Some(true)
     }
 }
 
@@ -75,6 +85,7 @@ impl<'a> Waits<'a> {
         let lives = |id: &Identity| members.iter().any(|process| process.id == *id);
         known.sleeps.retain(|id, _| lives(id));
         known.runtimes.retain(|id, _| lives(id));
+        known.goroutines.retain(|id, _| lives(id));
         let works = |process: &&ProcessInfo| {
             !runtimes::is_helper(process) || self.has_children(process.id.pid)
         };
@@ -137,8 +148,10 @@ impl<'a> Waits<'a> {
             && threads.iter().all(Thread::waits_for_own_process)
             && !self.has_children(pid)
         {
-            let runtime = known.runtime(process);
-            waits.handles_signals = runtime.hides_waits() || runtime.handles_signals(pid);
+            waits.handles_signals = match known.runtime(process) {
+                Runtime::Go => !known.is_deadlocked_go(process),
+                runtime => runtime.hides_waits() || runtime.handles_signals(pid),
+            };
         }
     }
 
@@ -156,9 +169,12 @@ impl<'a> Waits<'a> {
                 retries: matches!(call, Call::Plain(thread) if thread.is_timed_futex()),
             })
         };
+        let futile = hotspot::futile_wakeups(process.id.pid);
+        // Only a Java machine's threads try again. Another that waits so has been left out.
+        let counts = |runs: &ThreadRuns| futile.is_some() || !runs.retries;
         Runs {
-            threads: threads.filter_map(runs).collect(),
-            futile: hotspot::futile_wakeups(process.id.pid).unwrap_or_default(),
+            threads: threads.filter_map(runs).filter(counts).collect(),
+            futile: futile.unwrap_or_default(),
         }
     }
 
@@ -480,7 +496,7 @@ fn master_number(thread: &ThreadDirectory, descriptor: i32) -> Option<u32> {
 fn shared_futex(pid: i32, address: u64) -> WaitSource {
     let maps = MemoryMaps::from_file(processes::proc_directory(pid).join("maps"));
     match maps.ok().and_then(|maps| file_in(maps, address)) {
-        Some(path) => WaitSource::Lock(Lock { path, holder: None }),
+        Some(path) => WaitSource::Lock(Lock::new(path, None)),
         None => WaitSource::Futex,
     }
 }

@@ -28,7 +28,6 @@ use crate::progress::wait::{Lock, Peer, ProcessName};
 use crate::task::live::LiveTask;
 use crate::task::output::reading;
 use crate::task::output::spool::SpoolWriter;
-use crate::task::terminal::Terminal;
 
 /// One scan of the machine serves all tasks that probe within this time.
 const MAX_SNAPSHOT_AGE: Duration = Duration::from_millis(200);
@@ -368,7 +367,7 @@ fn named_lock(line: &str, tree_state: Option<&TreeState>) -> Option<TreeState> {
     };
     let holder = locks::holder_of(mentions::lock_holder(line)?)?;
     let path = mentions::lock_path(line).unwrap_or("a lock").to_owned();
-    let lock = Lock { path, holder: Some(holder) };
+    let lock = Lock { path, holder: Some(holder), is_named_in_output: true };
     Some(TreeState::Lock { process: process.clone(), lock })
 }
 

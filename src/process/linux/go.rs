@@ -1,0 +1,207 @@
+//! What the goroutines of a Go program wait for, from the memory of its runtime.
+//!
+//! The kernel shows threads alone, and those of a Go program all wait in the same way, whether its
+//! goroutines wait for a signal by `signal.Notify` or for each other. Limits: 64-bit programs with a
+//! table of symbols, as `go build` makes them; `go run` and stripped programs have none. The layout
+//! of the runtime's structures is not fixed: what is read counts only if all of it makes sense.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+
+use super::elf::{self, Symbol};
+use crate::process::processes;
+
+/// The list of all goroutines (`runtime/proc.go`), a slice of pointers.
+const GOROUTINES: &str = "runtime.allgs";
+/// The texts of the reasons why they wait (`runtime/runtime2.go`), an array of strings.
+const REASONS: &str = "runtime.waitReasonStrings";
+/// A program with more goroutines is not examined.
+const MAX_GOROUTINES: u64 = 10_000;
+/// Where the field `atomicstatus` of `struct g` is in Go 1.14 to 1.22, from 1.23 on, and without the
+/// field `ret` of `struct gobuf`.
+const STATUS_AT: [usize; 3] = [144, 152, 136];
+/// Where `goid` and `waitreason` are behind `atomicstatus`.
+const ID_BEHIND: usize = 8;
+const REASON_BEHIND: usize = 32;
+/// How much of `struct g` is read.
+const G_BYTES: usize = 192;
+
+/// States of goroutines (`_Gsyscall`, `_Gwaiting` and `_Gdead`) without the bit `_Gscan`.
+const IN_CALL: u32 = 3;
+const WAITING: u32 = 4;
+const DEAD: u32 = 6;
+const LAST_STATE: u32 = 9;
+
+/// Reasons that only another goroutine can end. None can be ended by the one that delivers signals,
+/// which only sends to channels.
+const FOR_OTHERS: &[&str] = &[
+    "semacquire",
+    "sync.Mutex.Lock",
+    "sync.RWMutex.RLock",
+    "sync.RWMutex.Lock",
+    "sync.Cond.Wait",
+    "sync.WaitGroup.Wait",
+    "chan send",
+    "chan send (nil chan)",
+    "chan receive (nil chan)",
+    "select (no cases)",
+];
+/// The reason of one that waits for several channels.
+const SELECT: &str = "select";
+/// Reasons of the runtime's own goroutines.
+const OF_RUNTIME: &[&str] = &[
+    "GC assist marking",
+    "GC background sweeper (idle)",
+    "GC scavenge wait",
+    "GC sweep wait",
+    "GC worker (idle)",
+    "GC worker init",
+    "cleanup wait",
+    "finalizer wait",
+    "force gc (idle)",
+    "trace reader (blocked)",
+];
+
+/// Where a Go program keeps what is needed here.
+#[derive(Debug, Clone)]
+pub(super) struct Runtime {
+    goroutines: u64,
+    reasons: Symbol,
+}
+
+impl Runtime {
+    /// The runtime of a process; `None` without a table of symbols.
+    pub(crate) fn of(pid: i32) -> Option<Runtime> {
+        let directory = processes::proc_directory(pid);
+        let program = File::open(directory.join("exe")).ok()?;
+        let [goroutines, reasons] = elf::symbols(&program, [GOROUTINES, REASONS])?;
+        let base = match elf::is_relocated(&program)? {
+            true => load_address(&processes::read_proc_text(directory.join("maps")).ok()?)?,
+            false => 0,
+        };
+        let reasons = Symbol { address: reasons.address.checked_add(base)?, ..reasons };
+        Some(Runtime { goroutines: goroutines.address.checked_add(base)?, reasons })
+    }
+
+    /// Whether every goroutine waits for another one, so that no signal wakes any of them.
+    pub(crate) fn is_deadlocked(&self, pid: i32) -> Option<bool> {
+        let memory = File::open(processes::proc_directory(pid).join("mem")).ok()?;
+        let reasons = self.reasons(&memory)?;
+        let goroutines = self.goroutines(&memory)?;
+        let waits = STATUS_AT.iter().find_map(|at| waits(&goroutines, *at, &reasons))?;
+        let is_of_program = |reason: &&&str| !OF_RUNTIME.contains(reason);
+        let mut of_program: Vec<&str> = waits.iter().filter(is_of_program).copied().collect();
+        // The goroutine of `ensureSigM` (`runtime/signal_unix.go`), which every program has that
+        // handles signals.
+        let place = of_program.iter().position(|reason| *reason == SELECT);
+        place.map(|place| of_program.swap_remove(place));
+        let waits_for_others = of_program.iter().all(|reason| FOR_OTHERS.contains(reason));
+        Some(!of_program.is_empty() && waits_for_others)
+    }
+
+    fn reasons(&self, memory: &File) -> Option<Vec<String>> {
+        const STRING: usize = 16;
+        const MAX_REASONS: u64 = 128;
+        const MAX_LENGTH: u64 = 128;
+        if self.reasons.size > MAX_REASONS * STRING as u64 {
+            return None;
+        }
+        let table = read(memory, self.reasons.address, usize::try_from(self.reasons.size).ok()?)?;
+        let strings = table.chunks_exact(STRING).map(|string| {
+            let length = elf::word(string, 8)?.min(MAX_LENGTH);
+            let bytes = read(memory, elf::word(string, 0)?, usize::try_from(length).ok()?)?;
+            String::from_utf8(bytes).ok()
+        });
+        strings.collect()
+    }
+
+    /// The beginning of each `struct g`.
+    fn goroutines(&self, memory: &File) -> Option<Vec<Vec<u8>>> {
+        let slice = read(memory, self.goroutines, 16)?;
+        let count = elf::word(&slice, 8).filter(|count| (1..=MAX_GOROUTINES).contains(count))?;
+        let pointers = read(memory, elf::word(&slice, 0)?, usize::try_from(count * 8).ok()?)?;
+        let pointers = pointers.chunks_exact(8).filter_map(|pointer| elf::word(pointer, 0));
+        pointers.map(|pointer| read(memory, pointer, G_BYTES)).collect()
+    }
+}
+
+/// Why each goroutine that waits does so, if `atomicstatus` is at this place: every field makes
+/// sense, and the first goroutine, which runs `main`, is there once.
+fn waits<'a>(goroutines: &[Vec<u8>], at: usize, reasons: &'a [String]) -> Option<Vec<&'a str>> {
+    const SCAN: u32 = 0x1000;
+    let mut waits = Vec::new();
+    let mut mains = 0;
+    for goroutine in goroutines {
+        let status = goroutine.get(at..at + 4)?.try_into().ok()?;
+        let status = u32::from_ne_bytes(status) & !SCAN;
+        let id = elf::word(goroutine, at + ID_BEHIND)?;
+        if status > LAST_STATE || id > u64::from(u32::MAX) {
+            return None;
+        }
+        mains += usize::from(id == 1);
+        match status {
+            WAITING => {
+                let reason = usize::from(*goroutine.get(at + REASON_BEHIND)?);
+                waits.push(reasons.get(reason).filter(|reason| !reason.is_empty())?.as_str());
+            }
+            // Of the goroutines in a call, only the one that delivers signals has a thread that
+            // waits for others.
+            DEAD | IN_CALL => {}
+            // It runs, or is about to.
+            _ => waits.push("running"),
+        }
+    }
+    (mains == 1).then_some(waits)
+}
+
+fn read(memory: &File, address: u64, length: usize) -> Option<Vec<u8>> {
+    let mut bytes = vec![0; length];
+    memory.read_exact_at(&mut bytes, address).ok()?;
+    Some(bytes)
+}
+
+/// The address of the first mapping in a text of `/proc/<pid>/maps`, which is that of the program.
+fn load_address(maps: &str) -> Option<u64> {
+    let (first, _) = maps.split_once('-')?;
+    u64::from_str_radix(first, 16).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn goroutine(status: u32, id: u64, reason: u8) -> Vec<u8> {
+        let mut bytes = vec![0; G_BYTES];
+        bytes[144..148].copy_from_slice(&status.to_ne_bytes());
+        bytes[152..160].copy_from_slice(&id.to_ne_bytes());
+        bytes[176] = reason;
+        bytes
+    }
+
+    fn reasons() -> Vec<String> {
+        ["", "semacquire", "chan receive"].map(str::to_owned).to_vec()
+    }
+
+    #[test]
+    fn goroutines_that_make_sense_name_their_reasons() {
+        let reasons = reasons();
+        let all = [goroutine(WAITING, 1, 1), goroutine(DEAD, 0, 0), goroutine(IN_CALL, 5, 0)];
+        assert_eq!(waits(&all, 144, &reasons), Some(vec!["semacquire"]));
+        assert_eq!(waits(&all, 152, &reasons), None, "another layout");
+        let runs = [goroutine(2, 1, 0)];
+        assert_eq!(waits(&runs, 144, &reasons), Some(vec!["running"]));
+        for wrong in [goroutine(77, 1, 1), goroutine(WAITING, 1, 9), goroutine(WAITING, 1, 0)] {
+            assert_eq!(waits(&[wrong], 144, &reasons), None);
+        }
+        assert_eq!(waits(&[goroutine(WAITING, 2, 1)], 144, &reasons), None, "no main");
+        assert_eq!(waits(&[vec![0; 8]], 144, &reasons), None);
+    }
+
+    #[test]
+    fn this_program_has_no_goroutines() {
+        assert!(Runtime::of(std::process::id() as i32).is_none());
+        assert!(Runtime::of(50_000_000).is_none());
+        assert_eq!(load_address("555500-5556 r--p 0 0:0 1 /x\n"), Some(0x0055_5500));
+        assert_eq!(load_address(""), None);
+    }
+}
