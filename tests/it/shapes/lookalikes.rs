@@ -75,8 +75,8 @@ asyncio.run(main())'",
     healthy(
         "substitution that a daemon holds",
         "bash -c 'x=$(setsid sleep 300 & echo started); echo $x'",
-        IDLE,
-        TIMER,
+        &["idle", "blocked"],
+        &["timer", "pipe"],
     ),
     healthy("FIFO whose writer sleeps first", "(sleep 300; print late > f) & cat f", IDLE, TIMER)
         .after(FIFO),

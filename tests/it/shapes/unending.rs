@@ -210,15 +210,11 @@ pub const SHAPES: &[Shape] = &[
         NO_INPUT,
     ),
     // Locks of files, and terminals
-    stuck(
-        "two locks of files",
-        "(flock 3; sleep 1; flock 4) 3>a 4>b & (flock 4; sleep 1; flock 3) 3>a 4>b; wait",
-        &["deadlock", "lock"],
-    ),
+    stuck("two locks of files", "perl $PROGRAMS/two_files.pl", &["deadlock", "lock"]),
     stuck(
         "own terminal",
         "python3 -c 'import os; own, other = os.openpty(); os.read(other, 1)'",
         NO_OTHER_END,
     ),
-    stuck("lock of the parent", "exec 3>l; flock 3; flock l true", &["deadlock", "lock"]),
+    stuck("lock of the parent", "flock l flock l true", &["deadlock", "lock"]),
 ];

@@ -11,7 +11,7 @@ public class Handled {
         CountDownLatch latch = new CountDownLatch(1);
         switch (words[0]) {
             case "signal" -> {
-                sun.misc.Signal.handle(new sun.misc.Signal("HUP"), signal -> latch.countDown());
+                sun.misc.Signal.handle(new sun.misc.Signal("USR1"), signal -> latch.countDown());
                 latch.await();
             }
             case "files" -> {
