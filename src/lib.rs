@@ -76,6 +76,9 @@
 //!   another process may hold open.
 //! - A signal is sent to a process only if its pid *and* its start time match
 //!   ([`process::kill`]). A shell stays a zombie, and keeps its pid, until its task is closed.
+//! - What a task's shell has started, through any number of processes, carries the task's
+//!   birthmark ([`process::birthmark`]): a daemon that keeps nothing else of its task is counted
+//!   and ended as the others are.
 //! - Threads' system calls show what a silent task does ([`process::waits`]); one pure function
 //!   classifies it ([`progress::tree_state`]). Answers advise `zsh_kill` when it is stuck.
 //! - The newest output is never lost, whatever disk and quotas do ([`task::output::spool`]).
@@ -237,6 +240,7 @@ mod progress {
     pub(crate) mod mentions;
     pub(crate) mod novelty;
     pub(crate) mod progress_state;
+    pub(crate) mod runner_summary;
     pub(crate) mod standstill;
     pub(crate) mod status_forecast;
     pub(crate) mod tracker;
@@ -272,6 +276,7 @@ mod process {
     #[cfg(all(target_os = "linux", not(feature = "portable")))]
     #[path = "linux"]
     mod system {
+        pub(crate) mod birthmark;
         mod calls;
         pub(crate) mod close_on_exec;
         pub(crate) mod directory_watch;
@@ -300,6 +305,7 @@ mod process {
     #[cfg(any(not(target_os = "linux"), feature = "portable"))]
     #[path = "portable"]
     mod system {
+        pub(crate) mod birthmark;
         pub(crate) mod close_on_exec;
         mod darwin;
         pub(crate) mod directory_watch;

@@ -28,7 +28,7 @@ use crate::process::pty::{self, RawTerminal, TerminalSize};
 use crate::process::restorer::{self, Restorer};
 use crate::task::journal::Entry;
 use crate::text::keys::{KNOWN, Key};
-use crate::text::screen::Modes;
+use crate::text::screen::{Modes, Screen};
 use crate::text::without_queries::WithoutQueries;
 
 /// How many events can wait for the main thread.
@@ -44,11 +44,15 @@ const BELL: &[u8] = b"\x07";
 const HINT: Duration = Duration::from_secs(4);
 /// The hint is written after output has paused for this long.
 const HINT_AFTER: Duration = Duration::from_millis(100);
-/// Resets the modes that programs set on a terminal, moves to the line below the cursor, and erases
-/// the rest of the screen, such as the hint.
-const LEAVE: &str = "\x1b[?1047l\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1004l\x1b[?1005l\x1b[?1006l\
-    \x1b[?2004l\x1b[?1l\x1b>\x1b7\x1b[r\x1b8\x1b[?7h\x1b[4l\x1b[?25h\x1b[0 q\x1b(B\x0f\
-    \x1b[m\r\n\x1b[J";
+/// How many of the last lines of the task's screen are left on the person's.
+const LAST_LINES: usize = 10;
+/// The task is shown on the alternate screen, so that the person's own returns afterwards.
+const ENTER: &str = "\x1b[?1049h\x1b[H\x1b[2J";
+/// Resets the modes that programs set on a terminal, erases the hint, and switches back. A terminal
+/// without an alternate screen is left at the beginning of its last line.
+const LEAVE: &str = "\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1004l\x1b[?1005l\x1b[?1006l\
+    \x1b[?2004l\x1b[?1l\x1b>\x1b[r\x1b[?6l\x1b[?7h\x1b[4l\x1b[?25h\x1b[0 q\x1b(B\x0f\
+    \x1b[m\x1b[999;1H\x1b[K\x1b[?1049l";
 
 /// Runs the command.
 pub(crate) fn run(arguments: &AttachArguments) -> ExitCode {
@@ -108,6 +112,7 @@ pub(crate) fn run(arguments: &AttachArguments) -> ExitCode {
         key: &arguments.detach_key,
         task: &task,
         filter: WithoutQueries::default(),
+        screen: None,
         hint: None,
     };
     match person.converse(attached, events, arguments.read_only) {
@@ -233,6 +238,8 @@ struct Person<'a> {
     key: &'a str,
     task: &'a str,
     filter: WithoutQueries,
+    /// The task's screen, if it has a terminal.
+    screen: Option<Screen>,
     /// `None` once it has been shown, and in line mode.
     hint: Option<Hint>,
 }
@@ -280,16 +287,45 @@ impl Person<'_> {
             let _ = output.write(LEAVE.as_bytes());
             drop(raw);
             restorer.dismiss();
+            if matches!(ending, Ending::Detached | Ending::Ended { .. } | Ending::Lost(_)) {
+                let _ = output.write(self.last_lines().as_bytes());
+            }
         }
         Ok(ending)
     }
 
-    /// Scrolls the terminal's content out of the way.
     fn begin_on_screen(&mut self, output: &mut Output) -> Result<(), OutputError> {
         let now = Instant::now();
         self.hint = Some(Hint { until: now + HINT, write_at: Some(now + HINT_AFTER) });
-        let rows = usize::from(self.size.rows);
-        output.write(format!("\x1b[{rows};1H{}", "\n".repeat(rows)).as_bytes())
+        self.screen = Some(Screen::new(self.size.rows, self.size.cols));
+        output.write(ENTER.as_bytes())
+    }
+
+    /// Shows output on the person's terminal.
+    fn show(&mut self, bytes: &[u8], output: &mut Output) -> Result<(), OutputError> {
+        output.write(&self.filter.pass(bytes))?;
+        let Some(screen) = &mut self.screen else {
+            return Ok(());
+        };
+        let was_alternate = screen.is_alternate();
+        screen.feed(bytes);
+        screen.take_replies();
+        if was_alternate && !screen.is_alternate() {
+            // The program expects its other screen to return.
+            output.write(&WithoutQueries::default().pass(&screen.drawing()))?;
+        }
+        Ok(())
+    }
+
+    /// The last lines of the task's screen, unless a full-screen program has drawn it.
+    fn last_lines(&self) -> String {
+        let Some(screen) = self.screen.as_ref().filter(|screen| !screen.is_full_screen()) else {
+            return String::new();
+        };
+        let rows = screen.view().rows;
+        let mut lines: Vec<&String> = rows.iter().rev().skip_while(|row| row.is_empty()).collect();
+        lines.truncate(LAST_LINES);
+        lines.iter().rev().map(|line| format!("{line}\n")).collect()
     }
 
     fn line_hint(&self, read_only: bool) -> String {
@@ -320,7 +356,7 @@ impl Person<'_> {
             };
             let message = match event {
                 Ok(Event::Task(Ok(AttachEvent::Output(bytes)))) => {
-                    output.write(&self.filter.pass(&bytes))?;
+                    self.show(&bytes, output)?;
                     if let Some(hint) = &mut self.hint {
                         hint.write_at = Some(Instant::now() + HINT_AFTER);
                     }
@@ -351,6 +387,9 @@ impl Person<'_> {
                 },
                 Ok(Event::Resized) => {
                     self.size = own_size();
+                    if let Some(screen) = &mut self.screen {
+                        screen.resize(self.size.rows, self.size.cols);
+                    }
                     Some(Message::Size(self.size))
                 }
                 Ok(Event::Stop(number)) => return Ok(Ending::Signalled(number)),

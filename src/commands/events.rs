@@ -387,7 +387,8 @@ impl<'a> Sources<'a> {
             }
             let event = match self.supervisor.recall(&entry.id) {
                 Some(RecalledTask::Task(task)) => {
-                    Event::of(EventKind::Ended, &task, &self.supervisor.settings.redactor)
+                    let redactor = &self.supervisor.settings.redactor;
+                    Event::of(EventKind::Ended, &task, redactor, |_| None)
                 }
                 Some(RecalledTask::Ended(entry)) => Event::of_ended(&entry),
                 None => continue,

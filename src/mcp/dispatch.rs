@@ -657,10 +657,8 @@ impl Tools {
             0.7
         };
         result.notes = insights;
-        if self.supervisor.settings.state.is_ok() {
-            let secrets_listed = self.config.secrets.iter().next().is_some();
-            result.person_line = result::person_line(&result.view, facts, secrets_listed);
-        }
+        let waiting = result.view.waiting.as_ref();
+        result.person_line = waiting.and_then(|waiting| self.person_line(waiting.wanted, facts));
         let log_path = task.spool.files().first().map(|path| path.display().to_string());
         let history = run_record.as_ref().map(|run_record| run_record.history());
         let estimate = history.as_ref().and_then(|known| known.estimate.as_ref());

@@ -13,21 +13,22 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use super::dispatch::Tools;
-use super::render::result::{command_line, millis};
+use super::render::progress::short_duration;
+use super::render::result::{self, command_line, millis};
 use super::rpc_error::RpcError;
 use crate::progress::condition::Condition;
+use crate::progress::waiting::WantedInput;
 use crate::protocol::message::INTERNAL_ERROR;
 use crate::task::describe::{self, outcome_word, wanted_word};
 use crate::task::events::EventKind;
 use crate::task::journal::Entry;
-use crate::task::live::Cancel;
+use crate::task::live::{Cancel, Facts};
 use crate::task::output::reading;
 use crate::task::registry::TaskHandle;
 use crate::task::supervisor::Supervisor;
 use crate::task::terminal::Terminal;
 use crate::task::tombstone;
 use crate::text::lines::elide_middle;
-use crate::text::quantity::seconds;
 use crate::text::redact::Redactor;
 
 /// An event is sent only after this time, in case the answer to a call reports it first.
@@ -62,13 +63,21 @@ pub(crate) struct Event {
     /// `input` or `password`, if the task waits for it.
     pub(crate) wants: Option<String>,
     pub(crate) prompt: Option<String>,
+    /// How a person can answer a prompt that is not for `zsh_send`.
+    pub(crate) person: Option<String>,
     /// What has stopped the task, or why it is stuck.
     pub(crate) reason: Option<String>,
 }
 
 impl Event {
-    /// An event of a task, described by the task's current state.
-    pub(crate) fn of(kind: EventKind, task: &TaskHandle, redactor: &Redactor) -> Event {
+    /// An event of a task, described by the task's current state. `person` tells how a person can
+    /// answer a prompt.
+    pub(crate) fn of(
+        kind: EventKind,
+        task: &TaskHandle,
+        redactor: &Redactor,
+        person: impl FnOnce(WantedInput) -> Option<String>,
+    ) -> Event {
         let facts = &task.live.facts;
         let shown = |text: &str| elide_middle(&one_line(&redactor.redact(text)), SHOWN_CHARS);
         let mut event = Event {
@@ -83,6 +92,7 @@ impl Event {
             leftovers: 0,
             wants: None,
             prompt: None,
+            person: None,
             reason: None,
         };
         let (waiting, conditions, verdict, end, to, columns) = {
@@ -109,6 +119,7 @@ impl Event {
             EventKind::Waiting => {
                 event.wants =
                     waiting.as_ref().map(|waiting| wanted_word(waiting.wanted).to_owned());
+                event.person = waiting.as_ref().and_then(|waiting| person(waiting.wanted));
                 let waiting = waiting.filter(|_| !is_screen);
                 event.prompt = waiting.map(|waiting| shown(waiting.prompt.trim_end()));
             }
@@ -145,6 +156,7 @@ impl Event {
             leftovers: 0,
             wants: None,
             prompt: None,
+            person: None,
             reason: None,
         }
     }
@@ -162,7 +174,7 @@ impl Event {
                 }
                 facts.extend(self.exit_code.map(|code| format!("exit={code}")));
                 let took = self.duration_ms.map(Duration::from_millis);
-                facts.extend(took.map(seconds));
+                facts.extend(took.map(|took| short_duration(took.as_secs_f64())));
                 if self.leftovers > 0 {
                     facts.push(format!("{} still running", self.leftovers));
                 }
@@ -183,9 +195,11 @@ impl Event {
                     "" => String::new(),
                     prompt => format!(" {prompt:?}"),
                 };
-                format!(
-                    "task {id} waits for {what}{prompt}  {command}  |  answer with zsh_send task_id={id}"
-                )
+                let answer = match &self.person {
+                    Some(person) => person.clone(),
+                    None => format!("answer with zsh_send task_id={id}"),
+                };
+                format!("task {id} waits for {what}{prompt}  {command}  |  {answer}")
             }
             EventKind::Stopped => format!(
                 "task {id} is {reason}  {command}  |  zsh_kill task_id={id} signal=CONT resumes it"
@@ -278,6 +292,13 @@ fn shared_end(
 }
 
 impl Tools {
+    /// How a person can answer this prompt, if that is advised instead of `zsh_send`.
+    pub(super) fn person_line(&self, wanted: WantedInput, facts: &Facts) -> Option<String> {
+        self.supervisor.settings.state.as_ref().ok()?;
+        let secrets_listed = self.config.secrets.iter().next().is_some();
+        result::person_line(wanted, facts, secrets_listed)
+    }
+
     /// Sends the pending events and, with `follow`, later ones until the call is cancelled. `send`
     /// gets each event with its number; `None` with the newest number marks the end of the pending
     /// events.
@@ -342,7 +363,10 @@ impl Tools {
                 };
                 number += 1;
                 claims.push(claim);
-                send(number, Some(&Event::of(event, &task, &supervisor.settings.redactor)));
+                let facts = &task.live.facts;
+                let person = |wanted| self.person_line(wanted, facts);
+                let event = Event::of(event, &task, &supervisor.settings.redactor, person);
+                send(number, Some(&event));
                 if follow && !deliver(number, &mut claims) {
                     return failed(UNACKNOWLEDGED);
                 }
@@ -415,11 +439,21 @@ mod tests {
             leftovers: 1,
             wants: None,
             prompt: None,
+            person: None,
             reason: None,
         };
         assert_eq!(
             event.line(),
             "task b6d464a7 ended (exit=2, 63s, 1 still running)  make  |  last lines: one ⏎ two  [2J x  |  read it with zsh_poll task_id=b6d464a7"
+        );
+        let short = Event { duration_ms: Some(420), ..event.clone() };
+        assert!(short.line().contains("(exit=2, 0.4s, 1 still running)"), "{}", short.line());
+        let person = Some("A person can answer: zsh-tool attach b6d464a7".to_owned());
+        let wants = Some("password".to_owned());
+        let asks = Event { event: EventKind::Waiting, wants, person, ..event.clone() };
+        assert_eq!(
+            asks.line(),
+            "task b6d464a7 waits for a password  make  |  A person can answer: zsh-tool attach b6d464a7"
         );
         let text = serde_json::to_string(&event).expect("JSON");
         assert!(text.contains(r#""event":"ended","task_id":"b6d464a7""#), "{text}");

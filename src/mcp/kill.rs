@@ -1,28 +1,33 @@
 //! `zsh_kill`: kills a task, and reports how many processes were signalled and are gone, and which
 //! survived and why.
 
-use std::time::Duration;
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::dispatch::{Answer, CallContext, NoResult, ToolResult, Tools, Until, read, refused};
+use super::dispatch::{Answer, CallContext, NoResult, ToolResult, Tools, read, refused};
 use super::render::result::{
-    DIM, Palette, RED, YELLOW, command_line, millis, status_line, status_word,
+    DIM, Palette, RED, YELLOW, command_line, kept_line, millis, name_leftovers, status_line,
+    status_word,
 };
 use super::render::view::View;
 use super::tools::{KillArguments, Tool};
 use crate::alan::kill::{KillClass, KillInsight};
+use crate::process::probe::ProcessInfo;
 use crate::process::signals::Signal;
-use crate::task::live::{ActiveCall, Facts};
+use crate::progress::wait::ProcessName;
+use crate::task::live::{ActiveCall, Cancel, Facts, LiveState, WaitStep};
+use crate::task::registry::TaskHandle;
 use crate::task::state::KillRequest;
 use crate::task::supervisor::KillError;
 use crate::task::termination::{Receipt, SurvivalReason};
-use crate::task::watch::Goal;
 use crate::task::worker_requests::MAX_REQUESTS;
 use crate::text::quantity::size;
 
-/// How long the call waits for the task's end after the receipt.
-const END_AFTER_KILL: Duration = Duration::from_secs(2);
+/// How long the call waits for the task's end after the receipt: longer than the task waits for the
+/// end of its output.
+const END_AFTER_KILL: Duration = Duration::from_secs(8);
 
 impl Tools {
     pub(super) fn kill(
@@ -48,10 +53,10 @@ impl Tools {
                 task.id()
             )));
         }
-        let all_gone = request.is_terminating()
-            && receipt.as_ref().is_ok_and(|receipt| receipt.survivors.is_empty());
-        if all_gone {
-            self.watch(&task, Goal::End, Until::default(), END_AFTER_KILL, call)?;
+        if let Ok(receipt) = &receipt
+            && request.is_terminating()
+        {
+            await_end(&task, receipt, call.cancel);
         }
         // A cancelled call has no answer, so it must not count as one that reports the end.
         if !call.cancel.begin_answer() {
@@ -61,28 +66,70 @@ impl Tools {
         let facts = &task.live.facts;
         let run_record = self.recorder.record_of(task.id());
         let insight = run_record.and_then(|run_record| run_record.take_kill_insight());
-        let mut text = receipt_text(facts, &view, request, &receipt, call.client.palette);
+        let unproved = match receipt {
+            Err(KillError::Ended) => self.supervisor.unattributed(),
+            _ => Vec::new(),
+        };
+        let started = facts.shell.started;
+        let unproved: Vec<ProcessName> = unproved
+            .iter()
+            .filter(|process| process.id.started >= started)
+            .map(ProcessInfo::label)
+            .collect();
+        let mut text =
+            receipt_text(facts, &view, request, &receipt, &unproved, call.client.palette);
         if let Some(insight) = &insight {
             text.push('\n');
             text.push_str(&insight_line(insight, call.client.palette));
         }
-        let meta = receipt_meta(facts, &view, &receipt.unwrap_or_default(), insight.as_ref());
+        let meta = receipt_meta(facts, &view, receipt.ok().as_ref(), insight.as_ref());
         let mut result = ToolResult::text(text);
         result.meta = Some(meta);
         Ok(result)
     }
 }
 
-/// The receipt of a kill, as text.
+/// Waits for the end of a task whose shell is gone by this receipt, so that the status beside the
+/// receipt says the same. A program that waited for input, or was stopped or stuck, may still count
+/// as such.
+fn await_end(task: &TaskHandle, receipt: &Receipt, cancel: &Cancel) {
+    let survives = |pid: i32| receipt.survivors.iter().any(|survivor| survivor.pid == pid);
+    if survives(task.live.facts.shell.pid) {
+        return;
+    }
+    let has_ended = |state: &LiveState| {
+        let agrees = state.leftovers.is_empty() || !receipt.survivors.is_empty();
+        if state.closed || (state.ended.is_some() && agrees) {
+            WaitStep::Found(())
+        } else {
+            WaitStep::WaitDespiteOutput(None)
+        }
+    };
+    let limit = Instant::now() + END_AFTER_KILL;
+    task.live.wait_for(Some(limit), cancel, has_ended, Instant::now);
+}
+
+/// The receipt of a kill, as text. `unproved` are processes that may be the task's.
 fn receipt_text(
     facts: &Facts,
     view: &View,
     request: KillRequest,
     receipt: &Result<Receipt, KillError>,
+    unproved: &[ProcessName],
     palette: Palette,
 ) -> String {
     let mut lines = vec![format!("$ {}", command_line(&facts.command))];
     match (receipt, request) {
+        (Err(KillError::Ended), _) if !view.kept.is_empty() => {
+            lines.push("receipt: the task had already ended; nothing was signalled".to_owned());
+        }
+        (Err(KillError::Ended), _) if !unproved.is_empty() => {
+            lines.push(format!(
+                "receipt: the task had already ended; nothing was signalled\n\
+                 not ended, since nothing shows which command started them: {}",
+                name_leftovers(unproved, &BTreeMap::new())
+            ));
+        }
         (Err(KillError::Ended), _) => {
             lines.push("receipt: the task had already ended with all its processes".to_owned());
         }
@@ -95,6 +142,9 @@ fn receipt_text(
             let count = receipt.signalled;
             let noun = if count == 1 { "process" } else { "processes" };
             lines.push(format!("receipt: {} sent to {count} {noun}", signal.name()));
+        }
+        (Ok(receipt), _) if receipt.signalled == 0 && !receipt.kept.is_empty() => {
+            lines.push("receipt: nothing was signalled".to_owned());
         }
         (Ok(receipt), _) => {
             let survivors = match receipt.survivors.len() {
@@ -120,6 +170,7 @@ fn receipt_text(
             }));
         }
     }
+    lines.extend(kept_line(kept(view, receipt.as_ref().ok())));
     lines.push(status_line(facts, view, palette));
     if view.unshown > 0 {
         lines.push(format!(
@@ -129,6 +180,11 @@ fn receipt_text(
         ));
     }
     lines.join("\n")
+}
+
+/// The daemons that the kill has spared.
+fn kept<'a>(view: &'a View, receipt: Option<&'a Receipt>) -> &'a [ProcessName] {
+    receipt.map_or(&view.kept, |receipt| &receipt.kept)
 }
 
 /// What the history says about the kill, in the colour of its class.
@@ -145,9 +201,12 @@ fn insight_line(insight: &KillInsight, palette: Palette) -> String {
 fn receipt_meta(
     facts: &Facts,
     view: &View,
-    receipt: &Receipt,
+    receipt: Option<&Receipt>,
     insight: Option<&KillInsight>,
 ) -> Value {
+    let kept = kept(view, receipt);
+    let none = Receipt::default();
+    let receipt = receipt.unwrap_or(&none);
     json!({
         "task_id": facts.id,
         "status": status_word(view),
@@ -155,6 +214,7 @@ fn receipt_meta(
         "signalled": receipt.signalled,
         "gone": receipt.gone,
         "survivors": receipt.survivors,
+        "kept": kept,
         "took_ms": millis(receipt.took),
         "leftovers": view.leftovers,
         "insight": insight.map(|insight| json!({

@@ -61,7 +61,7 @@ impl Tools {
         for stray in &strays {
             lines.push(format!(
                 "unattributed: {} {} (owner unknown; killed when the server exits)",
-                stray.pid, stray.name
+                stray.id.pid, stray.name
             ));
         }
         let strays = strays.into_iter();
@@ -70,7 +70,7 @@ impl Tools {
             tasks: rows.into_iter().map(|row| row.output).collect(),
             not_listed: more,
             unattributed: strays
-                .map(|stray| StrayRow { pid: stray.pid, name: stray.name })
+                .map(|stray| StrayRow { pid: stray.id.pid, name: stray.name })
                 .collect(),
         };
         Ok(ToolResult::structured(lines.join("\n"), &output))

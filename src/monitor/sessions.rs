@@ -388,6 +388,7 @@ pub(crate) fn evidence(entry: &Entry, now: f64) -> Vec<String> {
             delta: progress.delta,
             tree_state: tree_state.map(|(tree_state, at)| (tree_state, since(at))),
             stuck_part: progress.stuck_part.clone(),
+            finished: progress.finished.clone(),
             unchanged_for: since(newest),
             last_change: progress.last_change.map(|(kind, _)| kind),
             repetition: progress

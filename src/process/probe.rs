@@ -66,6 +66,9 @@ pub struct ProcessInfo {
     pub threads: u64,
     /// Whether its main thread runs, or is ready to run.
     pub runnable: bool,
+    /// Whether it still runs its parent's program, under that name: it was forked, and has not made
+    /// an exec.
+    pub is_fork: bool,
     /// The memory that it occupies, in bytes; pages that several processes share count for each.
     pub resident: u64,
     /// The CPU time that it has used, on Linux in clock ticks and on macOS in microseconds.
@@ -74,7 +77,18 @@ pub struct ProcessInfo {
     pub children_ticks: u64,
 }
 
+/// Programs whose work is to become another one.
+const PREFIXES: [&str; 8] =
+    ["chrt", "env", "ionice", "nice", "nohup", "setsid", "stdbuf", "taskset"];
+
 impl ProcessInfo {
+    /// Whether it may be on its way to another program, whose name it will have. A process that
+    /// waits for something is not.
+    pub(crate) fn may_be_about_to_exec(&self) -> bool {
+        let is_busy = self.runnable || self.stall_reason == Some(StallReason::DiskSleep);
+        is_busy && !self.zombie && (self.is_fork || PREFIXES.contains(&self.name.as_str()))
+    }
+
     /// Its pid and name, as shown to users.
     pub(crate) fn label(&self) -> ProcessName {
         ProcessName { pid: self.id.pid, name: self.name.clone() }

@@ -4,6 +4,8 @@ use std::ffi::{OsStr, OsString};
 use std::os::fd::{BorrowedFd, RawFd};
 use std::path::Path;
 
+use super::birthmark::Birthmark;
+
 /// A program to start.
 pub(crate) struct Program<'a> {
     pub(crate) path: &'a Path,
@@ -17,6 +19,8 @@ pub(crate) struct Program<'a> {
     /// close-on-exec. None of the former may have a number of the latter, and numbers above 2 must
     /// be open in this process: otherwise the cause of a failed start may be lost.
     pub(crate) descriptors: &'a [(BorrowedFd<'a>, RawFd)],
+    /// What it and all that it starts are known by.
+    pub(crate) birthmark: Option<Birthmark>,
 }
 
 #[cfg(test)]
@@ -52,6 +56,7 @@ mod tests {
             environment: &[("A".into(), "a b".into()), ("B".into(), "".into())],
             directory: Path::new(directory),
             descriptors: &descriptors,
+            birthmark: Some(Birthmark::of("a/1")),
         };
         let pid = start(&program)?;
         drop(theirs);

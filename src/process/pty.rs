@@ -12,6 +12,7 @@ use rustix::stdio::stdin;
 use rustix::termios::{InputModes, LocalModes, OptionalActions, SpecialCodeIndex, Termios};
 use serde::{Deserialize, Serialize};
 
+use super::birthmark::Birthmark;
 use super::{close_on_exec, signals, terminal_pair};
 
 /// Line editing in UTF-8, which FreeBSD does not know.
@@ -44,6 +45,7 @@ impl Default for TerminalSize {
 pub(super) fn spawn(
     command: Command,
     size: TerminalSize,
+    birthmark: Option<Birthmark>,
 ) -> io::Result<(std::process::Child, OwnedFd, Option<OwnedFd>)> {
     let (master, terminal) = terminal_pair::open()?;
     resize(&master, size)?;
@@ -52,7 +54,8 @@ pub(super) fn spawn(
     // SAFETY: the descriptor is the terminal's end of the pair just opened.
     let terminal = unsafe { blocking::Pts::from_fd(terminal) };
     let command = blocking::Command::from(command);
-    let prepare = || {
+    let prepare = move || {
+        birthmark.into_iter().for_each(Birthmark::set);
         signals::reset_all();
         close_on_exec::mark_in_child();
         Ok(())

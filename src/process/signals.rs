@@ -197,8 +197,9 @@ pub(super) fn stop_ignoring_children() {
 /// would inherit what the client or the guard ignores or blocks, and a blocked SIGTERM or an
 /// ignored SIGPIPE changes how programs behave. Safe between fork and exec.
 pub(super) fn reset_all() {
-    for signal in 1..=31 {
-        // SAFETY: sets the default action; SIGKILL and SIGSTOP refuse, harmlessly.
+    for signal in 1..=64 {
+        // SAFETY: sets the default action; SIGKILL, SIGSTOP, those that the C library keeps for
+        // itself and numbers of no signal refuse, harmlessly.
         unsafe { libc::signal(signal, libc::SIG_DFL) };
     }
     // SAFETY: only reads the set, and changes the mask of this process, which has one thread.

@@ -11,13 +11,14 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::Command;
 
+use super::birthmark::Birthmark;
 use super::descriptors;
 use super::files;
 use super::memory;
 use super::program::Program;
 use super::pty::{self, TerminalSize};
 use super::start;
-use super::tree::{self, Identity};
+use super::tree::{self, COOKIE_VARIABLE, Identity};
 use super::wait::Child;
 
 /// Large enough to read a flood of output in few calls; more would count against the user's limit.
@@ -125,6 +126,12 @@ impl Launch {
         }
     }
 
+    /// The mark that belongs to the cookie in the environment.
+    fn birthmark(&self) -> Option<Birthmark> {
+        let mut cookies = self.environment.iter().filter(|(name, _)| name == COOKIE_VARIABLE);
+        cookies.find_map(|(_, cookie)| cookie.to_str()).map(Birthmark::of)
+    }
+
     /// `$0` is the name, not the path, as if it had been typed.
     fn name(&self) -> &OsStr {
         self.program.file_name().unwrap_or(self.program.as_os_str())
@@ -156,6 +163,7 @@ impl Launch {
             environment: &self.environment,
             directory: &self.directory,
             descriptors: &descriptors,
+            birthmark: self.birthmark(),
         })?;
         // Close these first: the descriptor that watches the child may need their numbers.
         drop((child_input, child_output, child_stderr));
@@ -170,7 +178,7 @@ impl Launch {
             .env_clear()
             .envs(self.environment.iter().cloned())
             .current_dir(&self.directory);
-        let (process, master, terminal) = pty::spawn(command, size)?;
+        let (process, master, terminal) = pty::spawn(command, size, self.birthmark())?;
         let pid = i32::try_from(process.id()).map_err(io::Error::other)?;
         Spawned::new(pid, master, None, None, terminal)
     }

@@ -1,8 +1,8 @@
 //! The processes of the machine, and which of them belong to a task.
 //!
-//! A task's processes are found by parent chain, by session and by the cookie in their environment,
-//! which follows them through `setsid`, `nohup` and double forks. A pid means nothing without its
-//! start time, since pids are reused.
+//! A task's processes are found by parent chain, by session, by the cookie in their environment and
+//! by their birthmark, which follow them through `setsid`, `nohup` and double forks. A pid means
+//! nothing without its start time, since pids are reused.
 //!
 //! Limits: reading `/proc` takes time, during which processes come and go, and it may fail
 //! altogether; see [`Snapshot::is_whole`].
@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::birthmark::Birthmark;
 use super::probe::StallReason;
 use super::processes::{self, holds_open, program_of};
 
@@ -232,12 +233,13 @@ pub(crate) struct TaskProcesses {
     criteria: MatchCriteria,
     /// The cookie's entry in an environment.
     entry: Vec<u8>,
+    birthmark: Birthmark,
     /// All members that scans have found: they remain members when their parent is gone.
     known: HashSet<Identity>,
     /// [`Identity::started`] of all members so far, ended ones too: a process that one of them
     /// started is a member.
     lineage: HashSet<u64>,
-    /// Processes whose environment was read and has no cookie.
+    /// Processes whose environment was read and has no cookie, and that have no birthmark.
     strangers: HashSet<Identity>,
     /// Processes that were seen in the middle of exec, and when first.
     unsettled: HashMap<Identity, Instant>,
@@ -245,6 +247,8 @@ pub(crate) struct TaskProcesses {
     inconclusive_since: Option<Instant>,
     /// See [`TaskProcesses::is_inconclusive`].
     inconclusive: bool,
+    /// See [`TaskProcesses::kept`].
+    kept: Vec<ProcessInfo>,
 }
 
 impl TaskProcesses {
@@ -257,12 +261,14 @@ impl TaskProcesses {
     pub(crate) fn new(criteria: MatchCriteria) -> TaskProcesses {
         TaskProcesses {
             entry: format!("{COOKIE_VARIABLE}={}", criteria.cookie).into_bytes(),
+            birthmark: Birthmark::of(&criteria.cookie),
             known: HashSet::from([criteria.shell]),
             lineage: HashSet::from([criteria.shell.started]),
             strangers: HashSet::new(),
             unsettled: HashMap::new(),
             inconclusive_since: None,
             inconclusive: false,
+            kept: Vec::new(),
             criteria,
         }
     }
@@ -290,7 +296,7 @@ impl TaskProcesses {
             if self.known.contains(&process.id)
                 || in_session
                 || self.was_started_by_member(process)
-                || self.carries_cookie(process, snapshot, now)
+                || self.is_marked(process, snapshot, now)
             {
                 snapshot.add_tree(process.id.pid, &mut members);
             }
@@ -300,9 +306,15 @@ impl TaskProcesses {
         self.inconclusive = self
             .inconclusive_since
             .is_some_and(|since| now.duration_since(since) < INCONCLUSIVE_LIMIT);
-        for daemon in self.daemons_among(&members, snapshot) {
-            members.remove(&daemon);
+        let daemons = self.daemons_among(&members, snapshot);
+        for daemon in &daemons {
+            let has_stayed = |child: &ProcessInfo| !self.criteria.has_left(child);
+            let left = snapshot.descendants_but(daemon.id.pid, has_stayed);
+            for process in left.into_iter().chain([daemon]) {
+                members.remove(&process.id.pid);
+            }
         }
+        self.kept = sorted_living(daemons);
         let living = snapshot.pick(&members);
         self.note_lineage(&living);
         if snapshot.is_whole() {
@@ -316,6 +328,12 @@ impl TaskProcesses {
         }
         self.known.extend(living.iter().map(|process| process.id));
         sorted_living(living)
+    }
+
+    /// The living daemons that the last call of [`TaskProcesses::living`] left out, without what
+    /// they have started.
+    pub(crate) fn kept(&self) -> &[ProcessInfo] {
+        &self.kept
     }
 
     /// Whether the last call of [`TaskProcesses::living`] found an orphan in the middle of exec or
@@ -368,7 +386,7 @@ impl TaskProcesses {
             let belongs = self.known.contains(&process.id)
                 || process.session == shell.pid
                 || self.was_started_by_member(process);
-            if !is_older && (belongs || self.carries_cookie(process, snapshot, now)) {
+            if !is_older && (belongs || self.is_marked(process, snapshot, now)) {
                 relatives.push(process.clone());
             }
         }
@@ -388,22 +406,13 @@ impl TaskProcesses {
         }
     }
 
-    /// The daemons among these pids, and their descendants that have left as well.
-    fn daemons_among(&self, members: &HashSet<i32>, snapshot: &Snapshot) -> Vec<i32> {
-        members
-            .iter()
-            .filter_map(|pid| snapshot.processes.get(pid))
-            .filter(|process| {
-                process.is_named(&self.criteria.daemons) && self.criteria.has_left(process)
-            })
-            .flat_map(|daemon| {
-                snapshot
-                    .descendants_but(daemon.id.pid, |child| !self.criteria.has_left(child))
-                    .into_iter()
-                    .chain([daemon])
-            })
-            .map(|process| process.id.pid)
-            .collect()
+    /// The daemons among these pids.
+    fn daemons_among(&self, members: &HashSet<i32>, snapshot: &Snapshot) -> Vec<ProcessInfo> {
+        let mut found = snapshot.pick(members);
+        found.retain(|process| {
+            process.is_named(&self.criteria.daemons) && self.criteria.has_left(process)
+        });
+        found
     }
 
     /// Adds the processes that hold the task's output, which belong to it even without any other
@@ -456,7 +465,8 @@ impl TaskProcesses {
             })
     }
 
-    fn carries_cookie(&mut self, process: &ProcessInfo, snapshot: &Snapshot, now: Instant) -> bool {
+    /// Whether it carries the task's cookie or birthmark.
+    fn is_marked(&mut self, process: &ProcessInfo, snapshot: &Snapshot, now: Instant) -> bool {
         if self.strangers.contains(&process.id) {
             return false;
         }
@@ -465,6 +475,9 @@ impl TaskProcesses {
         } else {
             processes::environment(process.id.pid)
         };
+        if environment.has(&self.entry) || Birthmark::on(process.id.pid) == Some(self.birthmark) {
+            return true;
+        }
         if environment == Environment::InTransition {
             let is_first = !self.unsettled.contains_key(&process.id);
             let first_seen = *self.unsettled.entry(process.id).or_insert(now);
@@ -478,13 +491,12 @@ impl TaskProcesses {
         }
         // Not remembered if hidden or empty: it may become readable after the next exec.
         let shown = matches!(&environment, Environment::Entries(entries) if !entries.is_empty());
-        let carries = environment.has(&self.entry);
         // An environment changes with exec only; a process that is about to exec still
         // shows its parent's, which has the cookie, so that a stranger stays one.
-        if shown && !carries {
+        if shown {
             self.strangers.insert(process.id);
         }
-        carries
+        false
     }
 
     /// Whether its session is led by a living process outside the task; no process of the task
@@ -657,6 +669,8 @@ mod tests {
         ]);
         let pids: Vec<i32> = task.living(&snapshot).iter().map(|p| p.id.pid - BASE).collect();
         assert_eq!(pids, [0, 3]);
+        let kept: Vec<i32> = task.kept().iter().map(|p| p.id.pid - BASE).collect();
+        assert_eq!(kept, [1]);
     }
 
     #[test]

@@ -62,6 +62,8 @@ pub(crate) struct Situation {
     pub(crate) mute_peer: Option<(String, Duration)>,
     /// What it prints again and again, if no result has reported that: a phrase.
     pub(crate) repetition: Option<String>,
+    /// That its work seems done, and what keeps it from ending: a phrase.
+    pub(crate) seems_done: Option<String>,
     /// Whether the task waits by design for a request or a change that may come at any time.
     pub(crate) waits_by_design: bool,
     /// Whether the task reads or writes steadily while it prints nothing.
@@ -91,6 +93,11 @@ pub(crate) enum Advice {
     },
     /// The command waits by design.
     OtherWork,
+    /// The command has done its work and does not exit.
+    SeemsDone {
+        /// What it has done, and what keeps it, in a phrase.
+        fact: String,
+    },
     /// The command prints the same again and again.
     Repeats {
         /// What it does, in a phrase.
@@ -141,6 +148,9 @@ pub(crate) fn advise(situation: &Situation) -> Option<Advice> {
     }
     if let Some(task) = situation.lock_holder.clone() {
         return Some(Advice::AwaitHolder { task });
+    }
+    if let Some(fact) = situation.seems_done.clone() {
+        return Some(Advice::SeemsDone { fact });
     }
     if situation.waits_by_design && polls > 0 {
         return Some(Advice::OtherWork);
@@ -209,6 +219,9 @@ impl fmt::Display for Advice {
                 f,
                 "Waiting by design. Continue with other work; zsh_poll until=… waits for a line.",
             ),
+            Advice::SeemsDone { fact } => {
+                write!(f, "Its {fact}. The result above is all; zsh_kill ends the rest.")
+            }
             Advice::Repeats { fact } => {
                 write!(f, "It {fact}. Wait again, or zsh_kill if this cannot succeed.")
             }

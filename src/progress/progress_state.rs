@@ -16,6 +16,8 @@ pub struct Verdict {
     pub tree_state: Option<(TreeState, Duration)>,
     /// A process that is stuck beside others that are not.
     pub stuck_part: Option<TreeState>,
+    /// The summary with which a runner's output has ended, although the task still waits.
+    pub finished: Option<String>,
     /// How long nothing has been new.
     pub unchanged_for: Duration,
     /// The newest change; `None` before the first.
@@ -35,6 +37,8 @@ pub struct ProgressState {
     pub tree_state_since: Instant,
     /// A process that is stuck beside others that are not.
     pub stuck_part: Option<TreeState>,
+    /// The summary with which a runner's output has ended, although the task still waits.
+    pub finished: Option<String>,
     /// The address of this machine that the repeated line names, if nothing listens there.
     pub unserved: Option<String>,
     /// Whether the newest probe saw no process of the task, or could not read all counters.
@@ -49,6 +53,7 @@ impl ProgressState {
             tree_state: None,
             tree_state_since: now,
             stuck_part: None,
+            finished: None,
             unserved: None,
             degraded: false,
         }
@@ -66,6 +71,7 @@ impl ProgressState {
             delta: *self.tracker.delta()?,
             tree_state,
             stuck_part: self.stuck_part.clone(),
+            finished: self.finished.clone(),
             unchanged_for: self.tracker.unchanged_for(now),
             last_change: self.tracker.last_change.map(|last| last.kind),
             repetition: self.tracker.repetition(now),

@@ -9,12 +9,20 @@ use std::time::{Duration, Instant};
 /// (`MAX_RECHECK_INTERVAL` of HotSpot's `objectMonitor.cpp`).
 const LONGEST_RETRY: Duration = Duration::from_secs(1);
 
+/// The part of a core that a process may use which does nothing: runtimes look after themselves.
+/// Beyond it, a thread that serves the runtime may be doing what the others wait for.
+const HOUSEKEEPING_SHARE: f64 = 0.03;
+/// The kernel counts CPU time in ticks.
+const TWO_TICKS: Duration = Duration::from_millis(20);
+
 /// How often the threads of a process that do the program's work have run.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Runs {
     pub(crate) threads: Vec<ThreadRuns>,
     /// How often one of them woke up and tried in vain to enter a monitor; 0 if that is not counted.
     pub(crate) futile: u64,
+    /// The CPU time of the process.
+    pub(crate) cpu: Duration,
 }
 
 /// How often one thread has run.
@@ -51,7 +59,9 @@ impl Standstill {
 
     fn is_kept_by(&self, runs: &Runs, lasted: Duration) -> bool {
         let (before, after) = (&self.at_first.threads, &runs.threads);
-        if before.len() != after.len() {
+        let cpu = runs.cpu.saturating_sub(self.at_first.cpu);
+        let is_busy = cpu > lasted.mul_f64(HOUSEKEEPING_SHARE) + TWO_TICKS;
+        if is_busy || before.len() != after.len() {
             return false;
         }
         // The counters are not read at the same moment: each thread may have begun a try.
@@ -91,7 +101,7 @@ mod tests {
             pauses: *pauses,
             retries: *retries,
         });
-        Runs { threads: threads.collect(), futile }
+        Runs { threads: threads.collect(), futile, cpu: Duration::ZERO }
     }
 
     /// How long a process stands still that is read after each second.
@@ -114,6 +124,19 @@ mod tests {
         let mut begun = same;
         begun[12] = runs(&[(5, false), (7, false), (1, false)], 0);
         assert_eq!(lasts(&begun), Duration::ZERO);
+    }
+
+    #[test]
+    fn a_process_that_computes_does_not_stand_still() {
+        let computes = |share: f64| {
+            let at = |second: u32| {
+                let cpu = SECOND.mul_f64(share) * second;
+                Runs { cpu, ..runs(&[(5, false)], 0) }
+            };
+            lasts(&(0..13).map(at).collect::<Vec<_>>())
+        };
+        assert_eq!(computes(0.01), SECOND * 12);
+        assert_eq!(computes(0.1), Duration::ZERO);
     }
 
     #[test]

@@ -21,6 +21,9 @@ use super::tree_state::TreeStateKind;
 
 /// How many bytes read or written within an interval make a state change.
 pub(crate) const BYTES_THAT_COUNT: u64 = 4 * 1024;
+/// How much a runtime may read and write between two probes, collecting garbage, while its program
+/// waits: Node reads up to 12 KiB.
+const HOUSEKEEPING_BYTES: u64 = 16 * 1024;
 /// How long a task that only prints elapsed times is not stuck although its processes cannot be
 /// observed: creating a resource takes minutes.
 const ONLY_TIME_PATIENCE: Duration = Duration::from_secs(600);
@@ -187,6 +190,11 @@ pub struct ActivityDelta {
 }
 
 impl ActivityDelta {
+    /// Whether the activity is more than what runtimes do while their programs wait.
+    fn is_more_than_housekeeping(&self) -> bool {
+        self.output > 0 || self.born > 0 || self.ended > 0 || self.io >= HOUSEKEEPING_BYTES
+    }
+
     /// Whether the activity includes a sign of life. CPU time is none.
     pub fn shows_life(&self) -> bool {
         self.output > 0 || self.io > 0 || self.born > 0 || self.ended > 0
@@ -239,7 +247,10 @@ impl Tracker {
     /// Records possible progress; returns whether it is novel and therefore counts. `payload` is
     /// plain text without escape sequences.
     pub fn change(&mut self, now: Instant, kind: ChangeKind, payload: &str) -> bool {
-        let novel = self.novelty.add(kind, payload);
+        let novel = match kind == ChangeKind::Output && self.is_part_of_repetition(payload) {
+            true => Novel::Same,
+            false => self.novelty.add(kind, payload),
+        };
         if kind == ChangeKind::Output {
             self.only_time = match novel {
                 Novel::OnlyTime => self.only_time.or(Some(now)),
@@ -256,6 +267,14 @@ impl Tracker {
             self.count_change(now, kind);
         }
         novel == Novel::New
+    }
+
+    /// Whether a text is only a part of the line that comes again and again: a probe may see it while
+    /// it is being drawn.
+    fn is_part_of_repetition(&self, payload: &str) -> bool {
+        let words = payload.trim_matches(|c: char| !c.is_alphanumeric());
+        let repeated = self.repeated.as_ref();
+        repeated.is_some_and(|(line, _)| line.contains(words) && line.len() > payload.len())
     }
 
     /// Records the task's totals: an increase is a sign of life, and enough bytes are progress.
@@ -346,7 +365,13 @@ impl Tracker {
         let after = |at: Instant, time| at.checked_add(time).unwrap_or(at);
         let two_intervals = self.settings.heartbeat_interval * 2;
         let quiet_from = after(self.last_heartbeat.unwrap_or(self.started), two_intervals);
-        let quiet = self.last_probe.is_some() && !self.delta.shows_life();
+        let by_design =
+            matches!(self.tree_state, Some(TreeStateKind::Idle | TreeStateKind::Screen));
+        let shows_life = match by_design {
+            true => self.delta.is_more_than_housekeeping(),
+            false => self.delta.shows_life(),
+        };
+        let quiet = self.last_probe.is_some() && !shows_life;
         // A new task counts as novel until the first probe. What a process does after its start
         // shows whether there is progress.
         let novel_from = match self.last_change {

@@ -20,6 +20,9 @@ use super::wait::{Lock, Peer, ProcessName, ProcessWaits, Thread, WaitSource};
 pub(crate) const BUSY_SHARE: f64 = 0.2;
 /// How long threads that wait for each other must do nothing to count as a deadlock.
 pub(crate) const QUIET_BEFORE_DEADLOCK: Duration = Duration::from_secs(10);
+/// How long processes must be stuck below one that sleeps from time to time, and may give them up:
+/// such as a test runner, which has a time limit.
+pub(crate) const QUIET_BELOW_SLEEPER: Duration = Duration::from_secs(45);
 
 /// What a task's processes do.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -80,6 +83,8 @@ pub enum DeadEnd {
     Fifo(String),
     /// They wait for input from the task's own output.
     OwnOutput,
+    /// They wait for another process of the task, over a connection or in shared memory.
+    Relative,
 }
 
 /// A [`TreeState`] without its details.
@@ -161,6 +166,9 @@ pub(crate) struct Classification {
     /// Whether no thread waits for anything outside the task: if every suspect does nothing, the
     /// tree is stuck.
     pub(crate) waits_for_itself: bool,
+    /// Whether every leaf is a suspect, and what is above them waits for nothing but them and, from
+    /// time to time, the end of a sleep.
+    pub(crate) only_sleeps_above: bool,
     /// The leaves whose threads all wait for another thread of the task.
     pub(crate) suspects: Vec<Suspect>,
 }
@@ -181,7 +189,7 @@ impl Suspect {
         match &self.cause {
             DeadEnd::Threads => self.threads > 1,
             DeadEnd::Fifo(_) | DeadEnd::OwnOutput => true,
-            DeadEnd::Pipe(_) | DeadEnd::FullPipe(_) => false,
+            DeadEnd::Pipe(_) | DeadEnd::FullPipe(_) | DeadEnd::Relative => false,
         }
     }
 
@@ -204,14 +212,17 @@ pub(crate) fn classify(tree: &[ProcessWaits]) -> Option<Classification> {
     let parents: HashSet<i32> = tree.iter().map(|waits| waits.parent).collect();
     let mut strongest: Option<(Rank, TreeState)> = None;
     let mut suspects = Vec::new();
+    let mut only_sleeps_above = true;
     for waits in tree.iter().filter(|waits| !waits.stopped) {
         let has_children = parents.contains(&waits.process.pid);
         let Some(judged) = judge_process(waits, has_children) else {
             continue;
         };
-        if !has_children && judged.0 < Rank::Unknown {
+        let is_suspect = !has_children && judged.0 < Rank::Unknown;
+        if is_suspect {
             suspects.push(suspect(waits));
         }
+        only_sleeps_above &= is_suspect || has_children && judged.0 <= Rank::Timer;
         if strongest.as_ref().is_none_or(|(rank, _)| judged.0 > *rank) {
             strongest = Some(judged);
         }
@@ -219,7 +230,8 @@ pub(crate) fn classify(tree: &[ProcessWaits]) -> Option<Classification> {
     let (rank, state) = strongest?;
     let any_stopped = tree.iter().any(|waits| waits.stopped);
     let waits_for_itself = rank < Rank::Unknown && !any_stopped && !suspects.is_empty();
-    Some(Classification { state, waits_for_itself, suspects })
+    only_sleeps_above &= !any_stopped && !suspects.is_empty();
+    Some(Classification { state, waits_for_itself, only_sleeps_above, suspects })
 }
 
 /// The suspect that shows best why a tree is stuck.
@@ -230,7 +242,7 @@ pub(crate) fn culprit(suspects: &[Suspect]) -> Option<&Suspect> {
             DeadEnd::OwnOutput => 3,
             DeadEnd::FullPipe(_) => 2,
             DeadEnd::Pipe(_) => 1,
-            DeadEnd::Threads => 0,
+            DeadEnd::Threads | DeadEnd::Relative => 0,
         };
         (clear, suspect.threads)
     };
@@ -329,6 +341,7 @@ fn judge_source(
         WaitSource::Child if !has_children => UNKNOWN,
         WaitSource::Child
         | WaitSource::Futex
+        | WaitSource::SharedFutex
         | WaitSource::OwnProcess
         | WaitSource::OwnOutput
         | WaitSource::Relative
@@ -382,8 +395,7 @@ fn suspect(waits: &ProcessWaits) -> Suspect {
                 WaitSource::OwnOutput => DeadEnd::OwnOutput,
                 WaitSource::PipeRoom(_) => DeadEnd::FullPipe(None),
                 WaitSource::Pipe(_) => DeadEnd::Pipe(None),
-                // A pipe or a connection that the process or a relative holds.
-                WaitSource::Relative => DeadEnd::Pipe(None),
+                WaitSource::Relative | WaitSource::SharedFutex => DeadEnd::Relative,
                 _ => DeadEnd::Threads,
             };
             if let WaitSource::Pipe(name) | WaitSource::PipeRoom(name) = source {

@@ -40,8 +40,10 @@ pub(crate) enum WaitSource {
     FifoOpening(String),
     /// Another thread or a signal handler of the same process: a self-pipe, an eventfd.
     OwnProcess,
-    /// Another thread of the process, or of a process that shares its memory.
+    /// Another thread of the process.
     Futex,
+    /// A thread of a process that shares memory with this one, perhaps itself.
+    SharedFutex,
     /// A file lock or a semaphore.
     Lock(Lock),
     /// A change in watched files.

@@ -75,6 +75,7 @@ pub(crate) fn evidence(verdict: &Verdict) -> Vec<String> {
         evidence.extend(verdict.last_change.map(|kind| change_phrase(kind, *unchanged_for)));
     }
     evidence.extend(verdict.stuck_part.as_ref().and_then(stuck_part_phrase));
+    evidence.extend(seems_done_phrase(verdict));
     evidence.extend(repetition_phrase(verdict));
     evidence.extend(later);
     let is_told = computes || evidence.is_empty() && delta.cpu_share < CPU_THAT_SHOWS;
@@ -101,7 +102,17 @@ fn change_phrase(kind: ChangeKind, ago: Duration) -> String {
 /// again and again.
 pub(crate) fn beside(verdict: &Verdict) -> Option<String> {
     let part = verdict.stuck_part.as_ref().and_then(stuck_part_phrase);
-    part.or_else(|| repetition_phrase(verdict))
+    part.or_else(|| seems_done_phrase(verdict)).or_else(|| repetition_phrase(verdict))
+}
+
+/// `work seems done ("Tests: 3 passed, 3 total"), but it does not exit: listening on port 3000`
+pub(crate) fn seems_done_phrase(verdict: &Verdict) -> Option<String> {
+    let summary = verdict.finished.as_ref().filter(|_| verdict.status == Status::Idle)?;
+    let summary = elide_middle(summary, SHOWN_LINE_CHARS);
+    let keeps = verdict.tree_state.as_ref();
+    let keeps = keeps.and_then(|(tree_state, lasted)| tree_state_phrase(tree_state, *lasted));
+    let keeps = keeps.unwrap_or_else(|| "it waits".to_owned());
+    Some(format!("work seems done ({summary:?}), but it does not exit: {keeps}"))
 }
 
 /// `one process is stuck: likely deadlock: 4711 cat is opening FIFO f, and no process has its other
@@ -214,6 +225,9 @@ pub(crate) fn tree_state_phrase(tree_state: &TreeState, lasted: Duration) -> Opt
                 (DeadEnd::FullPipe(Some(holder)), 1, _) => {
                     let holder = pid_and_name(holder);
                     format!("{process} is writing to a full pipe that {holder} does not read")
+                }
+                (DeadEnd::Relative, 1, _) => {
+                    format!("{process} is waiting for another process of the task, which waits too")
                 }
                 (DeadEnd::Threads, 1, 1) => {
                     format!("the only thread of {process} waits for another to wake it")

@@ -10,10 +10,11 @@ use super::output::collector::OnPressure;
 use super::registry::TaskHandle;
 use super::supervisor::{Settings, Supervisor};
 use super::tombstone;
+use crate::process::birthmark::Birthmark;
 use crate::process::descriptors::{self, Waker};
 use crate::process::orphans;
+use crate::process::probe::ProcessInfo;
 use crate::process::tree;
-use crate::progress::wait::ProcessName;
 
 impl Supervisor {
     pub(super) fn pressure_relief(self: &Arc<Self>) -> OnPressure {
@@ -114,8 +115,9 @@ impl Supervisor {
         }
     }
 
-    /// The processes that this server has adopted and that belong to no known task.
-    pub fn unattributed(&self) -> Vec<ProcessName> {
+    /// The processes that this server has adopted and that no known task can be shown to have
+    /// started.
+    pub fn unattributed(&self) -> Vec<ProcessInfo> {
         let adopted = orphans::adopted().unwrap_or_default();
         let tasks = self.tasks();
         let pids = |task: &Arc<TaskHandle>| -> Vec<i32> {
@@ -128,17 +130,18 @@ impl Supervisor {
             .filter_map(tree::look_up)
             .filter(|process| !process.zombie && !process.is_named(&self.settings.daemons))
             .filter(|process| {
+                let birthmark = Birthmark::on(process.id.pid);
                 let of_task = |task: &Arc<TaskHandle>| {
-                    let cookie = Some(self.cookie(task.id()));
+                    let cookie = self.cookie(task.id());
                     // The task's lock is released before `/proc` is read.
                     let closed = task.live.state().closed;
                     !closed
                         && (task.live.facts.shell.pid == process.session
-                            || tree::cookie_of(process.id.pid) == cookie)
+                            || birthmark == Some(Birthmark::of(&cookie))
+                            || tree::cookie_of(process.id.pid) == Some(cookie))
                 };
                 !tasks.iter().any(of_task)
             })
-            .map(|process| ProcessName { pid: process.id.pid, name: process.name })
             .collect()
     }
 }

@@ -402,6 +402,9 @@ pub struct Progress {
     /// A process that is stuck beside others that are not.
     #[serde(default)]
     pub stuck_part: Option<TreeState>,
+    /// The summary with which a runner's output has ended, although the task still waits.
+    #[serde(default)]
+    pub finished: Option<String>,
     /// The line that it prints again and again, and the address of this machine that the line names
     /// if nothing listens there.
     #[serde(default)]
@@ -503,6 +506,7 @@ fn progress(state: &LiveState, facts: &Facts) -> Option<Progress> {
             .clone()
             .map(|tree_state| (tree_state, unix(found.tree_state_since))),
         stuck_part: found.stuck_part.clone(),
+        finished: found.finished.clone(),
         repeated: state
             .repetition(Instant::now())
             .map(|repetition| (repetition.line, found.unserved.clone())),

@@ -18,9 +18,10 @@ use super::terminal::Terminal;
 use crate::base::clock::Now;
 use crate::base::sync::{CondvarMutex, Guard};
 use crate::process::descriptors::Waker;
-use crate::process::probe::Identity;
+use crate::process::probe::{Identity, ProcessInfo};
 use crate::process::pty::TerminalSize;
 use crate::process::signals::Exit;
+use crate::process::tree;
 use crate::progress::condition::{Condition, Visibility};
 use crate::progress::progress_state::{ProgressState, Verdict};
 use crate::progress::tracker::{ActivityDelta, BlockedOn, Repetition, Status, Tracker};
@@ -132,6 +133,8 @@ pub struct LiveState {
     pub progress_probes: u64,
     /// Processes that outlive the shell.
     pub leftovers: Vec<ProcessName>,
+    /// Daemons that outlive the shell by rule, as they were last seen.
+    pub(super) kept: Vec<ProcessInfo>,
     /// Whether the state is final: the worker will change nothing more.
     pub closed: bool,
     /// How many bytes of input wait to be read by the program.
@@ -558,6 +561,15 @@ impl LiveTask {
     /// Its state, locked. Hold it briefly.
     pub fn state(&self) -> Guard<'_, LiveState> {
         self.monitor.lock()
+    }
+
+    /// The daemons that outlive the shell by rule, as far as they are still alive.
+    pub fn kept(&self) -> Vec<ProcessName> {
+        let kept = self.state().kept.clone();
+        let lives = |daemon: &&ProcessInfo| {
+            tree::look_up(daemon.id.pid).is_some_and(|now| now.id == daemon.id && !now.zombie)
+        };
+        kept.iter().filter(lives).map(ProcessInfo::label).collect()
     }
 
     /// Changes the state and wakes all watchers.

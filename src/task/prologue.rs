@@ -15,8 +15,7 @@
 //! - Descriptors, parameters and modules are those of bare zsh.
 //!
 //! So the command is not passed to `eval`, which would overwrite `$pipestatus`. Nothing follows it
-//! either, since that would break here-documents; only in a script for a long command does text
-//! follow.
+//! either, since that would break here-documents.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
@@ -35,17 +34,11 @@ const CLEAN_START: &str = ": ''; ";
 /// Turns tracing off before the command that contains it is traced, and expands to nothing.
 const UNTRACED: &str = "${${${-##*x*}:-${options[xtrace]::=off}${__zsh_tool_traced::=x}}:+}";
 
-/// Wraps a long command in one compound command, which zsh parses whole before it runs any of it,
-/// as it does an argument. The check keeps the text from closing it too early.
-const COMPOUND_BEGIN: &str = "if true; then ";
-const COMPOUND_END: &str = "\nfi";
+/// Ends a script, since a command substitution removes newlines at the end.
+const SCRIPT_END: &str = "x";
 
-/// Parses a long command as zsh parses the argument of `-c`: whole, under the name `zsh`, with the
-/// same line numbers, for which `eval` must count no lines of its own. `set -n` makes `eval` parse
-/// without running anything. Then the shell that runs the script replaces this one. Arguments: the shell, the script, the
-/// length of what precedes the command in it, what follows it, and options.
-const CHECK_AND_RUN: &str = "text=$(<$2) end=$4; text=${text:$3}; \
-    (eval \"set -n; ${text%\"$end\"}\") && exec -a \"$0\" -- \"$1\" \"${@:5}\" \"$2\"";
+/// The parameter that `zregexparse` insists on setting.
+const POSITION: &str = "__zsh_tool_position";
 
 /// Removes the script that is being read; the open file remains until it is read.
 const REMOVE_SCRIPT_PORTABLE: &str = "rm -f -- \"$0\" 2>/dev/null; ";
@@ -105,7 +98,7 @@ impl PrologueContext<'_> {
             return WrappedCommand { arguments, script: None };
         }
         match shell.kind {
-            ShellKind::Zsh => self.zsh_script(shell, command),
+            ShellKind::Zsh => self.zsh_script(command),
             ShellKind::Bash | ShellKind::Sh => self.other_script(shell, &prologue, command),
         }
     }
@@ -189,46 +182,31 @@ impl PrologueContext<'_> {
         self.startup_files.iter().map(source).collect()
     }
 
-    fn zsh_script(&self, shell: &Shell, command: &str) -> WrappedCommand {
+    /// zsh takes the text of a long command from a file and passes it to the one builtin that runs
+    /// a string as `-c` does: parsed whole, with its own line numbers, and under the name `zsh` in
+    /// messages, prompts and `$funcfiletrace`. (`eval` and `source` have names of their own, and
+    /// a script is parsed line by line.) `zregexparse` matches nothing here and runs three actions.
+    /// The first resets a parameter and an option that the builtin sets. The second is the command.
+    /// The third leaves before the builtin ends, whose own status would replace the command's and
+    /// `$pipestatus`.
+    fn zsh_script(&self, command: &str) -> WrappedCommand {
         let script = quoted(self.script);
-        // Parameters that differ in a script get the values that they have under `-c`.
-        let parts = format!(
-            "0=zsh; ZSH_ARGZERO=zsh; \
+        let prologue = format!(
+            "ZSH_EXECUTION_STRING=\"$(<{script})\"; \
+             ZSH_EXECUTION_STRING=${{ZSH_EXECUTION_STRING%{SCRIPT_END}}}; \
              {{ zmodload -F zsh/files b:zf_rm && builtin zf_rm -f -- {script} && \
-             zmodload -u zsh/files }} 2>/dev/null; {}{}{CLEAN_START}",
+             zmodload -u zsh/files }} 2>/dev/null; {}{}[[ -o extendedglob ]]; \
+             builtin zregexparse {POSITION} {POSITION} '' \
+             \"{{unset {POSITION}; repeat $?; do builtin unsetopt extendedglob; done; \
+             {CLEAN_START}}}\" \"{{$ZSH_EXECUTION_STRING}}\" \
+             '{{\\builtin exit {UNTRACED}}}'",
             self.zsh_report(),
             self.sources(ShellKind::Zsh),
         );
-        let end = self.zsh_script_end();
-        let quoted_end = single_quoted(&end).replace('\n', "'$'\\n''");
-        let before = |length: usize| {
-            format!(
-                "{COMPOUND_BEGIN}() {{ local text=$(<{script}) end={quoted_end}; \
-                 text=${{text:{length:7}}}; ZSH_EXECUTION_STRING=${{text%\"$end\"}} }}; {parts}"
-            )
-        };
-        let length = before(0).len();
-        let mut arguments: Vec<OsString> =
-            ["-f", "-o", "noevallineno", "-c", CHECK_AND_RUN].map(Into::into).into();
-        arguments.push(shell.path.file_name().unwrap_or_default().into());
-        arguments.push(shell.path.clone().into());
-        arguments.push(self.script.into());
-        arguments.push(length.to_string().into());
-        arguments.push(end.clone().into());
-        arguments.extend(flags(self.mode));
-        let script = Some(format!("{}{command}{end}\n", before(length)));
-        WrappedCommand { arguments, script }
-    }
-
-    /// The end of a compound command would set `$pipestatus` to its own status. `exit` leaves
-    /// before that, with the status of the last command.
-    fn zsh_script_end(&self) -> String {
-        match self.report {
-            Some((wanted, _)) if wanted.pipestatus && !wanted.shows_functions => {
-                format!("\nexit {UNTRACED}{COMPOUND_END}")
-            }
-            _ => COMPOUND_END.to_owned(),
-        }
+        let mut arguments: Vec<OsString> = flags(self.mode).collect();
+        arguments.push("-c".into());
+        arguments.push(prologue.into());
+        WrappedCommand { arguments, script: Some(format!("{command}{SCRIPT_END}")) }
     }
 
     fn other_script(&self, shell: &Shell, prologue: &str, command: &str) -> WrappedCommand {

@@ -16,6 +16,7 @@ use crate::process::kill::{self, Handle, Undelivered};
 use crate::process::signals::Signal;
 use crate::process::tree::{Identity, ProcessInfo, Snapshot, TaskProcesses};
 use crate::process::wait::Child;
+use crate::progress::wait::ProcessName;
 
 /// How many processes are watched for their end at once; scans find the ends of others.
 const MAX_HANDLES: usize = 64;
@@ -53,6 +54,8 @@ pub struct Receipt {
     pub gone: usize,
     /// The processes that are still alive.
     pub survivors: Vec<Survivor>,
+    /// The living daemons that were spared by rule.
+    pub kept: Vec<ProcessName>,
     /// `/proc` could not be read at the end: there may be survivors that are not listed.
     pub is_incomplete: bool,
     pub took: Duration,
@@ -149,7 +152,10 @@ impl TreeKill {
             let snapshot = Snapshot::take();
             (processes.living(&snapshot), !snapshot.is_whole())
         };
-        let receipt = kill.receipt(started, &alive, is_incomplete, shell);
+        let receipt = Receipt {
+            kept: processes.kept().iter().map(ProcessInfo::label).collect(),
+            ..kill.receipt(started, &alive, is_incomplete, shell)
+        };
         for receiver in kill.receivers {
             // The caller may be gone; the channel has room for one receipt.
             let _ = receiver.try_send(receipt.clone());
@@ -337,6 +343,7 @@ impl TreeKill {
             survivors,
             is_incomplete,
             took: started.elapsed(),
+            ..Receipt::default()
         }
     }
 

@@ -499,7 +499,7 @@ impl Worker {
         match self.termination.close(processes, shell) {
             Some(alive) if self.machine.finished() && !self.closed => {
                 let named = self.leftovers.update(alive, &mut self.processes);
-                self.task.report(|state| state.leftovers = named);
+                self.report_leftovers(named);
                 true
             }
             _ => false,
@@ -565,7 +565,15 @@ impl Worker {
 
     fn scan_leftovers(&mut self) {
         let named = self.leftovers.scan(&mut self.processes);
-        self.task.report(|state| state.leftovers = named);
+        self.report_leftovers(named);
+    }
+
+    fn report_leftovers(&self, named: Vec<ProcessName>) {
+        let kept = self.processes.kept().to_vec();
+        self.task.report(|state| {
+            state.leftovers = named;
+            state.kept = kept;
+        });
     }
 
     fn follow_leftovers(&mut self, ended: &[Identity]) {
@@ -626,6 +634,11 @@ const INCONCLUSIVE_SCAN_PAUSE: Duration = Duration::from_millis(20);
 /// How often the tree is scanned while the processes found end before they can be watched. If
 /// they do each time, the tree continues in processes that live no longer than a scan takes.
 const SCANS: usize = 4;
+
+/// How long a result waits for leftovers that are on their way to their program.
+const NAMING_LIMIT: Duration = Duration::from_millis(20);
+/// The pause between two looks at them.
+const EXEC_RECHECK: Duration = Duration::from_millis(1);
 
 /// A cheap check that spares most commands a scan of the machine: a subreaper adopts every process
 /// that outlives the shell.
@@ -692,6 +705,11 @@ impl Leftovers {
             found = processes.living(&Snapshot::take());
             self.watched = open_handles(&found);
         }
+        let deadline = Instant::now() + NAMING_LIMIT;
+        while await_exec(&found, deadline) {
+            found = processes.living(&Snapshot::take());
+            self.watched = open_handles(&found);
+        }
         self.count = found.len();
         self.inconclusive = found.is_empty() && processes.is_inconclusive();
         let pause = match self.scan {
@@ -700,11 +718,31 @@ impl Leftovers {
             None => FIRST_SCAN_PAUSE,
         };
         self.scan = (!self.is_empty()).then(|| (Instant::now() + pause, pause));
-        found
-            .into_iter()
-            .map(|process| ProcessName { pid: process.id.pid, name: process.name })
-            .collect()
+        found.iter().map(ProcessInfo::label).collect()
     }
+}
+
+/// Waits until none of these processes is on its way to another program, so that each is named by
+/// what it runs, and a daemon has left; returns false at once if there was none, or the deadline
+/// has passed.
+fn await_exec(found: &[ProcessInfo], deadline: Instant) -> bool {
+    let mut starting: Vec<Identity> = found
+        .iter()
+        .filter(|process| process.may_be_about_to_exec())
+        .map(|process| process.id)
+        .collect();
+    if starting.is_empty() || Instant::now() >= deadline {
+        return false;
+    }
+    while !starting.is_empty() && Instant::now() < deadline {
+        // The kernel reports an exec to tracers alone.
+        std::thread::sleep(EXEC_RECHECK);
+        starting.retain(|id| {
+            let now = tree::look_up(id.pid);
+            now.is_some_and(|now| now.id == *id && now.may_be_about_to_exec())
+        });
+    }
+    true
 }
 
 fn open_handles(found: &[ProcessInfo]) -> Vec<Handle> {
@@ -714,6 +752,57 @@ fn open_handles(found: &[ProcessInfo]) -> Vec<Handle> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::process::probe::StallReason;
+
+    /// A shell whose child, which has made no exec, runs this script.
+    fn fork(script: &str) -> (std::process::Child, ProcessInfo) {
+        let shell = std::process::Command::new("sh")
+            .args(["-c", &format!("({script}) & echo $!; wait")])
+            .stdout(std::process::Stdio::piped())
+            .spawn();
+        let mut shell = shell.expect("a shell");
+        let mut pid = String::new();
+        let mut output = std::io::BufReader::new(shell.stdout.take().expect("its output"));
+        std::io::BufRead::read_line(&mut output, &mut pid).expect("the pid of its child");
+        let child = tree::look_up(pid.trim().parse().expect("a number")).expect("its child");
+        (shell, child)
+    }
+
+    fn end(mut shell: std::process::Child, child: &ProcessInfo) {
+        let child = Handle::open(child.id).expect("the child lives");
+        child.signal(crate::process::signals::Signal::Kill).expect("it is killed");
+        shell.wait().expect("the shell ends");
+    }
+
+    #[test]
+    fn a_leftover_that_is_about_to_exec_is_awaited_and_named_by_its_program() {
+        let go = std::env::temp_dir().join(format!("go-{}", crate::process::files::random_id()));
+        let script = format!("until [ -e '{}' ]; do :; done; exec sleep 600", go.display());
+        let (shell, child) = fork(&script);
+        let look = || tree::look_up(child.id.pid).expect("it lives");
+        while !look().may_be_about_to_exec() {}
+        assert_eq!(child.name, "sh");
+        assert!(await_exec(&[look()], Instant::now() + NAMING_LIMIT), "it has not ended its loop");
+        std::fs::write(&go, "").expect("a file");
+        // Between the two it may have been caught waiting.
+        while look().name == "sh" {
+            await_exec(&[look()], Instant::now() + Duration::from_secs(30));
+        }
+        assert_eq!(look().name, "sleep");
+        assert!(!look().is_fork);
+        std::fs::remove_file(&go).expect("the file");
+        end(shell, &child);
+    }
+
+    #[test]
+    fn a_leftover_that_waits_is_not_awaited() {
+        let (shell, child) = fork("read -r _ < /dev/null; kill -STOP $(exec sh -c 'echo $PPID')");
+        let look = || tree::look_up(child.id.pid).expect("it lives");
+        while look().stall_reason.is_none_or(|reason| reason == StallReason::DiskSleep) {}
+        assert!(look().is_fork);
+        assert!(!await_exec(&[look()], Instant::now() + Duration::from_secs(30)));
+        end(shell, &child);
+    }
 
     /// This process has never become a subreaper.
     #[test]

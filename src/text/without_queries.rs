@@ -1,6 +1,7 @@
 //! Prepares output for a second terminal. The task's emulated terminal already answers the program's
 //! queries, so the second one must not. Removes queries, and sequences that switch the keyboard to
-//! another encoding.
+//! another encoding. Removes switches to and from the alternate screen too: the second terminal shows
+//! the task on one screen, and keeps its own on the other.
 //!
 //! Passes on only whole sequences and characters, so that callers may write other text between two
 //! pieces of output. Limits: passes on a sequence of more than 4096 bytes in parts. Pure.
@@ -36,7 +37,8 @@ impl WithoutQueries {
                     Some((length, is_query)) => {
                         let (sequence, after) = rest.split_at(length.min(rest.len()));
                         if !is_query {
-                            passed.extend_from_slice(sequence);
+                            let other = without_switch(sequence);
+                            passed.extend_from_slice(other.as_deref().unwrap_or(sequence));
                         }
                         rest = after;
                     }
@@ -90,6 +92,29 @@ fn control_sequence(bytes: &[u8]) -> Option<(usize, bool)> {
         ESCAPE => Some((length + 2, false)),
         _ => Some((length + 3, false)),
     }
+}
+
+/// What replaces a sequence that switches to or from the alternate screen: its other modes, and a
+/// blank screen, with which the alternate screen begins.
+fn without_switch(sequence: &[u8]) -> Option<Vec<u8>> {
+    let modes = sequence.strip_prefix(b"\x1b[?")?;
+    let (last, modes) = modes.split_last().filter(|(last, _)| matches!(last, b'h' | b'l'))?;
+    let modes: Vec<&[u8]> = modes.split(|byte| *byte == b';').collect();
+    let is_switch = |mode: &&[u8]| matches!(*mode, b"47" | b"1047" | b"1049");
+    if !modes.iter().any(is_switch) {
+        return None;
+    }
+    let other: Vec<&[u8]> = modes.into_iter().filter(|mode| !is_switch(mode)).collect();
+    let mut bytes = Vec::new();
+    if !other.is_empty() {
+        bytes.extend_from_slice(b"\x1b[?");
+        bytes.extend_from_slice(&other.join(&b';'));
+        bytes.push(*last);
+    }
+    if *last == b'h' {
+        bytes.extend_from_slice(b"\x1b[2J");
+    }
+    Some(bytes)
 }
 
 /// Whether a terminal answers this sequence, or encodes keys in another way after it.
@@ -146,6 +171,8 @@ mod tests {
             ("\x1b[18t\x1b[22;0t\x1b[8;9;9tx", "\x1b[22;0tx"),
             ("\x1b(B\x1b=\x1bZ\x05\x1b7x", "\x1b(B\x1b=\x1b7x"),
             ("\x1b[12\x1b[1mx", "\x1b[12\x1b[1mx"),
+            ("\x1b[?1049h\x1b[?25;1047;7lx", "\x1b[2J\x1b[?25;7lx"),
+            ("\x1b[?47lx\x1b[?104h\x1b[47m", "x\x1b[?104h\x1b[47m"),
         ] {
             let mut bytewise = WithoutQueries::default();
             let bytewise: Vec<u8> =

@@ -232,6 +232,8 @@ fn a_person_answers_a_password_prompt_that_no_tool_answers_meanwhile() {
         let line = format!("\nA person can answer: zsh-tool attach {task}");
         assert!(waits.text.contains(&line), "{}", waits.text);
         assert!(!waits.text.contains("Answer it with zsh_send"), "{}", waits.text);
+        let suggestion = &waits.meta["poll_meta"]["suggestion"];
+        assert_eq!(*suggestion, json!(line.trim()), "{}", waits.meta);
         wait_until("other processes know it", || {
             ran(&env, &["tasks"]).text().contains("waits for password").then_some(())
         });
@@ -329,8 +331,9 @@ fn the_terminal_is_restored_when_either_end_is_killed() {
         let task = task(&env, &client, "vim -u NONE -n -i NONE file", more);
         let window = Window::open(&env, 24, 80);
         let before = window.settings();
-        window.zsh_tool(&format!("attach {task}"));
-        window.await_text(HINT);
+        window.zsh_tool_below("mine", &format!("attach {task}"));
+        let shown = window.await_text(HINT);
+        assert!(!shown.contains("mine"), "{shown}");
         assert_ne!(window.settings(), before, "raw");
         assert_eq!(restorers(&env).len(), 1);
         match victim {
@@ -358,7 +361,8 @@ fn the_terminal_is_restored_when_either_end_is_killed() {
         wait_until("the settings are back", || (window.settings() == before).then_some(()));
         wait_until("the restorer is gone", || restorers(&env).is_empty().then_some(()));
         window.enter("echo still here");
-        window.await_text("\nstill here\n");
+        let shown = window.await_text("\nstill here\n");
+        assert!(shown.starts_with("mine\n") && !shown.contains("~\n~"), "{victim}: {shown}");
         if victim.starts_with("client") {
             wait_until("the person has left", || {
                 let text = client.poll(&task, json!({"listen": 0})).text;
@@ -371,6 +375,46 @@ fn the_terminal_is_restored_when_either_end_is_killed() {
         client.wait_exit(Duration::from_secs(20));
         assert_none_left(env.mark());
     }
+}
+
+#[test]
+fn a_person_gets_the_own_screen_back_with_the_last_lines_of_a_line_program() {
+    let env = Env::new();
+    let client = env.client();
+    let pipe = env.named_pipe("go");
+    let lines = "print -l line-{01..30}; read x < go; print over";
+    let line_program = on_terminal(&env, &client, lines);
+    let editor = on_terminal(&env, &client, "print before; vim -u NONE -n -i NONE file; read");
+    let window = Window::open(&env, 24, 80);
+    window.zsh_tool_below("mine", &format!("attach {line_program}"));
+    window.await_text(HINT);
+    window.resize(20, 70);
+    let shown = window.await_text("line-30");
+    assert!(!shown.contains("mine"), "{shown}");
+    detach(&window);
+    let shown = window.screen();
+    let last: Vec<String> = (21..=30).map(|number| format!("line-{number}\n")).collect();
+    let told = format!("mine\n{}detached from task {line_program}\n", last.concat());
+    assert!(shown.starts_with(&told), "{shown}");
+
+    window.zsh_tool_below("mine", &format!("attach {editor}"));
+    window.await_text("\n~\n~\n");
+    window.type_text(":q");
+    window.press("Enter");
+    // The editor gives back the task's own screen.
+    window.await_screen("what was before the editor", |screen| {
+        screen.contains("before") && !screen.contains("\n~\n~\n")
+    });
+    window.press("Enter");
+    let shown = window.await_text("code=0");
+    assert!(shown.starts_with("mine\nbefore\n") && !shown.contains("\n~\n~\n"), "{shown}");
+
+    window.zsh_tool_below("mine", &format!("attach {line_program}"));
+    window.await_text(HINT);
+    fs::write(&pipe, "\n").expect("a reader");
+    let shown = window.await_text("code=0");
+    assert!(shown.starts_with("mine\n") && shown.contains("line-30\nover\n"), "{shown}");
+    assert!(shown.contains("✔ exit=0"), "{shown}");
 }
 
 #[test]

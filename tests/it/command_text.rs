@@ -72,6 +72,56 @@ fn a_long_command_with_a_syntax_error_runs_nothing() {
     assert!(!env.work().join("began").exists());
 }
 
+/// Each text runs alone under bare `zsh -c`, and behind a command that makes it longer than an
+/// argument can be.
+#[test]
+fn a_long_command_behaves_as_a_short_one() {
+    let env = Env::new();
+    let client = env.client();
+    let texts = [
+        "print a\nprint ${x!y}\nprint b",
+        "print a\nprint $((1/0))\nprint b",
+        "set -u\nprint a\nprint $nope\nprint b",
+        ". ./nofile",
+        "source ./nofile\nprint $?",
+        "print $0 $ZSH_ARGZERO ${+ZSH_SCRIPT} $ZSH_NAME $# $? \"$_\" $LINENO",
+        "f() { print $funcfiletrace $funcsourcetrace; print -P %x %N %i; nocmd }\nf; print -P %x %N %i",
+        "f() { }\nwhence -v f; print $functions_source[f]",
+        "return 3\nprint no",
+        "cat <<X\nabc\n$((1 + 1))",
+        "print a\\",
+        "print a; if true",
+        "print a\nprint 'b",
+        "print ok; eval 'print ('\nnocmd",
+        "alias foo='print hi'\nfoo",
+        "exec print hi",
+        "set -x\nprint a\nf() { print c }\nf; false | true",
+        "set -e\nprint a\nfalse\nprint b",
+        "read x; print $? got=$x",
+        "trap 'print bye $?' EXIT\nfalse",
+        "TRAPZERR() { print zerr $LINENO }\nfalse\ntrue",
+        "touch aa; print ^aa; setopt extendedglob; print a#; [[ -o extendedglob ]]; print $?",
+        "setopt posixbuiltins\n. ./nofile\nprint no",
+        "for i in 1 2; do\n  nocmd $i\ndone; exit 5",
+        "print ${1:?none}\nprint no",
+        "fi; print x; if true; then",
+        "exit() { print mine }\nalias builtin=false\nfalse | true",
+    ];
+    for text in texts {
+        let bare =
+            env.command("zsh").args(["-f", "-c", &format!("exec 2>&1; : x; : y; {text}")]).output();
+        let bare = bare.expect("zsh");
+        let output = String::from_utf8_lossy(&bare.stdout).trim_end().to_owned();
+        let errors = String::from_utf8_lossy(&bare.stderr).trim_end().to_owned();
+        let filler = "x".repeat(ARGUMENT_LIMIT);
+        let long = format!("exec 2>&1; : {filler}; : y; {text}");
+        let result = client.call("zsh", json!({"command": long, "yield_after": 25}));
+        let told = result.output().trim_end().to_owned();
+        assert_eq!(told, format!("{output}{errors}"), "{text}");
+        assert_eq!(result.meta["exit_code"], json!(bare.status.code()), "{text}: {told}");
+    }
+}
+
 #[test]
 fn a_command_above_the_limit_is_refused_with_the_limit() {
     let env = Env::new();

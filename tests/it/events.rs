@@ -110,6 +110,9 @@ fn each_kind_of_event_is_one_line() {
         assert_eq!(waits["task_id"], json!(task), "{waits}");
         assert_eq!(waits["wants"], wants, "{waits}");
         assert_eq!(waits["prompt"], prompt, "{waits}");
+        let by_person =
+            (wants == "password").then(|| format!("A person can answer: zsh-tool attach {task}"));
+        assert_eq!(waits["person"], json!(by_person), "{waits}");
         client.kill_task(&task);
     }
 

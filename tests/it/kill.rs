@@ -295,6 +295,25 @@ fn a_kill_of_what_has_ended_says_so_and_changes_nothing() {
 }
 
 #[test]
+fn a_receipt_and_the_status_of_a_program_that_waited_for_input_agree() {
+    let env = Env::new();
+    let client = env.client();
+    let waits = |task: &str| {
+        let polled = client.poll(task, json!({"listen": 0}));
+        (polled.meta["waiting_for"] == json!("input")).then_some(())
+    };
+    // It outlives SIGTERM, and is seen to wait for input again before SIGKILL ends it.
+    let task = start(&client, "trap '' TERM; cat", json!({"pty": true}));
+    wait_until("it waits for input", || waits(&task));
+    let kill = client.call_async("zsh_kill", json!({"task_id": task}));
+    wait_until("it waits again", || (kill.has_arrived() || waits(&task).is_some()).then_some(()));
+    let receipt = kill.tool_result();
+    assert!(receipt.text.contains("1 signalled, 1 gone, no survivors"), "{}", receipt.text);
+    assert_eq!(receipt.status(), "killed", "{}", receipt.text);
+    assert!(!receipt.text.contains("RUNNING"), "{}", receipt.text);
+}
+
+#[test]
 fn two_kills_at_once_both_tell_the_end() {
     let env = Env::new();
     let client = env.client();

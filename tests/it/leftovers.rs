@@ -2,6 +2,7 @@
 //! names them, and `zsh_kill` ends them.
 
 use std::fs;
+use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::Duration;
@@ -11,6 +12,7 @@ use serde_json::json;
 use crate::support::database::open_database;
 use crate::support::env::{Env, copy_program, unique_word};
 use crate::support::processes::{UniqueSleep, assert_none_left, end, processes_with, wait_until};
+use crate::support::ssh_host::SSHD;
 use crate::support::unprivileged;
 
 /// Far below any of the sleeps, far above what a call takes.
@@ -62,25 +64,93 @@ fn a_command_ends_without_its_background_processes_and_names_them() {
     }
 }
 
+/// A daemon that has left its parents, the session, the environment and the output.
+const DAEMON: &str = "env -i setsid sh -c '(SLEEP &)' </dev/null >/dev/null 2>&1";
+
+#[test]
+fn a_daemon_that_keeps_nothing_of_its_task_is_counted_and_ended_and_no_other_is() {
+    let env = Env::new();
+    let client = env.client();
+    let daemons: Vec<UniqueSleep> = (0..4).map(|_| UniqueSleep::new()).collect();
+    let calls: Vec<_> = daemons
+        .iter()
+        .map(|sleep| {
+            let command = DAEMON.replace("SLEEP", &sleep.to_string());
+            client.call_async("zsh", json!({"command": command, "yield_after": 50}))
+        })
+        .collect();
+    let results: Vec<_> = calls.into_iter().map(|call| call.tool_result()).collect();
+    let mut left = daemons.len();
+    for (sleep, result) in daemons.iter().zip(&results) {
+        sleep.wait_for(1);
+        let pid = json!(sleep.running()[0].pid);
+        assert_eq!(result.meta["leftovers"][0]["pid"], pid, "{}", result.text);
+        assert!(result.footer().contains("1 still running"), "{}", result.text);
+        let receipt = client.kill_task(&result.task_id());
+        assert_eq!(receipt.meta["signalled"], json!(1), "{}", receipt.text);
+        assert!(receipt.text.contains("no survivors"), "{}", receipt.text);
+        sleep.assert_gone();
+        left -= 1;
+        let others: usize = daemons.iter().map(|other| other.running().len()).sum();
+        assert_eq!(others, left, "{}", receipt.text);
+    }
+    // While its command runs, too.
+    let (daemon, sleep) = (UniqueSleep::new(), UniqueSleep::new());
+    let command = format!("{}; {sleep}", DAEMON.replace("SLEEP", &daemon.to_string()));
+    let task = client.start_task(&command);
+    daemon.wait_for(1);
+    sleep.wait_for(1);
+    client.kill_all_of(&task);
+    daemon.assert_gone();
+    sleep.assert_gone();
+}
+
+#[test]
+fn an_sshd_is_named_and_ended() {
+    let env = Env::new();
+    let client = env.client();
+    // sshd needs this directory of the system's when root starts it.
+    let _ = fs::create_dir("/run/sshd");
+    let folder = env.path("sshd").display().to_string();
+    let free = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = free.local_addr().expect("an address");
+    drop(free);
+    let start = format!(
+        "mkdir {folder} && ssh-keygen -q -t ed25519 -N '' -f {folder}/key && \
+         print -l 'ListenAddress {address}' 'HostKey {folder}/key' 'PidFile none' >{folder}/config"
+    );
+    assert_eq!(client.run(&start).meta["exit_code"], json!(0));
+    let sshd = client.run(&format!("{SSHD} -f {folder}/config"));
+    assert_eq!(sshd.meta["exit_code"], json!(0), "{}", sshd.text);
+    assert_eq!(sshd.meta["leftovers"][0]["name"], json!("sshd"), "{}", sshd.text);
+    let pid = &sshd.meta["leftovers"][0]["pid"];
+    let receipt = client.kill_all_of(&sshd.task_id());
+    assert!(receipt.text.contains("1 signalled, 1 gone, no survivors"), "{}", receipt.text);
+    wait_until("sshd is gone", || (!Path::new(&format!("/proc/{pid}")).exists()).then_some(()));
+}
+
 #[test]
 fn who_has_dropped_every_sign_of_its_task_is_listed_as_unattributed_and_ends_with_the_server() {
     let env = Env::new();
     let client = env.client();
     let sleep = UniqueSleep::new();
-    let command =
-        format!("(env -i setsid sh -c '{sleep}; :' </dev/null >/dev/null 2>&1 &); echo hi");
-    let result = client.run(&command);
-    assert_eq!(result.output(), "hi");
+    let unmarked = format!(
+        "ulimit -S -x unlimited; {} && : >up; sleep 1e9",
+        DAEMON.replace("SLEEP", &sleep.to_string())
+    );
+    fs::write(env.work().join("unmarked"), unmarked).expect("a script");
+    // Its parents end before a scan can show them as the task's.
+    let command = "env -i setsid zsh -f ./unmarked </dev/null >/dev/null 2>&1 & until [[ -e up ]] { }; kill $!; wait; echo hi";
+    let result = client.run(command);
+    assert_eq!(result.output(), "hi", "{}", result.text);
     sleep.wait_for(1);
     let pid = sleep.running()[0].pid;
-    let named = result.footer().contains("still running");
+    assert!(!result.footer().contains("still running"), "{}", result.text);
     let listed = client.call("zsh_tasks", json!({}));
-    assert!(
-        named || listed.text.contains("unattributed: "),
-        "{}\nnor\n{}",
-        result.text,
-        listed.text
-    );
+    assert!(listed.text.contains(&format!("unattributed: {pid} sleep")), "{}", listed.text);
+    let receipt = client.kill_task(&result.task_id());
+    let told = format!("nothing shows which command started them: {pid} sleep");
+    assert!(receipt.text.contains(&told), "{}", receipt.text);
     assert!(fs::metadata(format!("/proc/{pid}")).is_ok());
     client.close_stdin();
     client.wait_exit(Duration::from_secs(10));
@@ -172,7 +242,7 @@ fn until_running(name: &str, count: usize) -> String {
 }
 
 #[test]
-fn a_daemon_of_the_list_is_neither_reported_nor_ended() {
+fn a_daemon_of_the_list_is_named_as_kept_and_not_ended() {
     let env = Env::new();
     let name = &unique_name();
     env.configure(&format!("daemons: [{name}]\n"));
@@ -193,12 +263,20 @@ fn a_daemon_of_the_list_is_neither_reported_nor_ended() {
             .into_iter()
             .find(|process| process.arguments == format!("./{name} {argument}"))
     };
-    wait_until("the daemon runs", daemon);
+    let pid = wait_until("the daemon runs", daemon).pid;
     assert!(!result.footer().contains("still running"), "{}", result.text);
+    let told = format!("kept: {pid} {name} (a listed daemon outlives its command; kill {pid} ends");
+    assert!(result.footer().contains(&told), "{}", result.text);
+    let kept = json!([{"pid": pid, "name": name}]);
+    assert_eq!(result.meta["kept"], kept, "{}", result.text);
+    assert_eq!(result.meta["leftovers"], json!([]), "{}", result.text);
     let tasks = client.call("zsh_tasks", json!({}));
     assert!(!tasks.text.contains(name), "{}", tasks.text);
-    client.kill_task(&result.task_id());
+    let receipt = client.kill_task(&result.task_id());
     assert!(daemon().is_some(), "zsh_kill of the ended task ended the daemon");
+    assert!(receipt.text.contains(&told), "{}", receipt.text);
+    assert!(receipt.text.contains("nothing was signalled"), "{}", receipt.text);
+    assert_eq!(receipt.meta["kept"], kept, "{}", receipt.text);
     // Nor does the kill of a command that has started one and goes on.
     let sleep = UniqueSleep::new();
     let command = format!(
@@ -207,8 +285,9 @@ fn a_daemon_of_the_list_is_neither_reported_nor_ended() {
     );
     let task = client.start_task(&command);
     sleep.wait_for(1);
-    let receipt = client.kill_all_of(&task);
+    let receipt = client.kill_task(&task);
     assert_eq!(receipt.status(), "killed", "{}", receipt.text);
+    assert_eq!(receipt.meta["kept"][0]["name"], json!(name), "{}", receipt.text);
     sleep.assert_gone();
     let daemons = processes_with(env.mark())
         .into_iter()

@@ -119,7 +119,7 @@ fn quantile(quantile: Quantile) -> String {
 }
 
 /// A duration, with tenths of a second below 10 s.
-fn short_duration(time: f64) -> String {
+pub(crate) fn short_duration(time: f64) -> String {
     if time < 10.0 { format!("{time:.1}s") } else { seconds(Duration::from_secs_f64(time)) }
 }
 
@@ -129,7 +129,7 @@ pub(crate) fn meta(
     input: Input,
     estimate: Option<&Estimate>,
     ceiling: Duration,
-    advice: Option<&Advice>,
+    suggestion: Option<String>,
 ) -> Value {
     let elapsed = view.elapsed.as_secs_f64();
     json!({
@@ -139,7 +139,7 @@ pub(crate) fn meta(
         "alan_estimate": estimate.map(|estimate| estimate_meta(estimate, elapsed)),
         "remaining_s": estimate.and_then(|estimate| estimate.remaining(elapsed)).map(tenths),
         "next_poll_s": tenths(next_poll(view, estimate, ceiling)),
-        "suggestion": advice.map(ToString::to_string),
+        "suggestion": suggestion,
         "progress": progress_meta(view, input),
     })
 }
@@ -229,6 +229,7 @@ pub(crate) fn advice(view: &View, new_output: bool, estimate: Option<&Estimate>)
         repetition: progress
             .filter(|_| view.repeats_anew)
             .and_then(|progress| describe::repetition_phrase(&progress.verdict)),
+        seems_done: progress.and_then(ProgressStatus::seems_done),
         // The call to make next names the keys.
         waits_by_design: progress
             .is_some_and(|progress| progress.waits_by_design() && !progress.accepts_keys()),
@@ -268,6 +269,7 @@ mod tests {
             delta: Delta { from: LinePosition::FIRST.at, new_from: 0, to: LinePosition::FIRST },
             ended: None,
             leftovers: Vec::new(),
+            kept: Vec::new(),
             elapsed: Duration::ZERO,
             silent_for: Duration::ZERO,
             empty_polls: EmptyPolls::default(),

@@ -140,6 +140,7 @@ impl TaskResult {
         lines.push(status_line(facts, view, palette));
         lines.extend(self.screen.as_ref().map(screen_line));
         lines.extend(leftover_line(facts, view, &self.listening));
+        lines.extend(kept_line(&view.kept).filter(|_| !view.running()));
         lines.extend(self.position_line(facts));
         // Repeated here, since some clients cut out the middle of a result with its markers.
         if !self.shown.omission.is_empty() {
@@ -212,7 +213,7 @@ impl TaskResult {
             Advice::SendInput => format!("zsh_send task_id={id}"),
             Advice::Hung { .. } | Advice::Stuck { .. } => format!("zsh_kill task_id={id}"),
             Advice::AwaitHolder { task } => wait_call(Some(task), "wait_for=end", listen),
-            Advice::OtherWork => return advice.to_string(),
+            Advice::OtherWork | Advice::SeemsDone { .. } => return advice.to_string(),
             Advice::NearingCompletion
             | Advice::Repeats { .. }
             | Advice::MutePeer { .. }
@@ -284,10 +285,13 @@ impl TaskResult {
                 Visibility::Nothing => "none",
             },
             "leftovers": view.leftovers,
+            "kept": view.kept,
             "insights": insights.map(|insight| json!([insight.level.as_str(), insight.message])).collect::<Vec<_>>(),
             "poll_meta": view.running().then(|| {
                 let advice = progress::advice(view, self.new_bytes > 0, estimate);
-                progress::meta(view, facts.input, estimate, ceiling, advice.as_ref())
+                let suggestion =
+                    self.person_line.clone().or(advice.map(|advice| advice.to_string()));
+                progress::meta(view, facts.input, estimate, ceiling, suggestion)
             }),
             "log_path": log_path,
             "screen": self.screen.as_ref().map(screen_meta),
@@ -308,6 +312,18 @@ fn leftover_line(
     let (noun, them) = if count == 1 { ("process", "it") } else { ("processes", "them") };
     let id = &facts.id;
     Some(format!("{count} {noun} still running: {named} (zsh_kill task_id={id} ends {them})"))
+}
+
+/// `kept: 4711 screen (a listed daemon outlives its command; kill 4711 ends it)`
+pub(crate) fn kept_line(kept: &[ProcessName]) -> Option<String> {
+    let (what, them) = match kept.len() {
+        0 => return None,
+        1 => ("a listed daemon outlives its command", "it"),
+        _ => ("listed daemons outlive their command", "them"),
+    };
+    let named = name_leftovers(kept, &BTreeMap::new());
+    let pids: Vec<String> = kept.iter().map(|daemon| daemon.pid.to_string()).collect();
+    Some(format!("kept: {named} ({what}; kill {} ends {them})", pids.join(" ")))
 }
 
 /// `zsh_poll task_id=3dc8c9ee wait_for=end listen=25`
@@ -475,9 +491,13 @@ fn waiting_line(waiting: &Waiting, input: Input) -> String {
     format!("⌨ WAITING FOR {what}{prompt} ({proof})")
 }
 
-/// `A person can answer: zsh-tool attach 3dc8c9ee`, for a password prompt on a terminal.
-pub(crate) fn person_line(view: &View, facts: &Facts, secrets_listed: bool) -> Option<String> {
-    let wanted = view.waiting.as_ref()?.wanted;
+/// `A person can answer: zsh-tool attach 3dc8c9ee`, for a password prompt on a terminal. Wherever
+/// the answer to a prompt is advised, this replaces `zsh_send`.
+pub(crate) fn person_line(
+    wanted: WantedInput,
+    facts: &Facts,
+    secrets_listed: bool,
+) -> Option<String> {
     if wanted != WantedInput::Password || facts.input != Input::Terminal {
         return None;
     }

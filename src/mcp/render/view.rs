@@ -23,6 +23,8 @@ pub struct View {
     pub delta: Delta,
     pub ended: Option<End>,
     pub(crate) leftovers: Vec<ProcessName>,
+    /// Daemons that outlive the command by rule.
+    pub(crate) kept: Vec<ProcessName>,
     pub(crate) elapsed: Duration,
     pub(crate) silent_for: Duration,
     pub(crate) empty_polls: EmptyPolls,
@@ -63,10 +65,11 @@ impl View {
         let delta = take(&mut state);
         let started = task.facts.started.mono;
         let unfinished = u64::from(state.output_end.offset > state.line_start.offset);
-        View {
+        let mut view = View {
             delta,
             ended: state.ended.clone(),
             leftovers: state.leftovers.clone(),
+            kept: Vec::new(),
             elapsed: now.duration_since(started),
             silent_for: now.duration_since(state.last_output.unwrap_or(started)),
             empty_polls: state.empty_polls,
@@ -88,7 +91,12 @@ impl View {
             repeats_anew,
             at_stop: state.verdict_at_kill.clone(),
             keeps_directory: task.facts.in_session,
+        };
+        drop(state);
+        if !view.running() {
+            view.kept = task.kept();
         }
+        view
     }
 
     /// Whether its shell runs.
@@ -156,6 +164,11 @@ impl ProgressStatus {
             && matches!(kind, Some(TreeStateKind::Idle | TreeStateKind::Screen))
     }
 
+    /// That its work seems done, and what keeps it from ending, in a phrase.
+    pub(crate) fn seems_done(&self) -> Option<String> {
+        describe::seems_done_phrase(&self.verdict)
+    }
+
     /// Whether the task draws a screen by itself and takes keys.
     pub(crate) fn accepts_keys(&self) -> bool {
         let kind = self.verdict.tree_state.as_ref().map(|(tree_state, _)| tree_state.kind());
@@ -204,6 +217,7 @@ mod tests {
                 delta,
                 tree_state: None,
                 stuck_part: None,
+                finished: None,
                 unchanged_for: Duration::from_secs(40),
                 last_change: None,
                 repetition: None,

@@ -20,6 +20,8 @@ use crate::progress::wait::{Lock, Thread, WaitSource};
 
 /// A larger set of descriptors is not examined: it belongs to a server.
 const MAX_DESCRIPTORS: usize = 64;
+/// How many entries of a `poll` are read, many of which may be unused.
+const MAX_ENTRIES: usize = 1024;
 /// The longest path that a call may name (PATH_MAX).
 const PATH_BYTES: usize = 4096;
 /// Memory is read in pieces that end where its pages do.
@@ -379,7 +381,7 @@ fn waits_for_futex(operation: u64) -> bool {
 /// The descriptors of a `struct pollfd` array.
 fn polled(thread: &ThreadDirectory, address: u64, count: u64) -> Option<Vec<Awaited>> {
     const ENTRY: usize = 8;
-    let count = usize::try_from(count).ok().filter(|count| *count <= MAX_DESCRIPTORS)?;
+    let count = usize::try_from(count).ok().filter(|count| *count <= MAX_ENTRIES)?;
     if count == 0 {
         return Some(Vec::new());
     }
@@ -391,7 +393,8 @@ fn polled(thread: &ThreadDirectory, address: u64, count: u64) -> Option<Vec<Awai
         let input = events & INPUT != 0;
         (number >= 0).then_some(Awaited { number, input })
     });
-    Some(entries.collect())
+    let awaited: Vec<Awaited> = entries.collect();
+    (awaited.len() <= MAX_DESCRIPTORS).then_some(awaited)
 }
 
 /// The descriptors below `count` in the sets of a `select`: those for input, those for

@@ -48,6 +48,8 @@ const FOR_OTHERS: &[&str] = &[
 ];
 /// The reason of one that waits for several channels.
 const SELECT: &str = "select";
+/// In the place of a reason: it is in a system call or a function of C.
+const CALL: &str = "call";
 /// Reasons of the runtime's own goroutines.
 const OF_RUNTIME: &[&str] = &[
     "GC assist marking",
@@ -91,12 +93,16 @@ impl Runtime {
         let waits = STATUS_AT.iter().find_map(|at| waits(&goroutines, *at, &reasons))?;
         let is_of_program = |reason: &&&str| !OF_RUNTIME.contains(reason);
         let mut of_program: Vec<&str> = waits.iter().filter(is_of_program).copied().collect();
-        // The goroutine of `ensureSigM` (`runtime/signal_unix.go`), which every program has that
-        // handles signals.
-        let place = of_program.iter().position(|reason| *reason == SELECT);
-        place.map(|place| of_program.swap_remove(place));
-        let waits_for_others = of_program.iter().all(|reason| FOR_OTHERS.contains(reason));
-        Some(!of_program.is_empty() && waits_for_others)
+        // Two goroutines that every program has which handles signals: that of `ensureSigM`
+        // (`runtime/signal_unix.go`) and that of `loop` (`os/signal/signal_unix.go`).
+        if let Some(place) = of_program.iter().position(|reason| *reason == SELECT) {
+            of_program.swap_remove(place);
+            let place = of_program.iter().position(|reason| *reason == CALL);
+            place.map(|place| of_program.swap_remove(place));
+        }
+        // All threads wait for others, and so does one of C that a goroutine has called.
+        let waits_for_others = |reason: &&str| *reason == CALL || FOR_OTHERS.contains(reason);
+        Some(!of_program.is_empty() && of_program.iter().all(waits_for_others))
     }
 
     fn reasons(&self, memory: &File) -> Option<Vec<String>> {
@@ -144,9 +150,8 @@ fn waits<'a>(goroutines: &[Vec<u8>], at: usize, reasons: &'a [String]) -> Option
                 let reason = usize::from(*goroutine.get(at + REASON_BEHIND)?);
                 waits.push(reasons.get(reason).filter(|reason| !reason.is_empty())?.as_str());
             }
-            // Of the goroutines in a call, only the one that delivers signals has a thread that
-            // waits for others.
-            DEAD | IN_CALL => {}
+            DEAD => {}
+            IN_CALL => waits.push(CALL),
             // It runs, or is about to.
             _ => waits.push("running"),
         }
@@ -186,7 +191,7 @@ mod tests {
     fn goroutines_that_make_sense_name_their_reasons() {
         let reasons = reasons();
         let all = [goroutine(WAITING, 1, 1), goroutine(DEAD, 0, 0), goroutine(IN_CALL, 5, 0)];
-        assert_eq!(waits(&all, 144, &reasons), Some(vec!["semacquire"]));
+        assert_eq!(waits(&all, 144, &reasons), Some(vec!["semacquire", CALL]));
         assert_eq!(waits(&all, 152, &reasons), None, "another layout");
         let runs = [goroutine(2, 1, 0)];
         assert_eq!(waits(&runs, 144, &reasons), Some(vec!["running"]));

@@ -167,6 +167,7 @@ fn page_size() -> u64 {
 fn info(stat: Stat) -> ProcessInfo {
     let stall_reason = stall_reason(&stat);
     ProcessInfo {
+        is_fork: stat.flags().is_ok_and(|flags| flags.contains(StatFlags::PF_FORKNOEXEC)),
         stall_reason,
         threads: u64::try_from(stat.num_threads).unwrap_or_default(),
         runnable: stat.state == 'R',

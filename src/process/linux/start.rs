@@ -1,27 +1,33 @@
 //! Starting a program without copying this process.
 //!
 //! A fork copies the page tables, which then cost a fault for every page that any thread
-//! writes to; the child throws the copy away at once. `posix_spawn(3)` lends the child
-//! the memory until its exec instead. It starts each program with the signal actions and
-//! the empty mask that programs expect, in a session of its own.
+//! writes to; the child throws the copy away at once. Here the child borrows the memory until its
+//! exec instead, as it does under `posix_spawn(3)`, which could not give it a birthmark. It starts
+//! each program with the signal actions and the empty mask that programs expect, in a session of
+//! its own.
 //!
 //! Limits: no terminal is set up here (see `pty`), and PATH is not searched.
 
 use std::ffi::{CString, OsStr, OsString};
 use std::io;
-use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::ptr;
 
-use libc::{c_char, c_int};
+use libc::{c_char, c_int, c_void};
 
+use crate::process::birthmark::Birthmark;
 use crate::process::program::Program;
+use crate::process::signals;
+
+/// The child's stack until its exec; what it calls needs a few hundred bytes.
+const STACK_BYTES: usize = 64 * 1024;
 
 /// Starts a program as the leader of a new session; its pid.
 ///
 /// # Errors
-/// As `posix_spawn(3)`, including errors of the exec. A path, argument or variable that contains
-/// NUL is invalid input.
+/// As `clone(2)`, `chdir(2)` and `execve(2)`: nothing runs then. A path, argument or variable that
+/// contains NUL is invalid input.
 pub(crate) fn start(program: &Program) -> io::Result<i32> {
     let path = c_string(program.path.as_os_str())?;
     let directory = c_string(program.directory.as_os_str())?;
@@ -29,31 +35,19 @@ pub(crate) fn start(program: &Program) -> io::Result<i32> {
     let arguments = arguments.collect::<io::Result<Vec<_>>>()?;
     let environment = program.environment.iter().map(assignment);
     let environment = environment.collect::<io::Result<Vec<_>>>()?;
-
-    let mut actions = MaybeUninit::uninit();
-    let mut actions = Actions::new(&mut actions)?;
-    for (ours, theirs) in program.descriptors {
-        actions.copy_descriptor(ours.as_raw_fd(), *theirs)?;
+    let (arguments, environment) = (pointers(&arguments), pointers(&environment));
+    let descriptors: Vec<(RawFd, RawFd)> =
+        program.descriptors.iter().map(|(ours, theirs)| (ours.as_raw_fd(), *theirs)).collect();
+    Child {
+        path: path.as_ptr(),
+        directory: directory.as_ptr(),
+        arguments: arguments.as_ptr(),
+        environment: environment.as_ptr(),
+        descriptors: &descriptors,
+        birthmark: program.birthmark,
+        error: 0,
     }
-    actions.change_directory(&directory)?;
-    let mut attributes = MaybeUninit::uninit();
-    let mut attributes = Attributes::new(&mut attributes)?;
-    attributes.set_defaults()?;
-
-    let mut pid = 0;
-    // SAFETY: all texts end with NUL and both lists with a null pointer; they, the
-    // actions and the attributes outlive the call, which changes none of them.
-    check(unsafe {
-        libc::posix_spawn(
-            &mut pid,
-            path.as_ptr(),
-            actions.0.as_ptr(),
-            attributes.0.as_ptr(),
-            pointers(&arguments).as_ptr(),
-            pointers(&environment).as_ptr(),
-        )
-    })?;
-    Ok(pid)
+    .start()
 }
 
 fn c_string(text: &OsStr) -> io::Result<CString> {
@@ -67,85 +61,78 @@ fn assignment((name, value): &(OsString, OsString)) -> io::Result<CString> {
     Ok(CString::new(text.into_vec())?)
 }
 
-/// The strings' pointers and a final null pointer, in C's type for lists that the callee does
-/// not change.
-fn pointers(texts: &[CString]) -> Vec<*mut c_char> {
-    let ends = std::iter::once(std::ptr::null_mut());
-    texts.iter().map(|text| text.as_ptr().cast_mut()).chain(ends).collect()
+/// The strings' pointers and a final null pointer, as exec takes them.
+fn pointers(texts: &[CString]) -> Vec<*const c_char> {
+    texts.iter().map(|text| text.as_ptr()).chain([ptr::null()]).collect()
 }
 
-/// These functions return the error number instead of setting `errno`.
-fn check(result: c_int) -> io::Result<()> {
-    match result {
-        0 => Ok(()),
-        errno => Err(io::Error::from_raw_os_error(errno)),
-    }
+/// What the child needs before its exec, prepared by its parent: it shares the parent's memory and
+/// may not allocate.
+struct Child<'a> {
+    path: *const c_char,
+    directory: *const c_char,
+    arguments: *const *const c_char,
+    environment: *const *const c_char,
+    descriptors: &'a [(RawFd, RawFd)],
+    birthmark: Option<Birthmark>,
+    /// The error that prevented the exec, set by the child.
+    error: c_int,
 }
 
-/// The child's actions before its exec, in order.
-struct Actions<'a>(&'a mut MaybeUninit<libc::posix_spawn_file_actions_t>);
-
-impl<'a> Actions<'a> {
-    fn new(place: &'a mut MaybeUninit<libc::posix_spawn_file_actions_t>) -> io::Result<Self> {
-        // SAFETY: initialises the place, which is not moved afterwards.
-        check(unsafe { libc::posix_spawn_file_actions_init(place.as_mut_ptr()) })?;
-        Ok(Actions(place))
-    }
-
-    fn copy_descriptor(&mut self, from: RawFd, to: RawFd) -> io::Result<()> {
-        // SAFETY: the actions are initialised. The copy is open across the exec.
-        check(unsafe { libc::posix_spawn_file_actions_adddup2(self.0.as_mut_ptr(), from, to) })
-    }
-
-    fn change_directory(&mut self, directory: &CString) -> io::Result<()> {
-        // SAFETY: the actions are initialised; the text is copied.
-        check(unsafe {
-            libc::posix_spawn_file_actions_addchdir_np(self.0.as_mut_ptr(), directory.as_ptr())
-        })
-    }
-}
-
-impl Drop for Actions<'_> {
-    fn drop(&mut self) {
-        // SAFETY: the actions are initialised and not used again.
-        unsafe { libc::posix_spawn_file_actions_destroy(self.0.as_mut_ptr()) };
-    }
-}
-
-/// What the child does not inherit.
-struct Attributes<'a>(&'a mut MaybeUninit<libc::posix_spawnattr_t>);
-
-impl<'a> Attributes<'a> {
-    fn new(place: &'a mut MaybeUninit<libc::posix_spawnattr_t>) -> io::Result<Self> {
-        // SAFETY: initialises the place, which is not moved afterwards.
-        check(unsafe { libc::posix_spawnattr_init(place.as_mut_ptr()) })?;
-        Ok(Attributes(place))
-    }
-
-    /// A new session, the default action for every signal, and none blocked: signals that the
-    /// client ignores or blocks would change what programs do.
-    fn set_defaults(&mut self) -> io::Result<()> {
-        let flags = c_int::from(libc::POSIX_SPAWN_SETSID)
-            | c_int::from(libc::POSIX_SPAWN_SETSIGDEF)
-            | c_int::from(libc::POSIX_SPAWN_SETSIGMASK);
-        let flags = libc::c_short::try_from(flags).map_err(io::Error::other)?;
-        let attributes = self.0.as_mut_ptr();
-        let mut every = MaybeUninit::uninit();
-        let mut none = MaybeUninit::uninit();
-        // SAFETY: the attributes are initialised, and both sets before they are read.
-        unsafe {
-            libc::sigfillset(every.as_mut_ptr());
-            libc::sigemptyset(none.as_mut_ptr());
-            check(libc::posix_spawnattr_setflags(attributes, flags))?;
-            check(libc::posix_spawnattr_setsigdefault(attributes, every.as_ptr()))?;
-            check(libc::posix_spawnattr_setsigmask(attributes, none.as_ptr()))
+impl Child<'_> {
+    /// Returns once the child has begun its program; its pid.
+    fn start(mut self) -> io::Result<i32> {
+        // A stack begins at a multiple of 16 and grows downwards.
+        let mut stack: Vec<u128> = Vec::with_capacity(STACK_BYTES / size_of::<u128>());
+        let top = stack.spare_capacity_mut().as_mut_ptr_range().end;
+        let child = &raw mut self;
+        // SAFETY: the kernel suspends this thread until the child has left this memory by its exec
+        // or its end, so that the stack and all that `child` points to outlive its use. No signal
+        // handler can run in the child, since every signal is blocked until it has replaced them.
+        let (pid, error) = unsafe {
+            let (mut every, mut before) = (signals::set_of([]), signals::set_of([]));
+            libc::sigfillset(&mut every);
+            libc::pthread_sigmask(libc::SIG_BLOCK, &every, &mut before);
+            let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
+            let pid = libc::clone(run, top.cast(), flags, child.cast());
+            let refused = io::Error::last_os_error();
+            libc::pthread_sigmask(libc::SIG_SETMASK, &before, ptr::null_mut());
+            match (pid, (&raw const (*child).error).read_volatile()) {
+                (-1, _) => return Err(refused),
+                (pid, error) => (pid, error),
+            }
+        };
+        if error == 0 {
+            return Ok(pid);
         }
+        let ended = rustix::process::Pid::from_raw(pid);
+        let wait = || rustix::process::waitpid(ended, rustix::process::WaitOptions::empty());
+        let _ = rustix::io::retry_on_intr(wait);
+        Err(io::Error::from_raw_os_error(error))
+    }
+
+    /// Runs the program; returns the error if that fails. Makes only system calls.
+    fn exec(&self) -> io::Error {
+        self.birthmark.into_iter().for_each(Birthmark::set);
+        // SAFETY: all texts end with NUL and both lists with a null pointer; the parent, which is
+        // suspended, keeps them.
+        unsafe {
+            let has_failed = libc::setsid() < 0
+                || self.descriptors.iter().any(|(ours, theirs)| libc::dup2(*ours, *theirs) < 0)
+                || libc::chdir(self.directory) < 0;
+            if !has_failed {
+                signals::reset_all();
+                libc::execve(self.path, self.arguments, self.environment);
+            }
+        }
+        io::Error::last_os_error()
     }
 }
 
-impl Drop for Attributes<'_> {
-    fn drop(&mut self) {
-        // SAFETY: the attributes are initialised and not used again.
-        unsafe { libc::posix_spawnattr_destroy(self.0.as_mut_ptr()) };
-    }
+/// The child's function; returning ends it.
+extern "C" fn run(child: *mut c_void) -> c_int {
+    // SAFETY: it is the parent's, which does not touch it until the child has left.
+    let child = unsafe { &mut *child.cast::<Child>() };
+    child.error = child.exec().raw_os_error().unwrap_or(libc::EINVAL);
+    127
 }

@@ -95,7 +95,7 @@ fn counters_in(path: &Path) -> Option<Counters> {
     })
 }
 
-fn time_of(ticks: u64) -> Duration {
+pub(super) fn time_of(ticks: u64) -> Duration {
     let per_second = procfs::ticks_per_second().max(1);
     Duration::from_millis(ticks.saturating_mul(1000) / per_second)
 }

@@ -175,6 +175,8 @@ impl<'a> Waits<'a> {
         Runs {
             threads: threads.filter_map(runs).filter(counts).collect(),
             futile: futile.unwrap_or_default(),
+            // The time of the scan is a little earlier than now.
+            cpu: usage::time_of(process.cpu_ticks),
         }
     }
 
@@ -212,8 +214,7 @@ impl<'a> Waits<'a> {
             }
             Call::SharedFutex(address) => shared_futex(process.id.pid, address),
             Call::Transfer(awaited) => match self.source(process, thread, awaited) {
-                // That the process holds both ends of a socket pair may be a guess.
-                WaitSource::OwnProcess if !is_pipe(thread, awaited.number) => {
+                WaitSource::OwnProcess if may_be_guessed(thread, awaited.number) => {
                     WaitSource::Other("a socket of its own".to_owned())
                 }
                 source => source,
@@ -460,9 +461,12 @@ fn is_housekeeping(thread: &Thread, directory: &ThreadDirectory) -> bool {
     *thread != Thread::In(WaitSource::Futex) && runtimes::is_housekeeping(&directory.name())
 }
 
-fn is_pipe(thread: &ThreadDirectory, descriptor: i32) -> bool {
-    let name = thread.descriptor_name(descriptor);
-    name.is_some_and(|name| name.to_string_lossy().starts_with("pipe:["))
+/// Whether a descriptor is a local socket whose other end the kernel does not name, so that it is a
+/// guess that the process holds both.
+fn may_be_guessed(thread: &ThreadDirectory, descriptor: i32) -> bool {
+    let name = thread.descriptor_name(descriptor).unwrap_or_default();
+    let inode = inode_of(&name.to_string_lossy());
+    inode.is_some_and(|inode| sockets::peer_of_local(inode).is_none())
 }
 
 /// Whether a process holds an end of this pipe that can be written to.
@@ -491,13 +495,13 @@ fn master_number(thread: &ThreadDirectory, descriptor: i32) -> Option<u32> {
     processes::field(&text, "tty-index:")?.parse().ok()
 }
 
-/// A futex in a named file is a semaphore, which any program may post; any other is shared with
-/// relatives at most.
+/// A futex in a named file is a semaphore, which any program may post; any other may be shared with
+/// relatives.
 fn shared_futex(pid: i32, address: u64) -> WaitSource {
     let maps = MemoryMaps::from_file(processes::proc_directory(pid).join("maps"));
     match maps.ok().and_then(|maps| file_in(maps, address)) {
         Some(path) => WaitSource::Lock(Lock::new(path, None)),
-        None => WaitSource::Futex,
+        None => WaitSource::SharedFutex,
     }
 }
 

@@ -19,15 +19,18 @@ use crate::process::{listening, locks};
 use crate::progress::counters::{ActivityCounters, Balance};
 use crate::progress::mentions;
 use crate::progress::progress_state::ProgressState;
+use crate::progress::runner_summary;
 use crate::progress::standstill::Standstill;
 use crate::progress::tracker::{ChangeKind, Status, Totals, Tracker, TrackerSettings};
 use crate::progress::tree_state::{
-    self, BUSY_SHARE, Classification, DeadEnd, Idle, QUIET_BEFORE_DEADLOCK, Suspect, TreeState,
+    self, BUSY_SHARE, Classification, DeadEnd, Idle, QUIET_BEFORE_DEADLOCK, QUIET_BELOW_SLEEPER,
+    Suspect, TreeState,
 };
 use crate::progress::wait::{Lock, Peer, ProcessName};
 use crate::task::live::LiveTask;
 use crate::task::output::reading;
 use crate::task::output::spool::SpoolWriter;
+use crate::task::terminal::Terminal;
 
 /// One scan of the machine serves all tasks that probe within this time.
 const MAX_SNAPSHOT_AGE: Duration = Duration::from_millis(200);
@@ -43,6 +46,8 @@ const AWAITED_PAUSE: Duration = Duration::from_secs(2);
 const FRESH: Duration = Duration::from_millis(500);
 /// From this many bytes of output per second on, printing explains the CPU time.
 const FLOOD: f64 = 256.0 * 1024.0;
+/// How long a task must be silent after a runner's summary to seem done.
+const SILENCE_AFTER_SUMMARY: Duration = Duration::from_secs(2);
 /// A probe is due this long before a deadline that may move, so that the newest evidence
 /// decides.
 const BEFORE_DEADLINE: Duration = Duration::from_millis(50);
@@ -75,6 +80,8 @@ pub(crate) struct ProgressProbe {
     standstills: HashMap<Identity, Standstill>,
     /// How far the output has been checked for something new.
     read_to: u64,
+    /// The end of the output that was last checked for a summary, and the summary there.
+    summary: (u64, Option<String>),
     command_lines: CommandLines,
 }
 
@@ -104,6 +111,7 @@ impl ProgressProbe {
             known: Known::default(),
             standstills: HashMap::new(),
             read_to: 0,
+            summary: (0, None),
             command_lines: CommandLines::default(),
         };
         progress_probe.next = Some(progress_probe.time_after_pause(Instant::now(), false));
@@ -174,9 +182,10 @@ impl ProgressProbe {
             holder.task.take_if(|holder| *holder == task.facts.id);
         }
         let changes = self.changes(task, &members, spool);
+        let finished = self.finished(task, tree_state.as_ref(), spool);
         self.last = Some(now);
         self.next = Some(self.time_after_pause(now, awaited));
-        Some(self.judge(task, &members, Findings { tree_state, stuck_part, changes }))
+        Some(self.judge(task, &members, Findings { tree_state, stuck_part, finished, changes }))
     }
 
     /// What the processes do, and one that is stuck beside others that are not; `before` are the
@@ -200,15 +209,21 @@ impl ProgressProbe {
         let Some(found) = tree_state::classify(&tree) else {
             return (None, None);
         };
-        let Classification { state, waits_for_itself, suspects } = found;
-        let (stuck, others) = self.at_a_standstill(suspects, members, now);
-        if waits_for_itself && others.is_empty() {
+        let Classification { state, waits_for_itself, only_sleeps_above, suspects } = found;
+        let still = self.standstills(suspects, members, now);
+        let all_for = |time| still.iter().all(|(_, lasted)| *lasted >= time);
+        let stuck_alone = |(suspect, lasted): &&(Suspect, Duration)| {
+            suspect.is_stuck_alone() && *lasted >= QUIET_BEFORE_DEADLOCK
+        };
+        let alone = still.iter().filter(stuck_alone).count() == still.len();
+        if waits_for_itself && all_for(QUIET_BEFORE_DEADLOCK)
+            || only_sleeps_above && alone && all_for(QUIET_BELOW_SLEEPER)
+        {
+            let stuck: Vec<Suspect> = still.into_iter().map(|(suspect, _)| suspect).collect();
             return (deadlock(&stuck, members), None);
         }
-        let part = (!waits_for_itself).then(|| {
-            stuck.iter().find(|suspect| suspect.is_stuck_alone()).map(|part| part.deadlock(1))
-        });
-        (Some(state), part.flatten())
+        let part = still.iter().find(stuck_alone).filter(|_| !waits_for_itself);
+        (Some(state), part.map(|(suspect, _)| suspect.deadlock(1)))
     }
 
     /// The address of this machine that a line names, if nothing listens there.
@@ -220,18 +235,44 @@ impl ProgressProbe {
         (!is_served).then(|| address.to_string())
     }
 
-    /// Divides suspects into those that have done nothing for long enough, and others.
-    fn at_a_standstill(
+    /// The summary with which the output has ended, if the task waits by design or sleeps since.
+    fn finished(
+        &mut self,
+        task: &LiveTask,
+        tree_state: Option<&TreeState>,
+        spool: &SpoolWriter,
+    ) -> Option<String> {
+        let is_idle = matches!(tree_state, Some(TreeState::Idle { .. }));
+        let (last_output, columns) = {
+            let state = task.state();
+            (state.last_output, state.columns)
+        };
+        let is_silent = last_output.is_some_and(|last| last.elapsed() >= SILENCE_AFTER_SUMMARY);
+        if !is_idle || !is_silent || task.terminal().is_some_and(Terminal::is_full_screen) {
+            return None;
+        }
+        let end = spool.end().offset;
+        if self.summary.0 != end {
+            let text = reading::newest_text(&spool.reader(), 0, end, columns);
+            let lines: Vec<&str> = text.lines().collect();
+            let summary = runner_summary::find(&lines).map(|found| found.line.to_owned());
+            self.summary = (end, summary);
+        }
+        self.summary.1.clone()
+    }
+
+    /// How long each suspect has done nothing.
+    fn standstills(
         &mut self,
         suspects: Vec<Suspect>,
         members: &[ProcessInfo],
         now: Instant,
-    ) -> (Vec<Suspect>, Vec<Suspect>) {
+    ) -> Vec<(Suspect, Duration)> {
         let mut before = std::mem::take(&mut self.standstills);
-        suspects.into_iter().partition(|suspect| {
+        let lasts = |suspect: Suspect| {
             let mut members = members.iter();
             let Some(process) = members.find(|member| member.id.pid == suspect.process.pid) else {
-                return false;
+                return (suspect, Duration::ZERO);
             };
             let runs = Waits::runs(process);
             let (standstill, lasted) = match before.remove(&process.id) {
@@ -242,8 +283,9 @@ impl ProgressProbe {
                 None => (Standstill::begin(runs, now), Duration::ZERO),
             };
             self.standstills.insert(process.id, standstill);
-            lasted >= QUIET_BEFORE_DEADLOCK
-        })
+            (suspect, lasted)
+        };
+        suspects.into_iter().map(lasts).collect()
     }
 
     /// The living process that used most CPU time since the last probe, and how long all of
@@ -306,7 +348,7 @@ impl ProgressProbe {
 
     fn judge(&self, task: &LiveTask, members: &[ProcessInfo], findings: Findings) -> bool {
         let now = Instant::now();
-        let Findings { mut tree_state, stuck_part, changes } = findings;
+        let Findings { mut tree_state, stuck_part, finished, changes } = findings;
         let line = changes.iter().rev().find(|(kind, _)| *kind == ChangeKind::Output);
         let repeated = task.state().repetition(now);
         let line = line.map(|(_, line)| line.as_str());
@@ -337,6 +379,7 @@ impl ProgressProbe {
             }
             progress.observe(tree_state, now);
             progress.stuck_part = stuck_part;
+            progress.finished = finished;
             progress.unserved = unserved;
             // The machine may hide all processes of a running task.
             progress.degraded = members.is_empty() || self.counters.is_incomplete;
@@ -356,6 +399,8 @@ struct Findings {
     tree_state: Option<TreeState>,
     /// See [`Verdict::stuck_part`](crate::progress::progress_state::Verdict::stuck_part).
     stuck_part: Option<TreeState>,
+    /// See [`Verdict::finished`](crate::progress::progress_state::Verdict::finished).
+    finished: Option<String>,
     changes: Vec<(ChangeKind, String)>,
 }
 

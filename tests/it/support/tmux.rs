@@ -66,9 +66,15 @@ impl<'a> Window<'a> {
     /// Runs the program under test with these arguments, then prints its exit code. What the
     /// screen showed before is gone when this returns, so that no test takes it for an answer.
     pub fn zsh_tool(&self, arguments: &str) {
+        self.zsh_tool_below("", arguments);
+    }
+
+    /// The same, below a line on the screen.
+    pub fn zsh_tool_below(&self, line: &str, arguments: &str) {
         self.enter("clear");
         self.await_screen("an empty screen", |screen| screen.trim_end() == "$");
-        self.enter(&format!("clear; {} {arguments}; echo code=$?", binary().display()));
+        let line = if line.is_empty() { String::new() } else { format!("echo {line}; ") };
+        self.enter(&format!("clear; {line}{} {arguments}; echo code=$?", binary().display()));
     }
 
     /// The text of the window, without trailing blanks in rows.
