@@ -104,7 +104,7 @@ impl Answer {
             self.evidence.iter().any(|evidence| evidence.contains(word))
                 || word.contains(' ') && self.footer.contains(word)
         };
-        words.is_empty() || words.iter().any(|word| says(word))
+        words.is_empty() || words.iter().any(says)
     }
 
     /// The seconds of the wait that it names: those of the call that it names, else those
