@@ -244,6 +244,7 @@ fn exit_code_of(error: &StartError) -> u8 {
         | StartError::NoSession
         | StartError::Script { .. }
         | StartError::Spawn(_)
+        | StartError::Unlisted(_)
         | StartError::Worker(_) => EXIT_CANNOT_RUN,
     }
 }

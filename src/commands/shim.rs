@@ -63,7 +63,12 @@ fn hold(instance: String, guarded: Option<Guarded>) -> ExitCode {
         tracing::error!("cannot handle signals: {error}");
         return ExitCode::FAILURE;
     }
-    let directory = supervisor.directory_made();
+    // Before the task starts: without them, no process would find it.
+    let listener = supervisor
+        .directory()
+        .map_err(str::to_owned)
+        .and_then(|directory| ControlSocket::bind(&directory.path));
+    let reachable = listener.as_ref().map(drop).map_err(Clone::clone);
     let hosts = Arc::new(Hosts::of_server(config.hosts.clone(), &supervisor));
     let tools = Arc::new(Tools::new(
         Arc::clone(&supervisor),
@@ -71,11 +76,21 @@ fn hold(instance: String, guarded: Option<Guarded>) -> ExitCode {
         config,
         warnings,
         None,
-        Shims::IsShim,
+        Shims::IsShim(reachable),
         hosts,
     ));
-    let control = ControlSocket::start(Arc::clone(&tools), message_limit, directory);
-    let control = control.inspect_err(|error| tracing::error!("no control socket: {error}")).ok();
+    let control = listener
+        .ok()
+        .map(|listener| ControlSocket::serve(Arc::clone(&tools), message_limit, listener))
+        .transpose();
+    let control = match control {
+        Ok(control) => control,
+        Err(error) => {
+            tracing::error!("no control socket: {error}");
+            supervisor.leave_server_dir();
+            return ExitCode::FAILURE;
+        }
+    };
     setup::start_housekeeping(&supervisor, setup::release_memory(&recorder));
     if let Err(error) = serve_call(Arc::clone(&tools), message_limit, &stopped) {
         tracing::error!("cannot serve the call: {error}");

@@ -7,7 +7,7 @@
 use std::io::{self, Write};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -72,6 +72,44 @@ impl ControlSocket {
         message_limit: usize,
         directory: Receiver<PathBuf>,
     ) -> io::Result<ControlSocket> {
+        let listener = move || {
+            let directory = directory.recv().ok()?;
+            let bound = Self::bind(&directory);
+            bound
+                .inspect_err(|error| {
+                    tracing::warn!("{error}: other processes cannot reach the tasks of this one")
+                })
+                .ok()
+        };
+        Self::run(tools, message_limit, listener)
+    }
+
+    /// Serves the tools on a socket that [`ControlSocket::bind`] has made.
+    ///
+    /// # Errors
+    /// When no thread can be started.
+    pub(crate) fn serve(
+        tools: Arc<Tools>,
+        message_limit: usize,
+        listener: LocalListener,
+    ) -> io::Result<ControlSocket> {
+        Self::run(tools, message_limit, move || Some(listener))
+    }
+
+    /// Makes the socket in this process's directory.
+    ///
+    /// # Errors
+    /// As [`LocalListener::bind`]; the text names the directory.
+    pub(crate) fn bind(directory: &Path) -> Result<LocalListener, String> {
+        LocalListener::bind(directory, CONTROL_SOCKET)
+            .map_err(|error| format!("no control socket in {}: {error}", directory.display()))
+    }
+
+    fn run(
+        tools: Arc<Tools>,
+        message_limit: usize,
+        listener: impl FnOnce() -> Option<LocalListener> + Send + 'static,
+    ) -> io::Result<ControlSocket> {
         let shared = Arc::new(Shared {
             tools,
             message_limit,
@@ -80,15 +118,8 @@ impl ControlSocket {
         });
         let accepting = Arc::clone(&shared);
         let run = move || {
-            let Ok(directory) = directory.recv() else {
-                return;
-            };
-            match LocalListener::bind(&directory, CONTROL_SOCKET) {
-                Ok(listener) => accepting.accept(&listener),
-                Err(error) => tracing::warn!(
-                    "no control socket in {}: {error}; other processes cannot reach the tasks of this one",
-                    directory.display()
-                ),
+            if let Some(listener) = listener() {
+                accepting.accept(&listener);
             }
         };
         std::thread::Builder::new().name("control".to_owned()).stack_size(STACK).spawn(run)?;

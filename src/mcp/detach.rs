@@ -190,7 +190,8 @@ impl DetachedTask {
     fn members(&self) -> ListedTask {
         let lives = self.lives && !self.entry.is_over();
         ListedTask {
-            shell: lives.then_some(self.entry.pid),
+            // Not known before the shell has started.
+            shell: Some(self.entry.pid).filter(|pid| lives && *pid > 0),
             leftovers: if lives { self.entry.leftovers.clone() } else { Vec::new() },
         }
     }

@@ -258,8 +258,8 @@ impl Progress {
 pub(crate) enum Shims {
     /// Its guard starts them.
     Launcher(Launcher),
-    /// This process is a shim itself.
-    IsShim,
+    /// This process is a shim itself: whether others can reach its task, or why not.
+    IsShim(Result<(), String>),
     /// It has no guard.
     Unavailable,
 }
@@ -395,7 +395,7 @@ impl Tools {
         }
         if let (ToolName::Run, Some(arguments)) = (tool.name, arguments)
             && arguments.get("detach") == Some(&Value::Bool(true))
-            && !matches!(self.shims, Shims::IsShim)
+            && !matches!(self.shims, Shims::IsShim(_))
         {
             return self.detach(tool, arguments, call);
         }

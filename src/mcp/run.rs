@@ -7,8 +7,8 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::dispatch::{
-    Answer, CallContext, DeferredResult, NoResult, Numbering, Tools, Until, compile, read_waiting,
-    refused, seconds_or, until_port,
+    Answer, CallContext, DeferredResult, NoResult, Numbering, Shims, Tools, Until, compile,
+    read_waiting, refused, seconds_or, until_port,
 };
 use super::render::notes::ResultNote;
 use super::render::progress;
@@ -17,7 +17,9 @@ use super::tools::{RunArguments, TimeoutMode, Tool};
 use crate::process::pty::TerminalSize;
 use crate::task::live::ActiveCall;
 use crate::task::output::reading;
-use crate::task::request::{self, Detached, Request, Stderr, Stdin, TimeoutBounds, TimeoutKind};
+use crate::task::request::{
+    self, Detached, Request, StartError, Stderr, Stdin, TimeoutBounds, TimeoutKind,
+};
 use crate::task::state::KillRequest;
 use crate::task::watch::Goal;
 
@@ -125,8 +127,12 @@ impl Tools {
                 refused(format!("detached_hours must be a number of hours, not {hours}"))
             })?,
         };
+        if let Shims::IsShim(Err(cause)) = &self.shims {
+            return Err(StartError::Unlisted(cause.clone()).into());
+        }
         request.timeout = request.timeout.or(Some(limit).filter(|limit| !limit.is_zero()));
-        request.detached = Some(self.detached(request.timeout, call));
+        request.detached =
+            Some(Detached { must_be_listed: true, ..self.detached(request.timeout, call) });
         Ok(())
     }
 
@@ -135,6 +141,7 @@ impl Tools {
             client: call.client_name.clone(),
             project: self.supervisor.settings.directory.to_string_lossy().into_owned(),
             until: timeout.map(|limit| self.supervisor.now() + limit.as_secs_f64()),
+            must_be_listed: false,
         }
     }
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::dispatch::{
-    Answer, CallContext, DEFAULT_LISTEN, NoResult, Numbering, Tools, Until, read_waiting, refused,
-    seconds_or,
+    Answer, CallContext, DEFAULT_LISTEN, NoResult, Numbering, Tools, Until, compile, read_waiting,
+    refused, seconds_or,
 };
 use super::render::notes::ResultNote;
 use super::render::result::TaskResult;
@@ -14,7 +14,7 @@ use super::tools::{SendArguments, Tool};
 use crate::config::{ResolveContext, ResolveError};
 use crate::process::pty::TerminalSize;
 use crate::task::input::{InputChunk, LONGEST_LINE};
-use crate::task::live::{ActiveCall, Input, LiveTask};
+use crate::task::live::{ActiveCall, Input, LiveTask, SentInput};
 use crate::task::output::reading;
 use crate::task::registry::TaskHandle;
 use crate::task::request::InputError;
@@ -23,6 +23,9 @@ use crate::task::watch::Goal;
 use crate::text::keys::{self, Key};
 use crate::text::mask::Secret;
 use crate::text::quantity::grouped;
+
+/// How much of the output may belong to a prompt.
+const PROMPT_BYTES: u64 = 2000;
 
 impl Tools {
     pub(super) fn send(
@@ -57,11 +60,14 @@ impl Tools {
         if !keys.is_empty() && task.live.facts.input == Input::Pipe {
             return Err(InputError::NoKeyboard(task.id().to_owned()).into());
         }
+        let pattern = compile("until", arguments.until.as_deref())?;
+        let until = Until { pattern: pattern.as_ref(), port: None };
         let listen = seconds_or(DEFAULT_LISTEN, "listen", arguments.listen)?;
         let _active_call = ActiveCall::begin(&task.live);
         let secret = secret.map(|name| self.secret_for(&task, name, call)).transpose()?;
         // Noted before anything is sent, since the reply may arrive at once.
         let after = task.live.state().output_end.offset;
+        let prompt = newest_line_of(&task, after);
         if let Some(size) = size {
             self.supervisor.resize(&task, size)?;
         }
@@ -70,6 +76,8 @@ impl Tools {
         let text = arguments.input.as_deref();
         let typed = text.or(secret.is_some().then_some(""));
         let typed = typed.filter(|_| keys.is_empty() && task.live.facts.input == Input::Terminal);
+        task.live.state().sent =
+            typed.map(|typed| SentInput { after, prompt, typed: typed.to_owned() });
         if let Some((name, secret)) = secret {
             // Looking the secret up may have taken a while.
             if call.cancel.is_cancelled() {
@@ -82,7 +90,7 @@ impl Tools {
             let bytes = bytes_for(&task.live, text, enter, &keys);
             self.supervisor.send(&task, InputChunk { bytes, end: eof })?;
         }
-        self.watch(&task, Goal::Reply { after, typed }, Until::default(), listen, call)?;
+        let found = self.watch(&task, Goal::Reply { after, typed }, until, listen, call)?;
         if !call.cancel.begin_answer() {
             return Err(NoResult::Cancelled);
         }
@@ -90,7 +98,8 @@ impl Tools {
         let view = call.show_new(&task);
         notes.extend(after_sending(&task.live, !keys.is_empty()));
         let spans = reading::new_output(&task.spool, &view.delta, max_output);
-        let result = TaskResult::of(view, notes);
+        let mut result = TaskResult::of(view, notes);
+        self.note_found(&mut result, found, until);
         self.show(&task, result, spans, Numbering::Plain, max_output, call.client)
     }
 
@@ -119,6 +128,13 @@ impl Tools {
         };
         self.config.secrets.resolve(name, &context)
     }
+}
+
+/// The unfinished line at the end of the output.
+fn newest_line_of(task: &TaskHandle, end: u64) -> String {
+    let columns = task.live.state().columns;
+    let output = reading::newest_text(&task.spool, end.saturating_sub(PROMPT_BYTES), end, columns);
+    output.rsplit('\n').next().unwrap_or_default().to_owned()
 }
 
 /// Refuses input while a person is attached and may type.

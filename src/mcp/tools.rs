@@ -142,6 +142,8 @@ pub struct SendArguments {
     /// Seconds to wait at most. Default 2.
     #[schemars(range(min = 0, max = 600))]
     pub listen: Option<f64>,
+    /// As in zsh_poll.
+    pub until: Option<String>,
 }
 
 /// Arguments of `zsh_kill`.

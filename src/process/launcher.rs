@@ -7,10 +7,12 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
+use super::tree::COOKIE_VARIABLE;
 use super::{close_on_exec, signals};
 
 /// Starts this program with these arguments in a session of its own; it inherits only this stdin
-/// and stdout. Returns once the program has started.
+/// and stdout, and belongs to no task, even if a task or a carrier is above its starter. Returns once
+/// the program has started.
 ///
 /// # Errors
 /// It cannot be started; nothing runs then.
@@ -20,7 +22,7 @@ pub(in crate::process) fn start_apart(
     stdout: Stdio,
 ) -> io::Result<()> {
     let mut command = Command::new(own_program()?);
-    command.arg0("zsh-tool").args(arguments);
+    command.arg0("zsh-tool").args(arguments).env_remove(COOKIE_VARIABLE);
     command.stdin(stdin).stdout(stdout).stderr(Stdio::null());
     // SAFETY: only system calls that are safe between fork and exec.
     unsafe {

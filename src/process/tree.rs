@@ -8,6 +8,7 @@
 //! altogether; see [`Snapshot::is_whole`].
 
 use std::collections::{HashMap, HashSet};
+use std::ffi::CStr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -22,6 +23,13 @@ pub(crate) use super::processes::{adopted_orphans, children_of, name_of_descript
 
 /// The environment variable that carries a task's cookie.
 pub(crate) const COOKIE_VARIABLE: &str = "ZSH_TOOL_TASK";
+
+/// The name of this program's processes in `ps`. An agent's `pkill zsh` does not match it.
+pub(super) const OWN_NAME: &CStr = c"ztool";
+/// The name of a guard, which `ps` shows beside its server with the same arguments.
+pub(super) const GUARD_NAME: &CStr = c"ztool-guard";
+/// How the command line of a shim begins.
+const SHIM_ARGUMENTS: &[u8] = b"zsh-tool\0shim\0";
 
 /// How much of a command line is compared.
 const COMMAND_LINE_BYTES: usize = 4 * 1024;
@@ -54,6 +62,20 @@ impl ProcessInfo {
         line.split(|byte| *byte == 0)
             .map(String::from_utf8_lossy)
             .any(|argument| names.iter().any(|name| argument.rsplit('.').next() == Some(name)))
+    }
+
+    /// Whether the end of a server spares it and its descendants: it leads a session of its own, and
+    /// is one of the named programs or holds a detached task.
+    pub(crate) fn is_spared(&self, names: &[String]) -> bool {
+        self.session == self.id.pid && (self.is_named(names) || self.is_shim())
+    }
+
+    /// Whether it is a shim or the guard of one. The system hands a shim that was started below a
+    /// server, as on a host that is entered by a local program, to that server.
+    pub(crate) fn is_shim(&self) -> bool {
+        let name = self.name.as_bytes();
+        [OWN_NAME, GUARD_NAME].iter().any(|own| own.to_bytes() == name)
+            && processes::arguments(self.id.pid).starts_with(SHIM_ARGUMENTS)
     }
 }
 

@@ -4,7 +4,7 @@
 //! Pure. The caller checks whether something listens there, and whether that process lives: a line
 //! alone proves nothing.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// An address of this machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -9,6 +9,7 @@
 //! [`QUIET_BEFORE_DEADLOCK`] that each [`Suspect`] does nothing. A pipe counts as internal until the
 //! caller finds that a process outside the task holds its other end.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::time::Duration;
 
@@ -209,12 +210,32 @@ impl Suspect {
 /// Other modules judge waits for input and stopped processes, which outrank this state. A wait for
 /// input without a question is [`Idle::Screen`].
 pub(crate) fn classify(tree: &[ProcessWaits]) -> Option<Classification> {
+    let found = classify_with(tree, &HashSet::new())?;
+    if found.state.kind() != TreeStateKind::Lock {
+        return Some(found);
+    }
+    // A lock that a process of the tree holds, which itself waits for others, is never released.
+    let own = tree.iter().filter(|waits| !waits.stopped).map(|waits| waits.process.pid).collect();
+    let behind = classify_with(tree, &own)?;
+    Some(match behind.waits_for_itself {
+        true => Classification { state: found.state, ..behind },
+        false => found,
+    })
+}
+
+/// The same, where waits for locks that these processes hold are waits within the tree.
+fn classify_with(tree: &[ProcessWaits], holders: &HashSet<i32>) -> Option<Classification> {
     let parents: HashSet<i32> = tree.iter().map(|waits| waits.parent).collect();
     let mut strongest: Option<(Rank, TreeState)> = None;
     let mut suspects = Vec::new();
     let mut only_sleeps_above = true;
     for waits in tree.iter().filter(|waits| !waits.stopped) {
         let has_children = parents.contains(&waits.process.pid);
+        let waits = match holders.is_empty() {
+            true => Cow::Borrowed(waits),
+            false => Cow::Owned(without_locks_of(waits, holders)),
+        };
+        let waits = waits.as_ref();
         let Some(judged) = judge_process(waits, has_children) else {
             continue;
         };
@@ -232,6 +253,19 @@ pub(crate) fn classify(tree: &[ProcessWaits]) -> Option<Classification> {
     let waits_for_itself = rank < Rank::Unknown && !any_stopped && !suspects.is_empty();
     only_sleeps_above &= !any_stopped && !suspects.is_empty();
     Some(Classification { state, waits_for_itself, only_sleeps_above, suspects })
+}
+
+/// A process whose waits for locks that these processes hold are waits for a relative.
+fn without_locks_of(waits: &ProcessWaits, holders: &HashSet<i32>) -> ProcessWaits {
+    let mut waits = waits.clone();
+    for thread in &mut waits.threads {
+        if let Thread::In(WaitSource::Lock(Lock { holder: Some(holder), .. })) = thread
+            && holders.contains(&holder.process.pid)
+        {
+            *thread = Thread::In(WaitSource::Relative);
+        }
+    }
+    waits
 }
 
 /// The suspect that shows best why a tree is stuck.
@@ -413,6 +447,7 @@ fn suspect(waits: &ProcessWaits) -> Suspect {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::progress::wait::Holder;
 
     fn reader(pid: i32, name: &str) -> ProcessName {
         ProcessName { pid, name: name.to_owned() }
@@ -574,6 +609,22 @@ mod tests {
             assert!(!found.waits_for_itself, "{thread:?}");
             assert_eq!(found.suspects[0].is_stuck_alone(), alone, "{thread:?}");
         }
+    }
+
+    #[test]
+    fn locks_that_are_held_in_turn_are_a_deadlock() {
+        let lock_of = |pid| {
+            let process = reader(pid, "p");
+            let holder = Some(Holder { process, task: None, stopped: false });
+            Thread::In(WaitSource::Lock(Lock::new("/tmp/lock", holder)))
+        };
+        let kind = |tree: &[ProcessWaits]| state_of(tree).map(|it| it.kind());
+        let in_turn = [shell(), process(2, 1, &[lock_of(3)]), process(3, 1, &[lock_of(2)])];
+        assert_eq!(kind(&in_turn), Some(TreeStateKind::Deadlock));
+        let works = [shell(), process(2, 1, &[lock_of(3)]), process(3, 1, &[set(&[], true)])];
+        assert_eq!(kind(&works), Some(TreeStateKind::Lock));
+        let elsewhere = [shell(), process(2, 1, &[lock_of(77)])];
+        assert_eq!(kind(&elsewhere), Some(TreeStateKind::Lock));
     }
 
     #[test]

@@ -201,6 +201,28 @@ impl Thread {
     }
 }
 
+impl ProcessWaits {
+    /// Whether any of its threads waits for changes of files.
+    pub(crate) fn watches_files(&self) -> bool {
+        self.threads.iter().any(|thread| match thread {
+            Thread::In(source) => *source == WaitSource::Files,
+            Thread::Waits { on, .. } => on.contains(&WaitSource::Files),
+            Thread::Running | Thread::Unreadable => false,
+        })
+    }
+
+    /// Whether the main thread waits for the input and for nothing else, without a time limit.
+    pub(crate) fn only_reads(&self) -> bool {
+        match self.threads.first() {
+            Some(Thread::In(source)) => *source == WaitSource::Input,
+            Some(Thread::Waits { on, timed: false }) => {
+                on.iter().all(|source| *source == WaitSource::Input) && !on.is_empty()
+            }
+            _ => false,
+        }
+    }
+}
+
 impl WaitSource {
     /// Whether a wait for input that this source can also end is still only a wait for input.
     fn is_input_or_internal(&self) -> bool {

@@ -38,6 +38,8 @@ pub(crate) enum Sample {
     Blocked {
         reader: ProcessName,
         how: InputWait,
+        /// Whether its main thread waits for the input and for nothing else.
+        alone: bool,
         /// Whether it waits at a second terminal that a process of the task relays: the modes of
         /// the task's own terminal are then those of the relay.
         at_second_terminal: bool,
@@ -61,6 +63,40 @@ pub(crate) enum Sample {
     },
     /// No process waits for input.
     NotWaiting,
+}
+
+/// Whether the program reads its input, as one probe sees it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Reading {
+    /// That cannot be seen.
+    #[default]
+    Unknown,
+    /// No process waits for the input: the program works, or waits for something else.
+    No,
+    /// The input is one event among others, or a thread beside the main one reads ahead: the
+    /// program may be working all the same.
+    AmongOthers,
+    /// A process does nothing but read.
+    Blocked,
+}
+
+impl Sample {
+    pub(crate) fn reading(&self) -> Reading {
+        match self {
+            Sample::NotWaiting => Reading::No,
+            Sample::Blocked { alone: true, .. } => Reading::Blocked,
+            Sample::Blocked { .. } => Reading::AmongOthers,
+            Sample::Unreadable { .. } | Sample::Unseen { .. } => Reading::Unknown,
+        }
+    }
+}
+
+/// Whether two unfinished lines are the same prompt, which may count: `In [1]:` and `In [2]:`.
+pub(crate) fn is_same_prompt(line: &str, other: &str) -> bool {
+    let fixed = |line: &str| -> String {
+        line.trim().chars().filter(|character| !character.is_ascii_digit()).collect()
+    };
+    !line.trim().is_empty() && fixed(line) == fixed(other)
 }
 
 /// The terminal's modes; a pipe has none.
@@ -148,7 +184,7 @@ pub(crate) fn judge(
     };
     match sample {
         Sample::NotWaiting => InputJudgement::Nothing,
-        Sample::Blocked { reader, how, at_second_terminal } => {
+        Sample::Blocked { reader, how, at_second_terminal, .. } => {
             let is_password = if *at_second_terminal {
                 asks_for_a_secret(last_line)
             } else {
@@ -266,7 +302,7 @@ mod tests {
     const WAITS: InputWait = InputWait::Waiting { timed: true };
 
     fn blocked(how: InputWait) -> Sample {
-        Sample::Blocked { reader: reader(), how, at_second_terminal: false }
+        Sample::Blocked { reader: reader(), how, alone: true, at_second_terminal: false }
     }
 
     fn shown(last_line: &str) -> ShownText<'_> {
@@ -328,8 +364,12 @@ mod tests {
 
     #[test]
     fn the_modes_of_a_relays_outer_terminal_prove_nothing() {
-        let behind =
-            Sample::Blocked { reader: reader(), how: InputWait::Reading, at_second_terminal: true };
+        let behind = Sample::Blocked {
+            reader: reader(),
+            how: InputWait::Reading,
+            alone: true,
+            at_second_terminal: true,
+        };
         assert_eq!(wanted(&behind, HIDDEN, NOW, "name: "), Some(WantedInput::Input));
         let secret = wanted(&behind, RAW, NOW, "Password: ");
         assert_eq!(secret, Some(WantedInput::Password));

@@ -128,7 +128,10 @@ impl Supervisor {
             .into_iter()
             .filter(|pid| !known.contains(pid))
             .filter_map(tree::look_up)
-            .filter(|process| !process.zombie && !process.is_named(&self.settings.daemons))
+            .filter(|process| {
+                let is_kept = process.is_named(&self.settings.daemons) || process.is_shim();
+                !process.zombie && !is_kept
+            })
             .filter(|process| {
                 let birthmark = Birthmark::on(process.id.pid);
                 let of_task = |task: &Arc<TaskHandle>| {

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use super::live::{End, Facts, Input, LiveState, LiveTask, ShownMark};
 use super::output::spool::{Spool, SpoolWriter};
-use super::request::Detached;
+use super::request::{Detached, StartError};
 use crate::process::files::{self, FileLock, PrivateDirError};
 use crate::process::probe::Identity;
 use crate::progress::condition::Condition;
@@ -85,23 +85,15 @@ impl ServerDir {
         // Created under another name, locked, then renamed: no process sees it without its lock.
         let temporary = servers.join(format!("{instance}.new"));
         files::private_subdir(&temporary)?;
-        let failed = |path: &Path| {
-            let path = path.to_path_buf();
-            move |source| ServerDirError::Io { path, source }
-        };
-        let lock_path = temporary.join(LOCK);
-        let lock = FileLock::try_take(&lock_path)
-            .map_err(failed(&lock_path))?
-            .ok_or_else(|| failed(&lock_path)(io::ErrorKind::WouldBlock.into()))?;
-        writeln!(lock.file(), "{}", std::process::id()).map_err(failed(&lock_path))?;
-        if let Some(client) = client {
-            let text = format!("{} {}\n", client.pid, client.started);
-            let path = temporary.join(CLIENT);
-            files::replace_private(&path, text.as_bytes()).map_err(failed(&path))?;
-        }
         let path = servers.join(instance);
-        std::fs::rename(&temporary, &path).map_err(failed(&path))?;
-        Ok(ServerDir { path, _lock: lock })
+        let made = lock_directory(&temporary, client).and_then(|lock| {
+            std::fs::rename(&temporary, &path).map_err(failed(&path))?;
+            Ok(ServerDir { path, _lock: lock })
+        });
+        if made.is_err() {
+            let _ = std::fs::remove_dir_all(&temporary);
+        }
+        made
     }
 
     /// The path of a task's spool files, without their number.
@@ -113,6 +105,27 @@ impl ServerDir {
     pub fn remove(&self) {
         let _ = std::fs::remove_dir_all(&self.path);
     }
+}
+
+/// Takes the lock of a new server's directory, and records its pid and the process that has started
+/// it.
+fn lock_directory(directory: &Path, client: Option<Identity>) -> Result<FileLock, ServerDirError> {
+    let path = directory.join(LOCK);
+    let lock = FileLock::try_take(&path)
+        .map_err(failed(&path))?
+        .ok_or_else(|| failed(&path)(io::ErrorKind::WouldBlock.into()))?;
+    writeln!(lock.file(), "{}", std::process::id()).map_err(failed(&path))?;
+    if let Some(client) = client {
+        let text = format!("{} {}\n", client.pid, client.started);
+        let path = directory.join(CLIENT);
+        files::replace_private(&path, text.as_bytes()).map_err(failed(&path))?;
+    }
+    Ok(lock)
+}
+
+fn failed(path: &Path) -> impl FnOnce(io::Error) -> ServerDirError {
+    let path = path.to_path_buf();
+    move |source| ServerDirError::Io { path, source }
 }
 
 /// Whether a server is still creating this directory.
@@ -276,19 +289,40 @@ impl Journal {
     /// Writes the task's present state, if the file does not hold it yet.
     pub(crate) fn write(&mut self, task: &LiveTask) {
         self.due = None;
-        let Some(path) = &self.path else {
-            return;
-        };
-        let text = serde_json::to_vec(&Entry::of(task, &self.spool, &self.redactor))
-            .map_err(io::Error::from);
-        let written = match text {
-            Ok(text) if text == self.written => return,
-            Ok(text) => files::replace_private(path, &text).map(|()| self.written = text),
-            Err(error) => Err(error),
-        };
-        if let Err(error) = written {
+        if let (Err(error), Some(path)) = (self.replace(task), &self.path) {
             tracing::warn!("cannot write {}: {error}", path.display());
         }
+    }
+
+    /// Writes the file of a task whose command is about to start, so that the task is listed
+    /// whenever this process may be killed.
+    ///
+    /// # Errors
+    /// As [`files::replace_private`].
+    pub(crate) fn announce(&mut self, task: &LiveTask) -> Result<(), StartError> {
+        self.replace(task).map_err(|error| {
+            let path = self.path.as_deref().unwrap_or(Path::new(""));
+            StartError::Unlisted(format!("cannot write {}: {error}", path.display()))
+        })
+    }
+
+    /// Removes the file of a task whose command was not started.
+    pub(crate) fn withdraw(&self) {
+        if let Some(path) = &self.path {
+            let _ = std::fs::remove_file(path);
+        }
+    }
+
+    fn replace(&mut self, task: &LiveTask) -> io::Result<()> {
+        let Some(path) = &self.path else {
+            return Ok(());
+        };
+        let text = serde_json::to_vec(&Entry::of(task, &self.spool, &self.redactor))?;
+        if text != self.written {
+            files::replace_private(path, &text)?;
+            self.written = text;
+        }
+        Ok(())
     }
 }
 

@@ -26,7 +26,7 @@ use crate::progress::condition::{Condition, Visibility};
 use crate::progress::progress_state::{ProgressState, Verdict};
 use crate::progress::tracker::{ActivityDelta, BlockedOn, Repetition, Status, Tracker};
 use crate::progress::wait::ProcessName;
-use crate::progress::waiting::Waiting;
+use crate::progress::waiting::{Reading, Waiting};
 use crate::shell::outcome::Outcome;
 use crate::text::lines::{LinePosition, Position};
 
@@ -80,6 +80,35 @@ pub struct Detected {
     /// Whether its processes have done anything since the probe before. Measured only while a
     /// call is about the task, and from the second probe on; true otherwise.
     pub active: bool,
+    /// Whether a process reads the input.
+    pub reading: Reading,
+    /// Whether the prompt of before the last input is shown again. Looked up only for a program
+    /// that never does nothing but read.
+    pub prompts: bool,
+    /// Whether its processes have used more than a tick of processor time since the probe before,
+    /// as far as `active` is measured.
+    pub computes: bool,
+}
+
+/// The last input of a call, of which the reply is awaited.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SentInput {
+    /// The end of the output before.
+    pub after: u64,
+    /// The unfinished line before.
+    pub prompt: String,
+    /// The text that was typed.
+    pub typed: String,
+}
+
+/// What the last probe saw of the reading of input.
+#[derive(Debug, Clone, Copy)]
+pub struct InputProbe {
+    pub at: Instant,
+    pub active: bool,
+    pub reading: Reading,
+    pub prompts: bool,
+    pub computes: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -163,8 +192,10 @@ pub struct LiveState {
     pub conditions: Vec<Condition>,
     /// How much of its processes is visible.
     pub evidence: Visibility,
-    /// When its processes were last probed, and whether they worked then.
-    pub last_input_probe: Option<(Instant, bool)>,
+    /// What the last probe saw of the reading of input.
+    pub last_input_probe: Option<InputProbe>,
+    /// The last input of a call.
+    pub sent: Option<SentInput>,
     /// Whether a result has reported that not all can be seen.
     pub evidence_reported: bool,
     /// Its progress; `None` before the first probe.
@@ -618,7 +649,13 @@ impl LiveTask {
             state.unconfirmed = found.unconfirmed;
             state.conditions = found.conditions;
             state.evidence = found.evidence;
-            state.last_input_probe = Some((Instant::now(), found.active));
+            state.last_input_probe = Some(InputProbe {
+                at: Instant::now(),
+                active: found.active,
+                reading: found.reading,
+                prompts: found.prompts,
+                computes: found.computes,
+            });
             // A process that runs again may be stopped again: that is another event.
             state.reported.stopped &= state.is_held_up_by_stop();
             changed

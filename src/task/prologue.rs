@@ -34,6 +34,10 @@ const CLEAN_START: &str = ": ''; ";
 /// Turns tracing off before the command that contains it is traced, and expands to nothing.
 const UNTRACED: &str = "${${${-##*x*}:-${options[xtrace]::=off}${__zsh_tool_traced::=x}}:+}";
 
+/// Expands to nothing in a restricted shell. Without the letter before it, it would do so under
+/// `emulate -R sh` too, where `$-` is empty.
+const UNRESTRICTED: &str = "${${:-_$-}##*r*}";
+
 /// Ends a script, since a command substitution removes newlines at the end.
 const SCRIPT_END: &str = "x";
 
@@ -125,7 +129,7 @@ impl PrologueContext<'_> {
         let pipe = quoted(pipe);
         let exports = self.exports_report(&pipe);
         let trap = format!(
-            "repeat \"${{${{-##*r*}}:+1}}\"; do {{ \
+            "repeat \"${{{UNRESTRICTED}:+1}}\"; do {{ \
              builtin print -rN -- T \"${{pipestatus[@]}}\" \"$PWD\" \
              {UNTRACED} 1<>{pipe}; {exports}\
              repeat \"0${{${{__zsh_tool_traced:+${{options[xtrace]::=on}}}}:+}}\"; do :; done \
@@ -135,7 +139,7 @@ impl PrologueContext<'_> {
         if wanted.directory && !wanted.shows_functions {
             // `emulate -c` gives the hook default options, whatever the command sets.
             let hook = format!(
-                "zshexit() {{ repeat \"${{${{-##*r*}}:+$(( ! ZSH_SUBSHELL ))}}\"; do {{ \
+                "zshexit() {{ repeat \"${{{UNRESTRICTED}:+$(( ! ZSH_SUBSHELL ))}}\"; do {{ \
                  builtin print -rN -- D \"$PWD\" 1<>{pipe}; {exports} }} 2>/dev/null; done }}"
             );
             let hook = single_quoted(&hook);

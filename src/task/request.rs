@@ -29,6 +29,9 @@ pub struct Detached {
     pub project: String,
     /// When it is killed at the latest, in Unix seconds.
     pub until: Option<f64>,
+    /// Whether it starts only if its file can be written, without which no other process finds it.
+    #[serde(skip)]
+    pub must_be_listed: bool,
 }
 
 /// Where a command's stderr goes without a terminal.
@@ -118,6 +121,12 @@ pub enum StartError {
          they report: leave session out, or see zsh_health"
     )]
     NoSession,
+    /// No other process would find the task, for this reason.
+    #[error(
+        "{0}: the command was not started, since later servers would not find it; make room in the state \
+         directory and let it be written, or leave detach out"
+    )]
+    Unlisted(String),
     #[error(transparent)]
     Spawn(#[from] SpawnError),
     /// No thread or descriptor is available for the worker.

@@ -100,9 +100,11 @@ impl Report {
     /// removed.
     pub(crate) fn moved_from(&self, start: &Path) -> Option<PathBuf> {
         let end = self.directory.as_ref()?;
-        let same =
-            end == start || std::fs::canonicalize(end).ok() == std::fs::canonicalize(start).ok();
-        (!same).then(|| end.clone())
+        let is_same = || {
+            let [end, start] = [end, start].map(std::fs::canonicalize);
+            end.ok().is_some_and(|end| start.is_ok_and(|start| start == end))
+        };
+        (end != start && !is_same()).then(|| end.clone())
     }
 }
 
@@ -232,6 +234,15 @@ mod tests {
             let report = read_report(bytes);
             assert_eq!(report.pipestatus, *pipestatus, "{bytes:?}");
             assert_eq!(report.directory, directory.map(PathBuf::from), "{bytes:?}");
+        }
+    }
+
+    #[test]
+    fn a_directory_is_new_unless_both_paths_lead_to_it() {
+        let table = [("/", "/usr/..", false), ("/", "/usr", true), ("/gone/a", "/gone/b", true)];
+        for (start, end, is_new) in table {
+            let report = Report { directory: Some(end.into()), ..Report::default() };
+            assert_eq!(report.moved_from(Path::new(start)).is_some(), is_new, "{start} {end}");
         }
     }
 

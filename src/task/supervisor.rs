@@ -289,6 +289,9 @@ impl Supervisor {
         shell: &Shell,
         on_end: Option<OnEnd>,
     ) -> Result<Arc<TaskHandle>, StartError> {
+        if request.detached.as_ref().is_some_and(|detached| detached.must_be_listed) {
+            self.directory().map_err(|cause| StartError::Unlisted(cause.to_owned()))?;
+        }
         let cookie = self.cookie(id);
         let session = request.session.as_ref().map(|name| self.sessions.lock().get(name));
         let directory = match (&request.directory, &session) {
@@ -405,10 +408,14 @@ impl Supervisor {
         let events = Arc::clone(&self.events);
         let (report, started) = handover();
         let on_thread = move || {
+            let mut setup = setup;
             // The thread that starts the child is the one that waits for it.
-            let spawned = match launch.spawn() {
+            let spawned = match announce(&facts, &mut setup.journal)
+                .and_then(|()| launch.spawn().map_err(StartError::from))
+            {
                 Ok(spawned) => spawned,
                 Err(error) => {
+                    setup.journal.withdraw();
                     // Before the failure is reported: the script to remove holds the command's
                     // text.
                     drop(setup);
@@ -422,9 +429,8 @@ impl Supervisor {
             task.terminal = emulated.map(Terminal::new);
             let task = Arc::new(task);
             task.report(|state| state.columns = columns);
-            let mut setup = setup;
             if task.facts.detached.is_some() {
-                // Other processes must see the task even if this one dies right after its answer.
+                // Other processes must know the shell even if this one dies right after its answer.
                 setup.journal.write(&task);
             }
             report.give(Ok(Arc::clone(&task)));
@@ -743,6 +749,20 @@ impl Supervisor {
             bytes: self.budget.used(StorageKind::Disk),
         };
         end.write(&directory.path);
+    }
+}
+
+/// Writes the file of a detached task before its command starts, so that the task is listed whenever
+/// this process may be killed.
+///
+/// # Errors
+/// It cannot be written, and the task must be listed.
+fn announce(facts: &Facts, journal: &mut Journal) -> Result<(), StartError> {
+    let Some(detached) = &facts.detached else { return Ok(()) };
+    match journal.announce(&LiveTask::new(facts.clone())) {
+        Err(error) if detached.must_be_listed => Err(error),
+        // A task on a host is reached over its connection.
+        _ => Ok(()),
     }
 }
 

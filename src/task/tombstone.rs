@@ -179,14 +179,18 @@ pub(crate) fn sweep(state: &Path, keep: Duration, quota: u64) {
     let mut ended = Vec::new();
     for entry in files::entries(&servers) {
         let path = entry.path();
-        if !entry.file_type().is_ok_and(|kind| kind.is_dir()) || journal::server_lives(&path) {
+        if !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
             continue;
         }
+        // Without testing its lock: a server that takes it at that moment would fail.
         if is_being_created(&path) {
             let made = entry.metadata().and_then(|found| found.modified());
             if !made.is_ok_and(|made| now.duration_since(made).unwrap_or_default() < MAKING) {
                 remove(&path);
             }
+            continue;
+        }
+        if journal::server_lives(&path) {
             continue;
         }
         // Without taking its lock: other servers may be answering from it.

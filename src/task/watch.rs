@@ -12,6 +12,7 @@ use super::port::PortFound;
 use super::port_watch::{CHECK_INTERVAL, PortWatch};
 use super::registry::TaskHandle;
 use crate::process::timers::PreciseWaits;
+use crate::progress::waiting::Reading;
 
 /// How long to wait for more after the first new output, so that a line does not arrive in
 /// halves.
@@ -19,6 +20,9 @@ pub(crate) const SETTLE: Duration = Duration::from_millis(30);
 
 /// A reply to input is over when output has been silent for this long.
 pub(crate) const REPLY_SILENCE: Duration = Duration::from_millis(80);
+
+/// The same for a program that never blocks on its input.
+pub(crate) const LOOP_SILENCE: Duration = Duration::from_millis(300);
 
 /// How much longer a reply waits for the probe that confirms that the task waits for input again;
 /// without it the caller would have to poll for that.
@@ -118,6 +122,9 @@ impl TaskWatch<'_> {
         let mut pattern = self
             .pattern
             .map(|pattern| PatternWatch::new(pattern, &task.live.state().delta(), columns));
+        if let (Some(pattern), Goal::Reply { after, typed }) = (&mut pattern, self.goal) {
+            pattern.begin_after_input(after, typed.unwrap_or_default());
+        }
         // The end of the listen window is a time, so a late wake-up delays the answer.
         let _precise = PreciseWaits::begin();
         let mut settled_at = None;
@@ -214,7 +221,7 @@ impl TaskWatch<'_> {
 
 /// Whether an output is only the lines that were typed, or the first of them, each perhaps after
 /// a prompt.
-fn is_echo(output: &str, typed: &str) -> bool {
+pub(crate) fn is_echo(output: &str, typed: &str) -> bool {
     let mut typed = typed.lines().map(str::trim).filter(|line| !line.is_empty());
     let mut shown = output.lines().map(str::trim).filter(|line| !line.is_empty());
     shown.all(|line| typed.next().is_some_and(|typed| line.ends_with(typed)))
@@ -234,8 +241,8 @@ fn new_output(state: &LiveState, shown: u64, settled_at: &mut Option<Instant>) -
     }
 }
 
-/// Output has come and become silent. If it is an echo, it counts as a reply only once the
-/// processes have been seen idle since it came.
+/// Output has come and become silent. It is the reply if the program reads again. Of one whose
+/// reading says nothing, the prompt says it, or output other than an echo and a longer silence.
 fn reply(state: &LiveState, before: u64, echoed: Option<u64>) -> WaitStep<Woken> {
     let end = state.showable_end().at.offset;
     if end <= before {
@@ -249,11 +256,26 @@ fn reply(state: &LiveState, before: u64, echoed: Option<u64>) -> WaitStep<Woken>
     if Instant::now() < silent_at {
         return WaitStep::WaitDespiteOutput(Some(silent_at));
     }
-    let is_idle = state.last_input_probe.is_some_and(|(at, active)| at > newest && !active);
-    match echoed {
-        Some(echoed) if !is_idle && end > echoed => WaitStep::Found(Woken::Silence),
-        Some(_) if !is_idle => WaitStep::WaitUntil(None),
-        _ => WaitStep::Found(Woken::Stop(WaitEnd::Output)),
+    let complete = WaitStep::Found(Woken::Stop(WaitEnd::Output));
+    // Only a probe since the newest output tells what the program does after it.
+    let Some(probe) = state.last_input_probe.filter(|probe| probe.at > newest) else {
+        return WaitStep::WaitUntil(None);
+    };
+    let unless_echo = || match echoed {
+        Some(echoed) if end > echoed => WaitStep::Found(Woken::Silence),
+        Some(_) => WaitStep::WaitUntil(None),
+        None => WaitStep::Found(Woken::Stop(WaitEnd::Output)),
+    };
+    match probe.reading {
+        Reading::Blocked => complete,
+        Reading::No => WaitStep::WaitUntil(None),
+        Reading::AmongOthers if probe.prompts => complete,
+        Reading::AmongOthers if probe.computes || probe.at < newest + LOOP_SILENCE => {
+            WaitStep::WaitUntil(None)
+        }
+        Reading::AmongOthers => unless_echo(),
+        Reading::Unknown if !probe.active => complete,
+        Reading::Unknown => unless_echo(),
     }
 }
 

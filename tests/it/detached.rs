@@ -6,15 +6,17 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::output::on_a_small_disk;
 use crate::support::client::{Client, kill_those_alive, send_signal};
 use crate::support::env::{Env, binary, unique_word};
 use crate::support::processes::{
-    Found, UniqueSleep, assert_none_left, descendants_of, guards_and_guarded, wait_until,
+    Found, UniqueSleep, assert_none_left, descendants_of, guards_and_guarded, processes_with,
+    wait_until,
 };
 use crate::support::program::ran;
 use crate::support::result::ToolResult;
@@ -340,6 +342,55 @@ fn a_call_that_is_cancelled_leaves_nothing() {
     wait_until("no shim is left", || shims(&env).is_empty().then_some(()));
 }
 
+#[test]
+fn a_task_that_no_other_server_would_find_is_not_started() {
+    let env = Env::new();
+    let client = on_a_small_disk(&env);
+    let state = env.path("state").display().to_string();
+    let begun = env.work().join("begun");
+    client.run("true");
+    for (step, why) in [
+        // All of it, and then some pages less.
+        (format!("cat /dev/zero > {state}/full; true"), "No space left"),
+        (format!("truncate -s -4096 {state}/full"), "No space left"),
+        (format!("truncate -s -4096 {state}/full"), ""),
+        (format!("truncate -s -4096 {state}/full"), ""),
+        (format!("truncate -s -8192 {state}/full"), ""),
+        (
+            format!(
+                "rm {state}/full; mount --bind {state} {state}; mount -o remount,bind,ro {state}"
+            ),
+            "Read-only",
+        ),
+        (format!("umount {state}"), ""),
+    ] {
+        let prepared = client.run(&step);
+        assert_eq!(prepared.status(), "completed", "{step}: {}", prepared.text);
+        let sleep = UniqueSleep::new();
+        let started = detach(&client, &format!("touch {}; {sleep}", begun.display()));
+        if started.is_error {
+            assert!(started.text.contains("the command was not started"), "{}", started.text);
+            assert!(started.text.contains(why), "{step}: {}", started.text);
+            assert!(!begun.exists(), "{step}: {}", started.text);
+            assert_eq!(structured(&client, json!({}))["detached"], json!([]), "{step}");
+        } else {
+            assert_eq!(why, "", "{step}: {}", started.text);
+            sleep.wait_for(1);
+            let task = started.task_id();
+            let listed = structured(&client, json!({}));
+            assert_eq!(listed["detached"][0]["task_id"], json!(task), "{step}: {listed}");
+            let killed = client.kill_task(&task);
+            assert!(killed.text.contains("no survivors"), "{step}: {}", killed.text);
+            fs::remove_file(&begun).expect("the command has begun");
+        }
+        wait_until("no shim is left", || shims(&env).is_empty().then_some(()));
+        sleep.assert_gone();
+    }
+    // With room again, it starts.
+    let started = detach(&client, "true");
+    assert!(!started.is_error, "{}", started.text);
+}
+
 /// A library that holds the guard while it starts a shim, as long as the file `hold` exists; `held`
 /// says that it does.
 fn holding_library(env: &Env) -> PathBuf {
@@ -438,6 +489,96 @@ fn killed_at_any_moment_of_the_start_the_task_is_listed_or_nothing_runs() {
         }
         sleep.assert_gone();
     }
+}
+
+/// Programs that keep the processors busy until this is dropped.
+struct Busy(Vec<Child>);
+
+impl Busy {
+    fn start(count: u32) -> Busy {
+        let busy = || Command::new("sh").args(["-c", "while :; do :; done"]).spawn().expect("sh");
+        Busy((0..count).map(|_| busy()).collect())
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        for program in &mut self.0 {
+            let _ = program.kill();
+            let _ = program.wait();
+        }
+    }
+}
+
+/// Starts a detached task in each round and, at a moment of the start that differs from round to
+/// round, kills the server, cancels the call or ends the connection. A command that runs is listed
+/// from its beginning; in the end either it is listed, polled and killed, or nothing runs.
+pub fn starts_that_are_broken_off(rounds: u32, busy: u32) {
+    let _busy = Busy::start(busy);
+    let env = Env::new();
+    let whole = {
+        let client = env.client();
+        let started =
+            client.call("zsh", json!({"command": "sleep 600", "detach": true, "yield_after": 0}));
+        client.kill_task(&started.task_id());
+        started.elapsed
+    };
+    let mut listed = 0;
+    for round in 0..rounds {
+        let env = Env::new();
+        let client = env.client();
+        let sleep = UniqueSleep::new();
+        let command = format!("(setsid {sleep} &); {sleep}");
+        let call =
+            client.call_async("zsh", json!({"command": command, "detach": true, "yield_after": 0}));
+        // Not a wait for something: the moment is meant to be any.
+        std::thread::sleep(whole * (round * 37 % 100) / 75);
+        match round % 5 {
+            0 => send_signal("KILL", client.server_pid()),
+            1 => client.signal("KILL"),
+            2 => {
+                let server = client.server_pid();
+                client.signal("KILL");
+                kill_those_alive([server]);
+            }
+            3 => client.close_stdin(),
+            _ => client.cancel(&call),
+        }
+        client.close_stdin();
+        client.wait_exit(EXIT);
+        let is_listed = wait_until("the task is listed, or nothing runs", || {
+            let (running, shims) = (sleep.running().len(), shims(&env).len());
+            // Looked for after the command.
+            let files = server_files(&env, ".json");
+            let files = files.iter().filter(|file| file.to_string_lossy().contains("/shim-"));
+            let is_listed = files.count() == 1;
+            assert!(running == 0 || is_listed, "round {round}: it runs, and is not listed");
+            match (running, shims) {
+                (2, 2) => Some(true),
+                // Nor is one about to be started.
+                (0, 0) if processes_with(env.mark()).is_empty() => Some(false),
+                _ => None,
+            }
+        });
+        let next = env.client();
+        let tasks = structured(&next, json!({}));
+        // A shim that has learnt only now that its answer has no reader may have ended the task.
+        if let Some(task) = tasks["detached"][0]["task_id"].as_str() {
+            assert!(is_listed, "round {round}: {tasks}");
+            listed += 1;
+            let polled = next.poll(task, json!({"listen": 0}));
+            assert!(!polled.is_error, "round {round}: {}", polled.text);
+            next.kill_task(task);
+        }
+        sleep.assert_gone();
+        wait_until("no shim is left", || shims(&env).is_empty().then_some(()));
+    }
+    eprintln!("{listed} of {rounds} were listed");
+}
+
+#[test]
+fn a_start_that_is_broken_off_at_any_moment_leaves_a_listed_task_or_nothing() {
+    starts_that_are_broken_off(10, 4);
 }
 
 #[test]

@@ -13,7 +13,9 @@ use crate::support::env::{Env, binary};
 use crate::support::processes::{
     UniqueSleep, assert_none_left, descendants_of, guards_and_guarded, processes_with, wait_until,
 };
-use crate::support::ssh_host::{SshHost, await_far_sides_gone, far_home, far_sides, installed};
+use crate::support::ssh_host::{
+    SshHost, await_far_sides_gone, far_environment, far_home, far_sides, install, installed,
+};
 use crate::support::unprivileged::{NOBODY, require_root};
 
 /// Those that are killed, each in its turn.
@@ -242,4 +244,64 @@ fn of_much_output_only_what_results_show_crosses() {
     assert!(ran.output().ends_with("end"), "{}", ran.text);
     let moved = crossed() - before;
     assert!(moved < BYTES / 200, "{moved} bytes");
+}
+
+/// A carrier that runs a program here: the far side, and at first the shim, descend from the server.
+#[test]
+fn a_detached_task_of_a_host_entered_by_a_local_program_outlives_the_server() {
+    require_root();
+    for (end, enter) in [
+        ("EOF", ""),
+        ("TERM", "sudo, -n, "),
+        ("KILL server", "chroot, /, "),
+        ("KILL guard", "unshare, -m, "),
+        ("KILL far side", ""),
+        ("KILL both", "sudo, -n, "),
+    ] {
+        let env = Env::new();
+        install(&env, "far");
+        let carrier = far_environment(&env, "far").join(", ");
+        env.configure(&format!("hosts:\n  build1: {{command: [{enter}{carrier}], linger: 1}}\n"));
+        let client = env.client();
+        let (bound, kept) = (UniqueSleep::new(), UniqueSleep::new());
+        let background = json!({"background": true, "yield_after": 0});
+        let begun = on_host(&client, &format!("(setsid {bound} &); {bound}"), background);
+        assert!(!begun.is_error, "{}", begun.text);
+        bound.wait_for(2);
+        let command = format!("(setsid {kept} &); {kept}");
+        let started = on_host(&client, &command, json!({"detach": true, "yield_after": 0}));
+        assert!(!started.is_error, "{end}: {}", started.text);
+        kept.wait_for(2);
+        let task = started.task_id();
+        await_delivery(&client);
+        let health = client.call("zsh_health", json!({}));
+        assert!(!health.text.contains("unattributed"), "{}", health.text);
+        match end {
+            "EOF" => client.close_stdin(),
+            "TERM" => client.signal("TERM"),
+            "KILL server" => send_signal("KILL", client.server_pid()),
+            "KILL guard" => client.signal("KILL"),
+            "KILL far side" => {
+                let far = far_sides(&env).pop().expect("a far side");
+                send_signal("KILL", far.pid);
+                client.close_stdin();
+            }
+            _ => {
+                let server = client.server_pid();
+                client.signal("KILL");
+                kill_those_alive([server]);
+            }
+        }
+        client.wait_exit(PATIENCE);
+        bound.assert_gone();
+        await_far_sides_gone(&env);
+        assert_eq!(kept.running().len(), 2, "{end}");
+
+        let next = env.client();
+        let polled = next.poll(&task, json!({"listen": 0}));
+        assert_eq!(polled.status(), "running", "{end}: {}", polled.text);
+        let killed = next.kill_task(&task);
+        assert!(killed.text.contains("no survivors"), "{end}: {}", killed.text);
+        kept.assert_gone();
+    }
 }

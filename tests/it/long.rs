@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::alan_faults::{commands_go_on_while_locked, kill_again_and_again};
 use crate::attach::silent_attachment_stays;
+use crate::detached::starts_that_are_broken_off;
 use crate::faults::a_late_reader_finds_every_answer;
 use crate::hosts_faults::{kill_at_any_moment, sleep_and_wake};
 use crate::shapes::corpus::{LONG, healthy_shapes_are_left_alone, stuck_shapes_are_named};
@@ -55,6 +56,12 @@ fn a_laptop_that_sleeps_for_forty_seconds_with_its_server_keeps_its_connection()
 #[ignore = "takes long: make test-long"]
 fn a_host_whose_processes_are_killed_a_hundred_times_runs_nothing_twice() {
     kill_at_any_moment(100);
+}
+
+#[test]
+#[ignore = "takes long: make test-long"]
+fn two_hundred_detached_starts_broken_off_on_a_busy_machine_leave_a_listed_task_or_nothing() {
+    starts_that_are_broken_off(200, 10);
 }
 
 #[test]

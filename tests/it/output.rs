@@ -515,7 +515,7 @@ fn quoted(text: &str) -> String {
 
 /// A server whose state directory is a file system of one megabyte, in a mount
 /// namespace of its own.
-fn on_a_small_disk(env: &Env) -> Client {
+pub fn on_a_small_disk(env: &Env) -> Client {
     const MOUNT: &str =
         r#"mount -t tmpfs -o size=1m,mode=700 none "$ZSH_TOOL_STATE_DIR" && exec "$0" serve"#;
     let possible = |flags: &[&str]| {

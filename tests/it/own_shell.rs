@@ -213,7 +213,7 @@ fn kill_of_the_last_background_process_leaves_nothing_alive() {
 fn the_directory_and_the_statuses_are_reported_however_the_command_ends() {
     let env = Env::new();
     let client = env.client();
-    let rows: [(&str, Option<&str>, &[i64]); 14] = [
+    let rows: [(&str, Option<&str>, &[i64]); 15] = [
         ("cd /usr; false | true", Some("/usr"), &[1, 0]),
         ("cd /usr; ls -d .", Some("/usr"), &[]),
         ("cd /usr && exit 3", Some("/usr"), &[]),
@@ -225,6 +225,7 @@ fn the_directory_and_the_statuses_are_reported_however_the_command_ends() {
         ("TRAPEXIT() { echo bye }; cd /usr", Some("/usr"), &[]),
         ("zshexit() { echo bye }; cd /usr", Some("/usr"), &[]),
         ("emulate sh; cd /usr; false | true", Some("/usr"), &[1, 0]),
+        ("emulate -R sh; cd /usr; false | true", Some("/usr"), &[1, 0]),
         ("ulimit -f 0; cd /usr; false | true", Some("/usr"), &[1, 0]),
         ("exec >&- 2>&-; cd /usr; false | true", Some("/usr"), &[1, 0]),
         ("(cd /usr); x=$(cd /usr; false | true)", None, &[]),

@@ -132,6 +132,34 @@ fn what_belongs_to_one_call_is_not_kept() {
 }
 
 #[test]
+fn sessions_side_by_side_lose_no_report() {
+    const SESSIONS: u32 = 8;
+    let env = Env::new();
+    let client = env.client();
+    for round in 0..5 {
+        let calls: Vec<_> = (0..SESSIONS)
+            .map(|session| {
+                let directory = format!("d{session}/{round}");
+                fs::create_dir_all(env.work().join(&directory)).expect("a directory");
+                let directory = env.work().join(directory).display().to_string();
+                let command = format!("cd {directory}; export V={round}; true | false | true");
+                let arguments = json!({
+                    "command": command, "session": session.to_string(), "yield_after": 40,
+                });
+                (directory, client.call_async("zsh", arguments))
+            })
+            .collect();
+        for (session, (directory, call)) in calls.into_iter().enumerate() {
+            let ended = call.tool_result();
+            assert_eq!(ended.meta["cwd"], json!(directory), "{}", ended.text);
+            assert_eq!(ended.meta["pipestatus"], json!([0, 1, 0]), "{}", ended.text);
+            let kept = run(&client, &session.to_string(), "echo $V $PWD");
+            assert_eq!(kept, format!("{round} {directory}"));
+        }
+    }
+}
+
+#[test]
 fn a_directory_that_is_gone_is_named_and_a_large_environment_is_taken() {
     let env = Env::new();
     let client = env.client();

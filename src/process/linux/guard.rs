@@ -10,7 +10,6 @@
 //! thread: the kernel sends the signal at the end of the parent *thread*.
 
 use std::collections::HashSet;
-use std::ffi::CStr;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -34,9 +33,6 @@ use crate::process::{descriptors, memory, orphans};
 
 /// A server that ends later than this after a launch has not ended during it.
 const SETTLED: Duration = Duration::from_secs(1);
-/// The guard's name in `ps`, which shows it beside its server with the same arguments. An agent's
-/// `pkill zsh` does not match it.
-const NAME: &CStr = c"ztool-guard";
 /// How often to search for new descendants while waiting.
 const RESCAN: Duration = Duration::from_millis(50);
 
@@ -91,7 +87,7 @@ pub(crate) fn start(role: Role, instance: &str) -> io::Result<Side> {
         pid => Pid::from_raw(pid),
     };
     drop(launcher);
-    let _ = rustix::thread::set_name(NAME);
+    let _ = rustix::thread::set_name(tree::GUARD_NAME);
     if role == Role::Shim {
         descriptors::close_stdin()?;
     }
@@ -223,13 +219,11 @@ impl Lost {
         let carries_cookie = |process: &ProcessInfo| {
             cookie_of(process.id.pid).is_some_and(|cookie| cookie.starts_with(&self.cookies))
         };
-        let is_spared =
-            |process: &ProcessInfo| process.session == process.id.pid && process.is_named(spared);
         let (mut found, mut spared_ids) = (Vec::new(), HashSet::new());
         for process in snapshot.processes() {
             if self.known.contains(&process.id) || carries_cookie(process) {
                 let below = snapshot.descendants(process.id.pid);
-                if is_spared(process) {
+                if process.is_spared(spared) {
                     spared_ids.extend(below.iter().map(|process| process.id).chain([process.id]));
                 } else {
                     found.extend(below.into_iter().chain([process]));

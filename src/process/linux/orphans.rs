@@ -120,7 +120,7 @@ pub(crate) fn adopted() -> Option<Vec<i32>> {
 pub(crate) fn adopt() -> io::Result<()> {
     PREEXISTING.get_or_init(PreexistingProcesses::find);
     signals::stop_ignoring_children();
-    let _ = rustix::thread::set_name(c"ztool");
+    let _ = rustix::thread::set_name(tree::OWN_NAME);
     let own = rustix::process::getpid();
     rustix::process::set_child_subreaper(Some(own))?;
     ADOPTS.store(true, Ordering::Relaxed);
@@ -195,10 +195,8 @@ pub(in crate::process) fn living(spared: &[String]) -> Vec<Handle> {
 /// As [`living`], in a snapshot.
 pub(super) fn below<'a>(snapshot: &'a Snapshot, spared: &[String]) -> Vec<&'a ProcessInfo> {
     let own = std::process::id() as i32;
-    let mut below = snapshot.descendants_but(own, |process| {
-        let leads_session = process.session == process.id.pid;
-        leads_session && process.is_named(spared) || is_preexisting(process)
-    });
+    let mut below = snapshot
+        .descendants_but(own, |process| process.is_spared(spared) || is_preexisting(process));
     below.retain(|process| !process.zombie);
     below
 }

@@ -495,28 +495,30 @@ fn master_number(thread: &ThreadDirectory, descriptor: i32) -> Option<u32> {
     processes::field(&text, "tty-index:")?.parse().ok()
 }
 
-/// A futex in a named file is a semaphore, which any program may post; any other may be shared with
-/// relatives.
+/// A futex that is not marked as private: in memory that is not shared it is so all the same, as that
+/// of pthread_join(3). In a named file it is a semaphore, which any program may post; in other
+/// memory it is shared with relatives.
 fn shared_futex(pid: i32, address: u64) -> WaitSource {
     let maps = MemoryMaps::from_file(processes::proc_directory(pid).join("maps"));
-    match maps.ok().and_then(|maps| file_in(maps, address)) {
-        Some(path) => WaitSource::Lock(Lock::new(path, None)),
-        None => WaitSource::SharedFutex,
+    match maps.map(|maps| shared_memory(maps, address)) {
+        Ok(Some(Some(path))) => WaitSource::Lock(Lock::new(path, None)),
+        Ok(Some(None)) => WaitSource::SharedFutex,
+        Ok(None) | Err(_) => WaitSource::Futex,
     }
 }
 
-/// The file that is mapped shared at an address. One that was deleted has no name by which
-/// another program could open it.
-fn file_in(maps: MemoryMaps, address: u64) -> Option<String> {
+/// The memory at an address, if it is shared: with its file, unless that was deleted and has no name
+/// by which another program could open it.
+fn shared_memory(maps: MemoryMaps, address: u64) -> Option<Option<String>> {
     let map = maps.into_iter().find(|map| {
         map.perms.contains(MMPermissions::SHARED)
             && (map.address.0..map.address.1).contains(&address)
     })?;
-    match map.pathname {
+    let path = match map.pathname {
         MMapPath::Path(path) => path.into_os_string().into_string().ok(),
         _ => None,
-    }
-    .filter(|path| !path.ends_with(" (deleted)"))
+    };
+    Some(path.filter(|path| !path.ends_with(" (deleted)")))
 }
 
 /// Whether a process that opens this path, on a file system of this machine, opens a FIFO. What the
@@ -579,10 +581,10 @@ mod tests {
                     7f10-7f20 rw-s 00000000 00:1a 6    /dev/shm/mp-y (deleted)\n\
                     7f20-7f30 rw-p 00000000 00:1a 7    /usr/lib/libfoo.so\n";
         let maps = || MemoryMaps::from_read(text.as_bytes()).expect("maps");
-        let path = Some("/dev/shm/sem.x".to_owned());
-        assert_eq!(file_in(maps(), 0x7f08), path);
-        assert_eq!(file_in(maps(), 0x7f18), None);
-        assert_eq!(file_in(maps(), 0x7f28), None);
-        assert_eq!(file_in(maps(), 0x1), None);
+        let path = "/dev/shm/sem.x".to_owned();
+        assert_eq!(shared_memory(maps(), 0x7f08), Some(Some(path)));
+        assert_eq!(shared_memory(maps(), 0x7f18), Some(None));
+        assert_eq!(shared_memory(maps(), 0x7f28), None);
+        assert_eq!(shared_memory(maps(), 0x1), None);
     }
 }

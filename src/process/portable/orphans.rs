@@ -65,8 +65,7 @@ pub(super) fn living_or_in(
                 || groups.contains(&process.session)
                 || groups.contains(&process.group))
     };
-    let is_spared =
-        |process: &ProcessInfo| process.session == process.id.pid && process.is_named(spared);
+    let is_spared = |process: &ProcessInfo| process.is_spared(spared);
     handles(darwin::select_own(snapshot.processes(), is_ours, is_spared))
 }
 

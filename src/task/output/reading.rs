@@ -530,6 +530,10 @@ pub(crate) struct PatternWatch<'a> {
     from: LinePosition,
     /// Where the last search ended.
     pub(crate) seen: u64,
+    /// Lines before this offset do not count.
+    after: u64,
+    /// Lines that were typed, each with the number of the line that is its echo, once seen.
+    typed: Vec<(String, Option<u64>)>,
 }
 
 impl<'a> PatternWatch<'a> {
@@ -540,7 +544,16 @@ impl<'a> PatternWatch<'a> {
             columns,
             from: LinePosition { at: delta.from, inside_line: false },
             seen: 0,
+            after: 0,
+            typed: Vec::new(),
         }
+    }
+
+    /// Neither lines that end before `after` nor the echo of what is typed count.
+    pub(crate) fn begin_after_input(&mut self, after: u64, typed: &str) {
+        self.after = after;
+        let lines = typed.lines().map(str::trim).filter(|line| !line.is_empty());
+        self.typed = lines.map(|line| (line.to_owned(), None)).collect();
     }
 
     /// Searches the output that has come since the last search.
@@ -550,7 +563,19 @@ impl<'a> PatternWatch<'a> {
     pub(crate) fn search(&mut self, spool: &Spool, end: Position) -> io::Result<Option<Match>> {
         let mut found = None;
         self.from = for_each_line(spool, self.from, end.offset, |position, bytes| {
+            let line_end = position.offset.saturating_add(bytes.len() as u64);
             let text = ansi::readable(bytes, Colours::Drop, self.columns);
+            if line_end <= self.after {
+                return ControlFlow::Continue(());
+            }
+            let is_echo_of = |(typed, line): &&mut (String, Option<u64>)| {
+                line.is_none_or(|line| line == position.line)
+                    && text.trim_end().ends_with(typed.as_str())
+            };
+            if let Some((_, line)) = self.typed.iter_mut().find(is_echo_of) {
+                *line = Some(position.line);
+                return ControlFlow::Continue(());
+            }
             if self.pattern.is_match(&text) {
                 found = Some(Match { line: position.line, text });
                 return ControlFlow::Break(());

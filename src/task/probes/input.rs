@@ -24,12 +24,13 @@ use crate::progress::condition::{Condition, Sighting, Sightings, Visibility};
 use crate::progress::wait::{InputWait, ProcessName, ProcessWaits, Thread, WaitSource};
 use crate::progress::waiting::{
     CONFIRMING_PAUSE, Confirmation, FIRST_PAUSES, InputJudgement, LATER_PAUSE, Modes,
-    PROBES_BEFORE_RARE, RARE_PAUSE, Sample, ShownText, judge,
+    PROBES_BEFORE_RARE, RARE_PAUSE, Reading, Sample, ShownText, is_same_prompt, judge,
 };
 use crate::task::live::{Detected, Input, LiveTask};
 use crate::task::output::reading;
 use crate::task::output::spool::SpoolWriter;
 use crate::task::terminal::Terminal;
+use crate::task::watch::is_echo;
 
 /// One scan of the machine serves all tasks that probe within this time.
 const MAX_SNAPSHOT_AGE: Duration = Duration::from_millis(40);
@@ -57,6 +58,10 @@ pub(crate) struct InputDetection {
     usage: Option<(Vec<Usage>, Instant)>,
     /// The usage of all processes at the last probe, measured while a call is about the task.
     all_usage: Option<Vec<Usage>>,
+    /// Whether the program read its input at the last probe.
+    reading: Reading,
+    /// Whether the prompt of before the last input is shown again.
+    prompts: bool,
     evidence: Option<Visibility>,
     /// Whether there may be processes that are not visible.
     may_hide_processes: Option<bool>,
@@ -211,29 +216,42 @@ impl InputDetection {
         let now = Instant::now();
         let regular = self.time_after_pause(now, task.state().active_calls > 0);
         self.next = Some(soon.map_or(regular, |pause| regular.min(now + pause)));
+        let (active, computes) = self.activity(&members, task);
         Detected {
             waiting,
             unconfirmed: self.confirming,
             conditions,
             evidence: self.evidence(view.shell),
-            active: self.is_active(&members, task),
+            active,
+            reading: self.reading,
+            prompts: self.prompts,
+            computes,
         }
     }
 
-    /// Whether a process runs, is ready to run, or has run since the last probe. Always true unless
-    /// a call is about the task and the task takes input: nothing else needs it.
-    fn is_active(&mut self, members: &[ProcessInfo], task: &LiveTask) -> bool {
+    /// Whether a process runs, is ready to run, or has run since the last probe, and whether they
+    /// have used more than a tick of processor time since. Always true unless a call is about the
+    /// task and the task takes input: nothing else needs it.
+    fn activity(&mut self, members: &[ProcessInfo], task: &LiveTask) -> (bool, bool) {
         if self.source.is_none() || task.state().active_calls == 0 {
             self.all_usage = None;
-            return true;
+            return (true, true);
         }
+        let ticks = |usage: &[Usage]| {
+            usage.iter().fold(0_u64, |sum, (_, ticks, _)| sum.saturating_add(*ticks))
+        };
         let mut done: Vec<Usage> = members.iter().map(usage_of).collect();
         done.sort_unstable();
         let before = self.all_usage.replace(done);
         let is_busy = |process: &ProcessInfo| {
             process.runnable || process.stall_reason == Some(StallReason::DiskSleep)
         };
-        before.is_none() || before != self.all_usage || members.iter().any(is_busy)
+        let computes = match (&before, &self.all_usage) {
+            (Some(before), Some(now)) => ticks(now).abs_diff(ticks(before)) > 1,
+            _ => true,
+        };
+        let is_active = before.is_none() || before != self.all_usage || members.iter().any(is_busy);
+        (is_active, computes)
     }
 
     fn judge(
@@ -248,6 +266,12 @@ impl InputDetection {
             Some(source) => self.sample(view, &source, processes),
             None => Sample::NotWaiting,
         };
+        // Without a way to see what processes wait in, that none is seen reading says nothing.
+        self.reading = match sample.reading() {
+            Reading::No if self.evidence(view.shell) != Visibility::default() => Reading::Unknown,
+            reading => reading,
+        };
+        self.prompts = false;
         if sample == Sample::NotWaiting {
             return InputJudgement::Nothing;
         }
@@ -260,6 +284,18 @@ impl InputDetection {
         let silent_for = newest.unwrap_or(task.facts.started.mono).elapsed();
         let (line_start, end) = (spool.line_start(), spool.end());
         let last_line = reading::unfinished_line(&spool.reader(), line_start, end, columns);
+        let sent = task.state().sent.clone();
+        if let Some(sent) = sent.filter(|_| self.reading == Reading::AmongOthers) {
+            self.prompts = is_same_prompt(&last_line, &sent.prompt);
+            // The program reads ahead, or its event loop goes on, while it carries out a line.
+            let is_pending = || {
+                let output = reading::newest_text(&spool.reader(), sent.after, end.offset, columns);
+                last_line.trim().is_empty() && is_echo(&output, &sent.typed)
+            };
+            if !self.prompts && !sent.prompt.trim().is_empty() && is_pending() {
+                return InputJudgement::Nothing;
+            }
+        }
         let shown = ShownText {
             last_line: &last_line,
             is_watched: task.terminal().is_some_and(Terminal::is_full_screen_without_cursor),
@@ -427,7 +463,8 @@ pub(crate) fn strongest(seen: &[ProcessWaits], at_second_terminal: bool) -> Opti
         InputWait::Mixed => 0,
     };
     let mut best: Option<(&ProcessWaits, InputWait)> = None;
-    for waits in seen {
+    // A watcher accepts keys while it works, whichever of its threads reads them.
+    for waits in seen.iter().filter(|waits| !waits.watches_files()) {
         for how in waits.threads.iter().filter_map(Thread::input_wait) {
             if best.is_none_or(|(_, strongest)| certainty(&how) > certainty(&strongest)) {
                 best = Some((waits, how));
@@ -437,6 +474,7 @@ pub(crate) fn strongest(seen: &[ProcessWaits], at_second_terminal: bool) -> Opti
     best.map(|(waits, how)| Sample::Blocked {
         reader: waits.process.clone(),
         how,
+        alone: waits.only_reads(),
         at_second_terminal,
     })
 }
