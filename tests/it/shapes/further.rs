@@ -107,17 +107,13 @@ const SELECTION: &[&str] = &[
 
 /// Those that do not get their word yet, and why. The table shows them all the same.
 const UNSOLVED: &[(&str, &str)] = &[
-    ("guard", "its prompt reads the terminal in the process that watches files"),
     ("blessed", "an event loop that reads the terminal also has a full screen"),
     ("debugpy and its adapter", "its peer is a process of the task that has left its parent"),
-    ("java latch that a handler counts down", "the handler is a thread of the runtime"),
     ("ruby mutex", "the thread that is waited for polls a pipe of its own"),
     ("ruby queue", "the thread that is waited for polls a pipe of its own"),
     ("php and its child", "the pair of sockets is held by two that wait for each other"),
     ("FIFO open at both ends", "its only holder reads it"),
     ("own terminal", "its only holder reads it"),
-    ("two locks of files", "each holder waits for the other's lock"),
-    ("lock of the parent", "the holder waits for the one that waits"),
     ("go channel", "a goroutine's channel tells nothing of who may send"),
 ];
 
