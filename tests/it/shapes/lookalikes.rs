@@ -140,10 +140,9 @@ asyncio.run(main())'",
     )
     .after(FIFO_HELD),
     healthy("semaphore in a file", "sleepers shared", OUTSIDE, &[]),
-    healthy("queue of messages", "sleepers messages", OUTSIDE, &[])
-        .cleaned_by("ipcrm --all=msg; true"),
+    healthy("queue of messages", "sleepers messages", OUTSIDE, &[]).cleaned_by("sleepers remove"),
     healthy("semaphore of the system", "sleepers semaphore", OUTSIDE, &[])
-        .cleaned_by("ipcrm --all=sem; true"),
+        .cleaned_by("sleepers remove"),
     healthy("end of another task's process", "python3 $PROGRAMS/handled.py process", OUTSIDE, &[])
         .after(&[First::Holds("print $$ > holder.pid; echo held; exec sleep 300")]),
     healthy("messages of the kernel", "dmesg -w > log", &["idle", "blocked"], &[]),

@@ -63,6 +63,10 @@ int main(int count, char **words) {
         int set = semget(ftok(".", 'b'), 1, IPC_CREAT | 0600);
         struct sembuf down = {0, -1, 0};
         return semop(set, &down, 1) < 0;
+    } else if (!strcmp(way, "remove")) {
+        /* What the two before have left in this directory's name. */
+        msgctl(msgget(ftok(".", 'a'), 0), IPC_RMID, 0);
+        semctl(semget(ftok(".", 'b'), 1, 0), 0, IPC_RMID);
     } else if (!strcmp(way, "sleeper")) {
         /* The main thread waits for a lock whose holder sleeps. */
         pthread_t thread;
