@@ -27,6 +27,13 @@ PROGRAMS = zsh zsh-static man bash python3 infocmp make vim less gdb node git ss
 PROGRAMS += npm sqlite3 bc ed nano fzf tmux rlwrap expect lua5.4 irb gpg \
 	pinentry-curses openssl redis-cli busybox nc socat telnet tnftp \
 	direnv inotifywait entr strace curl psql flock xz watch
+# Programs of many kinds, for the verdict on each.
+PROGRAMS += php nginx memcached webrick erl iex guard ranger nnn guile fish mc javac redis-cli dash
+# Those of the long form besides.
+LONG_PROGRAMS = go mcs mono puma postgres mariadbd lighttpd haproxy mosquitto beanstalkd \
+	nats-server etcd dnsmasq distccd rsync dbus-daemon gnuplot calcurse screen lftp fusermount \
+	gawk dc calc units sbcl swipl gforth newlisp jimsh tclsh pry ksh tcsh mksh ninja scons ant \
+	parallel pv rake aspell fdisk cfdisk parted s-nail mutt tig ncdu w3m
 PAGES = ls tar grep git-push curl bash rsync find ssh jq gzip
 # Tests wait for processes more than they work: more at once than there are cores.
 export RUST_TEST_THREADS ?= 6
@@ -42,9 +49,9 @@ test: ## Run the Rust tests with the real zsh and man, and the model check.
 
 # SOAK_CALLS and LAST_LINES say how many calls and commands the last two take.
 test-long: ## Bear faults for long, watch process shapes, run all of zsh's own tests, many calls, long calls.
-	@scripts/need cargo cc $(PROGRAMS)
+	@scripts/need cargo cc $(PROGRAMS) $(LONG_PROGRAMS)
 	@scripts/zsh-suite
-	@scripts/shape-programs
+	@scripts/shape-programs long
 	cargo test --test it -- --ignored long::
 	RUST_TEST_THREADS=1 cargo test --test it -- --ignored soak::
 	tests/clients/run long

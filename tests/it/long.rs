@@ -9,6 +9,7 @@ use crate::detached::starts_that_are_broken_off;
 use crate::faults::a_late_reader_finds_every_answer;
 use crate::hosts_faults::{kill_at_any_moment, sleep_and_wake};
 use crate::shapes::corpus::{LONG, healthy_shapes_are_left_alone, stuck_shapes_are_named};
+use crate::shapes::further::all_get_the_word_that_is_theirs;
 use crate::shapes::reproductions::compilations_are_left_alone;
 use crate::zsh_suite::runs_as_in_bare_zsh;
 
@@ -91,4 +92,10 @@ fn what_is_stuck_is_named_within_seventy_five_seconds() {
 #[ignore = "takes long: make test-long"]
 fn two_compilations_of_a_minute_are_never_called_hung() {
     compilations_are_left_alone();
+}
+
+#[test]
+#[ignore = "takes long: make test-long"]
+fn programs_of_many_kinds_get_the_word_that_is_theirs_in_two_minutes() {
+    all_get_the_word_that_is_theirs();
 }

@@ -9,6 +9,7 @@ use serde_json::json;
 
 use super::answer::Answer;
 use super::shape::{Expected, Shape};
+use super::tree;
 use super::turns::Turns;
 use super::workshop::Workshop;
 use crate::support::client::Client;
@@ -42,6 +43,11 @@ pub struct Watch {
     pub stuck: f64,
     /// One that waits or ends, unless it does so before.
     pub other: f64,
+    /// The deadline of one that prints the same again and again, which moves.
+    pub moving_deadline: u32,
+    /// How many seconds after its last output, or its start before any, one that waits is to
+    /// be found.
+    pub prompt: f64,
 }
 
 impl Watch {
@@ -83,9 +89,21 @@ impl Listed {
     }
 }
 
-/// Starts a shape, watches it and ends it; gives all answers about it in the order of their
-/// time.
-pub fn watch(workshop: &Workshop, listed: &Listed, shape: &Shape, watch: Watch) -> Vec<Answer> {
+/// What was seen of a shape.
+#[derive(Debug, Default)]
+pub struct Watched {
+    /// Its task.
+    pub task: String,
+    /// All answers about it, in the order of their time.
+    pub answers: Vec<Answer>,
+    /// What its processes were in at the end.
+    pub tree: String,
+    /// The text of the last answer.
+    pub last_text: String,
+}
+
+/// Starts a shape, watches it and ends it.
+pub fn watch(workshop: &Workshop, listed: &Listed, shape: &Shape, watch: Watch) -> Watched {
     let _computing = shape.computes.then(|| COMPUTING.take());
     let starting = STARTING.take();
     let (mut call, holders) = workshop.prepare(shape);
@@ -95,10 +113,17 @@ pub fn watch(workshop: &Workshop, listed: &Listed, shape: &Shape, watch: Watch) 
         Expected::Waits(_) => json!(budget.min(LONGEST_WAIT)),
         _ => json!(FIRST_WAIT),
     };
+    if matches!(shape.expected, Expected::Healthy { .. }) {
+        call["timeout_mode"] = json!("progress");
+    }
+    if shape.repeats {
+        call["timeout"] = json!(watch.moving_deadline);
+    }
     let first = workshop.client.call("zsh", call);
     drop(starting);
     let task = first.task_id();
     let mut answers = vec![Answer::of(&first)];
+    let mut last_text = first.text;
     while let Some(last) = answers.last()
         && !is_over(shape, last, budget)
     {
@@ -108,16 +133,18 @@ pub fn watch(workshop: &Workshop, listed: &Listed, shape: &Shape, watch: Watch) 
         let arguments = json!({"wait_for": "end", "listen": wait});
         let poll = workshop.client.poll(&task, arguments);
         answers.push(Answer::of(&poll));
+        last_text.clone_from(&poll.text);
         if poll.status() == "running" {
             thread::sleep(THINKING.saturating_sub(asked.elapsed()));
         }
     }
+    let tree = tree::describe(&task);
     workshop.clean_up(shape, &task, &holders);
     // After the kill its row tells how it ended, which is this agent's doing.
     let rows = listed.of(&task);
     answers.extend(rows.into_iter().filter(Answer::is_running));
     answers.sort_by(|one, other| one.at.total_cmp(&other.at));
-    answers
+    Watched { task, answers, tree, last_text }
 }
 
 fn is_over(shape: &Shape, last: &Answer, budget: f64) -> bool {

@@ -97,10 +97,14 @@ impl Answer {
         [&self.suggestion, &self.footer].iter().any(|text| text.to_lowercase().contains("hung"))
     }
 
-    /// Whether one of these words stands in its evidence; true for no words.
+    /// Whether one of these words stands in its evidence, or one of more than one word below
+    /// its output; true for no words.
     pub fn says_any(&self, words: &[&str]) -> bool {
-        words.is_empty()
-            || self.evidence.iter().any(|evidence| words.iter().any(|word| evidence.contains(word)))
+        let says = |word: &&str| {
+            self.evidence.iter().any(|evidence| evidence.contains(word))
+                || word.contains(' ') && self.footer.contains(word)
+        };
+        words.is_empty() || words.iter().any(says)
     }
 
     /// The seconds of the wait that it names: those of the call that it names, else those

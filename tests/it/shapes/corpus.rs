@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use super::agent::{self, Listed, Watch};
+use super::agent::{self, Listed, Watch, Watched};
 use super::answer::Answer;
 use super::shape::{Expected, Shape};
 use super::verdict::{Verdict, judge};
@@ -35,21 +35,66 @@ pub struct Form {
 pub const SHORT: Form = Form {
     name: "short",
     configuration: "heartbeat_interval: 1\nstuck_threshold: 4\n",
-    watch: Watch { healthy: 20.0, stuck: 30.0, other: 25.0 },
+    watch: Watch { healthy: 20.0, stuck: 30.0, other: 25.0, moving_deadline: 15, prompt: 3.0 },
 };
 
 /// With the intervals that are the default.
 pub const LONG: Form = Form {
     name: "long",
     configuration: "",
-    watch: Watch { healthy: 80.0, stuck: 75.0, other: 25.0 },
+    watch: Watch { healthy: 80.0, stuck: 75.0, other: 25.0, moving_deadline: 60, prompt: 3.0 },
 };
 
 /// What was said of a shape.
-struct Told {
-    shape: Shape,
-    answers: Vec<Answer>,
-    verdict: Verdict,
+pub struct Told {
+    pub shape: Shape,
+    pub watched: Watched,
+    pub verdict: Verdict,
+}
+
+impl Told {
+    /// All that is wrong with it.
+    pub fn faults(&self) -> Vec<&str> {
+        let Verdict { harm, misnamed, contradictions, .. } = &self.verdict;
+        let all = harm.iter().chain(misnamed).chain(contradictions);
+        all.map(String::as_str).collect()
+    }
+
+    /// Whether it got the word that is expected, whatever the reason.
+    pub fn is_right(&self) -> bool {
+        let status = match self.shape.expected {
+            Expected::Healthy { statuses, .. } => {
+                statuses.contains(&last_status(&self.watched.answers))
+            }
+            Expected::Stuck { .. } | Expected::Waits(_) | Expected::Ends { .. } => true,
+        };
+        status && self.verdict.harm.is_empty()
+    }
+
+    /// Whether it was called stuck, at any time.
+    pub fn is_called_stuck(&self) -> bool {
+        self.watched.answers.iter().any(Answer::is_stuck)
+    }
+
+    /// What was said of it, the worst first: `stuck after 52s`, `waits for input`, `idle …`.
+    pub fn got(&self) -> String {
+        let answers = &self.watched.answers;
+        let is_stuck = answers.iter().find(|answer| answer.is_stuck());
+        let waits = answers.iter().find(|answer| answer.waiting_for.is_some());
+        let last = answers.iter().rfind(|answer| !answer.listed);
+        match (is_stuck, waits, last) {
+            (Some(answer), _, _) | (None, Some(answer), _) | (None, None, Some(answer)) => {
+                answer.line()
+            }
+            (None, None, None) => "nothing".to_owned(),
+        }
+    }
+}
+
+/// The status of the last answer while it ran.
+pub fn last_status(answers: &[Answer]) -> &str {
+    let last = answers.iter().rfind(|answer| answer.is_running() && !answer.listed);
+    last.map(|answer| answer.status.as_str()).unwrap_or_default()
 }
 
 #[test]
@@ -130,22 +175,27 @@ pub fn stuck_shapes_are_named(form: Form) {
 
 /// Runs a table, on as many servers as it needs; prints what was said.
 fn run(shapes: &[Shape], form: Form, table: &str) -> Vec<Told> {
-    let told: Vec<Told> = thread::scope(|scope| {
+    let told = run_shapes(shapes, form);
+    report(&told, form, table);
+    told
+}
+
+/// Runs shapes, on as many servers as they need.
+pub fn run_shapes(shapes: &[Shape], form: Form) -> Vec<Told> {
+    thread::scope(|scope| {
         let servers: Vec<_> = shapes
             .chunks(ON_ONE_SERVER)
             .map(|shapes| scope.spawn(move || run_on_one_server(shapes, form)))
             .collect();
         servers.into_iter().flat_map(|server| server.join().expect("a run on one server")).collect()
-    });
-    report(&told, form, table);
-    told
+    })
 }
 
 fn run_on_one_server(shapes: &[Shape], form: Form) -> Vec<Told> {
     let workshop = Workshop::open(form.configuration, shapes);
     let listed = Listed::default();
     let is_over = AtomicBool::new(false);
-    let told = thread::scope(|scope| {
+    let watched: Vec<Option<Watched>> = thread::scope(|scope| {
         let follower = scope.spawn(|| {
             listed.follow(&workshop.client, || is_over.load(Ordering::Relaxed));
         });
@@ -153,24 +203,25 @@ fn run_on_one_server(shapes: &[Shape], form: Form) -> Vec<Told> {
             .iter()
             .map(|shape| scope.spawn(|| agent::watch(&workshop, &listed, shape, form.watch)))
             .collect();
-        let told = shapes.iter().zip(watches).map(|(shape, watch)| {
-            // The panic of a watch has said why.
-            let (answers, verdict) = match watch.join() {
-                Ok(answers) => {
-                    let verdict = judge(shape, &answers, form.watch.of(shape));
-                    (answers, verdict)
-                }
-                Err(_) => (Vec::new(), failed()),
-            };
-            Told { shape: *shape, answers, verdict }
-        });
-        let told: Vec<Told> = told.collect();
+        // The panic of a watch has said why.
+        let watched = watches.into_iter().map(|watch| watch.join().ok()).collect();
         is_over.store(true, Ordering::Relaxed);
         follower.join().expect("the looks at the list");
-        told
+        watched
     });
-    workshop.close();
-    told
+    let woken = workshop.close();
+    let told = shapes.iter().zip(watched).map(|(shape, watched)| {
+        let Some(watched) = watched else {
+            return Told { shape: *shape, watched: Watched::default(), verdict: failed() };
+        };
+        let mut verdict = judge(shape, &watched.answers, &form.watch);
+        let is_stuck = matches!(shape.expected, Expected::Stuck { .. });
+        if !is_stuck && woken.contains(&watched.task) {
+            verdict.harm.push("an event says that it is stuck".to_owned());
+        }
+        Told { shape: *shape, watched, verdict }
+    });
+    told.collect()
 }
 
 fn failed() -> Verdict {
@@ -201,8 +252,8 @@ fn report(told: &[Told], form: Form, table: &str) {
     let mut text = format!("=== {table}, {} form\n", form.name);
     for told in told {
         text.push_str(&row(told));
-        if !faults(told).is_empty() {
-            for answer in &told.answers {
+        if !told.faults().is_empty() {
+            for answer in &told.watched.answers {
                 text.push_str(&format!("        {}\n", answer.line()));
             }
         }
@@ -217,7 +268,7 @@ fn report(told: &[Told], form: Form, table: &str) {
 
 /// All of the table where something is wrong, else where it is.
 fn summary(told: &[Told], text: &str, path: &Path) -> String {
-    if told.iter().any(|told| !faults(told).is_empty()) {
+    if told.iter().any(|told| !told.faults().is_empty()) {
         text.to_owned()
     } else {
         let shapes = told.len();
@@ -227,9 +278,9 @@ fn summary(told: &[Told], text: &str, path: &Path) -> String {
 
 /// `ok   sleep before a pipe          healthy  idle, said from 12s on: sleeping on a timer`
 fn row(told: &Told) -> String {
-    let faults = faults(told);
+    let faults = told.faults();
     let mark = if faults.is_empty() { "ok  " } else { "FAIL" };
-    let last = told.answers.iter().rfind(|answer| !answer.listed);
+    let last = told.watched.answers.iter().rfind(|answer| !answer.listed);
     let said = last.map(Answer::line).unwrap_or_default();
     let mut row = format!(
         "{mark} {:35} {:10} {said}\n",
@@ -240,12 +291,6 @@ fn row(told: &Told) -> String {
         row.push_str(&format!("     {fault}\n"));
     }
     row
-}
-
-fn faults(told: &Told) -> Vec<&str> {
-    let Verdict { harm, misnamed, contradictions, .. } = &told.verdict;
-    let all = harm.iter().chain(misnamed).chain(contradictions);
-    all.map(String::as_str).collect()
 }
 
 fn expected_word(expected: &Expected) -> &'static str {

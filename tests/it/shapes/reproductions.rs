@@ -177,8 +177,8 @@ fn found_as_expected(table: &[Shape], names: &[&str], form: Form) {
     let shapes: Vec<Shape> = names.iter().map(|name| find(table, name)).collect();
     let workshop = Workshop::open(form.configuration, &shapes);
     for shape in &shapes {
-        let answers = watch(&workshop, &Listed::default(), shape, form.watch);
-        let verdict = judge(shape, &answers, form.watch.of(shape));
+        let answers = watch(&workshop, &Listed::default(), shape, form.watch).answers;
+        let verdict = judge(shape, &answers, &form.watch);
         let lines: Vec<String> = answers.iter().map(Answer::line).collect();
         let lines = lines.join("\n");
         assert!(verdict.harm.is_empty(), "{:?}\n{lines}", verdict.harm);

@@ -17,6 +17,8 @@ pub struct Shape {
     pub afterwards: Option<&'static str>,
     /// It takes as much of a core as it gets, so that few such shapes run at once.
     pub computes: bool,
+    /// It prints the same again and again, which is to end no deadline that moves.
+    pub repeats: bool,
 }
 
 /// What the input of a command is.
@@ -120,6 +122,7 @@ const fn shape(name: &'static str, command: &'static str, expected: Expected) ->
         first: &[],
         afterwards: None,
         computes: false,
+        repeats: false,
     }
 }
 
@@ -151,6 +154,12 @@ impl Shape {
     /// The same, one of those that few of run at once.
     pub const fn computing(mut self) -> Shape {
         self.computes = true;
+        self
+    }
+
+    /// The same, one that prints the same again and again.
+    pub const fn repeating(mut self) -> Shape {
+        self.repeats = true;
         self
     }
 

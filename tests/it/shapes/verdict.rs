@@ -1,11 +1,10 @@
 //! Whether what was said of a shape is right.
 
+use super::agent::Watch;
 use super::answer::Answer;
+use super::corpus::last_status;
 use super::shape::{Expected, Shape};
 
-/// How many seconds after its last output, or its start before any, a program that waits
-/// is found.
-const FOUND_WITHIN: f64 = 3.0;
 /// How many seconds an answer may take on a busy machine.
 const LATE: f64 = 3.0;
 
@@ -22,8 +21,8 @@ pub struct Verdict {
     pub contradictions: Vec<String>,
 }
 
-/// Judges the answers of a watch of so many seconds.
-pub fn judge(shape: &Shape, answers: &[Answer], budget: f64) -> Verdict {
+/// Judges the answers of a watch.
+pub fn judge(shape: &Shape, answers: &[Answer], watch: &Watch) -> Verdict {
     let mut verdict = Verdict::default();
     for answer in answers {
         if answer.waiting_for.is_some() && answer.status != "blocked" {
@@ -38,11 +37,11 @@ pub fn judge(shape: &Shape, answers: &[Answer], budget: f64) -> Verdict {
             named(answers, statuses, says, &mut verdict);
         }
         Expected::Stuck { says } => {
-            verdict.harm.extend(stuck_in_time(answers, says, budget));
+            verdict.harm.extend(stuck_in_time(answers, says, watch.stuck));
             never_waiting(answers, &mut verdict);
         }
         Expected::Waits(what) => {
-            verdict.harm.extend(waits_in_time(answers, what));
+            verdict.harm.extend(waits_in_time(answers, what, watch.prompt));
             never_stuck(answers, &mut verdict);
         }
         Expected::Ends { status, code } => {
@@ -99,8 +98,7 @@ fn ended_well(answers: &[Answer], verdict: &mut Verdict) {
 }
 
 fn named(answers: &[Answer], statuses: &[&str], says: &[&str], verdict: &mut Verdict) {
-    let last = answers.iter().rfind(|answer| answer.is_running() && !answer.listed);
-    let status = last.map(|answer| answer.status.as_str()).unwrap_or_default();
+    let status = last_status(answers);
     if !statuses.contains(&status) {
         verdict.misnamed.push(format!("called {status:?} at last, not one of {statuses:?}"));
     }
@@ -127,13 +125,13 @@ fn stuck_in_time(answers: &[Answer], says: &[&str], budget: f64) -> Option<Strin
     }
 }
 
-fn waits_in_time(answers: &[Answer], what: &str) -> Option<String> {
+fn waits_in_time(answers: &[Answer], what: &str, within: f64) -> Option<String> {
     let found = answers.iter().find(|answer| answer.waiting_for.is_some() && !answer.listed);
     match found {
         Some(answer) if answer.waiting_for.as_deref() != Some(what) => {
             Some(format!("said to wait for {:?}, not {what}", answer.waiting_for))
         }
-        Some(answer) if answer.silent_for > FOUND_WITHIN => {
+        Some(answer) if answer.silent_for > within => {
             Some(format!("found {:.1}s after its last output", answer.silent_for))
         }
         Some(_) => None,

@@ -11,14 +11,14 @@ use std::fs;
 use std::net::TcpListener;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command};
 
 use serde_json::{Value, json};
 
 use super::shape::{First, Input, Shape};
 use crate::history_shared::{add_runs, original, wait_for_runs};
-use crate::support::client::Client;
-use crate::support::env::{Env, free_port};
+use crate::support::client::{Client, send_signal};
+use crate::support::env::{Env, binary, free_port};
 use crate::support::processes::assert_none_left;
 
 /// Far beyond what any of the preparations takes, in seconds.
@@ -32,6 +32,8 @@ pub struct Workshop {
     pub client: Client,
     programs: PathBuf,
     path: String,
+    /// Follows the events of the server, as an agent's monitor does.
+    follower: Child,
     peer: TcpListener,
     /// The kernel takes its connections; nothing accepts them.
     _peer_socket: UnixListener,
@@ -68,10 +70,18 @@ impl Workshop {
             installed.display()
         );
         let path = std::env::var("PATH").expect("a path");
-        let path = format!("{}:{}:{path}", compiled.display(), installed.display());
+        let of_npm = source.join("target/shapes/npm/node_modules/.bin");
+        let built = source.join("target/shapes/built");
+        // Not the proxy of rustup, which looks for its settings at home.
+        let cargo = Path::new(env!("CARGO")).parent().expect("a folder");
+        let folders = [&compiled, &installed, &of_npm, &built, cargo].map(|path| path.display());
+        let path = folders.iter().map(|folder| format!("{folder}:")).chain([path]).collect();
+        let mut follow = env.command("sh");
+        follow.args(["-c", "exec \"$0\" events --follow --json >events"]).arg(binary());
+        let follower = follow.spawn().expect("the follower of events");
         let peer = TcpListener::bind("127.0.0.1:0").expect("a port");
         let peer_socket = UnixListener::bind(env.path("peer")).expect("a socket");
-        Workshop { env, client, programs, path, peer, _peer_socket: peer_socket }
+        Workshop { env, client, programs, path, follower, peer, _peer_socket: peer_socket }
     }
 
     /// Makes the directory of a shape and what has to be there first; gives the arguments
@@ -114,10 +124,11 @@ impl Workshop {
 
     /// Ends the tasks of a shape, and what it leaves behind by design.
     pub fn clean_up(&self, shape: &Shape, task: &str, holders: &[String]) {
-        self.client.kill_all_of(task);
+        // Nothing can end what waits for a file system until that has ended.
         for holder in holders {
             self.client.kill_all_of(holder);
         }
+        self.client.kill_all_of(task);
         if let Some(command) = shape.afterwards {
             let mut call = self.arguments(shape, &self.directory(shape));
             call["command"] = json!(command);
@@ -128,10 +139,17 @@ impl Workshop {
         }
     }
 
-    /// Ends the server; no process may be left.
-    pub fn close(self) {
+    /// Ends the server; no process may be left. Returns the tasks of which an event said that
+    /// they are stuck.
+    pub fn close(mut self) -> Vec<String> {
+        send_signal("TERM", self.follower.id());
+        self.follower.wait().expect("the end of the follower");
         drop(self.client);
         assert_none_left(self.env.mark());
+        let events = fs::read_to_string(self.env.work().join("events")).expect("the events");
+        let events = events.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let stuck = events.filter(|event| event["event"] == "stuck");
+        stuck.filter_map(|event| event["task_id"].as_str().map(str::to_owned)).collect()
     }
 
     fn directory(&self, shape: &Shape) -> PathBuf {
@@ -148,6 +166,7 @@ impl Workshop {
             "env": {
                 "PATH": self.path,
                 "PROGRAMS": self.programs,
+                "BUILT": source.join("target/shapes/built"),
                 "NODE_PATH": source.join("target/shapes/npm/node_modules"),
                 "PEER_PORT": self.peer.local_addr().expect("its address").port().to_string(),
                 "PEER_SOCKET": self.env.path("peer"),

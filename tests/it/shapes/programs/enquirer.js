@@ -1,0 +1,3 @@
+// Asks with a confirmation of enquirer.
+const { Confirm } = require('enquirer');
+new Confirm({ name: 'sure', message: 'Overwrite the files?' }).run().catch(() => {});
