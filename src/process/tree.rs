@@ -66,6 +66,8 @@ impl ProcessInfo {
 
     /// Whether the end of a server spares it and its descendants: it leads a session of its own, and
     /// is one of the named programs or holds a detached task.
+    // The portable twin for other systems than macOS adopts no orphans.
+    #[cfg_attr(feature = "portable", allow(dead_code))]
     pub(crate) fn is_spared(&self, names: &[String]) -> bool {
         self.session == self.id.pid && (self.is_named(names) || self.is_shim())
     }

@@ -90,6 +90,7 @@ pub struct Lock {
 
 impl Lock {
     /// A lock that a thread is blocked in.
+    #[cfg_attr(any(not(target_os = "linux"), feature = "portable"), allow(dead_code))]
     pub(crate) fn new(path: impl Into<String>, holder: Option<Holder>) -> Lock {
         Lock { path: path.into(), holder, is_named_in_output: false }
     }
@@ -165,12 +166,14 @@ impl Thread {
     }
 
     /// Whether it is an event loop that only its own process can wake, or the end of a time.
+    #[cfg_attr(any(not(target_os = "linux"), feature = "portable"), allow(dead_code))]
     pub(crate) fn is_timed_own_loop(&self) -> bool {
         let is_own = |source: &WaitSource| *source == WaitSource::OwnProcess;
         matches!(self, Thread::Waits { on, timed: true } if !on.is_empty() && on.iter().all(is_own))
     }
 
     /// Whether only its own process can end its wait, or a signal.
+    #[cfg_attr(any(not(target_os = "linux"), feature = "portable"), allow(dead_code))]
     pub(crate) fn waits_for_own_process(&self) -> bool {
         let is_own =
             |source: &WaitSource| matches!(source, WaitSource::OwnProcess | WaitSource::Futex);
