@@ -127,9 +127,9 @@ pub struct SendArguments {
     pub input: Option<String>,
     /// Enter follows input. Default true.
     pub enter: Option<bool>,
-    /// Name of a secret that the user listed, typed with Enter; you never see it.
+    /// Name of a listed secret, typed with Enter; you never see it.
     pub secret_env: Option<String>,
-    /// Such as Enter, Escape, PageUp, F1; characters; chords: C-c, M-x, S-Tab. A key after Escape may be read as M-key.
+    /// Such as Enter, Escape, PageUp, F1; characters; chords: C-c, M-x, S-Tab. A key after Escape may act as M-key.
     pub keys: Option<Vec<String>>,
     /// End the input: closes the pipe, or types Ctrl-D.
     pub eof: Option<bool>,
