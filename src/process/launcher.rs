@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use super::tree::COOKIE_VARIABLE;
-use super::{close_on_exec, signals};
+use super::{birthmark, close_on_exec, signals};
 
 /// Starts this program with these arguments in a session of its own; it inherits only this stdin
 /// and stdout, and belongs to no task, even if a task or a carrier is above its starter. Returns once
@@ -34,6 +34,7 @@ pub(in crate::process) fn start_apart(
             }
             rustix::process::setsid()?;
             signals::reset_all();
+            birthmark::remove();
             close_on_exec::restore_descriptor_limit();
             Ok(())
         });

@@ -95,7 +95,7 @@ fn a_long_command_behaves_as_a_short_one() {
         "print ok; eval 'print ('\nnocmd",
         "alias foo='print hi'\nfoo",
         "exec print hi",
-        "set -x\nprint a\nf() { print c }\nf; false | true",
+        "set -x\nprint a\nf() { print c }\nf; false",
         "set -e\nprint a\nfalse\nprint b",
         "read x; print $? got=$x",
         "trap 'print bye $?' EXIT\nfalse",

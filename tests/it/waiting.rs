@@ -184,15 +184,3 @@ fn a_reply_is_awaited_while_the_program_works_and_only_the_echo_has_come() {
     let reply = client.call("zsh_send", arguments);
     assert!(reply.output().contains("hi Ada"), "{}", reply.text);
 }
-
-#[test]
-fn a_reply_ends_with_its_echo_when_the_program_rests() {
-    let env = Env::new();
-    let rests = "read 'name?Name: '; sleep 60; echo never";
-    let (client, result) = run_on_terminal(&env, rests);
-    let arguments = json!({"task_id": result.task_id(), "input": "Ada", "listen": LONG});
-    let reply = client.call("zsh_send", arguments);
-    assert!(reply.output().contains("Ada"), "{}", reply.text);
-    assert_eq!(reply.status(), "running", "{}", reply.text);
-    assert!(reply.elapsed.as_secs() < u64::from(LONG) / 2, "{:?}", reply.elapsed);
-}

@@ -47,6 +47,12 @@ impl Birthmark {
     }
 }
 
+/// Takes the mark off this process, which then belongs to no task by it. Safe between fork and exec.
+pub(in crate::process) fn remove() {
+    let Rlimit { maximum, .. } = rustix::process::getrlimit(Resource::Locks);
+    let _ = rustix::process::setrlimit(Resource::Locks, Rlimit { current: maximum, maximum });
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -83,6 +83,9 @@ print Creation complete";
     call["timeout_mode"] = json!("progress");
     call["yield_after"] = json!(DEFAULT_WAIT);
     let first = workshop.client.call("zsh", call);
+    // The first wait ends when it is said that only the time changes.
+    let told = workshop.client.poll_to_end(&first.task_id());
+    assert!(told.text.contains("prints the same for "), "{}", told.text);
     let end = workshop.client.poll_to_end(&first.task_id());
     assert_eq!(end.status(), "completed", "{}", end.text);
     assert!(end.text.contains("Creation complete"), "{}", end.text);
