@@ -65,7 +65,8 @@ fn a_command_ends_without_its_background_processes_and_names_them() {
 }
 
 /// A daemon that has left its parents, the session, the environment and the output.
-const DAEMON: &str = "env -i setsid sh -c '(SLEEP &)' </dev/null >/dev/null 2>&1";
+/// The command ends after the parents, which would be leftovers too for a moment.
+const DAEMON: &str = "env -i setsid --wait sh -c '(SLEEP &)' </dev/null >/dev/null 2>&1";
 
 #[test]
 fn a_daemon_that_keeps_nothing_of_its_task_is_counted_and_ended_and_no_other_is() {

@@ -32,14 +32,23 @@ const EPOLL_DEPTH: usize = 2;
 pub(crate) struct Known {
     /// The sleep of each process, by the text of its call.
     sleeps: HashMap<Identity, (String, Thread)>,
-    runtimes: HashMap<Identity, Runtime>,
+    /// The runtime of each process, with the process's name: an exec changes both.
+    runtimes: HashMap<Identity, (String, Runtime)>,
     /// Of Go programs.
     goroutines: HashMap<Identity, Option<go::Runtime>>,
 }
 
 impl Known {
     fn runtime(&mut self, process: &ProcessInfo) -> Runtime {
-        *self.runtimes.entry(process.id).or_insert_with(|| Runtime::of(process.id.pid))
+        if let Some((name, runtime)) = self.runtimes.get(&process.id)
+            && *name == process.name
+        {
+            return *runtime;
+        }
+        let runtime = Runtime::of(process.id.pid);
+        self.goroutines.remove(&process.id);
+        self.runtimes.insert(process.id, (process.name.clone(), runtime));
+        runtime
     }
 
     /// Whether all goroutines of a Go program wait for each other, as far as that can be read.
@@ -560,6 +569,16 @@ mod tests {
         let members = [gone];
         let seen = Waits::new(None, 0, &members).of_all(&mut known);
         assert_eq!(seen[0].threads, []);
+    }
+
+    #[test]
+    fn an_exec_changes_the_runtime() {
+        let mut known = Known::default();
+        let mut own = look_up(std::process::id() as i32).expect("this process");
+        known.runtimes.insert(own.id, (own.name.clone(), Runtime::Go));
+        assert_eq!(known.runtime(&own), Runtime::Go, "it is read only once");
+        own.name.push('x');
+        assert_eq!(known.runtime(&own), Runtime::None);
     }
 
     #[test]

@@ -287,7 +287,7 @@ impl InputDetection {
         let sent = task.state().sent.clone();
         if let Some(sent) = sent.filter(|_| self.reading == Reading::AmongOthers) {
             self.prompts = is_same_prompt(&last_line, &sent.prompt);
-            // The program reads ahead, or its event loop goes on, while it carries out a line.
+            // The program reads ahead, or its event loop continues, while it carries out a line.
             let is_pending = || {
                 let output = reading::newest_text(&spool.reader(), sent.after, end.offset, columns);
                 last_line.trim().is_empty() && is_echo(&output, &sent.typed)
