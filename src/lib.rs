@@ -240,6 +240,7 @@ mod progress {
     pub(crate) mod mentions;
     pub(crate) mod novelty;
     pub(crate) mod progress_state;
+    pub(crate) mod question;
     pub(crate) mod runner_summary;
     pub(crate) mod standstill;
     pub(crate) mod status_forecast;

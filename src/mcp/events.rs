@@ -26,7 +26,6 @@ use crate::task::live::{Cancel, Facts};
 use crate::task::output::reading;
 use crate::task::registry::TaskHandle;
 use crate::task::supervisor::Supervisor;
-use crate::task::terminal::Terminal;
 use crate::task::tombstone;
 use crate::text::lines::elide_middle;
 use crate::text::redact::Redactor;
@@ -107,7 +106,6 @@ impl Event {
                 state.columns,
             )
         };
-        let is_screen = task.live.terminal().is_some_and(Terminal::is_full_screen);
         match kind {
             EventKind::Ended => {
                 let from = to.saturating_sub(TAIL_BYTES);
@@ -120,8 +118,8 @@ impl Event {
                 event.wants =
                     waiting.as_ref().map(|waiting| wanted_word(waiting.wanted).to_owned());
                 event.person = waiting.as_ref().and_then(|waiting| person(waiting.wanted));
-                let waiting = waiting.filter(|_| !is_screen);
-                event.prompt = waiting.map(|waiting| shown(waiting.prompt.trim_end()));
+                let prompt = waiting.map(|waiting| shown(waiting.prompt.trim_end()));
+                event.prompt = prompt.filter(|prompt| !prompt.is_empty());
             }
             EventKind::Stopped => {
                 let held_up: Vec<Condition> =

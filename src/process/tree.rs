@@ -47,6 +47,9 @@ const EXEC_RETRIES: usize = 200;
 /// that starts orphans without end, may hold up the caller.
 const INCONCLUSIVE_LIMIT: Duration = Duration::from_millis(250);
 
+/// How many strangers are remembered before those that have ended are forgotten.
+const MAX_STRANGERS: usize = 1024;
+
 impl ProcessInfo {
     /// Whether it is one of the named programs: by its name, by the part of its title
     /// before a colon (`tmux: server`), or, for a Java machine, by its main class.
@@ -330,7 +333,8 @@ impl TaskProcesses {
         self.inconclusive = self
             .inconclusive_since
             .is_some_and(|since| now.duration_since(since) < INCONCLUSIVE_LIMIT);
-        let daemons = self.daemons_among(&members, snapshot);
+        let mut daemons = snapshot.pick(&members);
+        daemons.retain(|process| self.is_kept(process));
         for daemon in &daemons {
             let has_stayed = |child: &ProcessInfo| !self.criteria.has_left(child);
             let left = snapshot.descendants_but(daemon.id.pid, has_stayed);
@@ -343,15 +347,19 @@ impl TaskProcesses {
         self.note_lineage(&living);
         if snapshot.is_whole() {
             self.known.clear();
-            let lives = |id: &Identity| {
-                let shown = snapshot.processes.get(&id.pid);
-                shown.is_some_and(|process| process.id == *id)
-            };
-            self.strangers.retain(lives);
-            self.unsettled.retain(|id, _| lives(id));
+            self.forget_ended(snapshot);
         }
         self.known.extend(living.iter().map(|process| process.id));
         sorted_living(living)
+    }
+
+    fn forget_ended(&mut self, snapshot: &Snapshot) {
+        let lives = |id: &Identity| {
+            let shown = snapshot.processes.get(&id.pid);
+            shown.is_some_and(|process| process.id == *id)
+        };
+        self.strangers.retain(lives);
+        self.unsettled.retain(|id, _| lives(id));
     }
 
     /// The living daemons that the last call of [`TaskProcesses::living`] left out, without what
@@ -368,10 +376,11 @@ impl TaskProcesses {
     }
 
     /// The task's living processes, as far as the snapshot and earlier scans show them: the
-    /// session, processes that an earlier scan found, and their descendants. Cheap enough to be
-    /// called often.
+    /// session, processes that an earlier scan found, marked orphans, and their descendants. Cheap
+    /// enough to be called often.
     pub(crate) fn known_members(&mut self, snapshot: &Snapshot) -> Vec<ProcessInfo> {
         self.learn_start(snapshot);
+        self.adopt_marked_orphans(snapshot);
         let shell = self.criteria.shell;
         let mut pids: HashSet<i32> = HashSet::new();
         for process in snapshot.processes.values() {
@@ -386,6 +395,26 @@ impl TaskProcesses {
         let members = snapshot.pick(&pids);
         self.note_lineage(&members);
         sorted_living(members)
+    }
+
+    /// Adds the orphans that are the task's by their mark, but for daemons. Each is read once.
+    fn adopt_marked_orphans(&mut self, snapshot: &Snapshot) {
+        let (now, shell) = (Instant::now(), self.criteria.shell);
+        let inconclusive = self.inconclusive;
+        for process in snapshot.processes.values() {
+            let is_unknown = process.id.started >= shell.started
+                && process.session != shell.pid
+                && !process.zombie
+                && snapshot.is_orphan(process)
+                && !self.known.contains(&process.id);
+            if is_unknown && self.is_marked(process, snapshot, now) && !self.is_kept(process) {
+                self.known.insert(process.id);
+            }
+        }
+        self.inconclusive = inconclusive;
+        if self.strangers.len() > MAX_STRANGERS {
+            self.forget_ended(snapshot);
+        }
     }
 
     /// Whether a member has started it, wherever it is now, as far as the system keeps that.
@@ -430,13 +459,9 @@ impl TaskProcesses {
         }
     }
 
-    /// The daemons among these pids.
-    fn daemons_among(&self, members: &HashSet<i32>, snapshot: &Snapshot) -> Vec<ProcessInfo> {
-        let mut found = snapshot.pick(members);
-        found.retain(|process| {
-            process.is_named(&self.criteria.daemons) && self.criteria.has_left(process)
-        });
-        found
+    /// Whether it is a daemon that outlives its command.
+    fn is_kept(&self, process: &ProcessInfo) -> bool {
+        process.is_named(&self.criteria.daemons) && self.criteria.has_left(process)
     }
 
     /// Adds the processes that hold the task's output, which belong to it even without any other

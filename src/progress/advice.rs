@@ -66,6 +66,8 @@ pub(crate) struct Situation {
     pub(crate) seems_done: Option<String>,
     /// Whether the task waits by design for a request or a change that may come at any time.
     pub(crate) waits_by_design: bool,
+    /// Whether it shows an interactive screen that accepts keys.
+    pub(crate) shows_screen: bool,
     /// Whether the task reads or writes steadily while it prints nothing.
     pub(crate) io_progress: bool,
     /// Whether the tracker found progress other than repeated output.
@@ -93,6 +95,8 @@ pub(crate) enum Advice {
     },
     /// The command waits by design.
     OtherWork,
+    /// The command shows an interactive screen.
+    PressKeys,
     /// The command has done its work and does not exit.
     SeemsDone {
         /// What it has done, and what keeps it, in a phrase.
@@ -154,6 +158,9 @@ pub(crate) fn advise(situation: &Situation) -> Option<Advice> {
     }
     if situation.waits_by_design && polls > 0 {
         return Some(Advice::OtherWork);
+    }
+    if situation.shows_screen && polls > 0 {
+        return Some(Advice::PressKeys);
     }
     if let Some((peer, mute)) = situation.mute_peer.clone()
         && polls > 0
@@ -219,6 +226,9 @@ impl fmt::Display for Advice {
                 f,
                 "Waiting by design. Continue with other work; zsh_poll until=… waits for a line.",
             ),
+            Advice::PressKeys => {
+                write!(f, "It shows a screen and accepts keys: zsh_send keys=[…] presses them.")
+            }
             Advice::SeemsDone { fact } => {
                 write!(f, "Its {fact}. The result above is all; zsh_kill ends the rest.")
             }
@@ -363,6 +373,13 @@ mod tests {
                  then consider zsh_kill."
             )
         );
+    }
+
+    #[test]
+    fn a_screen_is_for_keys() {
+        let shows = |polls| Situation { shows_screen: true, ..idle(polls) };
+        assert_eq!(advise(&shows(0)), None);
+        assert_eq!(advise(&shows(3)), Some(Advice::PressKeys));
     }
 
     #[test]

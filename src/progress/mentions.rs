@@ -98,11 +98,12 @@ fn leading_number(text: &str) -> Option<u16> {
 /// gradle's `Owner PID: 4711`.
 pub(crate) fn lock_holder(line: &str) -> Option<i32> {
     let lower = line.to_ascii_lowercase();
-    let waits = ["lock", "another copy", "another instance", "already running"];
-    if !waits.iter().any(|word| lower.contains(word)) {
+    let mut words = lower.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
+    let is_lock = |word: &str| matches!(word, "lock" | "locks" | "lockfile" | "locked");
+    let held_by_others = ["another copy", "another instance", "already running"];
+    if !words.clone().any(is_lock) && !held_by_others.iter().any(|phrase| lower.contains(phrase)) {
         return None;
     }
-    let mut words = lower.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
     while let Some(word) = words.next() {
         if matches!(word, "process" | "pid") {
             let mut ahead = words.clone();
@@ -181,7 +182,13 @@ mod tests {
         for line in [apt, dnf, zypper, gradle, "lock is held by process id 4711"] {
             assert_eq!(lock_holder(line), Some(4711), "{line}");
         }
-        for line in ["started process 4711", "lock taken", "pid 4711", "process lock pid 0"] {
+        for line in [
+            "started process 4711",
+            "lock taken",
+            "pid 4711",
+            "process lock pid 0",
+            "block 7 of process 4711",
+        ] {
             assert_eq!(lock_holder(line), None, "{line}");
         }
         assert_eq!(lock_path(apt), Some("/var/lib/dpkg/lock-frontend"));

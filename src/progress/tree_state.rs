@@ -21,8 +21,8 @@ use super::wait::{Lock, Peer, ProcessName, ProcessWaits, Thread, WaitSource};
 pub(crate) const BUSY_SHARE: f64 = 0.2;
 /// How long threads that wait for each other must do nothing to count as a deadlock.
 pub(crate) const QUIET_BEFORE_DEADLOCK: Duration = Duration::from_secs(10);
-/// How long processes must be stuck below one that sleeps from time to time, and may give them up:
-/// such as a test runner, which has a time limit.
+/// How long processes must be stuck below one that sleeps from time to time. It may look for their
+/// end, or give them up, as a test runner with a time limit does.
 pub(crate) const QUIET_BELOW_SLEEPER: Duration = Duration::from_secs(45);
 
 /// What a task's processes do.
@@ -62,8 +62,10 @@ pub enum Idle {
     Listening(String),
     /// A datagram or an event at this address.
     Datagrams(String),
-    /// A change in watched files.
-    Files,
+    /// A change in watched files; whether the same program reads the task's input as well.
+    Files {
+        accepts_keys: bool,
+    },
     /// Data from this device.
     Device(String),
     Signal,
@@ -230,6 +232,9 @@ fn classify_with(tree: &[ProcessWaits], holders: &HashSet<i32>) -> Option<Classi
     let mut strongest: Option<(Rank, TreeState)> = None;
     let mut suspects = Vec::new();
     let mut only_sleeps_above = true;
+    // One without threads has ended since the processes were listed, and may have been a leaf that
+    // was about to do something.
+    let mut all_seen = true;
     for waits in tree.iter().filter(|waits| !waits.stopped) {
         let has_children = parents.contains(&waits.process.pid);
         let waits = if holders.is_empty() {
@@ -239,21 +244,24 @@ fn classify_with(tree: &[ProcessWaits], holders: &HashSet<i32>) -> Option<Classi
         };
         let waits = waits.as_ref();
         let Some(judged) = judge_process(waits, has_children) else {
+            all_seen = false;
             continue;
         };
         let is_suspect = !has_children && judged.0 < Rank::Unknown;
         if is_suspect {
             suspects.push(suspect(waits));
         }
-        only_sleeps_above &= is_suspect || has_children && judged.0 <= Rank::Timer;
+        only_sleeps_above &=
+            is_suspect || has_children && judged.0 <= Rank::Timer && judged.0 != Rank::Unknown;
         if strongest.as_ref().is_none_or(|(rank, _)| judged.0 > *rank) {
             strongest = Some(judged);
         }
     }
     let (rank, state) = strongest?;
     let any_stopped = tree.iter().any(|waits| waits.stopped);
-    let waits_for_itself = rank < Rank::Unknown && !any_stopped && !suspects.is_empty();
-    only_sleeps_above &= !any_stopped && !suspects.is_empty();
+    let may_be_stuck = all_seen && !any_stopped && !suspects.is_empty();
+    let waits_for_itself = rank < Rank::Unknown && may_be_stuck;
+    only_sleeps_above &= may_be_stuck;
     Some(Classification { state, waits_for_itself, only_sleeps_above, suspects })
 }
 
@@ -363,7 +371,10 @@ fn judge_source(
         WaitSource::Lock(lock) => (Rank::Lock, TreeState::Lock { process, lock }),
         WaitSource::Listener(at) => idle(waits, Rank::Listening, Idle::Listening(at)),
         WaitSource::Datagrams(at) => idle(waits, Rank::Datagrams, Idle::Datagrams(at)),
-        WaitSource::Files => idle(waits, Rank::Files, Idle::Files),
+        WaitSource::Files => {
+            let accepts_keys = waits.accepts_input();
+            idle(waits, Rank::Files, Idle::Files { accepts_keys })
+        }
         WaitSource::Device(path) => idle(waits, Rank::Device, Idle::Device(path)),
         WaitSource::Input => idle(waits, Rank::Screen, Idle::Screen),
         WaitSource::Timer => idle(waits, Rank::Timer, Idle::Timer),
@@ -522,7 +533,11 @@ mod tests {
             (&[set(&[WaitSource::Timer], false)], Some(Idle::Timer)),
             (&[Thread::In(port())], Some(listening.clone())),
             (&[set(&[peer(), port(), WaitSource::Input], true)], Some(listening)),
-            (&[set(&[WaitSource::Files, WaitSource::Input], false)], Some(Idle::Files)),
+            (
+                &[set(&[WaitSource::Files, WaitSource::Input], false)],
+                Some(Idle::Files { accepts_keys: true }),
+            ),
+            (&[set(&[WaitSource::Files], false)], Some(Idle::Files { accepts_keys: false })),
             (&[Thread::In(WaitSource::Signal)], Some(Idle::Signal)),
             (&[Thread::In(WaitSource::Suspension)], Some(Idle::Signal)),
             (&[set(&[], false)], Some(Idle::Signal)),

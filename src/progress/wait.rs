@@ -154,6 +154,8 @@ pub(crate) enum InputWait {
     Waiting {
         /// Whether there is a time limit.
         timed: bool,
+        /// Whether its own process can end it too, as of an event loop.
+        in_loop: bool,
     },
     /// In a wait for the input and for another source, such as a connection.
     Mixed,
@@ -194,7 +196,8 @@ impl Thread {
                     return None;
                 }
                 Some(if on.iter().all(WaitSource::is_input_or_internal) {
-                    InputWait::Waiting { timed: *timed }
+                    let in_loop = on.iter().any(|source| *source != WaitSource::Input);
+                    InputWait::Waiting { timed: *timed, in_loop }
                 } else {
                     InputWait::Mixed
                 })
@@ -205,6 +208,15 @@ impl Thread {
 }
 
 impl ProcessWaits {
+    /// Whether any of its threads waits for the task's input, among other things perhaps.
+    pub(crate) fn accepts_input(&self) -> bool {
+        self.threads.iter().any(|thread| match thread {
+            Thread::In(source) => *source == WaitSource::Input,
+            Thread::Waits { on, .. } => on.contains(&WaitSource::Input),
+            Thread::Running | Thread::Unreadable => false,
+        })
+    }
+
     /// Whether any of its threads waits for changes of files.
     pub(crate) fn watches_files(&self) -> bool {
         self.threads.iter().any(|thread| match thread {
@@ -255,8 +267,11 @@ mod tests {
     #[test]
     fn sources_inside_the_process_do_not_count() {
         let own = [WaitSource::Input, WaitSource::OwnProcess, WaitSource::Signal];
-        assert_eq!(waits(&own, false), Some(InputWait::Waiting { timed: false }));
-        assert_eq!(waits(&own, true), Some(InputWait::Waiting { timed: true }));
+        for (on, timed, in_loop) in
+            [(&own[..], false, true), (&own, true, true), (&own[..1], true, false)]
+        {
+            assert_eq!(waits(on, timed), Some(InputWait::Waiting { timed, in_loop }));
+        }
         let peer = [WaitSource::Input, WaitSource::Peer(Peer::Network("127.0.0.1:443".into()))];
         assert_eq!(waits(&peer, false), Some(InputWait::Mixed));
         assert_eq!(waits(&[WaitSource::OwnProcess], false), None);

@@ -113,8 +113,25 @@ pub(crate) struct Modes {
 pub(crate) struct ShownText<'a> {
     /// The unfinished last line of the output.
     pub(crate) last_line: &'a str,
-    /// Whether it is a full screen without a cursor, which a person only watches.
-    pub(crate) is_watched: bool,
+    /// The question of the menu that it shows, if it shows one.
+    pub(crate) question: Option<&'a str>,
+    /// The screen of a full-screen program.
+    pub(crate) full_screen: Option<FullScreen>,
+}
+
+/// The screen of a full-screen program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct FullScreen {
+    /// Whether the cursor is visible, as in an editor.
+    pub(crate) shows_cursor: bool,
+}
+
+impl ShownText<'_> {
+    /// What to quote as the prompt. The last line of a full screen is part of a frame or a menu.
+    fn prompt(self) -> String {
+        let last_line = if self.full_screen.is_some() { "" } else { self.last_line };
+        self.question.unwrap_or(last_line).to_owned()
+    }
 }
 
 /// The kind of input that a task waits for.
@@ -180,7 +197,7 @@ pub(crate) fn judge(
         wanted: if is_password { WantedInput::Password } else { WantedInput::Input },
         proof,
         reader: reader.clone(),
-        prompt: last_line.to_owned(),
+        prompt: shown.prompt(),
     };
     match sample {
         Sample::NotWaiting => InputJudgement::Nothing,
@@ -191,10 +208,15 @@ pub(crate) fn judge(
                 hidden && *how == InputWait::Reading
             };
             match how {
-                InputWait::Reading | InputWait::Waiting { timed: false } => {
+                InputWait::Reading => {
                     InputJudgement::Waits(waiting(reader, InputProof::Blocked, is_password))
                 }
-                InputWait::Waiting { timed: true } if accepts_input(modes, shown) => {
+                InputWait::Waiting { timed: false, in_loop }
+                    if !(*in_loop && is_watched(shown)) =>
+                {
+                    InputJudgement::Waits(waiting(reader, InputProof::Blocked, is_password))
+                }
+                InputWait::Waiting { timed: true, .. } if accepts_input(modes, shown) => {
                     let waiting = waiting(reader, InputProof::Blocked, is_password);
                     InputJudgement::after(SILENCE, silent_for, waiting)
                 }
@@ -202,7 +224,7 @@ pub(crate) fn judge(
                     let waiting = waiting(reader, InputProof::Probable, is_password);
                     InputJudgement::after(MIXED_SILENCE, silent_for, waiting)
                 }
-                InputWait::Waiting { timed: true } | InputWait::Mixed => InputJudgement::Nothing,
+                InputWait::Waiting { .. } | InputWait::Mixed => InputJudgement::Nothing,
             }
         }
         Sample::Unreadable { reader, idle_for, relays, is_counted } => {
@@ -225,12 +247,17 @@ pub(crate) fn judge(
     }
 }
 
+/// Whether a person only watches the full screen of a program: it accepts keys but asks nothing.
+fn is_watched(shown: ShownText<'_>) -> bool {
+    shown.full_screen.is_some_and(|screen| !screen.shows_cursor)
+}
+
 /// Whether a wait with a time limit is a wait for an answer. On a raw terminal it is, unless a
-/// person only watches the screen: such a program accepts keys but asks nothing. A line-by-line
-/// terminal needs an unfinished line; for a pipe, the wait itself is the only sign.
+/// person only watches the screen. A line-by-line terminal needs an unfinished line; for a pipe, the
+/// wait itself is the only sign.
 fn accepts_input(modes: Option<Modes>, shown: ShownText<'_>) -> bool {
     match modes {
-        Some(modes) if !modes.canonical => !shown.is_watched,
+        Some(modes) if !modes.canonical => !is_watched(shown),
         Some(_) => !shown.last_line.trim().is_empty(),
         None => true,
     }
@@ -299,14 +326,14 @@ mod tests {
         ProcessName { pid: 4711, name: "passwd".to_owned() }
     }
 
-    const WAITS: InputWait = InputWait::Waiting { timed: true };
+    const WAITS: InputWait = InputWait::Waiting { timed: true, in_loop: false };
 
     fn blocked(how: InputWait) -> Sample {
         Sample::Blocked { reader: reader(), how, alone: true, at_second_terminal: false }
     }
 
     fn shown(last_line: &str) -> ShownText<'_> {
-        ShownText { last_line, is_watched: false }
+        ShownText { last_line, ..ShownText::default() }
     }
 
     fn wanted(
@@ -338,10 +365,41 @@ mod tests {
         assert_eq!(wanted(&waits, LINE, SILENCE, ""), None);
         assert_eq!(wanted(&waits, LINE, SILENCE, "Name: "), Some(WantedInput::Input));
         assert_eq!(wanted(&waits, None, SILENCE, ""), Some(WantedInput::Input));
-        let watched = ShownText { is_watched: true, ..ShownText::default() };
-        assert_eq!(judge(&waits, RAW, SILENCE, watched), InputJudgement::Nothing);
-        let asks = judge(&blocked(InputWait::Reading), RAW, NOW, watched);
-        assert!(matches!(asks, InputJudgement::Waits(_)));
+    }
+
+    #[test]
+    fn a_full_screen_that_is_only_watched_asks_nothing() {
+        let screen = |shows_cursor| ShownText {
+            last_line: "4Sort 5Tree 10Quit",
+            full_screen: Some(FullScreen { shows_cursor }),
+            ..ShownText::default()
+        };
+        let asks =
+            |how, shows_cursor| match judge(&blocked(how), RAW, SILENCE, screen(shows_cursor)) {
+                InputJudgement::Waits(waiting) => {
+                    assert_eq!(waiting.prompt, "");
+                    true
+                }
+                InputJudgement::Nothing | InputJudgement::After(_) => false,
+            };
+        let waiting = |timed, in_loop| InputWait::Waiting { timed, in_loop };
+        for (how, with_cursor, without) in [
+            (InputWait::Reading, true, true),
+            (waiting(false, false), true, true),
+            (waiting(false, true), true, false),
+            (waiting(true, false), true, false),
+            (waiting(true, true), true, false),
+        ] {
+            assert_eq!(asks(how, true), with_cursor, "{how:?}");
+            assert_eq!(asks(how, false), without, "{how:?}");
+        }
+    }
+
+    #[test]
+    fn the_question_of_a_menu_is_its_prompt() {
+        let shown = ShownText { question: Some("Which?"), ..shown("  b") };
+        let judged = judge(&blocked(InputWait::Reading), RAW, NOW, shown);
+        assert!(matches!(judged, InputJudgement::Waits(waiting) if waiting.prompt == "Which?"));
     }
 
     #[test]

@@ -113,12 +113,6 @@ impl Terminal {
         self.live(|live| live.screen.is_full_screen()).unwrap_or(false)
     }
 
-    /// Whether a full-screen program runs that has hidden the cursor.
-    pub fn is_full_screen_without_cursor(&self) -> bool {
-        let is_watched = |screen: &Screen| screen.is_full_screen() && screen.is_cursor_hidden();
-        self.live(|live| is_watched(&live.screen)).unwrap_or(false)
-    }
-
     /// Whether the alternate screen is shown.
     pub fn is_alternate(&self) -> bool {
         self.live(|live| live.screen.is_alternate()).unwrap_or(false)

@@ -268,10 +268,6 @@ impl Screen {
         (rows.get(), cols.get())
     }
 
-    pub(crate) fn is_cursor_hidden(&self) -> bool {
-        self.terminal.screen().hide_cursor()
-    }
-
     /// Whether a full-screen program draws on it: one that uses the alternate screen, or
     /// application cursor keys. Line editors use these keys too, but bracketed paste as well.
     pub fn is_full_screen(&self) -> bool {

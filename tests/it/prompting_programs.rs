@@ -77,6 +77,62 @@ fn programs_that_ask_are_found_with_their_question() {
 }
 
 #[test]
+fn a_menu_is_quoted_by_the_question_above_its_options() {
+    let env = Env::new();
+    let client = env.client();
+    let options = "print 'Old? yes\nChoose an option:\n 1) build\n 2) test\n'; read word";
+    let commands = [
+        ("dialog --menu 'Which one?' 15 40 4 a apple b banana", "Which one?"),
+        ("whiptail --menu 'Which one?' 15 40 4 a apple b banana", "Which one?"),
+        ("whiptail --yesno 'Really delete?' 10 40", "Really delete?"),
+        ("print 'Which colour?'; select word in red green; do break; done", "Which colour?"),
+        ("bash -c 'echo Which colour?; select word in red green; do :; done'", "Which colour?"),
+        ("PS3='Your choice: '; select word in red green; do break; done", "Your choice:"),
+        (options, "Choose an option:"),
+        // What is edited is no menu.
+        ("print 'Which one?\n* a\n* b' > list; vim -u NONE -N + list", ""),
+        ("print 'Which one?\n* a\n* b'; read 'word?> '", ">"),
+    ];
+    let on_terminals = client.on_terminals(&commands.map(|(command, _)| command), LONG);
+    for ((command, question), result) in commands.iter().zip(on_terminals) {
+        assert_waits(&result, "input", command);
+        assert_eq!(result.meta["prompt"], json!(question), "{command}: {}", result.text);
+    }
+    let arguments = json!({"command": options, "stdin_open": true, "yield_after": LONG});
+    let result = client.call("zsh", arguments);
+    assert_waits(&result, "input", options);
+    assert_eq!(result.meta["prompt"], json!("Choose an option:"), "{}", result.text);
+}
+
+#[test]
+fn a_screen_that_looks_for_keys_from_time_to_time_asks_nothing() {
+    let env = Env::new();
+    let client = env.client();
+    fs::write(env.work().join("screen.py"), SCREEN).expect("a program");
+    let command = "python3 screen.py";
+    let screen = client.on_terminals(&[command], WATCHED).remove(0);
+    assert_ran_on(&screen, command);
+    let status = "idle: interactive screen, accepts keys";
+    assert!(screen.footer().contains(status), "{}", screen.text);
+    assert!(screen.footer().contains("next: zsh_send keys=["), "{}", screen.text);
+    let poll = client.poll(&screen.task_id(), json!({"listen": 2}));
+    let suggestion = poll.meta["poll_meta"]["suggestion"].as_str().unwrap_or_default();
+    assert!(suggestion.contains("zsh_send keys=["), "{}", poll.text);
+}
+
+/// It looks for keys twice a second.
+const SCREEN: &str = "
+import curses
+def show(screen):
+    curses.curs_set(0)
+    screen.timeout(500)
+    screen.addstr('Which one?')
+    while screen.getch() != ord('q'):
+        pass
+curses.wrapper(show)
+";
+
+#[test]
 fn programs_that_work_in_silence_never_wait() {
     let env = Env::new();
     fs::write(env.work().join("Makefile"), "all:\n\t@sleep 60\n").expect("a makefile");

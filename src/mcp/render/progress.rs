@@ -230,7 +230,7 @@ pub(crate) fn advice(view: &View, new_output: bool, estimate: Option<&Estimate>)
             .filter(|_| view.repeats_anew)
             .and_then(|progress| describe::repetition_phrase(&progress.verdict)),
         seems_done: progress.and_then(ProgressStatus::seems_done),
-        // The call to make next names the keys.
+        shows_screen: progress.is_some_and(ProgressStatus::accepts_keys),
         waits_by_design: progress
             .is_some_and(|progress| progress.waits_by_design() && !progress.accepts_keys()),
         io_progress: progress.is_some_and(|progress| progress.moves_bytes),

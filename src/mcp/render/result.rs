@@ -213,7 +213,9 @@ impl TaskResult {
             Advice::SendInput => format!("zsh_send task_id={id}"),
             Advice::Hung { .. } | Advice::Stuck { .. } => format!("zsh_kill task_id={id}"),
             Advice::AwaitHolder { task } => wait_call(Some(task), "wait_for=end", listen),
-            Advice::OtherWork | Advice::SeemsDone { .. } => return advice.to_string(),
+            Advice::OtherWork | Advice::PressKeys | Advice::SeemsDone { .. } => {
+                return advice.to_string();
+            }
             Advice::NearingCompletion
             | Advice::Repeats { .. }
             | Advice::MutePeer { .. }

@@ -11,7 +11,6 @@ use crate::progress::wait::{Peer, ProcessName};
 use crate::progress::waiting::Waiting;
 use crate::task::describe;
 use crate::task::live::{Delta, EmptyPolls, End, LiveState, LiveTask};
-use crate::task::terminal::Terminal;
 
 /// A task at one moment, as results report it.
 ///
@@ -58,8 +57,6 @@ impl View {
     /// As [`View::of`], with the new output that `take` reads from the state at the same moment.
     pub fn when(task: &LiveTask, take: impl FnOnce(&mut LiveState) -> Delta) -> View {
         let now = Instant::now();
-        // The last line of a full screen is part of a frame or a menu, not a prompt.
-        let shows_prompt = !task.terminal().is_some_and(Terminal::is_full_screen);
         let mut state = task.state();
         let repeats_anew = !state.repetition_reported && state.repetition(now).is_some();
         let delta = take(&mut state);
@@ -79,12 +76,7 @@ impl View {
             queued_input: state.queued_input,
             input_closed: state.input_closed,
             attached: state.people.is_some(),
-            waiting: state.waiting.clone().filter(|_| state.people.is_none()).map(|waiting| {
-                Waiting {
-                    prompt: if shows_prompt { waiting.prompt } else { String::new() },
-                    ..waiting
-                }
-            }),
+            waiting: state.waiting.clone().filter(|_| state.people.is_none()),
             conditions: state.conditions.clone(),
             evidence: state.evidence,
             progress: ProgressStatus::of(&state, now),
@@ -342,7 +334,12 @@ mod tests {
                 "listening on port 3000, no requests pending",
             ),
             (Status::Idle, idle(Idle::Datagrams("udp 514".to_owned())), "listening on udp 514"),
-            (Status::Idle, idle(Idle::Files), "watching files"),
+            (Status::Idle, idle(Idle::Files { accepts_keys: false }), "watching files"),
+            (
+                Status::Idle,
+                idle(Idle::Files { accepts_keys: true }),
+                "watching files, accepts keys",
+            ),
             (Status::Idle, idle(Idle::Signal), "waiting for a signal"),
             (Status::Idle, idle(Idle::Screen), "interactive screen, accepts keys"),
             (

@@ -1,23 +1,32 @@
 //! Counters of a Java machine, from the file `hsperfdata_<user>/<pid>` that HotSpot keeps in `/tmp`
 //! for tools such as `jstat`.
 //!
-//! A thread that waits for another one's monitor wakes up each second at most and tries again, so
+//! A thread that waits for another one's monitor wakes up at least once per second and tries again, so
 //! the kernel cannot tell it from a thread that sleeps. HotSpot counts such vain attempts
 //! (`ObjectMonitor::EnterI`). Limits: not with `-XX:-UsePerfData`, nor from another mount namespace.
 
+use std::fs::OpenOptions;
+use std::io::Read;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 
 use crate::process::processes;
 
 /// The counter of threads that woke up and did not get their monitor.
 const FUTILE_WAKEUPS: &[u8] = b"sun.rt._sync_FutileWakeups";
-/// A larger file is not one of counters: HotSpot's has 32 KiB by default.
+/// More is not read: HotSpot's file has 32 KiB by default.
 const MAX_BYTES: u64 = 1024 * 1024;
 
 /// How often threads of a Java machine have tried in vain to enter a monitor; `None` if it does not
 /// report that.
 pub(super) fn futile_wakeups(pid: i32) -> Option<u64> {
-    let bytes = std::fs::read(file_of(pid)?).ok()?;
+    // The program may have put anything there, such as a FIFO.
+    let mut options = OpenOptions::new();
+    options.read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW);
+    let file = options.open(file_of(pid)?).ok()?;
+    let mut bytes = Vec::new();
+    let is_file = file.metadata().ok()?.is_file();
+    is_file.then(|| file.take(MAX_BYTES).read_to_end(&mut bytes).ok()).flatten()?;
     counter(&bytes, FUTILE_WAKEUPS)
 }
 
@@ -28,9 +37,7 @@ fn file_of(pid: i32) -> Option<PathBuf> {
     let status = processes::read_proc_text(process.join("status")).ok()?;
     let inner = processes::field(&status, "NSpid:")?.split_ascii_whitespace().next_back()?;
     let user = processes::user_of(pid)?;
-    let file = process.join("root/tmp").join(format!("hsperfdata_{user}")).join(inner);
-    let length = std::fs::metadata(&file).ok()?.len();
-    (length <= MAX_BYTES).then_some(file)
+    Some(process.join("root/tmp").join(format!("hsperfdata_{user}")).join(inner))
 }
 
 /// The value of a counter of type `long`: `PerfDataPrologue` and `PerfDataEntry` of HotSpot's

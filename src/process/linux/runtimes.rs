@@ -129,6 +129,32 @@ const fn bit(signal: i32) -> u64 {
     1 << (signal - 1)
 }
 
+/// The programs of a Java machine.
+const JAVA: &[&str] = &["java", "jshell", "javac", "jwebserver"];
+
+pub(super) fn is_java(pid: i32) -> bool {
+    let program = processes::program_of(pid);
+    let name = program.as_deref().and_then(Path::file_name).and_then(|name| name.to_str());
+    name.is_some_and(|name| JAVA.contains(&name))
+}
+
+/// Whether a process has a timer that may send it a signal, as `timeout` does, apart from what
+/// its runtime sets for itself. Limits: the kernel lists those of `timer_create(2)`, not those of
+/// `setitimer(2)` and `alarm(2)`.
+pub(super) fn has_timer(pid: i32) -> bool {
+    let timers = processes::read_proc_text(processes::proc_directory(pid).join("timers"));
+    timers.is_ok_and(|timers| !timers.is_empty()) && !Runtime::of(pid).hides_waits()
+}
+
+/// The signals that a process handles, as bits; none if that is not shown.
+fn handled_signals(pid: i32) -> u64 {
+    let status = processes::read_proc_text(processes::proc_directory(pid).join("status"));
+    let handled = status
+        .ok()
+        .and_then(|status| u64::from_str_radix(processes::field(&status, "SigCgt:")?, 16).ok());
+    handled.unwrap_or_default()
+}
+
 impl Runtime {
     /// The runtime of a process.
     pub(crate) fn of(pid: i32) -> Runtime {
@@ -137,7 +163,7 @@ impl Runtime {
         };
         let name = program.file_name().unwrap_or_default().to_string_lossy();
         match name.trim_end_matches(|c: char| c.is_ascii_digit() || matches!(c, '.' | '-')) {
-            "java" | "jshell" | "javac" | "jwebserver" => Runtime::Jvm,
+            name if JAVA.contains(&name) => Runtime::Jvm,
             "node" | "nodejs" => Runtime::Node,
             "ruby" => Runtime::Ruby,
             "beam.smp" | "beam" => Runtime::Erlang,
@@ -168,11 +194,7 @@ impl Runtime {
 
     /// Whether a process with this runtime handles an asking signal on its program's behalf.
     pub(crate) fn handles_signals(self, pid: i32) -> bool {
-        let status = processes::read_proc_text(processes::proc_directory(pid).join("status"));
-        let handled = status
-            .ok()
-            .and_then(|status| u64::from_str_radix(processes::field(&status, "SigCgt:")?, 16).ok());
-        handled.is_some_and(|handled| handled & ASKING & !self.handled_anyway() != 0)
+        handled_signals(pid) & ASKING & !self.handled_anyway() != 0
     }
 }
 

@@ -178,7 +178,8 @@ impl<'a> Waits<'a> {
                 retries: matches!(call, Call::Plain(thread) if thread.is_timed_futex()),
             })
         };
-        let futile = hotspot::futile_wakeups(process.id.pid);
+        let pid = process.id.pid;
+        let futile = if runtimes::is_java(pid) { hotspot::futile_wakeups(pid) } else { None };
         // Only a Java machine's threads try again. Another that waits so has been left out.
         let counts = |runs: &ThreadRuns| futile.is_some() || !runs.retries;
         Runs {
@@ -428,6 +429,16 @@ impl<'a> Waits<'a> {
     }
 }
 
+/// Whether any of these processes that has children has a timer that will send it a signal. Editors
+/// have one that they rarely set.
+pub(crate) fn any_timer_above(members: &[ProcessInfo]) -> bool {
+    let parents: HashSet<i32> = members.iter().map(|process| process.parent).collect();
+    members.iter().any(|process| {
+        let pid = process.id.pid;
+        parents.contains(&pid) && runtimes::has_timer(pid)
+    })
+}
+
 /// A process outside the task that holds one of these pipes or FIFOs open.
 pub(crate) fn holder_outside(
     names: &HashSet<&str>,
@@ -531,16 +542,20 @@ fn shared_memory(maps: MemoryMaps, address: u64) -> Option<Option<String>> {
     Some(path.filter(|path| !path.ends_with(" (deleted)")))
 }
 
-/// Whether a process that opens this path, on a file system of this machine, opens a FIFO. What the
-/// kernel has in its cache is enough, except while other file systems are mounted.
+/// How often a path is looked up in the kernel's cache, which fails while a file system is mounted.
+const CACHED_TRIES: usize = 3;
+
+/// Whether a process that opens this path opens a FIFO, as far as the kernel's cache tells: a link on
+/// the way may lead to a file system that does not answer.
 fn opens_fifo(pid: i32, path: &str) -> Option<bool> {
     let from = if path.starts_with('/') { "root" } else { "cwd" };
     let base = processes::proc_directory(pid).join(from);
     let flags = OFlags::PATH | OFlags::CLOEXEC;
     let base = rustix::fs::open(base, flags, Mode::empty()).ok()?;
     let path = path.trim_start_matches('/');
-    let open = |how| rustix::fs::openat2(&base, path, flags, Mode::empty(), how);
-    let file = open(ResolveFlags::CACHED).or_else(|_| open(ResolveFlags::empty())).ok()?;
+    let open =
+        |_| rustix::fs::openat2(&base, path, flags, Mode::empty(), ResolveFlags::CACHED).ok();
+    let file = (0..CACHED_TRIES).find_map(open)?;
     let own = Path::new("/proc/self/fd").join(file.as_raw_fd().to_string());
     Some(calls::kind(&own) == Some(FileType::Fifo))
 }

@@ -85,6 +85,11 @@ impl<'a> Waits<'a> {
     }
 }
 
+/// Whether any of these processes that has children has a timer: not known.
+pub(crate) fn any_timer_above(_members: &[ProcessInfo]) -> bool {
+    false
+}
+
 /// A process outside the family that holds one of these pipes open: not known.
 pub(crate) fn holder_outside(
     _names: &HashSet<&str>,

@@ -21,9 +21,10 @@ use crate::process::tree::{Identity, ProcessInfo, Snapshot, TaskProcesses};
 use crate::process::waits::Waits;
 use crate::process::{processes, pty, signals, tree, usage};
 use crate::progress::condition::{Condition, Sighting, Sightings, Visibility};
+use crate::progress::question;
 use crate::progress::wait::{InputWait, ProcessName, ProcessWaits, Thread, WaitSource};
 use crate::progress::waiting::{
-    CONFIRMING_PAUSE, Confirmation, FIRST_PAUSES, InputJudgement, LATER_PAUSE, Modes,
+    CONFIRMING_PAUSE, Confirmation, FIRST_PAUSES, FullScreen, InputJudgement, LATER_PAUSE, Modes,
     PROBES_BEFORE_RARE, RARE_PAUSE, Reading, Sample, ShownText, is_same_prompt, judge,
 };
 use crate::task::live::{Detected, Input, LiveTask};
@@ -34,6 +35,8 @@ use crate::task::watch::is_echo;
 
 /// One scan of the machine serves all tasks that probe within this time.
 const MAX_SNAPSHOT_AGE: Duration = Duration::from_millis(40);
+/// How much of the newest output may hold a menu.
+const MENU_BYTES: u64 = 4096;
 /// The name of a process that is not shown.
 const UNSEEN: &str = "(hidden)";
 
@@ -296,9 +299,31 @@ impl InputDetection {
                 return InputJudgement::Nothing;
             }
         }
+        let screen = task.terminal().and_then(Terminal::full_screen);
+        let question = match &screen {
+            Some(screen) => {
+                let rows = screen.view.rows.iter().map(String::as_str);
+                question::of_menu(rows, screen.view.cursor_visible)
+            }
+            None if question::is_whole(&last_line) => None,
+            None => match task.terminal() {
+                Some(terminal) => {
+                    let rows = terminal.content().view.rows;
+                    question::of_menu(rows.iter().map(String::as_str), false)
+                }
+                None => {
+                    let from = end.offset.saturating_sub(MENU_BYTES);
+                    let text = reading::newest_text(&spool.reader(), from, end.offset, columns);
+                    question::of_menu(text.lines(), false)
+                }
+            },
+        };
         let shown = ShownText {
             last_line: &last_line,
-            is_watched: task.terminal().is_some_and(Terminal::is_full_screen_without_cursor),
+            question: question.as_deref(),
+            full_screen: screen
+                .as_ref()
+                .map(|screen| FullScreen { shows_cursor: screen.view.cursor_visible }),
         };
         judge(&sample, modes, silent_for, shown)
     }
@@ -458,8 +483,8 @@ const PINENTRY: &str = "pinentry";
 pub(crate) fn strongest(seen: &[ProcessWaits], at_second_terminal: bool) -> Option<Sample> {
     let certainty = |how: &InputWait| match how {
         InputWait::Reading => 3,
-        InputWait::Waiting { timed: false } => 2,
-        InputWait::Waiting { timed: true } => 1,
+        InputWait::Waiting { timed: false, .. } => 2,
+        InputWait::Waiting { timed: true, .. } => 1,
         InputWait::Mixed => 0,
     };
     let mut best: Option<(&ProcessWaits, InputWait)> = None;

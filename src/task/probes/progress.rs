@@ -76,6 +76,8 @@ pub(crate) struct ProgressProbe {
     used: HashMap<Identity, (u64, Duration)>,
     /// What earlier probes have found out about the processes.
     known: Known,
+    /// The processes at the last probe, and since when they are the same.
+    members: Option<(Vec<Identity>, Instant)>,
     /// The processes whose threads all wait for each other, since they have done nothing.
     standstills: HashMap<Identity, Standstill>,
     /// How far the output has been checked for something new.
@@ -109,6 +111,7 @@ impl ProgressProbe {
             totals: Totals::default(),
             used: HashMap::new(),
             known: Known::default(),
+            members: None,
             standstills: HashMap::new(),
             read_to: 0,
             summary: (0, None),
@@ -211,14 +214,16 @@ impl ProgressProbe {
         };
         let Classification { state, waits_for_itself, only_sleeps_above, suspects } = found;
         let still = self.standstills(suspects, members, now);
+        let settled = self.same_members_for(members, now) >= QUIET_BEFORE_DEADLOCK;
         let all_for = |time| still.iter().all(|(_, lasted)| *lasted >= time);
         let stuck_alone = |(suspect, lasted): &&(Suspect, Duration)| {
             suspect.is_stuck_alone() && *lasted >= QUIET_BEFORE_DEADLOCK
         };
         let alone = still.iter().filter(stuck_alone).count() == still.len();
-        if waits_for_itself && all_for(QUIET_BEFORE_DEADLOCK)
-            || only_sleeps_above && alone && all_for(QUIET_BELOW_SLEEPER)
-        {
+        let is_stuck = waits_for_itself && all_for(QUIET_BEFORE_DEADLOCK)
+            || only_sleeps_above && alone && all_for(QUIET_BELOW_SLEEPER);
+        // A timer ends what is below, as that of `timeout` does.
+        if is_stuck && settled && !waits::any_timer_above(members) {
             let stuck: Vec<Suspect> = still.into_iter().map(|(suspect, _)| suspect).collect();
             return (deadlock(&stuck, members), None);
         }
@@ -242,7 +247,11 @@ impl ProgressProbe {
         tree_state: Option<&TreeState>,
         spool: &SpoolWriter,
     ) -> Option<String> {
-        let is_idle = matches!(tree_state, Some(TreeState::Idle { .. }));
+        // A watcher's work is never done, nor that of a screen.
+        let is_idle = matches!(
+            tree_state,
+            Some(TreeState::Idle { on, .. }) if !matches!(on, Idle::Files { .. } | Idle::Screen)
+        );
         let (last_output, columns) = {
             let state = task.state();
             (state.last_output, state.columns)
@@ -259,6 +268,18 @@ impl ProgressProbe {
             self.summary = (end, summary);
         }
         self.summary.1.clone()
+    }
+
+    /// How long no process of the task has begun or ended.
+    fn same_members_for(&mut self, members: &[ProcessInfo], now: Instant) -> Duration {
+        let ids = || members.iter().map(|member| member.id);
+        match &self.members {
+            Some((before, since)) if ids().eq(before.iter().copied()) => now.duration_since(*since),
+            _ => {
+                self.members = Some((ids().collect(), now));
+                Duration::ZERO
+            }
+        }
     }
 
     /// How long each suspect has done nothing.
@@ -353,7 +374,7 @@ impl ProgressProbe {
         let repeated = task.state().repetition(now);
         let line = line.map(|(_, line)| line.as_str());
         let line = line.or(repeated.as_ref().map(|repetition| repetition.line.as_str()));
-        if let Some(lock) = line.and_then(|line| named_lock(line, tree_state.as_ref())) {
+        if let Some(lock) = line.and_then(|line| named_lock(line, tree_state.as_ref(), members)) {
             tree_state = Some(lock);
         }
         let unserved = line.and_then(|line| self.unserved(line));
@@ -406,11 +427,17 @@ struct Findings {
 
 /// The lock that a task waits for which sleeps between its attempts, by the line that it prints: the
 /// process that the line names lives.
-fn named_lock(line: &str, tree_state: Option<&TreeState>) -> Option<TreeState> {
+fn named_lock(
+    line: &str,
+    tree_state: Option<&TreeState>,
+    members: &[ProcessInfo],
+) -> Option<TreeState> {
     let Some(TreeState::Idle { process, on: Idle::Timer }) = tree_state else {
         return None;
     };
-    let holder = locks::holder_of(mentions::lock_holder(line)?)?;
+    // The command may name a process of its own.
+    let is_member = |pid: &i32| members.iter().any(|member| member.id.pid == *pid);
+    let holder = locks::holder_of(mentions::lock_holder(line).filter(|pid| !is_member(pid))?)?;
     let path = mentions::lock_path(line).unwrap_or("a lock").to_owned();
     let lock = Lock { path, holder: Some(holder), is_named_in_output: true };
     Some(TreeState::Lock { process: process.clone(), lock })
@@ -428,6 +455,10 @@ fn deadlock(stuck: &[Suspect], members: &[ProcessInfo]) -> Option<TreeState> {
         && let Some(pipe) = culprit.pipes.first()
     {
         *holder = waits::holder_inside(pipe, culprit.process.pid, members);
+    }
+    // A read blocks only while some process can write: here one that is not shown.
+    if culprit.cause == DeadEnd::Pipe(None) {
+        return Some(TreeState::Unknown);
     }
     Some(culprit.deadlock(stuck.len()))
 }

@@ -107,8 +107,6 @@ const SELECTION: &[&str] = &[
 
 /// Those that do not get their word yet, and why. The table shows them all the same.
 const UNSOLVED: &[(&str, &str)] = &[
-    ("blessed", "an event loop that reads the terminal also has a full screen"),
-    ("debugpy and its adapter", "its peer is a process of the task that has left its parent"),
     ("ruby mutex", "the thread that is waited for polls a pipe of its own"),
     ("ruby queue", "the thread that is waited for polls a pipe of its own"),
     ("php and its child", "the pair of sockets is held by two that wait for each other"),
