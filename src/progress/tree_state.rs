@@ -707,6 +707,19 @@ mod tests {
     }
 
     #[test]
+    fn what_the_look_has_missed_prevents_a_deadlock() {
+        let stuck = process(2, 1, &[Thread::In(WaitSource::FifoOpening("f".into()))]);
+        let tree = |other: ProcessWaits| classify(&[shell(), stuck.clone(), other]);
+        let found = tree(process(3, 1, &[])).expect("a classification");
+        assert!(!found.waits_for_itself && !found.only_sleeps_above, "one has ended");
+        // A parent in a call of which nothing is known.
+        let call = Thread::In(WaitSource::Other("system call 208".into()));
+        let above = [shell(), process(3, 1, &[call]), process(4, 3, &stuck.threads)];
+        let found = classify(&above).expect("a classification");
+        assert!(!found.waits_for_itself && !found.only_sleeps_above, "{found:?}");
+    }
+
+    #[test]
     fn a_deadlock_names_the_process_and_the_cause() {
         let futex = Thread::In(WaitSource::Futex);
         let found = below_a_shell(&[futex.clone(), futex]);

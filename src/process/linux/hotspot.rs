@@ -1,14 +1,14 @@
 //! Counters of a Java machine, from the file `hsperfdata_<user>/<pid>` that HotSpot keeps in `/tmp`
 //! for tools such as `jstat`.
 //!
-//! A thread that waits for another one's monitor wakes up at least once per second and tries again, so
-//! the kernel cannot tell it from a thread that sleeps. HotSpot counts such vain attempts
+//! A thread that waits for another one's monitor wakes up at least once per second and tries again,
+//! so the kernel cannot tell it from a thread that sleeps. HotSpot counts such vain attempts
 //! (`ObjectMonitor::EnterI`). Limits: not with `-XX:-UsePerfData`, nor from another mount namespace.
 
 use std::fs::OpenOptions;
 use std::io::Read;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::process::processes;
 
@@ -20,14 +20,20 @@ const MAX_BYTES: u64 = 1024 * 1024;
 /// How often threads of a Java machine have tried in vain to enter a monitor; `None` if it does not
 /// report that.
 pub(super) fn futile_wakeups(pid: i32) -> Option<u64> {
-    // The program may have put anything there, such as a FIFO.
+    counter(&read_file(&file_of(pid)?)?, FUTILE_WAKEUPS)
+}
+
+/// The content of a regular file. Anybody may have put something else in its place, such as a FIFO.
+fn read_file(path: &Path) -> Option<Vec<u8>> {
     let mut options = OpenOptions::new();
     options.read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW);
-    let file = options.open(file_of(pid)?).ok()?;
+    let file = options.open(path).ok()?;
+    if !file.metadata().ok()?.is_file() {
+        return None;
+    }
     let mut bytes = Vec::new();
-    let is_file = file.metadata().ok()?.is_file();
-    is_file.then(|| file.take(MAX_BYTES).read_to_end(&mut bytes).ok()).flatten()?;
-    counter(&bytes, FUTILE_WAKEUPS)
+    file.take(MAX_BYTES).read_to_end(&mut bytes).ok()?;
+    Some(bytes)
 }
 
 /// The file with the counters. HotSpot names it by the pid that the process has in its own
@@ -94,6 +100,16 @@ mod tests {
         bytes.resize(32 + data_at as usize, 0);
         bytes.extend(value.to_ne_bytes());
         bytes
+    }
+
+    #[test]
+    fn only_a_file_is_read() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (file, fifo) = (folder.path().join("file"), folder.path().join("fifo"));
+        std::fs::write(&file, "text").expect("a file");
+        rustix::fs::mkfifoat(rustix::fs::CWD, &fifo, 0o600.into()).expect("a FIFO");
+        assert_eq!(read_file(&file).as_deref(), Some(&b"text"[..]));
+        assert_eq!(read_file(&fifo), None);
     }
 
     #[test]

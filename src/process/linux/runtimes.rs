@@ -133,9 +133,15 @@ const fn bit(signal: i32) -> u64 {
 const JAVA: &[&str] = &["java", "jshell", "javac", "jwebserver"];
 
 pub(super) fn is_java(pid: i32) -> bool {
-    let program = processes::program_of(pid);
-    let name = program.as_deref().and_then(Path::file_name).and_then(|name| name.to_str());
-    name.is_some_and(|name| JAVA.contains(&name))
+    program_name(pid).is_some_and(|name| JAVA.contains(&name.as_str()))
+}
+
+/// The name of a process's program without its version.
+fn program_name(pid: i32) -> Option<String> {
+    let program = processes::program_of(pid)?;
+    let name = program.file_name().unwrap_or_default().to_string_lossy();
+    let is_of_version = |c: char| c.is_ascii_digit() || matches!(c, '.' | '-');
+    Some(name.trim_end_matches(is_of_version).to_owned())
 }
 
 /// Whether a process has a timer that may send it a signal, as `timeout` does, apart from what
@@ -158,11 +164,10 @@ fn handled_signals(pid: i32) -> u64 {
 impl Runtime {
     /// The runtime of a process.
     pub(crate) fn of(pid: i32) -> Runtime {
-        let Some(program) = processes::program_of(pid) else {
+        let Some(name) = program_name(pid) else {
             return Runtime::None;
         };
-        let name = program.file_name().unwrap_or_default().to_string_lossy();
-        match name.trim_end_matches(|c: char| c.is_ascii_digit() || matches!(c, '.' | '-')) {
+        match name.as_str() {
             name if JAVA.contains(&name) => Runtime::Jvm,
             "node" | "nodejs" => Runtime::Node,
             "ruby" => Runtime::Ruby,

@@ -429,14 +429,12 @@ impl<'a> Waits<'a> {
     }
 }
 
-/// Whether any of these processes that has children has a timer that will send it a signal. Editors
-/// have one that they rarely set.
-pub(crate) fn any_timer_above(members: &[ProcessInfo]) -> bool {
+/// The one of these processes that has children and a timer that may send it a signal. Of a process
+/// without children a timer says nothing: editors have one that they rarely set.
+pub(crate) fn timer_above(members: &[ProcessInfo]) -> Option<ProcessName> {
     let parents: HashSet<i32> = members.iter().map(|process| process.parent).collect();
-    members.iter().any(|process| {
-        let pid = process.id.pid;
-        parents.contains(&pid) && runtimes::has_timer(pid)
-    })
+    let has_timer = |pid: i32| parents.contains(&pid) && runtimes::has_timer(pid);
+    members.iter().find(|process| has_timer(process.id.pid)).map(ProcessInfo::label)
 }
 
 /// A process outside the task that holds one of these pipes or FIFOs open.

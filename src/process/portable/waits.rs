@@ -85,9 +85,9 @@ impl<'a> Waits<'a> {
     }
 }
 
-/// Whether any of these processes that has children has a timer: not known.
-pub(crate) fn any_timer_above(_members: &[ProcessInfo]) -> bool {
-    false
+/// The one of these processes that has children and a timer: not known.
+pub(crate) fn timer_above(_members: &[ProcessInfo]) -> Option<ProcessName> {
+    None
 }
 
 /// A process outside the family that holds one of these pipes open: not known.

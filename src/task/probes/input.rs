@@ -30,7 +30,7 @@ use crate::progress::waiting::{
 use crate::task::live::{Detected, Input, LiveTask};
 use crate::task::output::reading;
 use crate::task::output::spool::SpoolWriter;
-use crate::task::terminal::Terminal;
+use crate::task::terminal::{ScreenContent, Terminal};
 use crate::task::watch::is_echo;
 
 /// One scan of the machine serves all tasks that probe within this time.
@@ -300,23 +300,15 @@ impl InputDetection {
             }
         }
         let screen = task.terminal().and_then(Terminal::full_screen);
-        let question = match &screen {
-            Some(screen) => {
-                let rows = screen.view.rows.iter().map(String::as_str);
-                question::of_menu(rows, screen.view.cursor_visible)
+        let question = match (&screen, task.terminal()) {
+            (Some(screen), _) => question_on(screen, screen.view.cursor_visible),
+            _ if question::is_whole(&last_line) => None,
+            (None, Some(terminal)) => question_on(&terminal.content(), false),
+            (None, None) => {
+                let from = end.offset.saturating_sub(MENU_BYTES);
+                let text = reading::newest_text(&spool.reader(), from, end.offset, columns);
+                question::of_menu(text.lines(), false)
             }
-            None if question::is_whole(&last_line) => None,
-            None => match task.terminal() {
-                Some(terminal) => {
-                    let rows = terminal.content().view.rows;
-                    question::of_menu(rows.iter().map(String::as_str), false)
-                }
-                None => {
-                    let from = end.offset.saturating_sub(MENU_BYTES);
-                    let text = reading::newest_text(&spool.reader(), from, end.offset, columns);
-                    question::of_menu(text.lines(), false)
-                }
-            },
         };
         let shown = ShownText {
             last_line: &last_line,
@@ -434,6 +426,11 @@ impl InputDetection {
         self.evidence = self.evidence.or_else(|| processes::evidence_of(shell));
         self.evidence.unwrap_or_default()
     }
+}
+
+/// The question of the menu on a screen.
+fn question_on(screen: &ScreenContent, boxed_only: bool) -> Option<String> {
+    question::of_menu(screen.view.rows.iter().map(String::as_str), boxed_only)
 }
 
 fn usage_of(process: &ProcessInfo) -> Usage {

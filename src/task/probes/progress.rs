@@ -76,6 +76,8 @@ pub(crate) struct ProgressProbe {
     used: HashMap<Identity, (u64, Duration)>,
     /// What earlier probes have found out about the processes.
     known: Known,
+    /// What the processes did at the last probe, if that had a name.
+    named_state: Option<TreeState>,
     /// The processes at the last probe, and since when they are the same.
     members: Option<(Vec<Identity>, Instant)>,
     /// The processes whose threads all wait for each other, since they have done nothing.
@@ -111,6 +113,7 @@ impl ProgressProbe {
             totals: Totals::default(),
             used: HashMap::new(),
             known: Known::default(),
+            named_state: None,
             members: None,
             standstills: HashMap::new(),
             read_to: 0,
@@ -165,8 +168,8 @@ impl ProgressProbe {
             (state.errors.total(), waits)
         };
         self.count(&members, spool.end().offset.saturating_add(errors));
-        let (mut tree_state, stuck_part) =
-            self.tree_state(&before, &members, processes.output(), now);
+        let (tree_state, stuck_part) = self.tree_state(&before, &members, processes.output(), now);
+        let mut tree_state = tree_state.map(|state| self.confirmed(state));
         // A full screen that is redrawn from time to time waits for a person to watch it; a line
         // that is redrawn does not, though its program may read keys, as spinners do.
         if let Some(TreeState::Idle { on, .. }) = &mut tree_state
@@ -201,6 +204,7 @@ impl ProgressProbe {
         now: Instant,
     ) -> (Option<TreeState>, Option<TreeState>) {
         let time = self.last.map(|last| now.saturating_duration_since(last));
+        let settled = self.same_members_for(members, now) >= QUIET_BEFORE_DEADLOCK;
         let (process, waited) = self.busiest(members);
         if let Some(time) = time
             && let Some(share) = computing(before, &self.totals, time, waited)
@@ -214,7 +218,6 @@ impl ProgressProbe {
         };
         let Classification { state, waits_for_itself, only_sleeps_above, suspects } = found;
         let still = self.standstills(suspects, members, now);
-        let settled = self.same_members_for(members, now) >= QUIET_BEFORE_DEADLOCK;
         let all_for = |time| still.iter().all(|(_, lasted)| *lasted >= time);
         let stuck_alone = |(suspect, lasted): &&(Suspect, Duration)| {
             suspect.is_stuck_alone() && *lasted >= QUIET_BEFORE_DEADLOCK
@@ -222,8 +225,12 @@ impl ProgressProbe {
         let alone = still.iter().filter(stuck_alone).count() == still.len();
         let is_stuck = waits_for_itself && all_for(QUIET_BEFORE_DEADLOCK)
             || only_sleeps_above && alone && all_for(QUIET_BELOW_SLEEPER);
-        // A timer ends what is below, as that of `timeout` does.
-        if is_stuck && settled && !waits::any_timer_above(members) {
+        if is_stuck && settled {
+            // A timer ends what is below, as that of `timeout` does.
+            if let Some(process) = waits::timer_above(members) {
+                let part = still.first().map(|(suspect, _)| suspect.deadlock(1));
+                return (Some(TreeState::Idle { process, on: Idle::Timer }), part);
+            }
             let stuck: Vec<Suspect> = still.into_iter().map(|(suspect, _)| suspect).collect();
             return (deadlock(&stuck, members), None);
         }
@@ -268,6 +275,16 @@ impl ProgressProbe {
             self.summary = (end, summary);
         }
         self.summary.1.clone()
+    }
+
+    /// A state without a name counts when a second probe confirms it: the first may have come between
+    /// two commands of a loop.
+    fn confirmed(&mut self, state: TreeState) -> TreeState {
+        if state == TreeState::Unknown {
+            return self.named_state.take().unwrap_or(state);
+        }
+        self.named_state = Some(state.clone());
+        state
     }
 
     /// How long no process of the task has begun or ended.

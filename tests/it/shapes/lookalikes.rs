@@ -128,6 +128,16 @@ asyncio.run(main())'",
         &["idle", "slow", "progressing"],
         &[],
     ),
+    healthy("timeout over a FIFO", "timeout 300 cat f", IDLE, TIMER).after(FIFO),
+    healthy(
+        "FIFO beside short commands",
+        "cat f & while :; do sleep 0.15; done",
+        &["idle", "progressing"],
+        TIMER,
+    )
+    .after(FIFO),
+    healthy("lock of its own", "print lock acquired by pid $$; sleep 300", IDLE, TIMER),
+    healthy("watcher after a summary", "print Done in 53ms.; touch q; tail -f q", IDLE, WATCHING),
     // Others
     healthy("FIFO that another task holds", "cat f", OUTSIDE, &[]).after(FIFO_HELD),
     healthy("pipe into a FIFO that another task holds", "cat f | sort | wc -l", OUTSIDE, &[])

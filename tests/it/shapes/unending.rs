@@ -121,7 +121,6 @@ pub const SHAPES: &[Shape] = &[
     stuck("bash over a FIFO", "bash -c 'x=$(cat f); echo $x'", NO_OTHER_END).after(FIFO),
     stuck("fish over a FIFO", "fish -c 'cat f; echo done'", NO_OTHER_END).after(FIFO),
     stuck("parallel over a FIFO", "parallel -u cat ::: f", NO_OTHER_END).after(FIFO),
-    stuck("timeout over a FIFO", "timeout 400 cat f", NO_OTHER_END).after(FIFO),
     stuck("script over a FIFO", "script -qc 'cat f' /dev/null", NO_OTHER_END)
         .on_terminal()
         .after(FIFO),
