@@ -21,7 +21,7 @@ use crate::alan::store::{Status, StoreError};
 use crate::history::recorder::{CommandReport, Recorder};
 use crate::neverhang::{CircuitState, Rules};
 use crate::shell::outcome::Outcome;
-use crate::text::quantity::{grouped, seconds};
+use crate::text::quantity::{grouped, plural, seconds};
 
 /// The length of a circuit's hash, which names it as well as its command does.
 const HASH_DIGITS: usize = 16;
@@ -454,12 +454,6 @@ fn duration_text(length: f64) -> String {
         Ok(time) => seconds(time),
         Err(_) => "a very long time".to_owned(),
     }
-}
-
-fn plural(count: impl ToString, one: &str, more: &str) -> String {
-    let count = count.to_string();
-    let noun = if count == "1" { one } else { more };
-    format!("{count} {noun}")
 }
 
 /// A command or template on one line, cut.

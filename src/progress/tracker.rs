@@ -247,11 +247,22 @@ impl Tracker {
     /// Records possible progress; returns whether it is novel and therefore counts. `payload` is
     /// plain text without escape sequences.
     pub fn change(&mut self, now: Instant, kind: ChangeKind, payload: &str) -> bool {
-        let novel = if kind == ChangeKind::Output && self.is_part_of_repetition(payload) {
-            Novel::Same
-        } else {
-            self.novelty.add(kind, payload)
-        };
+        let novel = self.novelty.add(kind, payload);
+        self.record(now, kind, payload, novel)
+    }
+
+    /// Records output without the end of a line, which a probe may see while it is being drawn: a
+    /// part of the line that comes again and again is nothing new.
+    pub(crate) fn unfinished_line(&mut self, now: Instant, payload: &str) -> bool {
+        let words = payload.trim_matches(|c: char| !c.is_alphanumeric());
+        let is_part = |line: &String| line.contains(words) && line.len() > payload.len();
+        if self.repeated.as_ref().is_some_and(|(line, _)| is_part(line)) {
+            return self.record(now, ChangeKind::Output, payload, Novel::Same);
+        }
+        self.change(now, ChangeKind::Output, payload)
+    }
+
+    fn record(&mut self, now: Instant, kind: ChangeKind, payload: &str, novel: Novel) -> bool {
         if kind == ChangeKind::Output {
             self.only_time = match novel {
                 Novel::OnlyTime => self.only_time.or(Some(now)),
@@ -268,14 +279,6 @@ impl Tracker {
             self.count_change(now, kind);
         }
         novel == Novel::New
-    }
-
-    /// Whether a text is only a part of the line that comes again and again: a probe may see it while
-    /// it is being drawn.
-    fn is_part_of_repetition(&self, payload: &str) -> bool {
-        let words = payload.trim_matches(|c: char| !c.is_alphanumeric());
-        let repeated = self.repeated.as_ref();
-        repeated.is_some_and(|(line, _)| line.contains(words) && line.len() > payload.len())
     }
 
     /// Records the task's totals: an increase is a sign of life, and enough bytes are progress.
@@ -401,12 +404,18 @@ impl Tracker {
     /// The line that it prints again and again, if it has done nothing else for long and its
     /// processes can be observed.
     pub fn repetition(&self, now: Instant) -> Option<Repetition> {
+        let line = self.repeated_line(now)?.to_owned();
+        Some(Repetition { line, lasts: self.unchanged_for(now) })
+    }
+
+    /// The line of [`Tracker::repetition`].
+    pub(crate) fn repeated_line(&self, now: Instant) -> Option<&str> {
         let (line, at) = self.repeated.as_ref()?;
         let is_recent = now.saturating_duration_since(*at) < self.settings.heartbeat_interval * 3;
         let is_fact = matches!(self.counting, Counting::Output(_))
             && self.repetitions >= self.settings.stuck_threshold
             && is_recent;
-        is_fact.then(|| Repetition { line: line.clone(), lasts: self.unchanged_for(now) })
+        is_fact.then_some(line.as_str())
     }
 
     /// How long nothing has been new: the time since the last state change, or since the start.
@@ -665,6 +674,18 @@ mod tests {
         assert!(run.change(ChangeKind::Output, "a"));
         assert!(!run.change(ChangeKind::Output, "a"));
         assert!(run.change(ChangeKind::ToolCall, "a"), "another kind");
+    }
+
+    #[test]
+    fn a_part_of_a_repeated_line_is_no_change_while_it_is_drawn() {
+        let mut run = Run::new();
+        for line in ["⠋ waiting for the build", "⠙ waiting for the build"] {
+            run.change(ChangeKind::Output, line);
+        }
+        assert!(!run.tracker.unfinished_line(run.now, "⠹ waiting for t"));
+        run.change(ChangeKind::Output, "⠙ waiting for the build");
+        assert!(run.change(ChangeKind::Output, "build"), "a line of its own");
+        assert!(run.tracker.unfinished_line(run.now, "ready? "));
     }
 
     #[test]

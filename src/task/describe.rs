@@ -14,7 +14,7 @@ use crate::progress::wait::{Holder, Peer, ProcessName};
 use crate::progress::waiting::{InputProof, Waiting, WantedInput};
 use crate::shell::outcome::Outcome;
 use crate::text::lines::elide_middle;
-use crate::text::quantity::{seconds, size};
+use crate::text::quantity::{plural, seconds, size};
 
 /// How many processes of one kind are named; the others are counted.
 const NAMED: usize = 4;
@@ -39,6 +39,9 @@ pub(crate) fn evidence(verdict: &Verdict) -> Vec<String> {
     let mut evidence = Vec::new();
     let tree_state = tree_state.as_ref();
     let named = tree_state.and_then(|(tree_state, lasted)| tree_state_phrase(tree_state, *lasted));
+    // The phrase says by itself what keeps a process that seems done.
+    let seems_done = seems_done_phrase(verdict);
+    let named = named.filter(|_| seems_done.is_none());
     let kind = tree_state.map(|(tree_state, _)| tree_state.kind());
     let computes = kind == Some(TreeStateKind::Computing);
     let mut later = None;
@@ -67,15 +70,15 @@ pub(crate) fn evidence(verdict: &Verdict) -> Vec<String> {
         evidence.push(format!("printed {}", size(delta.output)));
     }
     if delta.born > 0 || delta.ended > 0 {
-        let (born, ended) = (delta.born, delta.ended);
-        evidence.push(format!("started {born} processes, {ended} ended"));
+        let (started, ended) = (plural(delta.born, "process", "processes"), delta.ended);
+        evidence.push(format!("started {started}, {ended} ended"));
     }
     evidence.extend(little.map(io));
     if *status == Status::Progressing && evidence.is_empty() {
         evidence.extend(verdict.last_change.map(|kind| change_phrase(kind, *unchanged_for)));
     }
     evidence.extend(verdict.stuck_part.as_ref().and_then(stuck_part_phrase));
-    evidence.extend(seems_done_phrase(verdict));
+    evidence.extend(seems_done);
     evidence.extend(repetition_phrase(verdict));
     evidence.extend(later);
     let is_told = computes || evidence.is_empty() && delta.cpu_share < CPU_THAT_SHOWS;

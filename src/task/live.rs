@@ -376,6 +376,12 @@ impl LiveState {
         progress.tracker.repetition(now)
     }
 
+    /// Whether it prints the same again and again.
+    pub(crate) fn repeats(&self, now: Instant) -> bool {
+        let progress = self.progress.as_ref().filter(|_| self.ended.is_none());
+        progress.is_some_and(|progress| progress.tracker.repeated_line(now).is_some())
+    }
+
     /// What holds it up, by the probes so far.
     pub fn held_up(&self) -> Option<BlockedOn> {
         match (&self.waiting, self.is_held_up_by_stop()) {
@@ -455,7 +461,7 @@ impl LiveState {
         }
         self.mark_end_shown();
         self.stuck_reported = self.is_stuck;
-        self.repetition_reported |= self.repetition(Instant::now()).is_some();
+        self.repetition_reported |= self.repeats(Instant::now());
         self.start_call_timed_out = false;
         delta
     }

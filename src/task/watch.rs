@@ -158,26 +158,14 @@ impl TaskWatch<'_> {
                     if searched.is_some_and(|searched| state.output_end.offset > searched) {
                         return WaitStep::Found(Woken::MoreToMatch);
                     }
-                    let ended =
-                        state.closed || (state.ended.is_some() && !end_reported && !awaits_more);
-                    if ended {
-                        return WaitStep::Found(Woken::Stop(WaitEnd::Ended));
-                    }
-                    // A person who is attached answers.
-                    if state.waiting.is_some() && state.people.is_none() {
-                        return WaitStep::Found(Woken::Stop(WaitEnd::WaitsForInput));
-                    }
-                    if state.is_held_up_by_stop() {
-                        return WaitStep::Found(Woken::Stop(WaitEnd::TaskStopped));
-                    }
-                    if state.is_stuck && !state.stuck_reported {
-                        return WaitStep::Found(Woken::Stop(WaitEnd::Stuck));
-                    }
-                    if goal == Goal::End
-                        && !state.repetition_reported
-                        && state.repetition(Instant::now()).is_some()
-                    {
-                        return WaitStep::Found(Woken::Stop(WaitEnd::Repeats));
+                    let ended = state.ended.is_some() && !end_reported && !awaits_more;
+                    let stop = if ended || state.closed {
+                        Some(WaitEnd::Ended)
+                    } else {
+                        needs_attention(state, self.goal == Goal::End && !awaits_more)
+                    };
+                    if let Some(stop) = stop {
+                        return WaitStep::Found(Woken::Stop(stop));
                     }
                     match goal {
                         Goal::End if searched.is_none() => WaitStep::WaitDespiteOutput(None),
@@ -216,6 +204,23 @@ impl TaskWatch<'_> {
                 next_tick = Some(Instant::now() + tick.every);
             }
         }
+    }
+}
+
+/// What the caller should learn before anything else comes; `of_repetition`: also that the task
+/// prints the same again and again.
+fn needs_attention(state: &LiveState, of_repetition: bool) -> Option<WaitEnd> {
+    // A person who is attached answers.
+    if state.waiting.is_some() && state.people.is_none() {
+        Some(WaitEnd::WaitsForInput)
+    } else if state.is_held_up_by_stop() {
+        Some(WaitEnd::TaskStopped)
+    } else if state.is_stuck && !state.stuck_reported {
+        Some(WaitEnd::Stuck)
+    } else if of_repetition && !state.repetition_reported && state.repeats(Instant::now()) {
+        Some(WaitEnd::Repeats)
+    } else {
+        None
     }
 }
 

@@ -46,6 +46,13 @@ pub(crate) fn seconds(duration: Duration) -> String {
     }
 }
 
+/// A count with its noun: `1 process`, `2 processes`.
+pub(crate) fn plural(count: impl ToString, one: &str, more: &str) -> String {
+    let count = count.to_string();
+    let noun = if count == "1" { one } else { more };
+    format!("{count} {noun}")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

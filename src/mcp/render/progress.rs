@@ -47,6 +47,8 @@ pub(crate) fn line(
     let progress = view.progress.as_ref();
     let beside = progress.and_then(|progress| describe::beside(&progress.verdict));
     let progress = progress.and_then(ProgressStatus::summary);
+    let is_new = |phrase: &String| progress.as_ref().is_none_or(|told| !told.contains(phrase));
+    let beside = beside.filter(is_new);
     let next = next.map(|call| format!("next: {call}"));
     let separator = " · ";
     let room = LINE_CHARS - next.as_ref().map_or(0, |next| separator.len() + next.len());

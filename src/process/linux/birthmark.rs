@@ -1,7 +1,7 @@
 //! A mark that says which task a process was born to. A process has it from its start and passes it
 //! on to all that it starts, whatever becomes of its environment, session, descriptors and parent.
 //!
-//! The mark is the soft limit of file locks (`ulimit -x`): a number of the process that `fork(2)`
+//! The mark is the soft limit of file locks (`ulimit -x`): a number that `fork(2)`
 //! copies, `execve(2)` keeps and the kernel has not enforced since Linux 2.4.25. `/proc` shows it
 //! for processes of other users too, and even in the middle of exec and after the end.
 //!

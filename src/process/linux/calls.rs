@@ -93,6 +93,16 @@ impl ThreadDirectory {
         None
     }
 
+    /// The path at an address, which may be relative to this directory.
+    fn path_at(&self, directory: i32, address: u64) -> Option<String> {
+        let path = self.text_at(address)?;
+        if directory == libc::AT_FDCWD || path.starts_with('/') {
+            return Some(path);
+        }
+        let directory = self.descriptor_name(directory)?;
+        directory.join(path).into_os_string().into_string().ok()
+    }
+
     /// The seconds of the `struct timespec` at an address.
     fn seconds_at(&self, address: u64) -> Option<u64> {
         self.word_at(address)
@@ -207,7 +217,6 @@ const ON_PATH_AT: &[i64] = &[
     libc::SYS_mkdirat,
     libc::SYS_readlinkat,
     libc::SYS_renameat2,
-    libc::SYS_openat2,
 ];
 const ON_PATH: &[i64] = &[
     libc::SYS_chdir,
@@ -303,8 +312,8 @@ fn resolve(number: i64, arguments: [u64; 6], thread: &ThreadDirectory) -> Call {
         Some(seconds) if seconds >= FOREVER_S => of(WaitSource::Signal),
         _ => Call::SLEEP,
     };
-    let open = |address| thread.text_at(address).map_or_else(other, Call::Open);
-    let on_path = |address| match thread.text_at(address) {
+    let open = |path: Option<String>| path.map_or_else(other, Call::Open);
+    let on_path = |path| match path {
         Some(path) => Call::OnPath { path, number },
         None => other(),
     };
@@ -348,10 +357,10 @@ fn resolve(number: i64, arguments: [u64; 6], thread: &ThreadDirectory) -> Call {
         libc::SYS_msgrcv | libc::SYS_msgsnd => queue("a System V message queue"),
         libc::SYS_mq_timedreceive | libc::SYS_mq_timedsend if fifth != 0 => Call::SLEEP,
         libc::SYS_mq_timedreceive | libc::SYS_mq_timedsend => queue("a POSIX message queue"),
-        libc::SYS_openat => open(second),
-        older::OPEN => open(first),
-        number if ON_PATH.contains(&number) => on_path(first),
-        number if ON_PATH_AT.contains(&number) => on_path(second),
+        libc::SYS_openat | libc::SYS_openat2 => open(thread.path_at(descriptor, second)),
+        older::OPEN => open(thread.text_at(first)),
+        number if ON_PATH.contains(&number) => on_path(thread.text_at(first)),
+        number if ON_PATH_AT.contains(&number) => on_path(thread.path_at(descriptor, second)),
         number if ON_FILE.contains(&number) => Call::OnFile { descriptor, number },
         older::POLL => set(polled(thread, first, second), (third as i32) >= 0),
         libc::SYS_ppoll => set(polled(thread, first, second), third != 0),

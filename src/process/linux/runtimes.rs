@@ -145,11 +145,18 @@ fn program_name(pid: i32) -> Option<String> {
 }
 
 /// Whether a process has a timer that may send it a signal, as `timeout` does, apart from what
-/// its runtime sets for itself. Limits: the kernel lists those of `timer_create(2)`, not those of
-/// `setitimer(2)` and `alarm(2)`.
+/// its runtime sets for itself. See `timer_create(2)`.
 pub(super) fn has_timer(pid: i32) -> bool {
     let timers = processes::read_proc_text(processes::proc_directory(pid).join("timers"));
     timers.is_ok_and(|timers| !timers.is_empty()) && !Runtime::of(pid).hides_waits()
+}
+
+/// Whether a process handles the signal of `alarm(2)` and `setitimer(2)`, which the kernel does not
+/// list among its timers. Readline, Ruby and libraries that clean up at the end handle it with each
+/// other signal that ends a process, such as that of a hangup, and set no timer.
+pub(super) fn handles_alarm(pid: i32) -> bool {
+    let handled = handled_signals(pid);
+    handled & bit(libc::SIGALRM) != 0 && handled & bit(libc::SIGHUP) == 0
 }
 
 /// The signals that a process handles, as bits; none if that is not shown.

@@ -429,11 +429,14 @@ impl<'a> Waits<'a> {
     }
 }
 
-/// The one of these processes that has children and a timer that may send it a signal. Of a process
-/// without children a timer says nothing: editors have one that they rarely set.
-pub(crate) fn timer_above(members: &[ProcessInfo]) -> Option<ProcessName> {
+/// The one of these processes that a timer may wake, so that it goes on or ends what is below it. A
+/// timer of `timer_create(2)` says nothing of a process without children: editors have one that they
+/// rarely set.
+pub(crate) fn timer_that_ends(members: &[ProcessInfo]) -> Option<ProcessName> {
     let parents: HashSet<i32> = members.iter().map(|process| process.parent).collect();
-    let has_timer = |pid: i32| parents.contains(&pid) && runtimes::has_timer(pid);
+    let has_timer = |pid: i32| {
+        runtimes::handles_alarm(pid) || parents.contains(&pid) && runtimes::has_timer(pid)
+    };
     members.iter().find(|process| has_timer(process.id.pid)).map(ProcessInfo::label)
 }
 

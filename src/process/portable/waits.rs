@@ -85,8 +85,8 @@ impl<'a> Waits<'a> {
     }
 }
 
-/// The one of these processes that has children and a timer: not known.
-pub(crate) fn timer_above(_members: &[ProcessInfo]) -> Option<ProcessName> {
+/// The one of these processes that a timer may wake: not known.
+pub(crate) fn timer_that_ends(_members: &[ProcessInfo]) -> Option<ProcessName> {
     None
 }
 

@@ -374,6 +374,8 @@ const NEWEST_BYTES: u64 = 8 * 1024;
 pub(crate) struct Newest {
     /// As plain text, in order.
     pub(crate) lines: Vec<String>,
+    /// Whether the only line has not ended.
+    pub(crate) unfinished: bool,
     /// Where the next reading begins.
     pub(crate) read_to: u64,
 }
@@ -391,7 +393,8 @@ pub(crate) fn newest_lines(
     let from = from.min(end.offset);
     let bytes = newest_bytes(spool, from.max(end.offset.saturating_sub(NEWEST_BYTES)), end.offset);
     let begins = end.offset - bytes.len() as u64;
-    let (read, read_to) = match memchr::memrchr(b'\n', &bytes) {
+    let last = memchr::memrchr(b'\n', &bytes);
+    let (read, read_to) = match last {
         Some(last) => (bytes.get(..last).unwrap_or_default(), begins + last as u64 + 1),
         None => (&bytes[..], end.offset),
     };
@@ -407,7 +410,7 @@ pub(crate) fn newest_lines(
         .take(limit)
         .collect();
     lines.reverse();
-    Newest { lines, read_to }
+    Newest { lines, unfinished: last.is_none(), read_to }
 }
 
 /// How much of the beginning of an output is read to learn from it.

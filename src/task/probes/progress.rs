@@ -227,7 +227,7 @@ impl ProgressProbe {
             || only_sleeps_above && alone && all_for(QUIET_BELOW_SLEEPER);
         if is_stuck && settled {
             // A timer ends what is below, as that of `timeout` does.
-            if let Some(process) = waits::timer_above(members) {
+            if let Some(process) = waits::timer_that_ends(members) {
                 let part = still.first().map(|(suspect, _)| suspect.deadlock(1));
                 return (Some(TreeState::Idle { process, on: Idle::Timer }), part);
             }
@@ -271,7 +271,7 @@ impl ProgressProbe {
         if self.summary.0 != end {
             let text = reading::newest_text(&spool.reader(), 0, end, columns);
             let lines: Vec<&str> = text.lines().collect();
-            let summary = runner_summary::find(&lines).map(|found| found.line.to_owned());
+            let summary = runner_summary::find(&lines).map(str::to_owned);
             self.summary = (end, summary);
         }
         self.summary.1.clone()
@@ -357,17 +357,13 @@ impl ProgressProbe {
         task: &LiveTask,
         members: &[ProcessInfo],
         spool: &SpoolWriter,
-    ) -> Vec<(ChangeKind, String)> {
+    ) -> Changes {
         let columns = task.state().columns;
         let (output, end) = (spool.reader(), spool.end());
         let newest = reading::newest_lines(&output, self.read_to, end, LINES_PER_PROBE, columns);
         self.read_to = newest.read_to;
         let (begun, ended) = self.command_lines.update(members, tree::command_line);
-        let label = |kind, texts: Vec<String>| texts.into_iter().map(move |text| (kind, text));
-        label(ChangeKind::Output, newest.lines)
-            .chain(label(ChangeKind::ChildStarted, begun))
-            .chain(label(ChangeKind::ChildEnded, ended))
-            .collect()
+        Changes { lines: newest.lines, unfinished: newest.unfinished, begun, ended }
     }
 
     /// Adds what the members have done, and this many bytes of output in all.
@@ -387,9 +383,8 @@ impl ProgressProbe {
     fn judge(&self, task: &LiveTask, members: &[ProcessInfo], findings: Findings) -> bool {
         let now = Instant::now();
         let Findings { mut tree_state, stuck_part, finished, changes } = findings;
-        let line = changes.iter().rev().find(|(kind, _)| *kind == ChangeKind::Output);
         let repeated = task.state().repetition(now);
-        let line = line.map(|(_, line)| line.as_str());
+        let line = changes.lines.last().map(String::as_str);
         let line = line.or(repeated.as_ref().map(|repetition| repetition.line.as_str()));
         if let Some(lock) = line.and_then(|line| named_lock(line, tree_state.as_ref(), members)) {
             tree_state = Some(lock);
@@ -412,9 +407,7 @@ impl ProgressProbe {
                 progress.tracker.expect(usual);
             }
             progress.tracker.probe(now, self.totals, kind);
-            for (kind, text) in &changes {
-                progress.tracker.change(now, *kind, text);
-            }
+            changes.report(&mut progress.tracker, now);
             progress.observe(tree_state, now);
             progress.stuck_part = stuck_part;
             progress.finished = finished;
@@ -426,7 +419,7 @@ impl ProgressProbe {
             state.is_stuck = status == Some(Status::Stuck);
             // A moment of work in between is no news to a caller that knows it is stuck.
             state.stuck_reported &= status != Some(Status::Progressing);
-            state.repetition_reported &= state.repetition(now).is_some();
+            state.repetition_reported &= state.repeats(now);
             status.is_some_and(Status::extends_deadline)
         })
     }
@@ -439,7 +432,35 @@ struct Findings {
     stuck_part: Option<TreeState>,
     /// See [`Verdict::finished`](crate::progress::progress_state::Verdict::finished).
     finished: Option<String>,
-    changes: Vec<(ChangeKind, String)>,
+    changes: Changes,
+}
+
+/// What may be progress since the last probe.
+struct Changes {
+    lines: Vec<String>,
+    /// Whether the only line has not ended.
+    unfinished: bool,
+    /// The command lines of the processes that have begun.
+    begun: Vec<String>,
+    ended: Vec<String>,
+}
+
+impl Changes {
+    fn report(&self, tracker: &mut Tracker, now: Instant) {
+        for line in &self.lines {
+            if self.unfinished {
+                tracker.unfinished_line(now, line);
+            } else {
+                tracker.change(now, ChangeKind::Output, line);
+            }
+        }
+        for line in &self.begun {
+            tracker.change(now, ChangeKind::ChildStarted, line);
+        }
+        for line in &self.ended {
+            tracker.change(now, ChangeKind::ChildEnded, line);
+        }
+    }
 }
 
 /// The lock that a task waits for which sleeps between its attempts, by the line that it prints: the

@@ -55,6 +55,8 @@ const SELECTION: &[&str] = &[
     "java over a sleep",
     "jshell over a script",
     "timeout over a FIFO",
+    "alarm over a FIFO",
+    "FIFO below a directory that is open",
     "FIFO beside short commands",
     "lock of its own",
     "jest --watchAll",

@@ -128,6 +128,13 @@ asyncio.run(main())'",
         &["idle", "slow", "progressing"],
         &[],
     ),
+    healthy(
+        "alarm over a FIFO",
+        "perl -e '$SIG{ALRM} = sub { exit }; alarm 300; open F, q(f)'",
+        IDLE,
+        TIMER,
+    )
+    .after(FIFO),
     healthy("timeout over a FIFO", "timeout 300 cat f", IDLE, TIMER).after(FIFO),
     healthy(
         "FIFO beside short commands",

@@ -176,6 +176,11 @@ pub const SHAPES: &[Shape] = &[
     stuck("counter of events", "own_ends counter", DEADLOCK),
     stuck("full pipe without a reader", "own_ends", NO_OTHER_END),
     stuck("full pipe behind a FIFO", "seq 1000000 | (cat f; cat)", NO_OTHER_END).after(FIFO),
+    stuck(
+        "FIFO below a directory that is open",
+        "mkdir d; mkfifo d/f; python3 -c 'import os; os.open(\"f\", os.O_RDONLY, dir_fd=os.open(\"d\", os.O_RDONLY))'",
+        NO_OTHER_END,
+    ),
     stuck("FIFO open at both ends", "exec 3<>f; read -u 3 line", NO_OTHER_END).after(FIFO),
     stuck(
         "perl open2",
