@@ -36,7 +36,7 @@ pub fn run() -> ExitCode {
         Command::Oneshot(arguments) => commands::oneshot::run(&arguments),
         Command::Config => commands::config::run(),
         Command::Tasks { all, json } => commands::tasks::run(all, json),
-        Command::Log { task, follow } => commands::log::run(&task, follow),
+        Command::Log(arguments) => commands::log::run(&arguments),
         Command::Kill(arguments) => commands::control::kill(&arguments),
         Command::Send(arguments) => commands::control::send(&arguments),
         Command::Events(arguments) => commands::events::run(&arguments),

@@ -57,14 +57,7 @@ pub(crate) enum Command {
         json: bool,
     },
     /// Print the output of a task of any server.
-    Log {
-        /// The task's id, or the beginning of it; for a task on a host the whole id, as in
-        /// build1:3dc8c9ee.
-        task: String,
-        /// Keep printing until the task ends.
-        #[arg(long, short)]
-        follow: bool,
-    },
+    Log(LogArguments),
     /// Kill a task of any running server with all its processes, and print the receipt.
     Kill(KillArguments),
     /// Type into a task of any running server, and print the reply.
@@ -286,6 +279,23 @@ pub(crate) enum OneshotCommand {
         /// The run's id, the beginning of it, or `latest`.
         id: String,
     },
+}
+
+/// Arguments of `log`.
+#[derive(Debug, Args)]
+pub(crate) struct LogArguments {
+    /// The task's id, or the beginning of it; for a task on a host the whole id, as in
+    /// build1:3dc8c9ee.
+    pub(crate) task: String,
+    /// Keep printing until the task ends.
+    #[arg(long, short)]
+    pub(crate) follow: bool,
+    /// Print the bytes as they are, as is done to files and pipes anyway; refused on a terminal.
+    #[arg(long)]
+    pub(crate) raw: bool,
+    /// Let --raw print to a terminal.
+    #[arg(long, requires = "raw")]
+    pub(crate) force: bool,
 }
 
 /// Arguments of a run.

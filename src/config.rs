@@ -163,6 +163,8 @@ macro_rules! settings {
 }
 use settings;
 
+use crate::text::foreign::ShowPath;
+
 settings! {
     /// The settings in use. Each field is named like its key in the file, unless `as` gives another
     /// key.
@@ -423,7 +425,7 @@ impl Config {
     /// Every setting with its value and source, for people to read.
     pub(crate) fn rows(&self) -> Vec<Row> {
         let state_dir = match &self.state_dir {
-            Ok(path) => path.display().to_string(),
+            Ok(path) => path.shown().to_string(),
             Err(error) => format!("none: {error}"),
         };
         let others = [
@@ -527,7 +529,7 @@ mod tests {
             "ZSH_TOOL_CONFIG" => Some(path.clone().into()),
             _ => None,
         });
-        let shown = path.display().to_string();
+        let shown = path.to_string_lossy().into_owned();
         let warnings = warnings.iter().map(Warning::to_string);
         (config, warnings.map(|text| text.replace(&shown, "FILE")).collect())
     }
@@ -553,7 +555,7 @@ mod tests {
         let (_, warnings, path) = load(yaml, variables);
         let texts: Vec<String> = warnings.iter().map(Warning::to_string).collect();
         assert_eq!(texts.len(), 1, "{texts:?}");
-        texts.concat().replace(&path.display().to_string(), "FILE")
+        texts.concat().replace(&path.to_string_lossy().into_owned(), "FILE")
     }
 
     #[test]
@@ -717,7 +719,7 @@ mod tests {
         let missing = home.path().join("mine.yaml");
         let (_, warnings) =
             Config::load(&|name| (name == "ZSH_TOOL_CONFIG").then(|| missing.clone().into()));
-        let text = format!("{}: there is no such file; none of it is used", missing.display());
+        let text = format!("{}: there is no such file; none of it is used", missing.shown());
         assert_eq!(warnings.iter().map(Warning::to_string).collect::<Vec<_>>(), [text]);
     }
 

@@ -45,21 +45,22 @@
 //! | layer | module | what it may touch |
 //! |---|---|---|
 //! | L0 | [`base`] | the clock, locks |
-//! | L1 | [`text`], [`shell`], [`progress`], [`neverhang`], [`cli`] | nothing: pure |
-//! | L2 | [`process`] | the kernel; the only `unsafe`, `libc`, `rustix`, `procfs` |
-//! | L2 | [`protocol`] | stdin and stdout |
-//! | L3 | [`task`] | processes and spool files, through [`process`] |
-//! | L3 | [`alan`] | the database of command history |
-//! | L3 | [`config`] | the environment and the configuration file |
-//! | L4 | [`history`] | the recorded history of tasks |
-//! | L4 | [`peer`] | the control sockets of other processes that own tasks; carriers to hosts |
-//! | L4 | [`agent`] | agent programs' own storage, read-only; a model's endpoint |
-//! | L5 | [`oneshot`] | the files of agent runs, and the processes of their agents |
-//! | L6 | [`mcp`] | nothing: it renders results; phrases come from [`task::describe`], [`progress::advice`], [`alan::insight`] |
-//! | L6 | [`monitor`] | sockets; responses for browsers and programs |
-//! | L7 | [`commands`] | the user's terminal |
-//! | L8 | [`app`] | wires everything together |
-//! | L8 | [`testing`] | nothing: the public names, for tests alone |
+//! | L1 | [`text`] | nothing: pure |
+//! | L2 | [`shell`], [`progress`], [`neverhang`], [`cli`] | nothing: pure |
+//! | L3 | [`process`] | the kernel; the only `unsafe`, `libc`, `rustix`, `procfs` |
+//! | L3 | [`protocol`] | stdin and stdout |
+//! | L4 | [`task`] | processes and spool files, through [`process`] |
+//! | L4 | [`alan`] | the database of command history |
+//! | L4 | [`config`] | the environment and the configuration file |
+//! | L5 | [`history`] | the recorded history of tasks |
+//! | L5 | [`peer`] | the control sockets of other processes that own tasks; carriers to hosts |
+//! | L5 | [`agent`] | agent programs' own storage, read-only; a model's endpoint |
+//! | L6 | [`oneshot`] | the files of agent runs, and the processes of their agents |
+//! | L7 | [`mcp`] | nothing: it renders results; phrases come from [`task::describe`], [`progress::advice`], [`alan::insight`] |
+//! | L7 | [`monitor`] | sockets; responses for browsers and programs |
+//! | L8 | [`commands`] | the user's terminal |
+//! | L9 | [`app`] | wires everything together |
+//! | L9 | [`testing`] | nothing: the public names, for tests alone |
 //!
 //! # Platforms
 //!
@@ -195,6 +196,9 @@ mod base {
 mod text {
     pub(crate) mod ansi;
     pub(crate) mod canvas;
+    pub(crate) mod foreign;
+    pub(crate) mod frame;
+    pub(crate) mod invisible;
     pub(crate) mod keys;
     pub(crate) mod line_drawing;
     pub(crate) mod lines;
@@ -206,10 +210,10 @@ mod text {
     pub(crate) mod screen;
     pub(crate) mod sequences;
     pub(crate) mod sgr;
-    pub(crate) mod without_queries;
+    pub(crate) mod terminal_filter;
 }
 
-/// L1: zsh command lines: parsing, linting, what they report; manual pages. Pure.
+/// L2: zsh command lines: parsing, linting, what they report; manual pages. Pure.
 mod shell {
     pub(crate) mod exit_status_source;
     mod interpreters;
@@ -232,7 +236,7 @@ mod shell {
     mod words;
 }
 
-/// L1: whether a task makes progress, and what it waits for. Pure.
+/// L2: whether a task makes progress, and what it waits for. Pure.
 mod progress {
     pub(crate) mod advice;
     pub(crate) mod condition;
@@ -250,7 +254,7 @@ mod progress {
     pub(crate) mod waiting;
 }
 
-/// L2: the kernel. The only module with `unsafe`.
+/// L3: the kernel. The only module with `unsafe`.
 #[allow(unsafe_code)]
 mod process {
     pub(crate) mod capture;
@@ -280,6 +284,7 @@ mod process {
         pub(crate) mod birthmark;
         mod calls;
         pub(crate) mod close_on_exec;
+        pub(crate) mod confinement;
         pub(crate) mod directory_watch;
         mod elf;
         pub(crate) mod ends;
@@ -308,6 +313,7 @@ mod process {
     mod system {
         pub(crate) mod birthmark;
         pub(crate) mod close_on_exec;
+        pub(crate) mod confinement;
         mod darwin;
         pub(crate) mod directory_watch;
         pub(crate) mod ends;
@@ -332,7 +338,7 @@ mod process {
     pub(crate) use system::*;
 }
 
-/// L2: JSON-RPC over stdio.
+/// L3: JSON-RPC over stdio.
 mod protocol {
     pub(crate) mod era;
     pub(crate) mod framing;
@@ -345,7 +351,7 @@ mod protocol {
     pub(crate) mod transport;
 }
 
-/// L3: command history, and what it predicts. Only the store and its schema use SQL; the rest is
+/// L4: command history, and what it predicts. Only the store and its schema use SQL; the rest is
 /// pure.
 mod alan {
     pub(crate) mod estimate;
@@ -361,7 +367,7 @@ mod alan {
     pub(crate) mod store;
 }
 
-/// L3: one task, its output and its worker; all tasks and their limits.
+/// L4: one task, its output and its worker; all tasks and their limits.
 mod task {
     pub(crate) mod attached;
     pub(crate) mod completion;
@@ -406,7 +412,7 @@ mod task {
     }
 }
 
-/// L4: connects tasks with the stored history.
+/// L5: connects tasks with the stored history.
 mod history {
     pub(crate) mod git;
     pub(crate) mod identity;
@@ -419,7 +425,7 @@ mod history {
     pub(crate) mod run_record;
 }
 
-/// L4: agent programs: how they are started, their streams, their storage and their verdicts, and
+/// L5: agent programs: how they are started, their streams, their storage and their verdicts, and
 /// the judges of their progress.
 mod agent {
     pub(crate) mod activity;
@@ -433,7 +439,7 @@ mod agent {
     pub(crate) mod verdict;
 }
 
-/// L5: agent runs: their states, their files and their execution.
+/// L6: agent runs: their states, their files and their execution.
 mod oneshot {
     pub(crate) mod attempt;
     pub(crate) mod controls;
@@ -457,8 +463,9 @@ mod oneshot {
     pub(crate) mod transcript;
 }
 
-/// L6: the tools of the MCP server.
+/// L7: the tools of the MCP server.
 mod mcp {
+    pub(crate) mod access;
     pub(crate) mod arguments;
     mod attach;
     mod ceilings;
@@ -494,7 +501,7 @@ mod mcp {
     }
 }
 
-/// L6: the monitor's HTTP server.
+/// L7: the monitor's HTTP server.
 mod monitor {
     pub(crate) mod api;
     mod changes;
@@ -520,7 +527,7 @@ mod monitor {
     }
 }
 
-/// L7: the subcommands.
+/// L8: the subcommands.
 mod commands {
     pub(crate) mod agent_openai;
     pub(crate) mod alan;

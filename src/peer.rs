@@ -34,6 +34,7 @@ use crate::protocol::reader::FrameReader;
 use crate::task::environment::{self, StartEnvironment};
 use crate::task::journal::{self, CONTROL_SOCKET};
 use crate::task::live::Cancel;
+use crate::text::foreign::ShowPath;
 use link::{Carried, Link};
 
 mod bootstrap;
@@ -210,7 +211,7 @@ impl std::fmt::Display for Owner {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match journal::server_pid(&self.directory) {
             Some(pid) => write!(f, "{pid}"),
-            None => write!(f, "of {}", self.directory.display()),
+            None => write!(f, "of {}", self.directory.shown()),
         }
     }
 }

@@ -12,6 +12,7 @@ use self::after::OutOfMemory;
 use super::history::{History, RETRY_WINDOW_MINUTES};
 use crate::shell::lint::Lint;
 use crate::shell::outcome::Outcome;
+use crate::text::foreign;
 pub(crate) use crate::text::lines::truncate;
 use crate::text::quantity::size;
 
@@ -270,7 +271,7 @@ impl fmt::Display for Insight {
             Insight::Similar { template, runs, succeeded } => write!(
                 f,
                 "Similar to '{}' - {succeeded}/{runs} succeeded recently.",
-                truncate(template, KIND_CHARS)
+                foreign::shown(&truncate(template, KIND_CHARS))
             ),
             Insight::SuccessStreak(length) => {
                 write!(f, "Streak: {length} successes in a row. Solid.")
@@ -287,38 +288,43 @@ impl fmt::Display for Insight {
             Insight::UsuallyTakes { seconds } => write!(f, "Usually takes ~{seconds:.0}s."),
             Insight::HostFails { host, failed, tries } => write!(
                 f,
-                "Host '{host}' has {:.0}% connection failure rate ({failed}/{tries}).",
+                "Host '{}' has {:.0}% connection failure rate ({failed}/{tries}).",
+                foreign::shown(host),
                 100.0 * *failed as f64 / (*tries).max(1) as f64
             ),
             Insight::HostReliable { host, connections } => {
+                let host = foreign::shown(host);
                 write!(f, "Host '{host}' is reliable: {connections} successful connections.")
             }
             Insight::RemoteFails { template, failed, runs } => write!(
                 f,
                 "Remote command '{}' fails often ({failed}/{runs}).",
-                truncate(template, KIND_CHARS)
+                foreign::shown(&truncate(template, KIND_CHARS))
             ),
             Insight::RemoteReliable { template, hosts } => {
                 write!(
                     f,
                     "Remote command '{}' reliable across {hosts} hosts.",
-                    truncate(template, KIND_CHARS)
+                    foreign::shown(&truncate(template, KIND_CHARS))
                 )
             }
             Insight::Pitfall(pitfall) => write!(f, "{pitfall}"),
-            Insight::Options { command, table } => write!(f, "Options for '{command}':\n{table}"),
+            Insight::Options { command, table } => {
+                write!(f, "Options for '{}':", foreign::shown(command))?;
+                table.lines().try_for_each(|row| write!(f, "\n{}", foreign::row(row)))
+            }
             Insight::NoOutput => write!(f, "No output produced."),
             Insight::Exit(exit) => write!(f, "{exit}"),
             Insight::NormalExit { program, code, meaning } => {
+                let program = foreign::shown(program);
                 write!(f, "{program} exit {code} = {meaning} (normal)")
             }
             Insight::MaskedSegment { segment, code } => {
                 write!(f, "pipe segment {segment} exited {code} (masked by downstream)")
             }
             Insight::SameFailure { times, line, changes } => {
-                let line = truncate(line, ERROR_CHARS);
-                let end = if line.ends_with(['.', '…']) { "" } else { "." };
-                write!(f, "Same failure {times} times: {line}{end}")?;
+                let line = foreign::in_quotes(line, ERROR_CHARS);
+                write!(f, "Same failure {times} times: {line}.")?;
                 for (index, change) in changes.iter().enumerate() {
                     let start = if index == 0 { " Since the last success: " } else { ", " };
                     write!(f, "{start}{change}")?;
@@ -353,7 +359,11 @@ impl fmt::Display for UniversalExit {
             UniversalExit::NotExecutable => "permission denied (exit 126)",
             UniversalExit::NotFound { nearest: None } => "command not found (exit 127)",
             UniversalExit::NotFound { nearest: Some(name) } => {
-                return write!(f, "command not found (exit 127): did you mean `{name}`?");
+                return write!(
+                    f,
+                    "command not found (exit 127): did you mean `{}`?",
+                    foreign::shown(name)
+                );
             }
             UniversalExit::SshConnection => "SSH connection failed (exit 255)",
             UniversalExit::TimeLimit => "the time limit of timeout(1) was reached (exit 124)",
@@ -380,9 +390,12 @@ impl fmt::Display for UniversalExit {
 impl fmt::Display for TreeChange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            TreeChange::Directory { from, to } => write!(f, "directory {from} → {to}"),
+            TreeChange::Directory { from, to } => {
+                write!(f, "directory {} → {}", foreign::shown(from), foreign::shown(to))
+            }
             TreeChange::GitHead { from, to } => {
-                write!(f, "git HEAD {} → {}", short(from), short(to))
+                let [from, to] = [from, to].map(|head| foreign::shown(short(head)));
+                write!(f, "git HEAD {from} → {to}")
             }
         }
     }
@@ -507,7 +520,7 @@ mod tests {
                     ],
                 },
                 Level::Warning,
-                "Same failure 2 times: error: no. Since the last success: directory /a → /b, \
+                "Same failure 2 times: \"error: no\". Since the last success: directory /a → /b, \
                  git HEAD aaaaaaaa → main.",
             ),
         ];

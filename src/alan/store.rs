@@ -42,6 +42,7 @@ use super::snapshot::{Snapshot, Snapshots};
 use crate::base::sync::CondvarMutex;
 use crate::neverhang::Rules;
 use crate::process::files;
+use crate::text::foreign::ShowPath;
 
 /// How long readers wait for the newest record to be written, counted from when it was recorded. If
 /// the disk is slow or the database is locked, only the next reader waits.
@@ -245,7 +246,7 @@ impl Store {
             && !queue.failure_reported
         {
             warnings.push(Insight::NotOnDisk {
-                path: self.shared.settings.path.display().to_string(),
+                path: self.shared.settings.path.shown().to_string(),
                 cause: cause.clone(),
             });
             queue.failure_reported = true;
@@ -955,7 +956,7 @@ mod tests {
         assert_eq!(status.failure.as_deref(), Some("it is not a regular file"));
         assert_eq!((status.queued, status.path), (3, path.clone()));
         let warning = store.take_warnings().first().expect("a warning").to_string();
-        assert!(warning.contains(&path.display().to_string()), "{warning}");
+        assert!(warning.contains(&path.to_string_lossy().into_owned()), "{warning}");
         assert_eq!(store.take_warnings(), [], "said once");
     }
 

@@ -19,6 +19,7 @@ use crate::cli::AlanCommand;
 use crate::history::recorder::Recorder;
 use crate::mcp::dispatch::ToolResult;
 use crate::mcp::history_tools;
+use crate::text::foreign::ShowPath;
 
 /// Rows per transaction of an import.
 const IMPORT_CHUNK: usize = 1000;
@@ -71,7 +72,7 @@ fn execute(command: &AlanCommand, recorder: &Recorder) -> Result<(), AlanError> 
         return Err(AlanError::NoPath);
     }
     match command {
-        AlanCommand::Path => say(&store.path().display().to_string()),
+        AlanCommand::Path => say(&store.path().shown().to_string()),
         AlanCommand::Stats { json } => show(history_tools::stats(recorder)?, *json),
         AlanCommand::Query { json, command } => query(recorder, &command.join(" "), *json),
         AlanCommand::Export => export(store),
@@ -97,7 +98,7 @@ fn query(recorder: &Recorder, command: &str, json: bool) -> Result<(), AlanError
     let status = recorder.store().status();
     // Without a database, "nothing known" would be misleading.
     if let Some(cause) = status.failure {
-        let path = status.path.display().to_string();
+        let path = status.path.shown().to_string();
         return Err(AlanError::Unusable { path, cause });
     }
     show(result, json)
@@ -122,7 +123,7 @@ fn export(store: &Store) -> Result<(), AlanError> {
 }
 
 fn import(store: &Store, file: Option<&Path>) -> Result<(), AlanError> {
-    let name = file.map_or_else(|| "stdin".to_owned(), |path| path.display().to_string());
+    let name = file.map_or_else(|| "stdin".to_owned(), |path| path.shown().to_string());
     let input: Box<dyn Read> = match file {
         None => Box::new(io::stdin()),
         Some(path) => match File::open(path) {

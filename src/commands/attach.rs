@@ -29,7 +29,7 @@ use crate::process::restorer::{self, Restorer};
 use crate::task::journal::Entry;
 use crate::text::keys::{KNOWN, Key};
 use crate::text::screen::{Modes, Screen};
-use crate::text::without_queries::WithoutQueries;
+use crate::text::terminal_filter::TerminalFilter;
 
 /// How many events can wait for the main thread.
 const QUEUED_EVENTS: usize = 64;
@@ -111,7 +111,7 @@ pub(crate) fn run(arguments: &AttachArguments) -> ExitCode {
         detach: key.bytes(Modes::default()),
         key: &arguments.detach_key,
         task: &task,
-        filter: WithoutQueries::default(),
+        filter: TerminalFilter::default(),
         screen: None,
         hint: None,
     };
@@ -237,7 +237,7 @@ struct Person<'a> {
     /// … and its name.
     key: &'a str,
     task: &'a str,
-    filter: WithoutQueries,
+    filter: TerminalFilter,
     /// The task's screen, if it has a terminal.
     screen: Option<Screen>,
     /// `None` once it has been shown, and in line mode.
@@ -312,7 +312,7 @@ impl Person<'_> {
         screen.take_replies();
         if was_alternate && !screen.is_alternate() {
             // The program expects its other screen to return.
-            output.write(&WithoutQueries::default().pass(&screen.drawing()))?;
+            output.write(&TerminalFilter::default().pass(&screen.drawing()))?;
         }
         Ok(())
     }

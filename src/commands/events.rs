@@ -30,6 +30,7 @@ use crate::task::journal::{self, Entry, SHIM_PREFIX};
 use crate::task::recalled::RecalledTask;
 use crate::task::supervisor::Supervisor;
 use crate::task::tombstone;
+use crate::text::foreign::ShowPath;
 
 /// The first pause before another attempt to connect, since an owner creates its socket shortly
 /// after its directory …
@@ -98,7 +99,7 @@ fn session_start() -> ExitCode {
     match client::write_note(state, client.id, directory) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            output::complain(format_args!("cannot note {}: {error}", directory.display()));
+            output::complain(format_args!("cannot note {}: {error}", directory.shown()));
             ExitCode::FAILURE
         }
     }

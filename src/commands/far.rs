@@ -16,9 +16,10 @@ use crossbeam_channel::{Receiver, after, bounded, select};
 
 use super::{monitor, output, serve, setup, shim};
 use crate::cli::FarArguments;
+use crate::mcp::access::Access;
 use crate::mcp::control::ControlSocket;
 use crate::mcp::dispatch::{Shims, Tools};
-use crate::mcp::server::{Access, Server};
+use crate::mcp::server::Server;
 use crate::monitor::far::FarPages;
 use crate::peer::hosts::{self, Hosts};
 use crate::peer::{self, ANSWER_LIMIT, Owner, Peer, payload};

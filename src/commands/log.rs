@@ -1,9 +1,10 @@
-//! `zsh-tool log`: the raw output of a task of any server, read from its spool files.
+//! `zsh-tool log`: the output of a task of any server, read from its spool files. What would ask or
+//! change a person's terminal is left out there, unless they insist.
 //!
 //! Limits: output that a server keeps only in memory cannot be read.
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, IsTerminal, Read};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -11,12 +12,14 @@ use std::time::Duration;
 
 use super::output::{self, Output, OutputError, complain};
 use super::{on_host, setup, tasks};
+use crate::cli::LogArguments;
 use crate::process::descriptors::{Interest, Poller};
 use crate::process::directory_watch::DirectoryWatch;
 use crate::process::files;
 use crate::process::kill::Handle;
 use crate::process::tree;
 use crate::task::journal;
+use crate::text::terminal_filter::TerminalFilter;
 
 /// Bytes read at once.
 const CHUNK: usize = 64 * 1024;
@@ -24,7 +27,15 @@ const CHUNK: usize = 64 * 1024;
 const BLIND_RECHECK: Duration = Duration::from_secs(1);
 
 /// Runs the command.
-pub(crate) fn run(task: &str, follow: bool) -> ExitCode {
+pub(crate) fn run(arguments: &LogArguments) -> ExitCode {
+    let LogArguments { task, follow, raw, force } = arguments;
+    if *raw && !force && io::stdout().is_terminal() {
+        complain(
+            "--raw is for files and pipes: on a terminal the output may type, set the clipboard \
+                  and more; --force prints it all the same",
+        );
+        return ExitCode::from(output::EXIT_USAGE);
+    }
     if let Some((host, task)) = on_host::task_on_host(task) {
         let follow = follow.then_some("--follow");
         let words = ["log"].into_iter().chain(follow).chain([task]);
@@ -39,8 +50,9 @@ pub(crate) fn run(task: &str, follow: bool) -> ExitCode {
         return ExitCode::FAILURE;
     };
     let printed = Output::stdout().map_err(OutputError::from).and_then(|output| {
+        let output = if *raw { output } else { output.filtered(TerminalFilter::of_record()) };
         let mut log = Log { server: &server, task: &entry.id, output, current: None };
-        if follow { log.follow() } else { log.print() }
+        if *follow { log.follow() } else { log.print() }
     });
     output::conclude(printed, 0)
 }

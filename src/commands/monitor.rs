@@ -30,6 +30,7 @@ use crate::peer::hosts::Hosts;
 use crate::process::files::{self, Temporary};
 use crate::process::memory;
 use crate::task::supervisor::Supervisor;
+use crate::text::foreign::ShowPath;
 use crate::text::redact::Redactor;
 
 /// The file of a server's directory that holds the link.
@@ -62,7 +63,7 @@ fn start(
     let link_file = directory.and_then(|directory| {
         let file = directory.join(LINK_FILE);
         files::replace_private(&file, format!("{}\n", server.link()).as_bytes())
-            .inspect_err(|error| tracing::warn!("cannot write {}: {error}", file.display()))
+            .inspect_err(|error| tracing::warn!("cannot write {}: {error}", file.shown()))
             .ok()
             .map(|()| Temporary(file))
     });

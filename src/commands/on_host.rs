@@ -17,6 +17,7 @@ use super::setup;
 use super::signals::{self, EXIT_SIGNALLED, StopRequest};
 use crate::peer::hosts::{HostError, Purpose};
 use crate::process::descriptors::Waker;
+use crate::text::terminal_filter::TerminalFilter;
 
 /// As ssh, for a host that cannot be reached.
 const EXIT_UNREACHED: u8 = 255;
@@ -47,12 +48,12 @@ pub(super) fn run(host: &str, words: &[String]) -> ExitCode {
     };
     // A terminal is not passed on: the remote side is no terminal.
     let input = Some(io::stdin()).filter(|stdin| !stdin.is_terminal());
-    let ended = Output::stdout().map_err(OutputError::from).map_err(Failure::from).and_then(
-        |mut stdout| {
+    let ended =
+        Output::stdout().map_err(OutputError::from).map_err(Failure::from).and_then(|stdout| {
+            let mut stdout = stdout.filtered(TerminalFilter::default());
             let print = |bytes: &[u8]| stdout.write(bytes).map_err(Failure::from);
             host.run_command(input.map(Stdin), print, io::stderr(), &wakes)
-        },
-    );
+        });
     let code = match ended {
         Ok(Some(code)) => code,
         Ok(None) => EXIT_SIGNALLED + number.load(Ordering::Relaxed),

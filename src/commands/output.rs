@@ -2,11 +2,12 @@
 //! is gone. Unbuffered: pass a whole text or chunk in each call.
 
 use std::fmt::Display;
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::os::fd::AsFd;
 use std::process::ExitCode;
 
 use crate::process::descriptors::BlockingFile;
+use crate::text::terminal_filter::TerminalFilter;
 
 /// The exit code of usage errors, as clap's.
 pub(crate) const EXIT_USAGE: u8 = 2;
@@ -46,6 +47,8 @@ impl OutputError {
 #[derive(Debug)]
 pub(crate) struct Output {
     file: BlockingFile,
+    /// What keeps the bytes of others from asking or changing a terminal.
+    filter: Option<TerminalFilter>,
 }
 
 impl Output {
@@ -55,14 +58,29 @@ impl Output {
     /// When no descriptor is left.
     pub(crate) fn stdout() -> io::Result<Output> {
         let fd = io::stdout().as_fd().try_clone_to_owned()?;
-        Ok(Output { file: BlockingFile::new(fd) })
+        Ok(Output { file: BlockingFile::new(fd), filter: None })
+    }
+
+    /// The same output, where a terminal gets only what passes the filter.
+    pub(crate) fn filtered(self, filter: TerminalFilter) -> Output {
+        Output { filter: io::stdout().is_terminal().then_some(filter), ..self }
     }
 
     /// Writes all of it, waiting for a slow reader.
     ///
     /// # Errors
     /// When the reader is gone or the system refuses.
-    pub(crate) fn write(&mut self, mut bytes: &[u8]) -> Result<(), OutputError> {
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<(), OutputError> {
+        match &mut self.filter {
+            Some(filter) => {
+                let passed = filter.pass(bytes);
+                self.write_all(&passed)
+            }
+            None => self.write_all(bytes),
+        }
+    }
+
+    fn write_all(&mut self, mut bytes: &[u8]) -> Result<(), OutputError> {
         while !bytes.is_empty() {
             match self.file.write(bytes) {
                 Ok(0) => return Err(io::Error::from(ErrorKind::WriteZero).into()),

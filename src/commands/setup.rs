@@ -34,6 +34,7 @@ use crate::shell::{normalise, template};
 use crate::task::environment::EnvironmentSettings;
 use crate::task::environment::client::ClientFiles;
 use crate::task::supervisor::{Settings, Supervisor};
+use crate::text::foreign::ShowPath;
 use crate::text::redact::{Redactor, is_secret_name};
 
 /// Loads the settings, with warnings about faulty ones.
@@ -87,7 +88,7 @@ pub(crate) fn start_log(config: &Config) {
         Some((Err(error), path)) => {
             output::complain(format_args!(
                 "cannot write the log to {}: {error}; using stderr",
-                path.display()
+                path.shown()
             ));
             log.with_writer(std::io::stderr).init();
         }

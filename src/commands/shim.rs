@@ -12,9 +12,10 @@ use crossbeam_channel::{Receiver, Sender, bounded, select};
 
 use super::signals::{self, StopRequest};
 use super::{serve, setup};
+use crate::mcp::access::Access;
 use crate::mcp::control::ControlSocket;
 use crate::mcp::dispatch::{Shims, Tools};
-use crate::mcp::server::{Access, Server};
+use crate::mcp::server::Server;
 use crate::peer::hosts::Hosts;
 use crate::process::guard::{Guarded, Role, Side};
 use crate::process::{descriptors, files, guard, memory};

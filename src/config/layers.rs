@@ -10,6 +10,8 @@ use super::dirs::{Env, directory, variable};
 use super::file::FileError;
 use super::value::{Field, Raw, ValueParser};
 
+use crate::text::foreign::ShowPath;
+
 /// The source of a value or of an error.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum SettingSource {
@@ -44,9 +46,9 @@ impl fmt::Display for SettingSource {
         match self {
             SettingSource::Default => f.write_str("default"),
             SettingSource::File { path, line: Some(line) } => {
-                write!(f, "{}:{line}", path.display())
+                write!(f, "{}:{line}", path.shown())
             }
-            SettingSource::File { path, line: None } => write!(f, "{}", path.display()),
+            SettingSource::File { path, line: None } => write!(f, "{}", path.shown()),
             SettingSource::Env { name } => write!(f, "${name}"),
             SettingSource::Flag { name } => f.write_str(name),
         }

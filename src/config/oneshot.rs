@@ -236,8 +236,8 @@ mod tests {
             let (settings, of_runs) = RunSettings::load(&config, &env, self.work.path(), flags);
             warnings.extend(of_runs);
             let warnings = warnings.iter().map(Warning::to_string);
-            let home = self.home.path().display().to_string();
-            let work = self.work.path().display().to_string();
+            let home = self.home.path().to_string_lossy().into_owned();
+            let work = self.work.path().to_string_lossy().into_owned();
             let warnings = warnings.map(|text| text.replace(&home, "HOME").replace(&work, "WORK"));
             (settings, warnings.collect())
         }

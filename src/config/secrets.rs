@@ -24,6 +24,7 @@ use super::value::{Field, File, Raw, ValueParser, is_variable, listed};
 use crate::process::capture::{self, CaptureError, Limits};
 use crate::process::files;
 use crate::process::spawn::{Launch, StderrTarget, Wiring};
+use crate::text::foreign::ShowPath;
 use crate::text::mask::{MAX_SECRET_BYTES, MaskError, Secret};
 
 pub(super) const KEY: &str = "secrets";
@@ -47,7 +48,7 @@ impl fmt::Display for SecretSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             SecretSource::Env(variable) => write!(f, "env {variable}"),
-            SecretSource::File(path) => write!(f, "file {}", path.display()),
+            SecretSource::File(path) => write!(f, "file {}", path.shown()),
             // Only the program, since its arguments may be secret.
             SecretSource::Command(words) => {
                 write!(f, "command {}", words.first().map_or("", String::as_str))

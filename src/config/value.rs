@@ -16,6 +16,7 @@ use serde::de::value::SeqAccessDeserializer;
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::Spanned;
 
+use crate::text::foreign::ShowPath;
 use crate::text::lines::truncate;
 
 /// The most characters of a value that a warning quotes.
@@ -466,7 +467,7 @@ impl ValueParser for File {
     }
 
     fn show(&self, value: &Option<PathBuf>) -> String {
-        value.as_ref().map_or_else(|| "none".to_owned(), |path| path.display().to_string())
+        value.as_ref().map_or_else(|| "none".to_owned(), |path| path.shown().to_string())
     }
 }
 

@@ -103,7 +103,7 @@ mod tests {
         write(own.join("HEAD"), "ref: refs/heads/side\n");
         write(own.join("commondir"), "../..\n");
         let side = scratch.path().join("side");
-        write(side.join(".git"), &format!("gitdir: {}\n", own.display()));
+        write(side.join(".git"), &format!("gitdir: {}\n", own.to_string_lossy()));
         assert_eq!(head(&side).as_deref(), Some(FIRST));
     }
 

@@ -20,6 +20,7 @@ use crate::alan::store::{Store, StoreSettings};
 use crate::neverhang::Rules;
 use crate::shell::lint::lints;
 use crate::shell::{normalise, template};
+use crate::text::foreign::ShowPath;
 use crate::text::redact::Redactor;
 
 const SESSIONS: usize = 30;
@@ -206,7 +207,7 @@ fn useful_insights_take_far_fewer_characters_and_lose_no_warning() {
     let (mut all, mut useful) = (Shown([(0, 0); KINDS.len()]), Shown([(0, 0); KINDS.len()]));
     let (mut calls, mut warned) = (0, 0);
     for (place, file) in files.iter().enumerate() {
-        let name = file.display();
+        let name = file.shown();
         let store = Store::open(StoreSettings {
             path: directory.path().join("alan.db"),
             session: name.to_string(),

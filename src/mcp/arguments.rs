@@ -7,6 +7,8 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use crate::alan::insight::truncate;
+use crate::text::foreign::Foreign;
+use crate::text::invisible;
 
 /// Less similar names are not suggested (0 to 1, Jaro-Winkler).
 const MIN_SIMILARITY: f64 = 0.75;
@@ -83,7 +85,7 @@ fn unknown(tool: &str, name: &str, properties: &Map<String, Value>) -> ArgumentE
         .map(|known| (strsim::jaro_winkler(known, name), known))
         .filter(|(similarity, _)| *similarity >= MIN_SIMILARITY)
         .max_by(|(a, _), (b, _)| a.total_cmp(b));
-    let name = truncate(name, SHOWN_CHARS);
+    let name = Foreign::from(truncate(name, SHOWN_CHARS));
     ArgumentError(match nearest {
         Some((_, nearest)) => format!("{tool} has no argument {name}: did you mean {nearest}?"),
         None => {
@@ -144,7 +146,7 @@ fn check_type(name: &str, property: &Value, value: &Value) -> Result<Value, Argu
                 return Err(wrong("an object of names and strings"));
             };
             if let Some((key, entry)) = entries.iter().find(|(_, entry)| !entry.is_string()) {
-                let (key, entry) = (truncate(key, SHOWN_CHARS), show(entry));
+                let (key, entry) = (Foreign::from(truncate(key, SHOWN_CHARS)), show(entry));
                 return Err(ArgumentError(format!("{name}.{key} must be a string, not {entry}")));
             }
         }
@@ -179,7 +181,8 @@ fn check_bounds(name: &str, property: &Value, value: &Value) -> Result<(), Argum
 }
 
 fn show(value: &Value) -> String {
-    truncate(&value.to_string(), SHOWN_CHARS).into_owned()
+    // JSON escapes what controls a terminal, not what is not seen.
+    invisible::show(truncate(&value.to_string(), SHOWN_CHARS)).into_owned()
 }
 
 #[cfg(test)]

@@ -14,12 +14,14 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, after, select};
 use parking_lot::Mutex;
 
+use super::access::{Access, SocketClient};
 use super::dispatch::Tools;
-use super::server::{Access, Server};
+use super::server::Server;
 use crate::process::local_socket::{self, LocalListener, PeerProcess};
 use crate::protocol::message;
 use crate::protocol::transport::{Outbound, Transport};
 use crate::task::journal::CONTROL_SOCKET;
+use crate::text::foreign::ShowPath;
 
 /// The maximum number of connections. A further one replaces the connection that has been idle
 /// longest, otherwise the oldest stream of events, whose client reconnects.
@@ -102,7 +104,7 @@ impl ControlSocket {
     /// As [`LocalListener::bind`]; the text names the directory.
     pub(crate) fn bind(directory: &Path) -> Result<LocalListener, String> {
         LocalListener::bind(directory, CONTROL_SOCKET)
-            .map_err(|error| format!("no control socket in {}: {error}", directory.display()))
+            .map_err(|error| format!("no control socket in {}: {error}", directory.shown()))
     }
 
     fn run(
@@ -201,7 +203,7 @@ impl Shared {
 
     fn open(self: &Arc<Self>, stream: UnixStream, peer: PeerProcess) -> io::Result<()> {
         local_socket::limit_writes(&stream, WRITE_LIMIT)?;
-        let access = Access::ControlSocket { pid: peer.pid };
+        let access = Access::ControlSocket(SocketClient::of(peer.pid));
         let connection = Arc::new(Connection {
             stream,
             server: Arc::new(Server::new(Arc::clone(&self.tools), access)),

@@ -18,6 +18,7 @@ use crate::task::describe::outcome_word;
 use crate::task::journal::{self, Entry};
 use crate::task::port_watch::ListedTask;
 use crate::task::tombstone;
+use crate::text::foreign;
 use crate::text::quantity::seconds;
 
 /// How long a shim may take to start its task and to answer.
@@ -233,10 +234,10 @@ impl DetachedRow {
         };
         let mut facts = vec![
             format!("detached, age {}", seconds(Duration::from_millis(row.age_ms))),
-            format!("project {}", row.project),
+            format!("project {}", foreign::shown(&row.project)),
         ];
         if !row.client.is_empty() {
-            facts.push(format!("by {}", row.client));
+            facts.push(format!("by {}", foreign::shown(&row.client)));
         }
         if let Some(rest) = row.ends_in_ms {
             facts.push(format!("ends in {}", seconds(Duration::from_millis(rest))));

@@ -42,6 +42,8 @@ use crate::task::registry::TaskHandle;
 use crate::task::supervisor::Supervisor;
 use crate::task::terminal::Terminal;
 use crate::task::watch::{Goal, TaskWatch, Tick, WaitEnd};
+use crate::text::foreign;
+use crate::text::foreign::ShowPath;
 use crate::text::lines::{self, Layout, OutputSpan, Repeats, Room, Shown};
 use crate::text::mask::Secret;
 use crate::text::quantity::grouped;
@@ -318,7 +320,7 @@ pub(crate) struct MonitorAddress {
 impl fmt::Display for MonitorAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.link_file {
-            Some(file) => write!(f, "{} (its link is in {})", self.address, file.display()),
+            Some(file) => write!(f, "{} (its link is in {})", self.address, file.shown()),
             None => {
                 write!(f, "{} (its link cannot be kept: there is no state directory)", self.address)
             }
@@ -467,7 +469,7 @@ impl Tools {
             Some(RecalledTask::Task(task)) => Ok(task),
             Some(RecalledTask::Ended(entry)) => Err(refused(result::output_gone(&entry))),
             None => {
-                let id = lines::first_chars(id, QUOTED_ID_CHARS);
+                let id = foreign::shown(lines::first_chars(id, QUOTED_ID_CHARS));
                 Err(refused(format!(
                     "task_id {id} is unknown: zsh_tasks with all=true lists the tasks that are known"
                 )))
@@ -534,7 +536,11 @@ impl Tools {
 
     /// `port 3000 is in use by 4711 node, task b6d464a7 of another server (npm run dev)`
     fn port_in_use(&self, port: Port, holder: &PortHolder) -> String {
-        let user = holder.user.as_ref().map(|user| format!(" of user {user}")).unwrap_or_default();
+        let user = holder
+            .user
+            .as_ref()
+            .map(|user| format!(" of user {}", foreign::shown(user)))
+            .unwrap_or_default();
         let Some(process) = &holder.process else {
             let owner = if user.is_empty() { " that cannot be identified" } else { &user };
             return format!("port {port} is in use by a process{owner}");
@@ -659,7 +665,7 @@ impl Tools {
         result.notes = insights;
         let waiting = result.view.waiting.as_ref();
         result.person_line = waiting.and_then(|waiting| self.person_line(waiting.wanted, facts));
-        let log_path = task.spool.files().first().map(|path| path.display().to_string());
+        let log_path = task.spool.files().first().map(|path| path.to_string_lossy().into_owned());
         let history = run_record.as_ref().map(|run_record| run_record.history());
         let estimate = history.as_ref().and_then(|known| known.estimate.as_ref());
         ToolResult {

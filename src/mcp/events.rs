@@ -27,6 +27,7 @@ use crate::task::output::reading;
 use crate::task::registry::TaskHandle;
 use crate::task::supervisor::Supervisor;
 use crate::task::tombstone;
+use crate::text::foreign;
 use crate::text::lines::elide_middle;
 use crate::text::redact::Redactor;
 
@@ -178,7 +179,9 @@ impl Event {
                 }
                 let mut text = format!("task {id} ended ({})  {command}", facts.join(", "));
                 if !self.tail.is_empty() {
-                    text.push_str(&format!("  |  last lines: {}", self.tail.join(" ⏎ ")));
+                    let quoted = |line: &String| foreign::in_quotes(line, SHOWN_CHARS);
+                    let tail: Vec<String> = self.tail.iter().map(quoted).collect();
+                    text.push_str(&format!("  |  it printed last: {}", tail.join(", ")));
                 }
                 text.push_str(&format!("  |  read it with zsh_poll task_id={id}"));
                 text
@@ -191,7 +194,7 @@ impl Event {
                 let prompt = self.prompt.as_deref().unwrap_or_default();
                 let prompt = match prompt.trim() {
                     "" => String::new(),
-                    prompt => format!(" {prompt:?}"),
+                    prompt => format!(" {}", foreign::in_quotes(prompt, SHOWN_CHARS)),
                 };
                 let answer = match &self.person {
                     Some(person) => person.clone(),
@@ -442,7 +445,7 @@ mod tests {
         };
         assert_eq!(
             event.line(),
-            "task b6d464a7 ended (exit=2, 63s, 1 still running)  make  |  last lines: one ⏎ two  [2J x  |  read it with zsh_poll task_id=b6d464a7"
+            "task b6d464a7 ended (exit=2, 63s, 1 still running)  make  |  it printed last: \"one\", \"two\\n\\e[2J<U+202E>x\"  |  read it with zsh_poll task_id=b6d464a7"
         );
         let short = Event { duration_ms: Some(420), ..event.clone() };
         assert!(short.line().contains("(exit=2, 0.4s, 1 still running)"), "{}", short.line());

@@ -21,6 +21,7 @@ use crate::alan::store::{Status, StoreError};
 use crate::history::recorder::{CommandReport, Recorder};
 use crate::neverhang::{CircuitState, Rules};
 use crate::shell::outcome::Outcome;
+use crate::text::foreign::ShowPath;
 use crate::text::quantity::{grouped, plural, seconds};
 
 /// The length of a circuit's hash, which names it as well as its command does.
@@ -124,11 +125,11 @@ fn is_hash(text: &str) -> bool {
 /// The state of the database.
 pub(crate) fn database(status: &Status) -> DatabaseOutput {
     DatabaseOutput {
-        path: status.path.display().to_string(),
+        path: status.path.shown().to_string(),
         failure: status.failure.clone(),
         queued: status.queued,
         dropped: status.dropped,
-        moved_aside: status.moved_aside.as_ref().map(|path| path.display().to_string()),
+        moved_aside: status.moved_aside.as_ref().map(|path| path.shown().to_string()),
     }
 }
 

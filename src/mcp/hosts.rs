@@ -17,12 +17,14 @@ use crate::peer::{Peer, PeerCall, PeerError, RelayedSecret};
 use crate::process::files;
 use crate::protocol::message::put;
 use crate::task::journal::is_task_id;
+use crate::text::ansi::{Colours, readable};
+use crate::text::foreign;
 
 /// How much longer than its own wait a call may take: results may be large and lines slow. Pings
 /// find a lost connection sooner.
 const CALL_GRACE: Duration = Duration::from_secs(2 * hosts::SILENCE_LIMIT.as_secs());
 /// The words before a task id in text that zsh-tool writes.
-const BEFORE_IDS: [&str; 5] = ["task=", "task_id=", "task '", "task ", "attach "];
+const BEFORE_IDS: [&str; 6] = ["task=", "task_id=", "task '", "task ", "attach ", "─── "];
 const ID_LENGTH: usize = 8;
 
 /// A call that names a host.
@@ -128,7 +130,7 @@ impl Tools {
             }
             Err(PeerError::Cancelled) => Err(HostFailure::Cancelled),
             Err(PeerError::Refused(text)) => {
-                Err(HostFailure::Error(format!("host {}: {text}", on_host.host)))
+                Err(HostFailure::Error(format!("host {}: {}", on_host.host, foreign::shown(&text))))
             }
             Err(PeerError::Silent { waited, .. }) => {
                 let name = &on_host.host;
@@ -139,8 +141,11 @@ impl Tools {
                 }))
             }
             Err(_) => {
-                let cause =
-                    format!("connection to {} lost ({})", on_host.host, host.final_reason());
+                let cause = format!(
+                    "connection to {} lost ({})",
+                    on_host.host,
+                    foreign::shown(&host.final_reason())
+                );
                 Err(HostFailure::Error(unanswered(&cause, host, on_host.task.as_deref(), starts)))
             }
         }
@@ -197,6 +202,9 @@ fn with_host(result: &mut Value, host: &Host, tool: &Tool) {
     }
     if let Some(Value::String(text)) = result.pointer_mut("/content/0/text") {
         let is_list = tool.name == ToolName::Tasks;
+        // Whatever runs there, its text does not control a terminal here.
+        let lines = text.split('\n').map(|line| readable(line.as_bytes(), Colours::Keep, None));
+        *text = lines.collect::<Vec<_>>().join("\n");
         *text = ids_with_host(text, name, is_list, |id| host.knows(id));
     }
 }

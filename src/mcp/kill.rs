@@ -23,6 +23,7 @@ use crate::task::state::KillRequest;
 use crate::task::supervisor::KillError;
 use crate::task::termination::{Receipt, SurvivalReason};
 use crate::task::worker_requests::MAX_REQUESTS;
+use crate::text::foreign;
 use crate::text::quantity::size;
 
 /// How long the call waits for the task's end after the receipt: longer than the task waits for the
@@ -42,7 +43,7 @@ impl Tools {
             None => KillRequest::Escalate,
             Some(name) => KillRequest::Only(Signal::from_name(name).ok_or_else(|| {
                 let known = Signal::ALL.map(Signal::name).join(", ");
-                refused(format!("signal must be one of {known}, not {name}"))
+                refused(format!("signal must be one of {known}, not {}", foreign::shown(name)))
             })?),
         };
         let _active_call = ActiveCall::begin(&task.live);

@@ -6,6 +6,7 @@ use super::ceilings::{self, Learned};
 use super::dispatch::Tools;
 use crate::process::files;
 use crate::protocol::era::ClientInfo;
+use crate::text::foreign::ShowPath;
 
 /// The file's name in the state directory.
 const FILE: &str = "ceilings.json";
@@ -44,7 +45,7 @@ impl Tools {
             .map_err(std::io::Error::from)
             .and_then(|content| files::replace_private(&path, &content));
         if let Err(error) = written {
-            tracing::warn!("cannot write {}: {error}", path.display());
+            tracing::warn!("cannot write {}: {error}", path.shown());
         }
     }
 }

@@ -81,7 +81,7 @@ impl From<&Condition> for ConditionRow {
         let mut row = ConditionRow {
             kind: ConditionKind::of(condition).word(),
             pid: process.pid,
-            name: process.name.clone(),
+            name: process.name.raw().to_owned(),
             signal: None,
             holds_up: None,
             user: None,
@@ -92,7 +92,7 @@ impl From<&Condition> for ConditionRow {
                 row.signal = Some(is_known.then(|| describe::signal_name(*by)));
                 row.holds_up = Some(*holds_up);
             }
-            Condition::OutOfReach { user, .. } => row.user = Some(user.clone()),
+            Condition::OutOfReach { user, .. } => row.user = Some(user.raw().to_owned()),
             Condition::DiskSleep { .. } | Condition::ZombieLeader { .. } => {}
         }
         row

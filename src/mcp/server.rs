@@ -13,6 +13,7 @@ use parking_lot::{Condvar, Mutex};
 use serde_json::{Value, json};
 use zeroize::Zeroizing;
 
+use super::access::{self, Access, SocketClient};
 use super::attach::Attachment;
 use super::ceilings;
 #[cfg(feature = "conformance")]
@@ -22,7 +23,7 @@ use super::events::{Acknowledged, Event};
 use super::in_flight::{BeginError, InFlight, MAX_CALLS};
 use super::render::result::Palette;
 use super::rpc_error::RpcError;
-use super::tools::{self, INSTRUCTIONS, Tool, ToolName};
+use super::tools::{self, INSTRUCTIONS, Tool};
 use crate::config::{ColorChoice, MAX_WAIT};
 use crate::peer::pages::{PAGE, PageRequest};
 use crate::peer::{
@@ -47,6 +48,7 @@ use crate::task::journal::is_task_id;
 use crate::task::live::{Cancel, ShownMark};
 use crate::task::registry::TaskHandle;
 use crate::task::supervisor::Supervisor;
+use crate::text::foreign;
 use crate::text::mask::Secret;
 
 /// A call needs little stack: its buffers are on the heap.
@@ -84,54 +86,6 @@ impl Era {
         match self {
             Era::Legacy => false,
             Era::Stateless(envelope) => envelope.takes_tasks,
-        }
-    }
-}
-
-/// How a client reaches the server, which decides what it may do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Access {
-    /// As the client that started the server.
-    Full,
-    /// Through the control socket, which starts no command and types no secret.
-    ControlSocket {
-        /// The client's process, where the system reports it.
-        pid: Option<i32>,
-    },
-    /// As the server that started this shim for one task.
-    Launch,
-    /// As the server that started this process on a host, where it has a shell anyway.
-    Carrier,
-}
-
-impl Access {
-    /// Why a call is refused, if it is.
-    fn refusal(self, tool: &Tool, arguments: Option<&Value>) -> Option<&'static str> {
-        let pid = match self {
-            Access::Full | Access::Carrier => return None,
-            Access::Launch if tool.name == ToolName::Run => return None,
-            Access::Launch => return Some("a shim starts only its one task"),
-            Access::ControlSocket { pid } => pid,
-        };
-        let argument = |name: &str| arguments.and_then(|arguments| arguments.get(name));
-        match tool.name {
-            ToolName::Run => {
-                Some("the control socket starts no command: call the server's own zsh")
-            }
-            ToolName::Send if argument("secret_env").is_some_and(|value| !value.is_null()) => {
-                Some("the control socket types no secret: call the server's own zsh_send")
-            }
-            ToolName::Send | ToolName::Kill => {
-                let task = argument("task_id").and_then(Value::as_str).unwrap_or_default();
-                let task: String = task.chars().take(QUOTED_CHARS).collect();
-                let pid = pid.map_or_else(|| "unknown".to_owned(), |pid| pid.to_string());
-                tracing::info!(
-                    "{} of task {task:?} by the control socket, from process {pid}",
-                    tool.wire_name
-                );
-                None
-            }
-            _ => None,
         }
     }
 }
@@ -276,9 +230,12 @@ impl Server {
                 };
                 Work::Page(request)
             }
-            (Era::Legacy, ATTACH) if matches!(self.access, Access::ControlSocket { .. }) => {
-                self.attach(outbound, params)?
-            }
+            (Era::Legacy, ATTACH) => match self.access {
+                Access::ControlSocket(client) => self.attach(outbound, params, client)?,
+                Access::Full | Access::Launch | Access::Carrier => {
+                    return Err(unknown_method(method));
+                }
+            },
             (Era::Stateless(envelope), _) => match Operation::of_method(method) {
                 Some(operation) if self.tools.offers_tasks() && self.access == Access::Full => {
                     Work::task(operation, envelope, params.as_ref())?
@@ -318,7 +275,15 @@ impl Server {
     }
 
     /// Attaches a person; a connection has room for one.
-    fn attach(&self, outbound: &Outbound, params: Option<Value>) -> Result<Work, RpcError> {
+    fn attach(
+        &self,
+        outbound: &Outbound,
+        params: Option<Value>,
+        client: SocketClient,
+    ) -> Result<Work, RpcError> {
+        if let Some(reason) = client.confinement() {
+            return Err(RpcError::new(INVALID_REQUEST, access::confined("attach", reason)));
+        }
         let mut current = self.attachment.lock();
         if current.strong_count() > 0 {
             let text = "a person is attached over this connection: open another one";
@@ -327,11 +292,8 @@ impl Server {
         let attachment = Attachment::begin(&self.tools.supervisor, outbound, params)?;
         let attachment = Arc::new(attachment);
         *current = Arc::downgrade(&attachment);
-        if let Access::ControlSocket { pid } = self.access {
-            let pid = pid.map_or_else(|| "unknown".to_owned(), |pid| pid.to_string());
-            let task = attachment.task_id();
-            tracing::info!("process {pid} is attached to task {task} by the control socket");
-        }
+        let task = attachment.task_id();
+        tracing::info!("{client} is attached to task {task} by the control socket");
         Ok(Work::Attach(attachment))
     }
 
@@ -501,7 +463,7 @@ fn events_follow(params: Option<&Value>) -> bool {
 
 fn unknown_method(method: &str) -> RpcError {
     let name: String = method.chars().take(QUOTED_CHARS).collect();
-    RpcError::new(METHOD_NOT_FOUND, format!("unknown method {name}"))
+    RpcError::new(METHOD_NOT_FOUND, format!("unknown method {}", foreign::shown(&name)))
 }
 
 /// What a call does.
@@ -537,7 +499,8 @@ impl Work {
         let Some(tool) = tools::find(name) else {
             let name: String = name.chars().take(QUOTED_CHARS).collect();
             let known: Vec<&str> = tools::TOOLS.iter().map(|tool| tool.wire_name).collect();
-            return Err(invalid(&format!("unknown tool {name}: there are {}", known.join(", "))));
+            let (name, known) = (foreign::shown(&name), known.join(", "));
+            return Err(invalid(&format!("unknown tool {name}: there are {known}")));
         };
         let arguments = params.remove("arguments");
         if arguments.as_ref().is_some_and(|value| !value.is_object() && !value.is_null()) {
@@ -623,10 +586,9 @@ impl RunningCall {
                     return Ok(Some(complete(ToolResult::error(refusal).into_result())));
                 }
                 match (self.server.access, relayed) {
-                    (
-                        Access::ControlSocket { .. } | Access::Launch | Access::Carrier,
-                        Some(client),
-                    ) => Ok(self.call_relayed(tool, arguments, token.as_ref(), client)),
+                    (Access::ControlSocket(_) | Access::Launch | Access::Carrier, Some(client)) => {
+                        Ok(self.call_relayed(tool, arguments, token.as_ref(), client))
+                    }
                     _ => {
                         let client = self.server.client(&self.era);
                         let name = self.server.client_info(&self.era).name;

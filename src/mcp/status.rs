@@ -21,6 +21,8 @@ use crate::progress::condition::Condition;
 use crate::task::describe;
 use crate::task::port_watch::ListedTask;
 use crate::task::registry::TaskHandle;
+use crate::text::foreign;
+use crate::text::foreign::ShowPath;
 use crate::text::quantity::{seconds, size};
 
 /// How many tasks are listed by default.
@@ -61,7 +63,8 @@ impl Tools {
         for stray in &strays {
             lines.push(format!(
                 "unattributed: {} {} (owner unknown; killed when the server exits)",
-                stray.id.pid, stray.name
+                stray.id.pid,
+                foreign::shown(&stray.name)
             ));
         }
         let strays = strays.into_iter();
@@ -91,13 +94,13 @@ impl Tools {
         let shell = supervisor.find_shell();
         let shell_text = match &shell {
             Ok(shell) => match &shell.note {
-                None => shell.path.display().to_string(),
+                None => shell.path.shown().to_string(),
                 Some(note) => note.clone(),
             },
             Err(error) => error.to_string(),
         };
         let state = match supervisor.directory() {
-            Ok(directory) => directory.path.display().to_string(),
+            Ok(directory) => directory.path.shown().to_string(),
             Err(cause) => format!("none: {cause}; output is kept in memory"),
         };
         let mut problems: Vec<String> = self.warnings.iter().map(Warning::to_string).collect();
@@ -146,7 +149,11 @@ impl Tools {
         let learned: Vec<LearnedRow> = learned.map(LearnedRow::from).collect();
         lines.extend(learned.iter().map(LearnedRow::line));
         for host in self.hosts.iter() {
-            lines.push(format!("host       {}: {}", host.entry.name, host.status()));
+            lines.push(format!(
+                "host       {}: {}",
+                host.entry.name,
+                foreign::shown(&host.status())
+            ));
         }
         lines.extend(monitor.as_ref().map(|monitor| format!("monitor    {monitor}")));
         lines.extend(problems.iter().map(|problem| format!("⚠ {problem}")));
@@ -252,7 +259,7 @@ impl TaskSummary {
         let facts = facts.join(", ");
         let mut line = format!("{}  {status:<20}  {facts:<24}  {}", row.task_id, row.command);
         if let Some(description) = &row.description {
-            line.push_str(&format!("  # {description}"));
+            line.push_str(&format!("  # {}", foreign::shown(description)));
         }
         line
     }

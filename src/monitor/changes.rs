@@ -13,6 +13,7 @@ use crate::process::descriptors::{Interest, Poller, Waker};
 use crate::process::directory_watch::DirectoryWatch;
 use crate::task::live::{Cancel, ChangeStamp, WaitStep};
 use crate::task::registry::TaskHandle;
+use crate::text::foreign::ShowPath;
 
 /// How often the state is checked if no change is reported.
 const RECHECK: Duration = Duration::from_secs(5);
@@ -97,7 +98,7 @@ impl FileChanges {
             };
             if let Err(error) = added {
                 // It may have been removed.
-                tracing::debug!("cannot watch {}: {error}", directory.as_ref().display());
+                tracing::debug!("cannot watch {}: {error}", directory.as_ref().shown());
             }
         }
     }

@@ -16,6 +16,7 @@ use crate::task::journal;
 use crate::task::journal::Entry;
 use crate::task::registry::TaskHandle;
 use crate::text::ansi::{self, Colours};
+use crate::text::foreign::ShowPath;
 use crate::text::lines::{LinePosition, Position, elide_middle};
 
 /// Bytes read for one event.
@@ -177,7 +178,7 @@ fn read_files(files: &[OutputFile], from: u64, to: u64) -> io::Result<Vec<u8>> {
             Ok(()) => bytes.append(&mut piece),
             Err(error) if error.kind() == io::ErrorKind::NotFound => break,
             Err(error) => {
-                let text = format!("cannot read {}: {error}", file.path.display());
+                let text = format!("cannot read {}: {error}", file.path.shown());
                 return Err(io::Error::new(error.kind(), text));
             }
         }

@@ -92,7 +92,7 @@ pub(crate) fn session(run: &RunView, now: f64, tail: Vec<String>) -> Session {
         id: file.oneshot_id.clone(),
         kind: "run",
         title: elide_middle(&one_line(&file.prompt), SHOWN_CHARS),
-        directory: file.directory.display().to_string(),
+        directory: file.directory.to_string_lossy().into_owned(),
         pid: run.runner.map(|runner| runner.pid),
         state: file.state.name(),
         status,

@@ -27,6 +27,7 @@ use super::redaction::Redacted;
 use super::run_files::{Entry, FileError, LogLineDigest, RunFile};
 use super::state::{Role, RunState};
 use crate::process::files;
+use crate::text::foreign::ShowPath;
 
 /// A line to write.
 #[derive(Debug, Clone, PartialEq)]
@@ -370,9 +371,8 @@ pub(crate) enum LogCheckError {
     Unreadable(io::Error),
     /// Lines are missing at the log's end.
     #[error(
-        "{path} was cut: it ends with line {last}, and oneshot.json relies on line {needed}: \
-         put the log back, or start a new run"
-    )]
+        "{file} was cut: it ends with line {last}, and oneshot.json relies on line {needed}: \
+         put the log back, or start a new run", file = .path.shown())]
     Cut {
         /// The log.
         path: PathBuf,
@@ -383,11 +383,10 @@ pub(crate) enum LogCheckError {
     },
     /// A line that the run depends on was changed.
     #[error(
-        "{path} was changed: oneshot.json relies on line {}, of {} bytes, and that is not in \
+        "{file} was changed: oneshot.json relies on line {}, of {} bytes, and that is not in \
          it: put the log back, or start a new run",
         .proof.seq,
-        .proof.bytes
-    )]
+        .proof.bytes, file = .path.shown())]
     Changed {
         /// The log.
         path: PathBuf,

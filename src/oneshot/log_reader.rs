@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use super::log_line::{FILE_NAME, Head, LineKind, LogLine};
 use super::run_files::Entry;
 use crate::process::files;
+use crate::text::foreign::ShowPath;
 
 /// How many bytes to read at a time.
 const BLOCK: u64 = 64 * 1024;
@@ -65,7 +66,7 @@ pub(crate) fn end_of(path: &Path) -> io::Result<LogEnd> {
 
 fn open(path: &Path) -> io::Result<File> {
     let named =
-        |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
+        |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.shown()));
     files::open_private(path).map_err(named)
 }
 

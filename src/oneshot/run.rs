@@ -22,6 +22,7 @@ use super::{log_line, log_reader};
 use crate::base::clock::Now;
 use crate::process::files::{self, PrivateDirError};
 use crate::process::tree::Identity;
+use crate::text::foreign::ShowPath;
 use crate::text::redact::Redactor;
 
 /// The directory of all runs, below the state directory.
@@ -78,7 +79,7 @@ impl OpenRun {
         let sessions = state.join(SESSIONS);
         files::private_subdir(&sessions)?;
         if let Err(error) = run_files::remove_unfinished(&sessions, now.wall) {
-            tracing::warn!("cannot look through {}: {error}", sessions.display());
+            tracing::warn!("cannot look through {}: {error}", sessions.shown());
         }
         let directory = sessions.join(&file.oneshot_id);
         let making = run_files::unfinished(&sessions, &file.oneshot_id);

@@ -25,6 +25,7 @@ use super::state::{Position, Reason, Role, RunState, Unreplayable};
 use crate::base::clock::Now;
 use crate::process::files::{self, FileLock};
 use crate::process::tree::{self, Identity};
+use crate::text::foreign::ShowPath;
 use crate::text::redact::Redactor;
 
 /// The file's name in a run's directory.
@@ -189,13 +190,13 @@ pub enum LoadError {
     #[error(transparent)]
     File(#[from] FileError),
     /// It is too large to be a run's file.
-    #[error("{path} is larger than {} MiB: it is not a run's file", MAX_FILE_BYTES >> 20)]
+    #[error("{file} is larger than {} MiB: it is not a run's file", MAX_FILE_BYTES >> 20, file = .path.shown())]
     TooLarge {
         /// The file.
         path: PathBuf,
     },
     /// It is not valid JSON of a run's file.
-    #[error("{path} is not a run's file: {source}")]
+    #[error("{file} is not a run's file: {source}", file = .path.shown())]
     Malformed {
         /// The file.
         path: PathBuf,
@@ -203,7 +204,7 @@ pub enum LoadError {
         source: serde_json::Error,
     },
     /// A later version of the program wrote it.
-    #[error("{path} has version {found}, this program knows versions up to {VERSION}")]
+    #[error("{file} has version {found}, this program knows versions up to {VERSION}", file = .path.shown())]
     TooNew {
         /// The file.
         path: PathBuf,
@@ -211,7 +212,7 @@ pub enum LoadError {
         found: u32,
     },
     /// It was edited by hand.
-    #[error("{path} contradicts itself: {contradiction}")]
+    #[error("{file} contradicts itself: {contradiction}", file = .path.shown())]
     Contradictory {
         /// The file.
         path: PathBuf,
@@ -341,7 +342,7 @@ impl RunFile {
 
 /// A file of a run cannot be used.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot {doing} {path}: {source}")]
+#[error("cannot {doing} {file}: {source}", file = .path.shown())]
 pub struct FileError {
     doing: &'static str,
     path: PathBuf,
@@ -507,7 +508,7 @@ pub(super) fn remove_unfinished(sessions: &Path, now: SystemTime) -> io::Result<
         let path = entry?.path();
         let is_left = is_ours(&path) && is_old(&path, now) && !is_held(&path);
         if is_left && let Err(error) = std::fs::remove_dir_all(&path) {
-            tracing::warn!("cannot remove {}: {error}", path.display());
+            tracing::warn!("cannot remove {}: {error}", path.shown());
         }
     }
     Ok(())

@@ -13,6 +13,7 @@ use crate::process::files::{self, NoProgram};
 use crate::task::registry::TaskHandle;
 use crate::task::request::{Request, Stderr, Stdin};
 use crate::task::supervisor::Supervisor;
+use crate::text::foreign::ShowPath;
 
 /// The parts that agent runs share.
 pub(crate) struct Runtime {
@@ -101,7 +102,7 @@ fn check_agent(
     if !files::is_enterable(directory) {
         return Err(format!(
             "the run's working directory {} cannot be entered: restore it first",
-            directory.display()
+            directory.shown()
         ));
     }
     let path = environment.iter().find(|(name, _)| name == "PATH");

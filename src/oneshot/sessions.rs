@@ -18,6 +18,7 @@ use crate::process::kill::{Handle, Undelivered};
 use crate::process::signals::Signal;
 use crate::process::survivors::SurvivorQuery;
 use crate::process::tree::Identity;
+use crate::text::foreign::ShowPath;
 use crate::text::redact::Redactor;
 
 /// The word for the most recently changed run, usable instead of its id.
@@ -116,7 +117,7 @@ pub(crate) fn prune(state: &Path, keep: Duration, now: Now) {
         let removed =
             std::fs::rename(&run.directory, &gone).and_then(|()| std::fs::remove_dir_all(&gone));
         if let Err(error) = removed {
-            tracing::warn!("cannot remove {}: {error}", run.directory.display());
+            tracing::warn!("cannot remove {}: {error}", run.directory.shown());
         }
     }
 }

@@ -29,6 +29,7 @@ use crate::process::spawn::{Launch, StderrTarget, Wiring};
 use crate::protocol::framing::MAX_FRAME_BYTES;
 use crate::protocol::transport::Transport;
 use crate::task::supervisor::Supervisor;
+use crate::text::foreign;
 
 /// How long a host may take for its first report.
 const ANSWER_LIMIT: Duration = Duration::from_secs(10);
@@ -70,7 +71,7 @@ const EXIT_LOST: i32 = 255;
 
 /// Why a host cannot be used.
 #[derive(Debug, Clone, thiserror::Error)]
-#[error("host {host} cannot be reached: {reason}")]
+#[error("host {host} cannot be reached: {}", foreign::shown(.reason))]
 pub(crate) struct HostError {
     host: String,
     reason: String,

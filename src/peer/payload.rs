@@ -7,6 +7,8 @@ use std::time::{Duration, SystemTime};
 
 use sha2::{Digest, Sha256};
 
+use crate::text::foreign::ShowPath;
+
 /// The type of the ELF program header that names the dynamic linker.
 const PT_INTERP: u32 = 3;
 
@@ -77,7 +79,7 @@ pub(crate) fn remove_unused(now: SystemTime) -> io::Result<()> {
         if is_unused(&other, now)
             && let Err(error) = fs::remove_dir_all(&other)
         {
-            tracing::warn!("the unused version {} cannot be removed: {error}", other.display());
+            tracing::warn!("the unused version {} cannot be removed: {error}", other.shown());
         }
     }
     Ok(())

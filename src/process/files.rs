@@ -12,16 +12,18 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Access, AtFlags, FlockOperation};
 use rustix::io::Errno;
 
+use crate::text::foreign::ShowPath;
+
 /// Why a directory cannot serve as a private one.
 #[derive(Debug, thiserror::Error)]
 pub enum PrivateDirError {
-    #[error("cannot use the directory {0}: {1}")]
+    #[error("cannot use the directory {path}: {1}", path = .0.shown())]
     Io(PathBuf, #[source] io::Error),
     /// Another user could put files there: the directory or its parent.
-    #[error("{0} is writable by everyone: run `chmod o-w {0}` or choose another directory")]
+    #[error("{path} is writable by everyone: run `chmod o-w {path}` or choose another directory", path = .0.shown())]
     WorldWritable(PathBuf),
     /// Files would be written elsewhere.
-    #[error("{0} is a symbolic link: remove it; to keep files elsewhere, name that directory")]
+    #[error("{} is a symbolic link: remove it; to keep files elsewhere, name that directory", .0.shown())]
     Link(PathBuf),
 }
 
@@ -183,7 +185,7 @@ fn open_only_regular(options: &mut OpenOptions, path: &Path, flags: i32) -> io::
 pub(crate) enum NoProgram {
     #[error("was not found")]
     Missing,
-    #[error("is not executable: {}", .0.display())]
+    #[error("is not executable: {}", .0.shown())]
     NotExecutable(PathBuf),
 }
 

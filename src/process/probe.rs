@@ -91,7 +91,7 @@ impl ProcessInfo {
 
     /// Its pid and name, as shown to users.
     pub(crate) fn label(&self) -> ProcessName {
-        ProcessName { pid: self.id.pid, name: self.name.clone() }
+        ProcessName { pid: self.id.pid, name: self.name.clone().into() }
     }
 }
 

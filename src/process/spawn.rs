@@ -21,6 +21,8 @@ use super::start;
 use super::tree::{self, COOKIE_VARIABLE, Identity};
 use super::wait::Child;
 
+use crate::text::foreign::ShowPath;
+
 /// Large enough to read a flood of output in few calls; more would count against the user's limit.
 const OUTPUT_PIPE_BYTES: usize = 256 * 1024;
 
@@ -76,11 +78,11 @@ pub(crate) struct Spawned {
 /// Why a program was not started. Nothing runs then.
 #[derive(Debug, thiserror::Error)]
 pub enum SpawnError {
-    #[error("the working directory {0} does not exist or cannot be entered: give another cwd")]
+    #[error("the working directory {} does not exist or cannot be entered: give another cwd", .0.shown())]
     Directory(PathBuf),
-    #[error("cannot start {0}: no such program")]
+    #[error("cannot start {}: no such program", .0.shown())]
     MissingProgram(PathBuf),
-    #[error("cannot start {0}: permission denied")]
+    #[error("cannot start {}: permission denied", .0.shown())]
     NotPermitted(PathBuf),
     #[error(
         "the command and its environment are longer than the kernel accepts (E2BIG): pass less in env"
@@ -102,7 +104,7 @@ pub enum SpawnError {
         "the machine has no file descriptor left (ENFILE): end programs that have many files open"
     )]
     NoFiles,
-    #[error("cannot start {0}: {1}")]
+    #[error("cannot start {program}: {1}", program = .0.shown())]
     Other(PathBuf, #[source] io::Error),
 }
 

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use super::wait::ProcessName;
+use crate::text::foreign::Foreign;
 
 /// How long a single disk sleep must last to be reported; reading a disk causes shorter ones.
 pub(crate) const LONG_SLEEP: Duration = Duration::from_secs(1);
@@ -46,7 +47,7 @@ pub enum Condition {
     OutOfReach {
         process: ProcessName,
         /// The user's name, or number if there is no name.
-        user: String,
+        user: Foreign,
     },
 }
 
@@ -133,7 +134,7 @@ mod tests {
     const SOON: Duration = Duration::from_millis(100);
 
     fn process() -> ProcessName {
-        ProcessName { pid: 4711, name: "vim".to_owned() }
+        ProcessName { pid: 4711, name: "vim".into() }
     }
 
     fn stopped() -> Sighting {

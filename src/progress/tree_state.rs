@@ -16,6 +16,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::wait::{Lock, Peer, ProcessName, ProcessWaits, Thread, WaitSource};
+use crate::text::foreign::Foreign;
 
 /// The share of a core from which a tree that prints nothing counts as busy.
 pub(crate) const BUSY_SHARE: f64 = 0.2;
@@ -59,15 +60,15 @@ pub enum TreeState {
 pub enum Idle {
     Timer,
     /// A connection request at this address.
-    Listening(String),
+    Listening(Foreign),
     /// A datagram or an event at this address.
-    Datagrams(String),
+    Datagrams(Foreign),
     /// A change in watched files; whether the same program reads the task's input as well.
     Files {
         accepts_keys: bool,
     },
     /// Data from this device.
-    Device(String),
+    Device(Foreign),
     Signal,
     /// A key, on a screen that it redraws by itself.
     Screen,
@@ -83,7 +84,7 @@ pub enum DeadEnd {
     /// They wait for room in a pipe that is full; the process of the task that could read it.
     FullPipe(Option<ProcessName>),
     /// They wait for this FIFO, whose other end no process has open.
-    Fifo(String),
+    Fifo(Foreign),
     /// They wait for input from the task's own output.
     OwnOutput,
     /// They wait for another process of the task, over a connection or in shared memory.
@@ -407,7 +408,7 @@ fn judge_source(
 const LAUNCHERS: [&str; 5] = ["npm", "npx", "pnpm", "pnpx", "yarn"];
 
 fn is_launcher(waits: &ProcessWaits) -> bool {
-    LAUNCHERS.iter().any(|name| waits.process.name.starts_with(name))
+    LAUNCHERS.iter().any(|name| waits.process.name.raw().starts_with(name))
 }
 
 fn awaits_own_output(waits: &ProcessWaits) -> bool {
@@ -463,7 +464,7 @@ mod tests {
     use crate::progress::wait::Holder;
 
     fn reader(pid: i32, name: &str) -> ProcessName {
-        ProcessName { pid, name: name.to_owned() }
+        ProcessName { pid, name: name.into() }
     }
 
     fn process(pid: i32, parent: i32, threads: &[Thread]) -> ProcessWaits {
@@ -511,7 +512,7 @@ mod tests {
     }
 
     fn peer() -> WaitSource {
-        WaitSource::Peer(Peer::Network("127.0.0.1:5432".to_owned()))
+        WaitSource::Peer(Peer::Network("127.0.0.1:5432".into()))
     }
 
     fn lock() -> WaitSource {
@@ -519,12 +520,12 @@ mod tests {
     }
 
     fn port() -> WaitSource {
-        WaitSource::Listener("port 3000".to_owned())
+        WaitSource::Listener("port 3000".into())
     }
 
     #[test]
     fn every_wait_has_its_state() {
-        let listening = Idle::Listening("port 3000".to_owned());
+        let listening = Idle::Listening("port 3000".into());
         let pipe = || WaitSource::Pipe("pipe:[1]".to_owned());
         let rows: &[(&[Thread], Option<Idle>)] = &[
             (&[set(&[], true)], Some(Idle::Timer)),
@@ -552,7 +553,7 @@ mod tests {
             // A terminal server.
             (
                 &[set(&[WaitSource::Master(Some(1)), port()], false)],
-                Some(Idle::Listening("port 3000".to_owned())),
+                Some(Idle::Listening("port 3000".into())),
             ),
             (&[set(&[WaitSource::Input], true)], Some(Idle::Screen)),
             (&[Thread::In(pipe())], None),
@@ -579,7 +580,7 @@ mod tests {
                 |below| [process(1, 0, std::slice::from_ref(&above)), process(2, 1, &[below])];
             let sleeps = state_of(&tree(set(&[], true))).map(|it| it.kind());
             assert_eq!(sleeps, Some(TreeStateKind::Timer), "{above:?}");
-            let opens = Thread::In(WaitSource::FifoOpening("/tmp/go".to_owned()));
+            let opens = Thread::In(WaitSource::FifoOpening("/tmp/go".into()));
             let stuck = state_of(&tree(opens)).map(|it| it.kind());
             assert_eq!(stuck, Some(TreeStateKind::Deadlock), "{above:?}");
         }
@@ -615,7 +616,7 @@ mod tests {
     fn a_suspect_beside_others_that_work_is_stuck_alone_or_not_at_all() {
         let works = process(3, 1, &[set(&[], true)]);
         for (thread, alone) in [
-            (Thread::In(WaitSource::FifoOpening("/tmp/go".to_owned())), true),
+            (Thread::In(WaitSource::FifoOpening("/tmp/go".into())), true),
             (set(&[WaitSource::OwnOutput], false), true),
             (Thread::In(WaitSource::Pipe("pipe:[1]".to_owned())), false),
             (Thread::In(WaitSource::PipeRoom("pipe:[1]".to_owned())), false),
@@ -661,12 +662,12 @@ mod tests {
             process: reader(pid, "npm run build"),
             ..process(pid, 1, &[set(&[peer(), WaitSource::OwnProcess], false)])
         };
-        let script = process(3, 2, &[Thread::In(WaitSource::FifoOpening("/tmp/go".to_owned()))]);
+        let script = process(3, 2, &[Thread::In(WaitSource::FifoOpening("/tmp/go".into()))]);
         let kind = |tree: &[ProcessWaits]| state_of(tree).map(|it| it.kind());
         assert_eq!(kind(&[shell(), npm(2), script]), Some(TreeStateKind::Deadlock));
         assert_eq!(kind(&[shell(), npm(2)]), Some(TreeStateKind::Peer));
         let sleeps = ProcessWaits { threads: vec![set(&[], true)], ..npm(2) };
-        let script = process(3, 2, &[Thread::In(WaitSource::FifoOpening("/tmp/go".to_owned()))]);
+        let script = process(3, 2, &[Thread::In(WaitSource::FifoOpening("/tmp/go".into()))]);
         assert_eq!(kind(&[shell(), sleeps.clone(), script]), Some(TreeStateKind::Deadlock));
         assert_eq!(kind(&[shell(), sleeps]), Some(TreeStateKind::Timer));
     }
@@ -730,12 +731,12 @@ mod tests {
             cause: DeadEnd::Threads,
         };
         assert_eq!(found, Some(expected));
-        let opens = Thread::In(WaitSource::FifoOpening("/tmp/go".to_owned()));
+        let opens = Thread::In(WaitSource::FifoOpening("/tmp/go".into()));
         let cause = |threads: &[Thread]| match below_a_shell(threads) {
             Some(TreeState::Deadlock { cause, .. }) => Some(cause),
             _ => None,
         };
-        assert_eq!(cause(&[opens]), Some(DeadEnd::Fifo("/tmp/go".to_owned())));
+        assert_eq!(cause(&[opens]), Some(DeadEnd::Fifo("/tmp/go".into())));
         let reads = Thread::In(WaitSource::Pipe("pipe:[1]".to_owned()));
         assert_eq!(cause(std::slice::from_ref(&reads)), Some(DeadEnd::Pipe(None)));
         let suspects = classify(&[process(1, 0, &[reads])]).map(|found| found.suspects);

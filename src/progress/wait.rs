@@ -4,11 +4,13 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::text::foreign::Foreign;
+
 /// A process, as shown to users.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessName {
     pub pid: i32,
-    pub name: String,
+    pub name: Foreign,
 }
 
 /// Something that can end a thread's wait.
@@ -23,9 +25,9 @@ pub(crate) enum WaitSource {
     /// The master end of a terminal, with the number of `/dev/pts/N` if known.
     Master(Option<u32>),
     /// A connection request; the text names the address, as in `port 3000`.
-    Listener(String),
+    Listener(Foreign),
     /// A datagram or an event from any sender, as in `udp 514`.
-    Datagrams(String),
+    Datagrams(Foreign),
     /// The other end of a connection, outside the task or unknown.
     Peer(Peer),
     /// The other end of a local connection, held by a process of the same task.
@@ -37,7 +39,7 @@ pub(crate) enum WaitSource {
     /// Input from the task's own output, which only this program reads: none can come.
     OwnOutput,
     /// Another process opening the other end of a FIFO, by its path.
-    FifoOpening(String),
+    FifoOpening(Foreign),
     /// Another thread or a signal handler of the same process: a self-pipe, an eventfd.
     OwnProcess,
     /// Another thread of the process.
@@ -49,7 +51,7 @@ pub(crate) enum WaitSource {
     /// A change in watched files.
     Files,
     /// Data from a device, by its path.
-    Device(String),
+    Device(Foreign),
     Signal,
     /// A signal, in `sigsuspend`, with which shells wait for their commands.
     Suspension,
@@ -67,20 +69,20 @@ pub(crate) enum WaitSource {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Peer {
     /// Its address, as in `127.0.0.1:5432`.
-    Network(String),
+    Network(Foreign),
     /// The path of a local socket, or a description of one without a path.
-    Local(String),
+    Local(Foreign),
     /// The process that holds the other end of a pipe.
     Pipe(ProcessName),
     /// A file system that a server or another process provides, as in `fuse.sshfs at /mnt`.
-    FileSystem(String),
+    FileSystem(Foreign),
 }
 
 /// A lock that a thread waits for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lock {
     /// The file, or a description of the lock.
-    pub path: String,
+    pub path: Foreign,
     /// The process that holds it, if the kernel or the output names one.
     pub holder: Option<Holder>,
     /// Whether the command itself says that it waits for it, and tries again from time to time.
@@ -91,7 +93,7 @@ pub struct Lock {
 impl Lock {
     /// A lock that a thread is blocked in.
     #[cfg_attr(any(not(target_os = "linux"), feature = "portable"), allow(dead_code))]
-    pub(crate) fn new(path: impl Into<String>, holder: Option<Holder>) -> Lock {
+    pub(crate) fn new(path: impl Into<Foreign>, holder: Option<Holder>) -> Lock {
         Lock { path: path.into(), holder, is_named_in_output: false }
     }
 }

@@ -323,7 +323,7 @@ mod tests {
     const NOW: Duration = Duration::from_millis(100);
 
     fn reader() -> ProcessName {
-        ProcessName { pid: 4711, name: "passwd".to_owned() }
+        ProcessName { pid: 4711, name: "passwd".into() }
     }
 
     const WAITS: InputWait = InputWait::Waiting { timed: true, in_loop: false };

@@ -13,7 +13,7 @@ use crate::progress::tree_state::{DeadEnd, Idle, TreeState, TreeStateKind};
 use crate::progress::wait::{Holder, Peer, ProcessName};
 use crate::progress::waiting::{InputProof, Waiting, WantedInput};
 use crate::shell::outcome::Outcome;
-use crate::text::lines::elide_middle;
+use crate::text::foreign::{self, Foreign};
 use crate::text::quantity::{plural, seconds, size};
 
 /// How many processes of one kind are named; the others are counted.
@@ -111,11 +111,11 @@ pub(crate) fn beside(verdict: &Verdict) -> Option<String> {
 /// `work seems done ("Tests: 3 passed, 3 total"), but it does not exit: listening on port 3000`
 pub(crate) fn seems_done_phrase(verdict: &Verdict) -> Option<String> {
     let summary = verdict.finished.as_ref().filter(|_| verdict.status == Status::Idle)?;
-    let summary = elide_middle(summary, SHOWN_LINE_CHARS);
+    let summary = foreign::in_quotes(summary, SHOWN_LINE_CHARS);
     let keeps = verdict.tree_state.as_ref();
     let keeps = keeps.and_then(|(tree_state, lasted)| tree_state_phrase(tree_state, *lasted));
     let keeps = keeps.unwrap_or_else(|| "it waits".to_owned());
-    Some(format!("work seems done ({summary:?}), but it does not exit: {keeps}"))
+    Some(format!("work seems done ({summary}), but it does not exit: {keeps}"))
 }
 
 /// `one process is stuck: likely deadlock: 4711 cat is opening FIFO f, and no process has its other
@@ -127,8 +127,8 @@ fn stuck_part_phrase(part: &TreeState) -> Option<String> {
 /// `prints the same for 60s: "waiting for 127.0.0.1:5433", and nothing listens on 127.0.0.1:5433`
 pub(crate) fn repetition_phrase(verdict: &Verdict) -> Option<String> {
     let repetition = verdict.repetition.as_ref()?;
-    let line = elide_middle(repetition.line.trim(), SHOWN_LINE_CHARS);
-    let mut phrase = format!("prints the same for {}: {line:?}", seconds(repetition.lasts));
+    let line = foreign::in_quotes(repetition.line.trim(), SHOWN_LINE_CHARS);
+    let mut phrase = format!("prints the same for {}: {line}", seconds(repetition.lasts));
     if let Some(address) = &verdict.unserved {
         phrase.push_str(&format!(", and nothing listens on {address}"));
     }
@@ -253,8 +253,8 @@ pub(crate) fn tree_state_phrase(tree_state: &TreeState, lasted: Duration) -> Opt
 
 /// A path with the word for what it is: `lock /run/x.lock`. A name without a path is already a
 /// description: `a System V semaphore`.
-fn named(what: &str, name: &str) -> String {
-    if name.starts_with(['/', '@']) { format!("{what} {name}") } else { name.to_owned() }
+fn named(what: &str, name: &Foreign) -> String {
+    if name.raw().starts_with(['/', '@']) { format!("{what} {name}") } else { name.to_string() }
 }
 
 /// `4711 cargo`
@@ -328,7 +328,7 @@ pub(crate) enum ConditionKind<'a> {
     DiskSleep,
     ZombieLeader,
     /// Processes of another user, with its name, which this server cannot signal.
-    OutOfReach(&'a str),
+    OutOfReach(&'a Foreign),
 }
 
 impl ConditionKind<'_> {

@@ -27,6 +27,7 @@ use crate::progress::tracker::{ActivityDelta, ChangeKind};
 use crate::progress::tree_state::TreeState;
 use crate::progress::waiting::Waiting;
 use crate::shell::outcome::Outcome;
+use crate::text::foreign::ShowPath;
 use crate::text::redact::Redactor;
 
 const SERVERS: &str = "servers";
@@ -64,7 +65,7 @@ pub enum ServerDirError {
     /// Other users could read it.
     #[error(transparent)]
     Private(#[from] PrivateDirError),
-    #[error("cannot use {path}: {source}")]
+    #[error("cannot use {}: {source}", .path.shown())]
     Io { path: PathBuf, source: io::Error },
 }
 
@@ -290,7 +291,7 @@ impl Journal {
     pub(crate) fn write(&mut self, task: &LiveTask) {
         self.due = None;
         if let (Err(error), Some(path)) = (self.replace(task), &self.path) {
-            tracing::warn!("cannot write {}: {error}", path.display());
+            tracing::warn!("cannot write {}: {error}", path.shown());
         }
     }
 
@@ -302,7 +303,7 @@ impl Journal {
     pub(crate) fn announce(&mut self, task: &LiveTask) -> Result<(), StartError> {
         self.replace(task).map_err(|error| {
             let path = self.path.as_deref().unwrap_or(Path::new(""));
-            StartError::Unlisted(format!("cannot write {}: {error}", path.display()))
+            StartError::Unlisted(format!("cannot write {}: {error}", path.shown()))
         })
     }
 
@@ -466,7 +467,7 @@ impl Entry {
             part_of: facts.part_of.clone(),
             detached: facts.detached.clone(),
             shown: facts.detached.as_ref().map(|_| state.shown_mark()),
-            directory: facts.directory.display().to_string(),
+            directory: facts.directory.to_string_lossy().into_owned(),
             pid: facts.shell.pid,
             started: facts.started.unix_seconds(),
             pty: facts.input == Input::Terminal,
@@ -476,7 +477,7 @@ impl Entry {
             pipestatus: end.map(|end| end.pipestatus.clone()).unwrap_or_default(),
             moved_to: end
                 .and_then(|end| end.moved_to.as_ref())
-                .map(|directory| directory.display().to_string()),
+                .map(|directory| directory.to_string_lossy().into_owned()),
             leftovers: state.leftovers.iter().map(|left| left.pid).collect(),
             output,
             segments,

@@ -9,6 +9,7 @@ use super::environment::StartEnvironment;
 use super::shell::NoShell;
 use crate::process::pty::TerminalSize;
 use crate::process::spawn::SpawnError;
+use crate::text::foreign::ShowPath;
 use crate::text::quantity::seconds;
 
 /// What a command gets on stdin.
@@ -138,7 +139,7 @@ pub enum StartError {
 
 /// A path after a word, if there is one.
 fn named(path: &Path) -> String {
-    if path.as_os_str().is_empty() { String::new() } else { format!(" {}", path.display()) }
+    if path.as_os_str().is_empty() { String::new() } else { format!(" {}", path.shown()) }
 }
 
 /// Why input was not accepted.

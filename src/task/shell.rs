@@ -14,6 +14,8 @@ use super::sessions::{Variables, variable};
 use crate::process::descriptors;
 use crate::process::files::{self, Temporary};
 use crate::process::signals::Exit;
+use crate::text::foreign;
+use crate::text::foreign::ShowPath;
 
 /// What the shell can report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,7 +43,8 @@ const PREFERRED: &str = "zsh";
 #[derive(Debug, thiserror::Error)]
 pub enum NoShell {
     #[error(
-        "the shell {0} (config `shell`) does not exist or is not executable: install it, or correct the setting"
+        "the shell {} (config `shell`) does not exist or is not executable: install it, or correct the setting",
+        foreign::shown(.0)
     )]
     Configured(String),
     #[error(
@@ -68,7 +71,7 @@ pub(crate) fn find(configured: &str, search_path: &OsStr) -> Result<Shell, NoShe
         if let Some(path) = locate(name) {
             let note = format!(
                 "{configured} was not found: this ran in {}{loss}. Install zsh, or set `shell` in the config.",
-                path.display()
+                path.shown()
             );
             return Ok(Shell { path, kind, note: Some(note) });
         }

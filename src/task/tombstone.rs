@@ -16,6 +16,7 @@ use super::journal::{self, Entry, LOCK, MAX_ENTRY_BYTES, entry_path, is_being_cr
 use crate::process::files::{self, FileLock};
 use crate::process::signals::Exit;
 use crate::shell::outcome::Outcome;
+use crate::text::foreign::ShowPath;
 
 /// The record of a server's end.
 const RECORD: &str = "ended";
@@ -93,7 +94,7 @@ impl ServerEnd {
     pub fn write(&self, directory: &Path) {
         let path = directory.join(RECORD);
         if let Err(error) = journal::write_json(&path, self) {
-            tracing::warn!("cannot write {}: {error}", path.display());
+            tracing::warn!("cannot write {}: {error}", path.shown());
         }
     }
 
@@ -217,7 +218,7 @@ fn remove(directory: &Path) {
     if let Ok(Some(_lock)) = FileLock::try_take(&directory.join(LOCK))
         && let Err(error) = std::fs::remove_dir_all(directory)
     {
-        tracing::debug!("cannot remove {}: {error}", directory.display());
+        tracing::debug!("cannot remove {}: {error}", directory.shown());
     }
 }
 

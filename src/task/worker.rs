@@ -777,7 +777,7 @@ mod tests {
     #[test]
     fn a_leftover_that_is_about_to_exec_is_awaited_and_named_by_its_program() {
         let go = std::env::temp_dir().join(format!("go-{}", crate::process::files::random_id()));
-        let script = format!("until [ -e '{}' ]; do :; done; exec sleep 600", go.display());
+        let script = format!("until [ -e '{}' ]; do :; done; exec sleep 600", go.to_string_lossy());
         let (shell, child) = fork(&script);
         let look = || tree::look_up(child.id.pid).expect("it lives");
         while !look().may_be_about_to_exec() {}

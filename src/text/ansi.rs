@@ -5,12 +5,16 @@
 //! editors, full-screen programs) is drawn on a [`canvas`](super::canvas). Other sequences are
 //! removed, except colours if the caller keeps them. Control characters appear in caret notation
 //! (`^@`), C1 characters as the equivalent escape sequence (`^[[`); drawing removes bells and
-//! padding. Invalid UTF-8 becomes U+FFFD. Limits: each line is processed separately, so a colour or
+//! padding, and characters that are not seen appear by their code points. Invalid UTF-8 becomes
+//! U+FFFD. Limits: each line is processed separately, so a colour or
 //! a string of a terminal command ends with its line. Pure.
+
+use std::borrow::Cow;
 
 use vte::{Params, Parser, Perform};
 
 use super::canvas::{Canvas, Erase};
+use super::invisible;
 use super::line_drawing::{self, CharacterSets, SHIFT_IN, SHIFT_OUT};
 use super::sequences::parameter;
 use super::sgr::{Style, StyledText};
@@ -40,21 +44,24 @@ fn without_returns_at_end(line: &[u8]) -> &[u8] {
 /// and colours if they are kept. Converting the result again does not change it.
 pub fn readable(line: &[u8], colours: Colours, columns: Option<u16>) -> String {
     let line = String::from_utf8_lossy(without_returns_at_end(line));
-    if is_plain(line.as_bytes()) {
-        return line.into_owned();
-    }
-    if memchr::memchr2(ESCAPE, BACKSPACE, line.as_bytes()).is_none() {
+    let shown = if is_plain(line.as_bytes()) {
+        line
+    } else if memchr::memchr2(ESCAPE, BACKSPACE, line.as_bytes()).is_none() {
         let frame = line.rsplit('\r').next().unwrap_or_default();
-        return spell_out(frame, colours).unwrap_or_default();
-    }
-    spell_out(&line, colours).unwrap_or_else(|| draw(&line, colours, columns).into_text())
+        Cow::Owned(spell_out(frame, colours).unwrap_or_default())
+    } else {
+        let drawn = || draw(&line, colours, columns).into_text();
+        Cow::Owned(spell_out(&line, colours).unwrap_or_else(drawn))
+    };
+    invisible::show(shown).into_owned()
 }
 
 /// Like [`readable`], but only the row with the cursor, which contains a program's prompt.
 pub fn prompt(line: &[u8], columns: Option<u16>) -> String {
     let text = String::from_utf8_lossy(without_returns_at_end(line));
-    spell_out(&text, Colours::Drop)
-        .unwrap_or_else(|| draw(&text, Colours::Drop, columns).into_cursor_text())
+    let drawn = || draw(&text, Colours::Drop, columns).into_cursor_text();
+    let shown = spell_out(&text, Colours::Drop).unwrap_or_else(drawn);
+    invisible::show(shown.into()).into_owned()
 }
 
 const BACKSPACE: u8 = 0x08;

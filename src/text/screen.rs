@@ -7,6 +7,7 @@
 
 use std::num::NonZeroU16;
 
+use super::invisible;
 use super::lines::{UNFINISHED_BYTES, unfinished_character};
 use super::sequences::{SequenceEffect, SequenceScanner, answer};
 
@@ -234,7 +235,7 @@ impl Screen {
         let cols = screen.size().1.get();
         let (row, col) = screen.cursor_position();
         View {
-            rows: screen.rows(0, cols).map(|row| row.trim_end_matches(' ').to_owned()).collect(),
+            rows: screen.rows(0, cols).map(|row| shown(&row)).collect(),
             cols,
             cursor_row: row + 1,
             // After printing in the last column, the cursor stays in it until the next character
@@ -301,6 +302,11 @@ fn first_character(bytes: &[u8]) -> usize {
 
 fn side(length: u16, min: u16) -> NonZeroU16 {
     NonZeroU16::new(length.clamp(min, MAX_SIDE)).unwrap_or(NonZeroU16::MIN)
+}
+
+/// A row without blanks at its end and without characters that are not seen.
+fn shown(row: &str) -> String {
+    invisible::show(row.trim_end_matches(' ').into()).into_owned()
 }
 
 #[cfg(test)]

@@ -30,7 +30,7 @@ for era in legacy modern; do
     check "$era: lists the tools" shows '"zsh_poll"' inspect $era tools/list
     # It looks for what makes schemas hard to use for some client or model.
     check "$era: every schema is portable" inspect $era tools/list --strict
-    check "$era: calls a tool" shows 'hi\\n───\\n✘ exit=3' \
+    check "$era: calls a tool" shows 'hi\\n─── [0-9a-f]*\\n✘ exit=3' \
         inspect $era tools/call --tool-name zsh --tool-arg 'command=echo hi; exit 3'
     check "$era: a wrong argument is named" shows 'did you mean timeout' \
         inspect $era tools/call --tool-name zsh --tool-args-json '{"command":"true","timout":5}'

@@ -352,3 +352,70 @@ fn an_owner_whose_connections_all_have_calls_is_busy_and_not_gone() {
         (killed.code == 0).then_some(())
     });
 }
+
+/// Sends a call from a process that a sandbox starts: `sandbox` are the words before `python3`.
+fn ask_from(sandbox: &[&str], socket: &Path, call: &Value) -> Value {
+    const SCRIPT: &str = "import socket, sys
+s = socket.socket(socket.AF_UNIX)
+s.connect(sys.argv[1])
+s.sendall(sys.argv[2].encode() + b'\\n')
+print(s.makefile().readline(), end='')";
+    let call = call.to_string();
+    let socket = socket.to_str().expect("UTF-8");
+    let mut words = sandbox.iter().copied().chain(["python3", "-c", SCRIPT, socket, &call]);
+    let program = words.next().expect("a program");
+    let output = std::process::Command::new(program).args(words).output().expect(program);
+    serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|error| panic!("{sandbox:?}: {error}: {output:?}"))
+}
+
+/// A seccomp filter that allows all system calls.
+const FILTERED: &str = "import ctypes, os, struct, sys
+libc = ctypes.CDLL(None, use_errno=True)
+code = struct.pack('HBBI', 0x06, 0, 0, 0x7fff0000)
+buffer = ctypes.create_string_buffer(code)
+program = ctypes.create_string_buffer(struct.pack('HxxxxxxQ', 1, ctypes.addressof(buffer)))
+if libc.prctl(22, 2, program) != 0:
+    sys.exit(f'no seccomp filter: {ctypes.get_errno()}')
+os.execvp(sys.argv[1], sys.argv[1:])";
+
+#[test]
+fn a_sandbox_may_read_and_not_act() {
+    let env = Env::new();
+    let client = env.client();
+    let task = background(&env, &client, "cat", json!({"pty": true}));
+    let socket = socket_of(&env, &task);
+    let typed = call_of("zsh_send", json!({"task_id": task, "input": "from a sandbox"}));
+    let killed = call_of("zsh_kill", json!({"task_id": task}));
+    let reset = call_of("zsh_neverhang_reset", json!({}));
+    let read = call_of("zsh_poll", json!({"task_id": task, "listen": 0}));
+    let attached = json!({"jsonrpc": "2.0", "id": 1, "method": "zsh-tool/attach",
+        "params": {"task_id": task, "rows": 24, "cols": 80}});
+    let root = unprivileged::is_root();
+    let sandboxes: &[(&[&str], &str, bool)] = &[
+        (&["setpriv", "--no-new-privs"], "no_new_privs", true),
+        (&["unshare", "--user", "--map-current-user"], "user namespace", true),
+        (&["unshare", "--mount"], "mount namespace", root),
+        (&["unshare", "--pid", "--fork"], "pid namespace", root),
+        // Without `no_new_privs` only root may set a filter.
+        (&["python3", "-c", FILTERED], "seccomp", root),
+    ];
+    for (sandbox, reason, _) in sandboxes.iter().filter(|(_, _, possible)| *possible) {
+        for call in [&typed, &killed, &reset] {
+            let answer = ask_from(sandbox, &socket, call);
+            assert_eq!(answer["result"]["isError"], json!(true), "{answer}");
+            assert!(text(&answer).contains("is refused"), "{answer}");
+            assert!(text(&answer).contains(reason), "{sandbox:?}: {answer}");
+        }
+        let answer = ask_from(sandbox, &socket, &attached);
+        let error = answer["error"]["message"].as_str().unwrap_or_default();
+        assert!(error.contains("is refused"), "{sandbox:?}: {answer}");
+        let answer = ask_from(sandbox, &socket, &read);
+        assert_eq!(answer["result"]["isError"], json!(false), "{sandbox:?}: {answer}");
+    }
+    // From outside it works as before.
+    let answer = ask_from(&["env"], &socket, &typed);
+    assert!(text(&answer).contains("from a sandbox"), "{answer}");
+    let answer = ask_from(&["env"], &socket, &killed);
+    assert_eq!(answer["result"]["isError"], json!(false), "{answer}");
+}

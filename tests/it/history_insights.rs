@@ -214,7 +214,7 @@ fn a_failure_that_comes_again_says_what_changed_since_the_last_success() {
     assert_eq!(run_in("good").status(), "completed");
     run_in("bad");
     let again = run_in("bad");
-    assert_says(&again, "warning", "Same failure 2 times: cat: data: No such file or directory");
+    assert_says(&again, "warning", "Same failure 2 times: \"cat: data: No such file or directory");
     assert!(again.text.contains("/good"), "{}", again.text);
     assert!(again.text.contains("/bad"), "{}", again.text);
 }

@@ -5,6 +5,8 @@
 //! under test is the one that Cargo built, or the one that `ZSH_TOOL_BIN` names (the
 //! static build is tested so).
 
+#![expect(clippy::disallowed_methods, reason = "the paths of tests are plain")]
+
 mod agent_openai;
 mod agents;
 mod alan_faults;
@@ -73,6 +75,7 @@ mod structured;
 mod subcommands;
 mod timing;
 mod tombstones;
+mod voice;
 mod waiting;
 mod zsh_suite;
 

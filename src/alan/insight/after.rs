@@ -330,7 +330,7 @@ mod tests {
         assert_eq!(insights_after(0), [""; 0]);
         assert_eq!(
             insights_after(2),
-            ["Same failure 3 times: error: no. Since the last success: directory /a → /b."]
+            ["Same failure 3 times: \"error: no\". Since the last success: directory /a → /b."]
         );
     }
 

@@ -13,6 +13,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 use crate::alan::insight::Insight;
 use crate::alan::schema::{self, Derivation, SchemaError};
 use crate::process::files::{self, FileLock, PrivateDirError};
+use crate::text::foreign::ShowPath;
 
 /// The page cache of each connection, in KiB, in addition to the system's own.
 const CACHE_KIB: i64 = 1024;
@@ -224,16 +225,16 @@ pub(super) struct Losses {
 impl Losses {
     /// The warnings for the user.
     pub(super) fn warnings(&self, path: &Path) -> Vec<Insight> {
-        let path = path.display().to_string();
+        let path = path.shown().to_string();
         let moved = self.moved_aside.as_ref().map(|aside| Insight::MovedAside {
             path: path.clone(),
-            aside: aside.display().to_string(),
+            aside: aside.shown().to_string(),
         });
         let rows = self.unreadable_rows;
         let unreadable = (rows > 0).then(|| Insight::UnreadableRows {
             path: path.clone(),
             rows,
-            kept: self.kept.as_ref().map(|kept| kept.display().to_string()),
+            kept: self.kept.as_ref().map(|kept| kept.shown().to_string()),
         });
         moved.into_iter().chain(unreadable).collect()
     }

@@ -14,6 +14,7 @@ use super::tables::write_batch;
 use super::{StoreSettings, admin};
 use crate::alan::rows::unix_seconds;
 use crate::base::sync::CondvarMutex;
+use crate::text::foreign::ShowPath;
 
 /// The most entries in one transaction: few enough that other servers do not wait long.
 const BATCH: usize = 256;
@@ -168,7 +169,7 @@ impl Writer<'_> {
         };
         for old in &self.settings.old_databases {
             let (path, derivation) = (&self.settings.path, &self.settings.derivation);
-            let old_path = old.display();
+            let old_path = old.shown();
             match import_legacy::import(path, database, old, derivation) {
                 Ok(LegacyImport::Missing) => {}
                 Ok(LegacyImport::InUse) => tracing::warn!(%old_path, "an old database is in use"),

@@ -26,6 +26,7 @@ use crate::task::environment::{self, EnvironmentSettings, Environments};
 use crate::task::journal::{self, CONTROL_SOCKET, Entry};
 use crate::task::live::Cancel;
 use crate::task::shell::{self, ShellKind};
+use crate::text::foreign::ShowPath;
 use crate::text::lines::{elide_middle, grouped};
 use crate::text::quantity::{seconds, size};
 
@@ -45,7 +46,7 @@ pub(crate) fn shell(config: &Config) -> Finding {
         // POSIX defines no such option.
         ShellKind::Sh => None,
     };
-    let mut found = shell.path.display().to_string();
+    let mut found = shell.path.shown().to_string();
     if let Some(version) = version {
         found = format!("{found}, {version}");
     }
@@ -73,7 +74,7 @@ pub(crate) fn login_path(config: &Config) -> Vec<Finding> {
     let directories = |variables| {
         let path = environment::search_path(variables);
         let directories = std::env::split_paths(path);
-        directories.map(|directory| directory.display().to_string()).collect::<Vec<_>>()
+        directories.map(|directory| directory.shown().to_string()).collect::<Vec<_>>()
     };
     let known = directories(&settings.inherited);
     let mut added = directories(&start.variables);
@@ -244,11 +245,11 @@ pub(crate) fn state_directory(config: &Config) -> Vec<Finding> {
         Err(error) => return vec![Finding::error(WHAT, error.to_string(), CHOOSE)],
     };
     let usable = files::private_dir(path).map_err(|error| error.to_string()).and_then(|()| {
-        try_writing(path).map_err(|error| format!("cannot write to {}: {error}", path.display()))
+        try_writing(path).map_err(|error| format!("cannot write to {}: {error}", path.shown()))
     });
     match usable {
         Ok(()) => vec![
-            Finding::ok(WHAT, format!("{}, private and writable", path.display())),
+            Finding::ok(WHAT, format!("{}, private and writable", path.shown())),
             room(path, config),
         ],
         Err(error) => vec![Finding::error(
@@ -287,7 +288,7 @@ fn room(path: &Path, config: &Config) -> Finding {
         ),
         Err(error) => Finding::warning(
             WHAT,
-            format!("the free space below {} is unknown: {error}", path.display()),
+            format!("the free space below {} is unknown: {error}", path.shown()),
             "",
         ),
     }
@@ -324,7 +325,7 @@ pub(crate) fn stale_sockets(config: &Config) -> Vec<Finding> {
     let stale = |socket: PathBuf| {
         Finding::warning(
             "control socket",
-            format!("{} has no server", socket.display()),
+            format!("{} has no server", socket.shown()),
             "leave it to the next server, which removes it when it starts",
         )
     };
@@ -353,7 +354,7 @@ pub(crate) fn manual(config: &Config) -> Finding {
             "install it (Debian: run `apt-get install man-db`)",
         );
     };
-    let path = path.display();
+    let path = path.shown();
     let words = [WHAT.to_owned()];
     match manopt::table(&words, &setup::environment(config), config.manopt_timeout) {
         Ok(table) => Finding::ok(
@@ -377,7 +378,7 @@ pub(crate) fn database(config: &Config) -> Vec<Finding> {
         return vec![Finding::warning(DATABASE, found, CHOOSE_DATABASE)];
     }
     if can_be_created(recorder.store().path()) {
-        let path = recorder.store().path().display();
+        let path = recorder.store().path().shown();
         let found = format!("{path}, created when the first command runs");
         return vec![Finding::ok(DATABASE, found)];
     }
@@ -399,7 +400,7 @@ fn contents(recorder: &Recorder) -> Finding {
     let store = recorder.store();
     let counts = store.counts();
     let status = store.status();
-    let path = status.path.display();
+    let path = status.path.shown();
     match (counts, status.failure) {
         (Ok(counts), None) => {
             Finding::ok(DATABASE, format!("{path}, {} observations", grouped(counts.observations)))
@@ -416,7 +417,7 @@ fn unusable(found: &str) -> Finding {
 }
 
 fn moved_aside(status: &Status) -> Option<Finding> {
-    let aside = status.moved_aside.as_ref()?.display();
+    let aside = status.moved_aside.as_ref()?.shown();
     Some(Finding::warning(
         DATABASE,
         format!("it was corrupt and was moved to {aside}; a new one was created"),
@@ -436,12 +437,11 @@ pub(crate) fn plugin() -> Finding {
     let text = match std::fs::read(&manifest) {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            let found =
-                format!("not installed at {} (only Claude Code needs it)", folder.display());
+            let found = format!("not installed at {} (only Claude Code needs it)", folder.shown());
             return Finding::ok(PLUGIN, found);
         }
         Err(error) => {
-            let found = format!("cannot read {}: {error}", manifest.display());
+            let found = format!("cannot read {}: {error}", manifest.shown());
             return Finding::warning(PLUGIN, found, INSTALL_PLUGIN);
         }
     };
@@ -449,7 +449,7 @@ pub(crate) fn plugin() -> Finding {
         .ok()
         .and_then(|manifest| Some(manifest.get("version")?.as_str()?.to_owned()));
     let Some(version) = version else {
-        let found = format!("{} has no version", manifest.display());
+        let found = format!("{} has no version", manifest.shown());
         return Finding::warning(PLUGIN, found, INSTALL_PLUGIN);
     };
     let binary = ["bin/zsh-tool", "target/release/zsh-tool"]
@@ -459,19 +459,19 @@ pub(crate) fn plugin() -> Finding {
     match binary {
         None => Finding::warning(
             PLUGIN,
-            format!("version {version} at {} has no binary", folder.display()),
+            format!("version {version} at {} has no binary", folder.shown()),
             INSTALL_PLUGIN,
         ),
         Some(_) if version != env!("CARGO_PKG_VERSION") => Finding::warning(
             PLUGIN,
             format!(
                 "version {version} at {}, this program is {}",
-                folder.display(),
+                folder.shown(),
                 env!("CARGO_PKG_VERSION")
             ),
             INSTALL_PLUGIN,
         ),
-        Some(binary) => Finding::ok(PLUGIN, format!("version {version}, {}", binary.display())),
+        Some(binary) => Finding::ok(PLUGIN, format!("version {version}, {}", binary.shown())),
     }
 }
 

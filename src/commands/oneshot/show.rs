@@ -13,6 +13,7 @@ use crate::oneshot::log_reader;
 use crate::oneshot::run_files::RunFile;
 use crate::oneshot::sessions::{self, RunView};
 use crate::oneshot::state::{Reason, RunState};
+use crate::text::foreign::ShowPath;
 use crate::text::quantity::seconds;
 
 /// How far back the log is searched for the newest result.
@@ -47,7 +48,7 @@ fn describe(run: &RunView) -> String {
     row("worker", &agent(&file.executor, file.model.as_deref()));
     row("auditor", &agent(&file.auditor, file.auditor_model.as_deref()));
     row("directory", &words::clean(&file.directory.to_string_lossy()));
-    row("files", &run.directory.display().to_string());
+    row("files", &run.directory.shown().to_string());
     row("created", &file.created_at);
     row("changed", &file.updated_at);
     text.push_str(&history(file));
@@ -160,7 +161,7 @@ fn to_json(run: &RunView) -> Value {
         add("live", json!(run.live));
         add("runner_pid", json!(run.runner.map(|runner| runner.pid)));
         add("resumable", json!(run.is_resumable()));
-        add("directory_of_run", json!(run.directory.display().to_string()));
+        add("directory_of_run", json!(run.directory.shown().to_string()));
     }
     value
 }

@@ -297,7 +297,7 @@ mod tests {
             wanted: WantedInput::Input,
             proof: InputProof::Blocked,
             prompt: String::new(),
-            reader: ProcessName { pid: 4711, name: "cargo".to_owned() },
+            reader: ProcessName { pid: 4711, name: "cargo".into() },
         };
         let meta = progress_meta(&view(Some(waiting)), Input::Terminal);
         assert_eq!((&meta["status"], &meta["waiting_for"]), (&json!("blocked"), &json!("input")));

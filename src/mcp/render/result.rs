@@ -27,13 +27,14 @@ use crate::task::output::reading::Match;
 use crate::task::port::Port;
 use crate::task::terminal::ScreenContent;
 use crate::text::ansi::{self, Colours};
-use crate::text::lines::{Room, Shown, elide_middle};
+use crate::text::foreign::{self, ShowPath};
+use crate::text::frame;
+use crate::text::lines::{Room, Shown};
 use crate::text::quantity::{grouped, size};
 use crate::text::screen;
 
 /// How many characters of the command a result repeats.
 const COMMAND_CHARS: usize = 120;
-const RULE: &str = "───";
 /// How many leftovers are named; the others are counted.
 const LEFTOVERS_NAMED: usize = 8;
 /// The longest `until` pattern that a suggested call repeats, in characters.
@@ -126,7 +127,8 @@ impl TaskResult {
         palette: Palette,
     ) -> String {
         let view = &self.view;
-        let mut lines = vec![format!("$ {}", command_line(&facts.command)), RULE.to_owned()];
+        let mut lines =
+            vec![format!("$ {}", command_line(&facts.command)), frame::OPENING.to_owned()];
         lines.push(if !self.shown.text.is_empty() || self.shown.to_line > 0 {
             self.shown.text.clone()
         } else if view.running() && view.total_bytes > 0 {
@@ -136,7 +138,7 @@ impl TaskResult {
         } else {
             "(no output)".to_owned()
         });
-        lines.push(RULE.to_owned());
+        lines.push(frame::closing(&facts.id));
         lines.push(status_line(facts, view, palette));
         lines.extend(self.screen.as_ref().map(screen_line));
         lines.extend(leftover_line(facts, view, &self.listening));
@@ -229,8 +231,9 @@ impl TaskResult {
     fn wait_call(&self, id: Option<&str>, listen: f64) -> String {
         let port = self.awaited_port.map(|port| format!("until_port={port}"));
         let line = self.awaited_line.as_ref().map(|pattern| {
-            let is_short = pattern.chars().count() <= PATTERN_CHARS;
-            match (is_short, pattern.contains(char::is_whitespace)) {
+            let is_shown = pattern.chars().count() <= PATTERN_CHARS
+                && !pattern.chars().any(|it| it.is_control() || frame::is_sign(it));
+            match (is_shown, pattern.contains(char::is_whitespace)) {
                 (true, false) => format!("until={pattern}"),
                 (true, true) => format!("until=\"{pattern}\""),
                 (false, _) => "until=…".to_owned(),
@@ -374,7 +377,7 @@ pub(crate) fn status_line(facts: &Facts, view: &View, palette: Palette) -> Strin
             parts.push(format!("task={}", facts.id));
             if let Some(directory) = &end.moved_to {
                 let kept = if view.keeps_directory { "" } else { ", not kept: pass cwd" };
-                parts.push(format!("cwd={}{kept}", directory.display()));
+                parts.push(format!("cwd={}{kept}", directory.shown()));
             }
             if !view.leftovers.is_empty() {
                 parts.push(format!("{} still running", view.leftovers.len()));
@@ -487,7 +490,7 @@ fn waiting_line(waiting: &Waiting, input: Input) -> String {
     };
     let prompt = match waiting.prompt.trim() {
         "" => String::new(),
-        prompt => format!(" \"{}\"", elide_middle(prompt, PROMPT_CHARS)),
+        prompt => format!(" {}", foreign::in_quotes(prompt, PROMPT_CHARS)),
     };
     let proof = describe::input_proof_phrase(waiting, input);
     format!("⌨ WAITING FOR {what}{prompt} ({proof})")
@@ -589,7 +592,8 @@ fn screen_meta(seen: &ScreenContent) -> Value {
 /// The rows up to the last non-empty one, as many as fit.
 pub(crate) fn screen_rows(view: &screen::View, mut room: Room, id: &str) -> Shown {
     let rows = drawn_rows(view);
-    let fitting = rows.iter().take_while(|row| room.take_line(row));
+    let marked: Vec<String> = rows.iter().map(|row| frame::marked(row.clone())).collect();
+    let fitting = marked.iter().take_while(|row| room.take_line(row));
     let mut shown: Vec<&str> = fitting.map(String::as_str).collect();
     let left_out = rows.len() - shown.len();
     let omission = match left_out {
@@ -665,7 +669,7 @@ mod tests {
     use crate::progress::wait::ProcessName;
 
     fn stopped(pid: i32, by: StopSignal, holds_up: bool) -> Condition {
-        Condition::Stopped { process: ProcessName { pid, name: "vim".to_owned() }, by, holds_up }
+        Condition::Stopped { process: ProcessName { pid, name: "vim".into() }, by, holds_up }
     }
 
     #[test]

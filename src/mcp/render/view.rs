@@ -11,6 +11,7 @@ use crate::progress::wait::{Peer, ProcessName};
 use crate::progress::waiting::Waiting;
 use crate::task::describe;
 use crate::task::live::{Delta, EmptyPolls, End, LiveState, LiveTask};
+use crate::text::foreign::Foreign;
 
 /// A task at one moment, as results report it.
 ///
@@ -168,7 +169,7 @@ impl ProgressStatus {
     }
 
     /// The peer on the network that has been silent for long, and for how long.
-    pub(crate) fn mute_peer(&self) -> Option<(String, Duration)> {
+    pub(crate) fn mute_peer(&self) -> Option<(Foreign, Duration)> {
         match &self.verdict.tree_state {
             Some((TreeState::Peer { peer: Peer::Network(peer), .. }, lasted))
                 if self.verdict.status == Status::Blocked(BlockedOn::Network)
@@ -232,7 +233,7 @@ mod tests {
     }
 
     fn process() -> ProcessName {
-        ProcessName { pid: 4711, name: "cargo".to_owned() }
+        ProcessName { pid: 4711, name: "cargo".into() }
     }
 
     #[test]
@@ -299,17 +300,17 @@ mod tests {
             ),
             (
                 network,
-                peer(Peer::Network("127.0.0.1:5432".to_owned())),
+                peer(Peer::Network("127.0.0.1:5432".into())),
                 "waiting for network peer 127.0.0.1:5432 (40s)",
             ),
             (
                 network,
-                peer(Peer::Local("/run/x.sock".to_owned())),
+                peer(Peer::Local("/run/x.sock".into())),
                 "waiting for peer /run/x.sock (40s)",
             ),
             (
                 network,
-                peer(Peer::Local("a local socket".to_owned())),
+                peer(Peer::Local("a local socket".into())),
                 "waiting for a local socket (40s)",
             ),
             (
@@ -330,10 +331,10 @@ mod tests {
             (Status::Idle, idle(Idle::Timer), "sleeping on a timer"),
             (
                 Status::Idle,
-                idle(Idle::Listening("port 3000".to_owned())),
+                idle(Idle::Listening("port 3000".into())),
                 "listening on port 3000, no requests pending",
             ),
-            (Status::Idle, idle(Idle::Datagrams("udp 514".to_owned())), "listening on udp 514"),
+            (Status::Idle, idle(Idle::Datagrams("udp 514".into())), "listening on udp 514"),
             (Status::Idle, idle(Idle::Files { accepts_keys: false }), "watching files"),
             (
                 Status::Idle,
@@ -364,7 +365,7 @@ mod tests {
             ),
             (
                 Status::Stuck,
-                deadlock(1, 1, DeadEnd::Fifo("go".to_owned())),
+                deadlock(1, 1, DeadEnd::Fifo("go".into())),
                 "likely deadlock: 4711 cargo is opening FIFO go, and no process has its other end",
             ),
         ];

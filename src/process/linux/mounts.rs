@@ -7,6 +7,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::process::processes;
+use crate::text::foreign::ShowPath;
 
 /// Types of file systems with a provider. `fuse.*` and `fuseblk` are of programs on this machine.
 const PROVIDED: &[&str] = &[
@@ -74,7 +75,7 @@ impl<'a> Mount<'a> {
 
     fn provider(&self) -> Option<String> {
         let is_provided = PROVIDED.contains(&self.kind) || self.kind.starts_with("fuse");
-        is_provided.then(|| format!("{} at {}", self.kind, self.at.display()))
+        is_provided.then(|| format!("{} at {}", self.kind, self.at.shown()))
     }
 }
 

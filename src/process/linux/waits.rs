@@ -235,9 +235,9 @@ impl<'a> Waits<'a> {
                 WaitSource::Lock(locks::lock_of(&path, &name))
             }
             Call::Open(path) => match mounts::provider_of_path(&thread.0, &path) {
-                Some(provider) => WaitSource::Peer(Peer::FileSystem(provider)),
+                Some(provider) => WaitSource::Peer(Peer::FileSystem(provider.into())),
                 None if opens_fifo(process.id.pid, &path) == Some(true) => {
-                    WaitSource::FifoOpening(path)
+                    WaitSource::FifoOpening(path.into())
                 }
                 None => WaitSource::Other(format!("opening {path}")),
             },
@@ -346,11 +346,11 @@ impl<'a> Waits<'a> {
             Some(FileType::Fifo)
                 if awaited.input && writes_to(process.id.pid, Path::new(&text)) =>
             {
-                WaitSource::Datagrams(format!("FIFO {text}"))
+                WaitSource::Datagrams(format!("FIFO {text}").into())
             }
             Some(FileType::Fifo) if awaited.input => WaitSource::Pipe(text),
             Some(FileType::Fifo) => WaitSource::PipeRoom(text),
-            Some(FileType::CharacterDevice) if awaited.input => WaitSource::Device(text),
+            Some(FileType::CharacterDevice) if awaited.input => WaitSource::Device(text.into()),
             _ => {
                 let provider = mounts::provider_of_descriptor(&thread.0, awaited.number);
                 file_system_or(provider, || text)
@@ -371,9 +371,9 @@ impl<'a> Waits<'a> {
 
     fn socket(&mut self, pid: i32, inode: u64) -> WaitSource {
         match self.sockets.look_up(pid, inode) {
-            Some(Socket::Listening(at)) => WaitSource::Listener(at),
+            Some(Socket::Listening(at)) => WaitSource::Listener(at.into()),
             Some(Socket::Connected(peer)) => self.connection(pid, inode, peer),
-            Some(Socket::Datagrams(at)) => WaitSource::Datagrams(at),
+            Some(Socket::Datagrams(at)) => WaitSource::Datagrams(at.into()),
             Some(Socket::Local(name)) => self.local_socket(pid, inode, name),
             None => WaitSource::Other(format!("socket {inode}")),
         }
@@ -382,7 +382,7 @@ impl<'a> Waits<'a> {
     /// A connection to this address, whose other end may be a process of the task.
     fn connection(&mut self, pid: i32, inode: u64, peer: String) -> WaitSource {
         let Some(other) = self.sockets.other_end(inode) else {
-            return WaitSource::Peer(Peer::Network(peer));
+            return WaitSource::Peer(Peer::Network(peer.into()));
         };
         let name = PathBuf::from(format!("socket:[{other}]"));
         if self.descriptors_of(pid).contains(&name) {
@@ -392,7 +392,7 @@ impl<'a> Waits<'a> {
         if others.any(|other| self.descriptors_of(other.id.pid).contains(&name)) {
             WaitSource::Relative
         } else {
-            WaitSource::Peer(Peer::Network(peer))
+            WaitSource::Peer(Peer::Network(peer.into()))
         }
     }
 
@@ -421,7 +421,7 @@ impl<'a> Waits<'a> {
             _ => None,
         });
         let name = of_peer.or(name);
-        WaitSource::Peer(Peer::Local(name.unwrap_or_else(|| LOCAL.to_owned())))
+        WaitSource::Peer(Peer::Local(name.unwrap_or_else(|| LOCAL.to_owned()).into()))
     }
 
     fn descriptors_of(&mut self, pid: i32) -> &HashSet<PathBuf> {
@@ -472,7 +472,7 @@ pub(crate) fn holder_inside(name: &str, but: i32, members: &[ProcessInfo]) -> Op
 /// A wait for the provider of a file's file system; without one, for something else.
 fn file_system_or(provider: Option<String>, other: impl FnOnce() -> String) -> WaitSource {
     match provider {
-        Some(provider) => WaitSource::Peer(Peer::FileSystem(provider)),
+        Some(provider) => WaitSource::Peer(Peer::FileSystem(provider.into())),
         None => WaitSource::Other(other()),
     }
 }

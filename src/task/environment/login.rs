@@ -15,6 +15,7 @@ use crate::process::spawn::{Launch, StderrTarget, Wiring};
 use crate::process::tree::COOKIE_VARIABLE;
 use crate::task::sessions::{OF_THE_SHELL, Variables};
 use crate::task::shell::{Shell, ShellKind};
+use crate::text::foreign::ShowPath;
 
 /// How long the shell may take. Its start files may wait for a network.
 const LIMIT: Duration = Duration::from_secs(5);
@@ -104,8 +105,8 @@ impl LoginShell {
             format!(
                 "environment: login: `{} -lic` failed: {error}. Commands start with the environment of \
                  the client, until a start file such as {} changes.",
-                shell.path.display(),
-                files.last().map(|path| path.display().to_string()).unwrap_or_default(),
+                shell.path.shown(),
+                files.last().map(|path| path.shown().to_string()).unwrap_or_default(),
             )
         });
         let variables = result.ok().map(Arc::new);
@@ -168,7 +169,7 @@ fn run(settings: &EnvironmentSettings, shell: &Shell) -> Result<Variables, Login
     let marker = format!("zsh-tool:{}:", files::random_id());
     // Quoted names are not expanded as aliases.
     let print = format!("'printf' '%s' '{marker}'");
-    let script = format!("{print}; '{}' -0; {print}", env.display());
+    let script = format!("{print}; '{}' -0; {print}", env.shown());
     let launch = Launch {
         program: shell.path.clone(),
         args: vec!["-lic".into(), script.into()],

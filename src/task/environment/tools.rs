@@ -14,6 +14,7 @@ use crate::process::signals::Exit;
 use crate::process::spawn::{Launch, StderrTarget, Wiring};
 use crate::shell::mode::EnvironmentTool;
 use crate::task::sessions::Variables;
+use crate::text::foreign::ShowPath;
 
 /// How long a tool may take: `.envrc` may build things.
 const LIMIT: Duration = Duration::from_secs(10);
@@ -93,7 +94,7 @@ impl Tools {
             format!(
                 "environment_tools: `{}` in {}: {problem}. Run it there to see why.",
                 tool.command_line().join(" "),
-                directory.display()
+                directory.shown()
             )
         };
         let retry_at = Instant::now() + pause;

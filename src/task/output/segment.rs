@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 
 use super::budget::StorageKind;
 use crate::process::files;
+use crate::text::foreign::ShowPath;
 use crate::text::lines::{LinePosition, Piece};
 
 /// Where a segment's bytes are.
@@ -61,7 +62,7 @@ impl Segment {
         match &self.medium {
             Medium::File(path) => {
                 let file = files::open_private(path).map_err(|error| {
-                    io::Error::new(error.kind(), format!("cannot read {}: {error}", path.display()))
+                    io::Error::new(error.kind(), format!("cannot read {}: {error}", path.shown()))
                 })?;
                 let mut bytes = vec![0; length];
                 file.read_exact_at(&mut bytes, start)?;

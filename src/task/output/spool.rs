@@ -15,6 +15,7 @@ use parking_lot::Mutex;
 use super::budget::{Budget, StorageKind};
 use super::segment::{Medium, Segment, segment_path, write_as_much_as_possible};
 use crate::process::files;
+use crate::text::foreign::ShowPath;
 use crate::text::lines::{self, LinePosition, Position};
 
 /// How much of a task's newest output is kept whatever the quota of all tasks demands.
@@ -222,7 +223,7 @@ impl SpoolWriter {
         self.quota = self.quota.min(MEMORY_QUOTA);
         let mut index = self.spool.index.lock();
         if index.losses.disk_failed.is_none() {
-            index.losses.disk_failed = Some(format!("cannot write {}: {error}", path.display()));
+            index.losses.disk_failed = Some(format!("cannot write {}: {error}", path.shown()));
         }
     }
 

@@ -416,7 +416,7 @@ impl InputDetection {
             children.flatten().find(is_hidden)
         };
         hidden.map_or(Sample::NotWaiting, |pid| Sample::Unseen {
-            reader: ProcessName { pid, name: UNSEEN.to_owned() },
+            reader: ProcessName { pid, name: UNSEEN.into() },
         })
     }
 
@@ -461,12 +461,16 @@ fn sightings(view: &TreeView<'_>) -> Vec<Sighting> {
         seen.push(Sighting { condition, switches });
     }
     let strangers = view.processes.iter().filter(|member| signals::is_out_of_reach(member.id.pid));
-    seen.extend(strangers.map(|member| Sighting {
-        condition: Condition::OutOfReach {
-            process: member.label(),
-            user: processes::user_of(member.id.pid).unwrap_or_else(|| "another user".to_owned()),
-        },
-        switches: 0,
+    seen.extend(strangers.map(|member| {
+        Sighting {
+            condition: Condition::OutOfReach {
+                process: member.label(),
+                user: processes::user_of(member.id.pid)
+                    .unwrap_or_else(|| "another user".to_owned())
+                    .into(),
+            },
+            switches: 0,
+        }
     }));
     seen
 }
@@ -528,7 +532,7 @@ pub(crate) fn reader_at_second_terminal(
         }
     }
     let multiplexes = seen.iter().any(|waits| {
-        let name = waits.process.name.as_str();
+        let name = waits.process.name.raw();
         MULTIPLEXERS.iter().any(|known| name.starts_with(known))
     });
     let relatives =

@@ -476,7 +476,7 @@ fn named_lock(
     // The command may name a process of its own.
     let is_member = |pid: &i32| members.iter().any(|member| member.id.pid == *pid);
     let holder = locks::holder_of(mentions::lock_holder(line).filter(|pid| !is_member(pid))?)?;
-    let path = mentions::lock_path(line).unwrap_or("a lock").to_owned();
+    let path = mentions::lock_path(line).unwrap_or("a lock").into();
     let lock = Lock { path, holder: Some(holder), is_named_in_output: true };
     Some(TreeState::Lock { process: process.clone(), lock })
 }

@@ -3,6 +3,7 @@
 
 use super::{LINE_CHARS, Layout, Room, first_chars, last_chars, missing_lines};
 use crate::text::ansi::{self, Colours};
+use crate::text::frame;
 use crate::text::progress_lines;
 use crate::text::quantity::grouped;
 
@@ -194,7 +195,14 @@ impl LineRow {
             }
             Content::Line(line) => {
                 let text = line.shown(self.last, layout.read_call) + &count_of(line.times);
-                if layout.numbered { format!("{}: {text}", self.last) } else { text }
+                if layout.numbered {
+                    format!("{}: {text}", self.last)
+                } else if line.text.is_empty() {
+                    // What it begins with is the tool's own marker.
+                    text
+                } else {
+                    frame::marked(text)
+                }
             }
         }
     }

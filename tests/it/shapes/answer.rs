@@ -161,7 +161,7 @@ fn the_call_that_an_answer_names_is_read_from_its_text() {
     let answer = |footer: &str| Answer {
         footer: footer.to_owned(),
         ..Answer::of(&ToolResult::new(
-            serde_json::json!({"content": [{"text": "$ true\n───\n(no output)\n───\n"}]}),
+            serde_json::json!({"content": [{"text": "$ true\n───\n(no output)\n─── 3dc8c9ee\n"}]}),
             std::time::Duration::ZERO,
         ))
     };

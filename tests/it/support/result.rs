@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-/// The line before and after a command's output.
-const SEPARATOR: &str = "───";
+/// The line before a command's output, and the beginning of the one after it, which names the task.
+const RULE: &str = "───";
 
 /// The text in place of empty output.
 const NO_OUTPUT: &str = "(no output)";
@@ -64,13 +64,12 @@ impl ToolResult {
     /// The command's shown output, without its final line end.
     pub fn output(&self) -> String {
         let lines: Vec<&str> = self.text.split('\n').collect();
-        let (Some(first), Some(last)) = (
-            lines.iter().position(|line| *line == SEPARATOR),
-            lines.iter().rposition(|line| *line == SEPARATOR),
-        ) else {
-            panic!("no separators: {}", self.text);
+        let (Some(first), Some(last)) =
+            (lines.iter().position(|line| *line == RULE), closing_rule(&lines))
+        else {
+            panic!("no rules: {}", self.text);
         };
-        assert!(first < last, "one separator only: {}", self.text);
+        assert!(first < last, "one rule only: {}", self.text);
         let output = lines[first + 1..last].join("\n");
         if output == NO_OUTPUT { String::new() } else { output }
     }
@@ -78,7 +77,7 @@ impl ToolResult {
     /// The text after the output: the status line, poll lines, insights.
     pub fn footer(&self) -> String {
         let lines: Vec<&str> = self.text.split('\n').collect();
-        let last = lines.iter().rposition(|line| *line == SEPARATOR);
+        let last = closing_rule(&lines);
         lines[last.map_or(0, |at| at + 1)..].join("\n")
     }
 
@@ -101,4 +100,13 @@ impl ToolResult {
         let texts: Vec<String> = self.numbered().into_iter().map(|(_, text)| text).collect();
         texts.join("\n")
     }
+}
+
+/// The place of the only line that begins with a rule and names a task.
+fn closing_rule(lines: &[&str]) -> Option<usize> {
+    let named = |line: &&str| line.strip_prefix(RULE).is_some_and(|id| id.starts_with(' '));
+    let mut places = lines.iter().enumerate().filter(|(_, line)| named(line));
+    let place = places.next().map(|(place, _)| place);
+    assert_eq!(places.next(), None, "two closing rules: {lines:?}");
+    place
 }

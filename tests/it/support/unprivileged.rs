@@ -46,7 +46,7 @@ pub fn require_root() {
     );
 }
 
-fn is_root() -> bool {
+pub fn is_root() -> bool {
     fs::metadata("/proc/self").expect("/proc is mounted").uid() == 0
 }
 

@@ -1,29 +1,42 @@
-//! Prepares output for a second terminal. The task's emulated terminal already answers the program's
-//! queries, so the second one must not. Removes queries, and sequences that switch the keyboard to
-//! another encoding. Removes switches to and from the alternate screen too: the second terminal shows
-//! the task on one screen, and keeps its own on the other.
+//! Prepares what a program printed for a person's terminal, which it must not ask or change.
+//!
+//! Removes queries: their answers would arrive as if the person had typed them. Removes what acts
+//! beyond the text: titles, the clipboard, colours of the terminal's own, notifications, files, keys
+//! with other meanings; links to anything but web pages. Of strings for the terminal only links and
+//! sixel images are left. Removes switches to and from the alternate screen: the terminal shows the
+//! task on one screen, and keeps its own on the other.
 //!
 //! Passes on only whole sequences and characters, so that callers may write other text between two
-//! pieces of output. Limits: passes on a sequence of more than 4096 bytes in parts. Pure.
+//! pieces of output. Limits: passes on the text of a sequence of more than 4096 bytes, without its
+//! beginning. Pure.
 
 use super::lines::unfinished_character;
 
 const ESCAPE: u8 = 0x1b;
 const ENQUIRY: u8 = 0x05;
 const BELL: u8 = 0x07;
+/// The first byte of the control characters U+0080 to U+009F, and of other characters.
+const C1_LEAD: u8 = 0xc2;
 /// CAN and SUB end a sequence without effect.
 const CANCELS: [u8; 2] = [0x18, 0x1a];
 /// How much of a sequence to hold back, in bytes.
 const MAX_HELD: usize = 4096;
 
-/// Removes queries from output.
+/// Filters output.
 #[derive(Debug, Default)]
-pub(crate) struct WithoutQueries {
+pub(crate) struct TerminalFilter {
     /// The beginning of an incomplete sequence or character.
     held: Vec<u8>,
+    /// Whether no program stands behind the output that could take back the modes it has set.
+    is_record: bool,
 }
 
-impl WithoutQueries {
+impl TerminalFilter {
+    /// A filter of output that is only read, from which nothing changes a mode of the terminal.
+    pub(crate) fn of_record() -> TerminalFilter {
+        TerminalFilter { is_record: true, ..TerminalFilter::default() }
+    }
+
     /// Takes output; returns the bytes to write.
     pub(crate) fn pass(&mut self, output: &[u8]) -> Vec<u8> {
         let mut bytes = std::mem::take(&mut self.held);
@@ -34,22 +47,24 @@ impl WithoutQueries {
             match first {
                 ENQUIRY => rest = after,
                 ESCAPE => match sequence(rest) {
-                    Some((length, is_query)) => {
+                    Some((length, is_harmful)) => {
                         let (sequence, after) = rest.split_at(length.min(rest.len()));
-                        if !is_query {
+                        if !is_harmful && !(self.is_record && sets_mode(sequence)) {
                             let other = without_switch(sequence);
                             passed.extend_from_slice(other.as_deref().unwrap_or(sequence));
                         }
                         rest = after;
                     }
                     None if rest.len() <= MAX_HELD => break,
-                    None => {
-                        passed.push(first);
-                        rest = after;
-                    }
+                    None => rest = after,
                 },
+                // The control characters that terminals take for two of their own: `ESC` and a letter.
+                C1_LEAD if matches!(after.first(), Some(0x80..=0x9f)) => {
+                    rest = after.get(1..).unwrap_or_default();
+                }
                 _ => {
-                    let text = memchr::memchr2(ESCAPE, ENQUIRY, rest).unwrap_or(rest.len());
+                    let begins = |byte: &u8| matches!(*byte, ESCAPE | ENQUIRY | C1_LEAD);
+                    let text = rest.iter().skip(1).position(begins).map_or(rest.len(), |at| at + 1);
                     let (text, after) = rest.split_at(text);
                     let cut = match after {
                         [] => text.len() - unfinished_character(text),
@@ -68,7 +83,7 @@ impl WithoutQueries {
     }
 }
 
-/// The length of the sequence at the beginning, and whether it is a query; `None` while it is
+/// The length of the sequence at the beginning, and whether to remove it; `None` while it is
 /// incomplete.
 fn sequence(bytes: &[u8]) -> Option<(usize, bool)> {
     match *bytes.get(1)? {
@@ -88,7 +103,7 @@ fn control_sequence(bytes: &[u8]) -> Option<(usize, bool)> {
     let length = bytes.iter().skip(2).position(|byte| !matches!(byte, 0x20..=0x3f))?;
     let parameters = bytes.get(2..length + 2)?;
     match *bytes.get(length + 2)? {
-        last @ 0x40..=0x7e => Some((length + 3, is_query(parameters, last))),
+        last @ 0x40..=0x7e => Some((length + 3, is_harmful(parameters, last))),
         ESCAPE => Some((length + 2, false)),
         _ => Some((length + 3, false)),
     }
@@ -117,8 +132,16 @@ fn without_switch(sequence: &[u8]) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// Whether a terminal answers this sequence, or encodes keys in another way after it.
-fn is_query(parameters: &[u8], last: u8) -> bool {
+/// Whether a sequence sets a mode that stays after the output, or resets the terminal.
+fn sets_mode(sequence: &[u8]) -> bool {
+    let is_mode = sequence.starts_with(b"\x1b[") && sequence.ends_with(b"h")
+        || sequence.starts_with(b"\x1b[?") && sequence.ends_with(b"l");
+    is_mode || matches!(sequence, b"\x1bc" | b"\x1b=" | b"\x1b>") || sequence.starts_with(b"\x1b(")
+}
+
+/// Whether a terminal answers this sequence, encodes keys in another way after it, or changes its
+/// window.
+fn is_harmful(parameters: &[u8], last: u8) -> bool {
     let first = parameters.first().copied().unwrap_or_default();
     let intermediate = parameters.last().copied().filter(|byte| matches!(byte, 0x20..=0x2f));
     match (last, intermediate) {
@@ -131,8 +154,10 @@ fn is_query(parameters: &[u8], last: u8) -> bool {
         // Encodings of keys.
         (b'u', None) => matches!(first, b'?' | b'>' | b'<' | b'='),
         (b'm', None) => matches!(first, b'?' | b'>'),
-        // Reports and changes of the window, except its title.
-        (b't', None) => !(parameters.starts_with(b"22") || parameters.starts_with(b"23")),
+        // Reports and changes of the window and its title.
+        (b't', None) => true,
+        // Copies to a printer.
+        (b'i', None) => true,
         _ => false,
     }
 }
@@ -141,18 +166,37 @@ fn string_sequence(bytes: &[u8], kind: u8) -> Option<(usize, bool)> {
     let ends = |byte: &u8| *byte == ESCAPE || *byte == BELL || CANCELS.contains(byte);
     let length = bytes.iter().skip(2).position(ends)?;
     let text = bytes.get(2..length + 2)?;
-    let is_query = match kind {
-        b']' => text.split(|byte| *byte == b';').any(|part| part == b"?"),
-        b'P' => text.starts_with(b"$q") || text.starts_with(b"+q"),
+    let is_harmless = match kind {
+        b']' => is_link(text),
+        b'P' => is_image(text),
         _ => false,
     };
     match *bytes.get(length + 2)? {
         ESCAPE => match *bytes.get(length + 3)? {
-            b'\\' => Some((length + 4, is_query)),
-            _ => Some((length + 2, false)),
+            b'\\' => Some((length + 4, !is_harmless)),
+            // Another sequence interrupts this one.
+            _ => Some((length + 2, true)),
         },
-        _ => Some((length + 3, is_query)),
+        _ => Some((length + 3, !is_harmless)),
     }
+}
+
+/// Whether an operating system command begins a link to a web page, or ends a link.
+fn is_link(text: &[u8]) -> bool {
+    let link = text.strip_prefix(b"8;").and_then(|link| {
+        let end = memchr::memchr(b';', link)?;
+        link.get(end + 1..)
+    });
+    link.is_some_and(|address| {
+        let address = address.to_ascii_lowercase();
+        address.is_empty() || address.starts_with(b"http://") || address.starts_with(b"https://")
+    })
+}
+
+/// Whether a device control string is a sixel image.
+fn is_image(text: &[u8]) -> bool {
+    let begins = text.iter().find(|byte| !matches!(byte, b'0'..=b'9' | b';'));
+    begins == Some(&b'q')
 }
 
 #[cfg(test)]
@@ -160,35 +204,52 @@ mod tests {
     use super::*;
 
     #[test]
-    fn queries_are_removed_and_other_output_passes_wherever_it_is_cut() {
+    fn what_asks_or_changes_the_terminal_is_removed_wherever_the_output_is_cut() {
         for (output, passed) in [
             ("plain \x1b[31mred\x1b[m é", "plain \x1b[31mred\x1b[m é"),
             ("a\x1b[6nb\x1b[c\x1b[>c\x1b[?1;2c\x1b[5nc", "abc"),
             ("\x1b[?12$p\x1b[>q\x1b[?u\x1b[>1u\x1b[>4;2m\x1b[?4mx", "x"),
             ("\x1b[1;2H\x1b[u\x1b[4m\x1b[2 q\x1b[!p", "\x1b[1;2H\x1b[u\x1b[4m\x1b[2 q\x1b[!p"),
-            ("\x1b]0;title\x07\x1b]11;?\x07\x1b]10;?\x1b\\x", "\x1b]0;title\x07x"),
+            ("\x1b]0;title\x07\x1b]11;?\x07\x1b]10;?\x1b\\x", "x"),
+            ("a\x1b]52;c;aGk=\x07\x1b]1337;File=:AAAA\x1b\\\x1b]777;notify;a;b\x07b", "ab"),
+            (
+                "\x1b]8;;https://a.b\x1b\\link\x1b]8;;\x1b\\",
+                "\x1b]8;;https://a.b\x1b\\link\x1b]8;;\x1b\\",
+            ),
+            ("\x1b]8;id=1;file:///etc\x07link\x1b]8;;\x07", "link\x1b]8;;\x07"),
+            (
+                "\x1b_Gf=100;AAAA\x1b\\\x1bX\x07\x1b^x\x07\x1bP1|17/0a\x1b\\\u{9d}52;x\u{9b}5n",
+                "52;x5n",
+            ),
             ("\x1bP$qm\x1b\\\x1bP+q544e\x1b\\\x1bP1;2q#\x1b\\x", "\x1bP1;2q#\x1b\\x"),
-            ("\x1b[18t\x1b[22;0t\x1b[8;9;9tx", "\x1b[22;0tx"),
+            ("\x1b[18t\x1b[22;0t\x1b[8;9;9tx", "x"),
             ("\x1b(B\x1b=\x1bZ\x05\x1b7x", "\x1b(B\x1b=\x1b7x"),
             ("\x1b[12\x1b[1mx", "\x1b[12\x1b[1mx"),
             ("\x1b[?1049h\x1b[?25;1047;7lx", "\x1b[2J\x1b[?25;7lx"),
             ("\x1b[?47lx\x1b[?104h\x1b[47m", "x\x1b[?104h\x1b[47m"),
         ] {
-            let mut bytewise = WithoutQueries::default();
+            let mut bytewise = TerminalFilter::default();
             let bytewise: Vec<u8> =
                 output.bytes().flat_map(|byte| bytewise.pass(&[byte])).collect();
-            for found in [WithoutQueries::default().pass(output.as_bytes()), bytewise] {
+            for found in [TerminalFilter::default().pass(output.as_bytes()), bytewise] {
                 assert_eq!(String::from_utf8_lossy(&found), passed, "{output:?}");
             }
         }
     }
 
     #[test]
+    fn what_is_only_read_sets_no_mode() {
+        let output = b"\x1b[?1000h\x1b[?25lx\x1b[4h\x1b[?25h\x1bc\x1b(0\x1b[1my\x1b[m";
+        let passed = TerminalFilter::of_record().pass(output);
+        assert_eq!(String::from_utf8_lossy(&passed), "x\x1b[1my\x1b[m");
+    }
+
+    #[test]
     fn a_sequence_without_an_end_is_not_held_forever() {
-        let mut filter = WithoutQueries::default();
+        let mut filter = TerminalFilter::default();
         let endless = [b"\x1bP".to_vec(), vec![b'x'; 3 * MAX_HELD]].concat();
         let passed: usize = endless.chunks(100).map(|piece| filter.pass(piece).len()).sum();
-        assert!(passed + MAX_HELD >= endless.len(), "{passed}");
+        assert!(passed + 2 * MAX_HELD >= endless.len(), "{passed}");
         assert!(filter.held.len() <= MAX_HELD);
     }
 }

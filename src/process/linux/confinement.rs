@@ -1,0 +1,103 @@
+//! Whether a process is confined more than this one: by namespaces, by `no_new_privs`, by a seccomp
+//! filter. What a sandbox keeps it from doing, this process must not do for it.
+//!
+//! Limits: only what the kernel shows; a process that Landlock or a security module confines, without
+//! `no_new_privs`, looks like any other.
+
+use std::path::PathBuf;
+
+use crate::process::probe::Identity;
+use crate::process::processes::{field, proc_directory, read_proc_text};
+use crate::process::tree;
+
+/// Why a process may do less than this one; `None` if it may do as much.
+pub(crate) fn confinement(process: Identity) -> Option<&'static str> {
+    const GONE: &str = "it has ended";
+    let Some(own) = Limits::of(std::process::id() as i32) else {
+        return Some("what confines this process itself cannot be read");
+    };
+    let theirs = Limits::of(process.pid);
+    // Looked up afterwards: a number that another process has got meanwhile would mislead.
+    if tree::look_up(process.pid).is_none_or(|now| now.id != process) {
+        return Some(GONE);
+    }
+    theirs.map_or(Some("what confines it cannot be read"), |theirs| theirs.beyond(&own))
+}
+
+/// What confines a process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Limits {
+    namespaces: [PathBuf; 3],
+    no_new_privs: bool,
+    /// The mode of seccomp: 0 none, 1 strict, 2 filters.
+    seccomp: u32,
+    /// The number of filters; 0 where the kernel does not show it (before Linux 5.9).
+    filters: u32,
+}
+
+impl Limits {
+    fn of(pid: i32) -> Option<Limits> {
+        let directory = proc_directory(pid);
+        let status = read_proc_text(directory.join("status")).ok()?;
+        let number = |name| field(&status, name).and_then(|value| value.trim().parse().ok());
+        let namespace = |name: &str| std::fs::read_link(directory.join("ns").join(name)).ok();
+        Some(Limits {
+            namespaces: [namespace("user")?, namespace("mnt")?, namespace("pid")?],
+            no_new_privs: number("NoNewPrivs:")? != 0,
+            // A kernel without seccomp shows neither.
+            seccomp: number("Seccomp:").unwrap_or_default(),
+            filters: number("Seccomp_filters:").unwrap_or_default(),
+        })
+    }
+
+    fn beyond(&self, own: &Limits) -> Option<&'static str> {
+        let [user, mount, pid] =
+            [0, 1, 2].map(|at| self.namespaces.get(at) == own.namespaces.get(at));
+        if !user {
+            Some("it is in another user namespace")
+        } else if !mount {
+            Some("it is in another mount namespace")
+        } else if !pid {
+            Some("it is in another pid namespace")
+        } else if self.no_new_privs && !own.no_new_privs {
+            Some("it may gain no privileges (no_new_privs)")
+        } else if self.seccomp > own.seccomp || self.filters > own.filters {
+            Some("a seccomp filter confines it")
+        } else {
+            None
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_like_this_one_is_not_confined() {
+        let own = tree::look_up(std::process::id() as i32).expect("this process").id;
+        assert_eq!(confinement(own), None);
+    }
+
+    #[test]
+    fn what_the_owner_has_as_well_does_not_confine() {
+        let own = Limits::of(std::process::id() as i32).expect("its limits");
+        let with = |change: fn(&mut Limits)| {
+            let mut limits = own.clone();
+            change(&mut limits);
+            limits
+        };
+        let harder = [
+            with(|limits| limits.no_new_privs = true),
+            with(|limits| (limits.seccomp, limits.filters) = (2, limits.filters + 1)),
+            with(|limits| limits.namespaces[1] = "mnt:[1]".into()),
+        ];
+        let free = with(|limits| (limits.no_new_privs, limits.seccomp) = (false, 0));
+        for limits in harder {
+            assert!(limits.beyond(&free).is_some(), "{limits:?}");
+            assert_eq!(limits.beyond(&limits), None, "{limits:?}");
+        }
+        let harder = with(|limits| limits.no_new_privs = true);
+        assert_eq!(free.beyond(&Limits { seccomp: 2, ..harder }), None);
+    }
+}
