@@ -259,6 +259,7 @@ mod progress {
 mod process {
     pub(crate) mod capture;
     pub(crate) mod descriptors;
+    pub(crate) mod executable;
     pub(crate) mod files;
     pub(crate) mod kill;
     mod launcher;

@@ -23,6 +23,7 @@ use serde_json::{Value, json};
 use zeroize::Zeroize;
 
 use crate::process::descriptors::{Interest, Poller, Waker};
+use crate::process::executable::AllowedPrograms;
 use crate::process::kill::Handle;
 use crate::process::probe::StallReason;
 use crate::process::pty::TerminalSize;
@@ -114,7 +115,7 @@ impl From<StartEnvironment> for RelayedStart {
         for (name, value) in start.variables.iter() {
             data.extend([name.as_bytes(), b"=", value.as_bytes(), b"\0"].concat());
         }
-        let variables = RelayedSecret { data };
+        let variables = RelayedSecret { data, programs: AllowedPrograms::default() };
         RelayedStart { variables, files: start.files, problems: start.problems }
     }
 }
@@ -134,6 +135,9 @@ impl From<&RelayedStart> for StartEnvironment {
 pub(crate) struct RelayedSecret {
     #[serde(serialize_with = "to_base64", deserialize_with = "from_base64")]
     pub(crate) data: Vec<u8>,
+    /// The programs there that may read it, if it is to be typed.
+    #[serde(default)]
+    pub(crate) programs: AllowedPrograms,
 }
 
 impl std::fmt::Debug for RelayedSecret {

@@ -1,5 +1,5 @@
-//! The secrets that the user lists: `secrets: {NAME: {env: VAR}}`, or `{file: PATH}`, or
-//! `{command: [program, argument…]}`.
+//! The secrets that the user lists: `secrets: {NAME: {env: VAR, programs: [PATH…]}}`, with `file:
+//! PATH` or `command: [program, argument…]` in the place of `env`.
 //!
 //! Names and sources may be printed; a value is looked up when it is needed. Errors name the secret
 //! and the problem, but never a value: a user may write a secret where its source belongs. Errors
@@ -22,6 +22,7 @@ use super::dirs::Env;
 use super::layers::{SettingSource, Sources};
 use super::value::{Field, File, Raw, ValueParser, is_variable, listed};
 use crate::process::capture::{self, CaptureError, Limits};
+use crate::process::executable::AllowedPrograms;
 use crate::process::files;
 use crate::process::spawn::{Launch, StderrTarget, Wiring};
 use crate::text::foreign::ShowPath;
@@ -29,9 +30,10 @@ use crate::text::mask::{MAX_SECRET_BYTES, MaskError, Secret};
 
 pub(super) const KEY: &str = "secrets";
 
-const EXPECTED: &str = "expected {env: VARIABLE}, {file: PATH} or {command: [program, argument…]}";
-const ONE_EXPECTED: &str =
-    "expected {env: VARIABLE}, {file: PATH} or {command: [program, argument…]}, one of them";
+const EXPECTED: &str = "expected {env: VARIABLE}, {file: PATH} or {command: [program, argument…]}, \
+                        with programs: [PATH…]";
+const ONE_EXPECTED: &str = "expected {env: VARIABLE}, {file: PATH} or {command: [program, \
+                            argument…]}, one of them, with programs: [PATH…]";
 
 /// The source of a secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,10 +59,18 @@ impl fmt::Display for SecretSource {
     }
 }
 
+/// A secret that the user has listed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct ListedSecret {
+    source: SecretSource,
+    /// The programs that it may be typed into.
+    programs: AllowedPrograms,
+}
+
 /// The listed secrets by name.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Secrets {
-    by_name: BTreeMap<String, SecretSource>,
+    by_name: BTreeMap<String, ListedSecret>,
 }
 
 impl Secrets {
@@ -91,19 +101,21 @@ impl Secrets {
         if self.by_name.contains_key(&field.key) {
             return Err("given twice");
         }
-        let source = source(&field.value, home)?;
-        self.by_name.insert(field.key.clone(), source);
+        self.by_name.insert(field.key.clone(), listed_secret(&field.value, home)?);
         Ok(())
-    }
-
-    pub(crate) fn source(&self, name: &str) -> Option<&SecretSource> {
-        self.by_name.get(name)
     }
 
     /// The secrets in order of their names.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &SecretSource)> {
         let entries = self.by_name.iter();
-        entries.map(|(name, source)| (name.as_str(), source))
+        entries.map(|(name, secret)| (name.as_str(), &secret.source))
+    }
+
+    /// The names of the secrets that are never typed, since no program may read them.
+    pub(crate) fn without_programs(&self) -> Vec<&str> {
+        let never = |secret: &ListedSecret| secret.programs == AllowedPrograms::default();
+        let found = self.by_name.iter().filter(|(_, secret)| never(secret));
+        found.map(|(name, _)| name.as_str()).collect()
     }
 
     /// The names without their sources, for the agent.
@@ -128,7 +140,7 @@ impl Secrets {
         hidden.collect()
     }
 
-    /// Looks up a listed secret. May run a program.
+    /// Looks up a listed secret, and the programs that it may be typed into. May run a program.
     ///
     /// # Errors
     /// If it is not listed, not found, or cannot be typed.
@@ -136,13 +148,15 @@ impl Secrets {
         &self,
         name: &str,
         context: &ResolveContext,
-    ) -> Result<Secret, ResolveError> {
-        let source = self.source(name).ok_or_else(|| ResolveError::NotListed {
-            name: name.chars().take(SHOWN_CHARS).collect(),
-            listed: self.names(),
-        })?;
+    ) -> Result<(Secret, AllowedPrograms), ResolveError> {
+        let ListedSecret { source, programs } =
+            self.by_name.get(name).ok_or_else(|| ResolveError::NotListed {
+                name: name.chars().take(SHOWN_CHARS).collect(),
+                listed: self.names(),
+            })?;
         source
             .value(context)
+            .map(|secret| (secret, programs.clone()))
             .map_err(|cause| ResolveError::NotThere { name: name.to_owned(), cause })
     }
 }
@@ -160,13 +174,37 @@ fn is_name(text: &str) -> bool {
     !text.is_empty() && text.chars().all(is_part)
 }
 
-fn source(raw: &Raw, home: Option<&Path>) -> Result<SecretSource, &'static str> {
+fn listed_secret(raw: &Raw, home: Option<&Path>) -> Result<ListedSecret, &'static str> {
     let Raw::Map(fields) = raw else {
         return Err(EXPECTED);
     };
-    let [field] = fields.as_slice() else {
+    let (programs, sources): (Vec<&Field>, Vec<&Field>) =
+        fields.iter().partition(|field| field.key == "programs");
+    let [field] = sources.as_slice() else {
         return Err(ONE_EXPECTED);
     };
+    let programs = match programs.as_slice() {
+        [] => AllowedPrograms::default(),
+        [field] => allowed_programs(&field.value)?,
+        _ => return Err("programs is given twice"),
+    };
+    Ok(ListedSecret { source: source(field, home)?, programs })
+}
+
+fn allowed_programs(raw: &Raw) -> Result<AllowedPrograms, &'static str> {
+    const EXPECTED: &str = "programs takes a list of absolute paths, or `any`";
+    let path = |item: &Raw| item.text().map(PathBuf::from).filter(|path| path.is_absolute());
+    match raw {
+        Raw::Text(word) if word == "any" => Ok(AllowedPrograms::Any),
+        Raw::List(items) => {
+            let paths: Option<Vec<PathBuf>> = items.iter().map(path).collect();
+            paths.map(AllowedPrograms::These).ok_or(EXPECTED)
+        }
+        _ => Err(EXPECTED),
+    }
+}
+
+fn source(field: &Field, home: Option<&Path>) -> Result<SecretSource, &'static str> {
     match field.key.as_str() {
         "env" => match field.value.text().filter(|name| is_variable(name)) {
             Some(name) => Ok(SecretSource::Env(name.to_owned())),
@@ -206,7 +244,7 @@ pub(crate) struct ResolveContext<'a> {
 pub(crate) enum ResolveError {
     #[error(
         "{name:?} is not among the listed secrets: {listed}; the user lists them in config.yaml, \
-         as `secrets: {{NAME: {{env: VARIABLE}}}}`"
+         as `secrets: {{NAME: {{env: VARIABLE, programs: [PATH]}}}}`"
     )]
     NotListed {
         /// The requested name, shortened.
@@ -344,7 +382,7 @@ mod tests {
         );
         assert_eq!(warnings, [""; 0]);
         let words = ["pass", "show", "db", "2"].map(str::to_owned).to_vec();
-        let source = |name| secrets.source(name).cloned();
+        let source = |name| secrets.by_name.get(name).map(|secret| secret.source.clone());
         assert_eq!(source("SUDO"), Some(SecretSource::Env("SUDO_PW".into())));
         assert_eq!(source("DB"), Some(SecretSource::Command(words)));
         assert_eq!(source("key_2"), Some(SecretSource::File("/home/me/.key".into())));
@@ -356,6 +394,26 @@ mod tests {
         );
         assert!(secrets.hides(OsStr::new("SUDO_PW")));
         assert!(!secrets.hides(OsStr::new("SUDO")));
+    }
+
+    #[test]
+    fn a_secret_goes_to_the_programs_that_are_listed_for_it() {
+        let (secrets, warnings) = load(
+            "secrets:\n  NONE: {env: A}\n  SUDO: {programs: [/usr/bin/sudo], env: B}\n  \
+             ALL: {env: C, programs: any}\n",
+        );
+        assert_eq!(warnings, [""; 0]);
+        let programs = |name| secrets.by_name.get(name).map(|secret| secret.programs.clone());
+        let sudo = AllowedPrograms::These(vec!["/usr/bin/sudo".into()]);
+        assert_eq!(programs("SUDO"), Some(sudo));
+        assert_eq!(programs("ALL"), Some(AllowedPrograms::Any));
+        assert_eq!(secrets.without_programs(), ["NONE"]);
+        for wrong in ["sudo", "[sudo]", "[5]", "{a: b}"] {
+            let (secrets, warnings) =
+                load(&format!("secrets: {{A: {{env: B, programs: {wrong}}}}}"));
+            assert_eq!(secrets, Secrets::default(), "{wrong}");
+            assert!(warnings.concat().contains("absolute paths"), "{warnings:?}");
+        }
     }
 
     #[test]

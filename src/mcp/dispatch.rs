@@ -27,6 +27,7 @@ use crate::history::recorder::Recorder;
 use crate::peer::RelayedClient;
 use crate::peer::hosts::Hosts;
 use crate::peer::pages::Pages;
+use crate::process::executable::AllowedPrograms;
 use crate::process::guard::{Guarded, Launcher};
 use crate::process::listening;
 use crate::protocol::message::put;
@@ -132,7 +133,7 @@ pub(crate) struct CallContext<'a> {
     /// The id for the task that the call starts, if the caller has chosen it.
     pub(crate) task_id: Option<String>,
     /// The secret that the call names, sent by the server that relays the call to this host.
-    pub(crate) secret: Option<Secret>,
+    pub(crate) secret: Option<(Secret, AllowedPrograms)>,
     /// The environment for the command, sent by the server that started this shim.
     pub(crate) start: Option<StartEnvironment>,
     /// How much of the task had been shown before this call's answer, if the answer shows more.

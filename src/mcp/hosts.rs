@@ -108,7 +108,8 @@ impl Tools {
         let starts = tool.name == ToolName::Run;
         let mut client = call.relayed_client();
         client.task_id = on_host.task.clone().filter(|_| starts);
-        client.secret = secret.map(|secret| RelayedSecret { data: secret.bytes().to_vec() });
+        client.secret = secret
+            .map(|(secret, programs)| RelayedSecret { data: secret.bytes().to_vec(), programs });
         if let Some(task) = on_host.task.as_ref().filter(|_| starts) {
             host.note(task);
         }

@@ -12,6 +12,7 @@ use super::render::notes::ResultNote;
 use super::render::result::TaskResult;
 use super::tools::{SendArguments, Tool};
 use crate::config::{ResolveContext, ResolveError};
+use crate::process::executable::AllowedPrograms;
 use crate::process::pty::TerminalSize;
 use crate::task::input::{InputChunk, LONGEST_LINE};
 use crate::task::live::{ActiveCall, Input, LiveTask, SentInput};
@@ -109,7 +110,7 @@ impl Tools {
         task: &TaskHandle,
         name: &'a str,
         call: &CallContext,
-    ) -> Result<(&'a str, Secret), NoResult> {
+    ) -> Result<(&'a str, (Secret, AllowedPrograms)), NoResult> {
         // Checked before the secret's program runs, which may ask a person.
         self.supervisor.check_secret_goes_to(task)?;
         match &call.secret {
@@ -118,8 +119,8 @@ impl Tools {
         }
     }
 
-    /// Looks up a listed secret.
-    pub(super) fn secret(&self, name: &str) -> Result<Secret, ResolveError> {
+    /// Looks up a listed secret, and the programs that may read it.
+    pub(super) fn secret(&self, name: &str) -> Result<(Secret, AllowedPrograms), ResolveError> {
         let settings = &self.supervisor.settings;
         let context = ResolveContext {
             env: &|name| std::env::var_os(name),

@@ -695,7 +695,10 @@ impl RunningCall {
             secret: relayed
                 .filter(|_| self.server.access == Access::Carrier)
                 .and_then(|client| client.secret.as_ref())
-                .and_then(|secret| Secret::new(Zeroizing::new(secret.data.clone())).ok()),
+                .and_then(|secret| {
+                    let bytes = Zeroizing::new(secret.data.clone());
+                    Some((Secret::new(bytes).ok()?, secret.programs.clone()))
+                }),
             start: relayed
                 .filter(|_| self.server.access == Access::Launch)
                 .and_then(|client| client.start.as_ref())

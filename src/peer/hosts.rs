@@ -69,9 +69,12 @@ const EXIT_LIMIT: Duration = Duration::from_secs(10);
 /// The exit code if the carrier does not end; the same as ssh's for a lost connection.
 const EXIT_LOST: i32 = 255;
 
+/// How much of what a host or its carrier says an error repeats, in characters.
+const REASON_CHARS: usize = 1_000;
+
 /// Why a host cannot be used.
 #[derive(Debug, Clone, thiserror::Error)]
-#[error("host {host} cannot be reached: {}", foreign::shown(.reason))]
+#[error("host {host} cannot be reached: {}", foreign::shown_within(.reason, REASON_CHARS))]
 pub(crate) struct HostError {
     host: String,
     reason: String,

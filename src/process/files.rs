@@ -2,7 +2,7 @@
 //! inherits them.
 
 use std::ffi::{CString, OsStr};
-use std::fs::{DirBuilder, DirEntry, File, OpenOptions};
+use std::fs::{DirBuilder, DirEntry, File, Metadata, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
@@ -22,17 +22,24 @@ pub enum PrivateDirError {
     /// Another user could put files there: the directory or its parent.
     #[error("{path} is writable by everyone: run `chmod o-w {path}` or choose another directory", path = .0.shown())]
     WorldWritable(PathBuf),
+    /// Its owner could put files there, and read ours.
+    #[error(
+        "{path} belongs to another user (uid {owner}): remove it, or choose another directory",
+        path = .path.shown()
+    )]
+    OfAnotherUser { path: PathBuf, owner: u32 },
     /// Files would be written elsewhere.
     #[error("{} is a symbolic link: remove it; to keep files elsewhere, name that directory", .0.shown())]
     Link(PathBuf),
 }
 
-/// Creates a directory of mode 0700 (with its parents), or checks an existing one and corrects its
-/// mode. Neither it nor its parent may be writable by everyone, unless the parent is sticky. The
-/// user names the directory, so it may be a link.
+/// Creates a directory of mode 0700 (with its parents), or checks that an existing one belongs to
+/// this user and corrects its mode. Its parent must not be writable by everyone, unless it is sticky.
+/// The user names the directory, so it may be a link.
 ///
 /// # Errors
-/// It cannot be made, is no directory, is another user's link, or others can write to its parent.
+/// It cannot be made, is no directory, belongs to another user or is another user's link, or others
+/// can write to its parent.
 pub(crate) fn private_dir(path: &Path) -> Result<(), PrivateDirError> {
     let own = [0, rustix::process::geteuid().as_raw()];
     let found = std::fs::symlink_metadata(path);
@@ -63,10 +70,8 @@ fn make_private(path: &Path, flags: i32) -> Result<(), PrivateDirError> {
         .open(path)
         .map_err(failed)?;
     let found = directory.metadata().map_err(failed)?;
-    if found.mode() & 0o777 != 0o700 {
-        let private = std::fs::Permissions::from_mode(0o700);
-        directory.set_permissions(private).map_err(failed)?;
-    }
+    check_owner(path, &found)?;
+    set_mode(path, &directory, &found, 0o700).map_err(failed)?;
     if let Some(parent) = path.parent() {
         let mode = std::fs::metadata(parent).map_err(failed)?.mode();
         let sticky = mode & 0o1000 != 0;
@@ -75,6 +80,42 @@ fn make_private(path: &Path, flags: i32) -> Result<(), PrivateDirError> {
         }
     }
     Ok(())
+}
+
+fn check_owner(path: &Path, found: &Metadata) -> Result<(), PrivateDirError> {
+    let owner = found.uid();
+    if owner == rustix::process::geteuid().as_raw() {
+        return Ok(());
+    }
+    Err(PrivateDirError::OfAnotherUser { path: path.to_path_buf(), owner })
+}
+
+/// Gives a directory this mode, and says so.
+fn set_mode(path: &Path, directory: &File, found: &Metadata, mode: u32) -> io::Result<()> {
+    let had = found.mode() & 0o777;
+    if had != mode {
+        directory.set_permissions(std::fs::Permissions::from_mode(mode))?;
+        let path = path.shown();
+        tracing::warn!("the mode of {path} was {had:03o}, and is {mode:03o} now: it is private");
+    }
+    Ok(())
+}
+
+/// Checks that only this user can put files into an existing directory, which may be a link: it
+/// belongs to this user, and takes the right of others to write off it.
+///
+/// # Errors
+/// It belongs to another user, or its mode cannot be changed.
+pub(crate) fn without_other_writers(path: &Path) -> Result<(), PrivateDirError> {
+    let failed = |source| PrivateDirError::Io(path.to_path_buf(), source);
+    let directory = OpenOptions::new()
+        .read(true)
+        .custom_flags(libc::O_DIRECTORY | libc::O_CLOEXEC)
+        .open(path)
+        .map_err(failed)?;
+    let found = directory.metadata().map_err(failed)?;
+    check_owner(path, &found)?;
+    set_mode(path, &directory, &found, found.mode() & 0o755).map_err(failed)
 }
 
 /// Creates a file of mode 0600 for reading and writing, which must not exist.

@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::wait::{InputWait, ProcessName};
+use crate::text::foreign::Foreign;
 
 /// The silence after which a wait with a time limit, or an unreadable process, counts.
 pub(crate) const SILENCE: Duration = Duration::from_secs(1);
@@ -161,6 +162,9 @@ pub struct Waiting {
     pub wanted: WantedInput,
     pub proof: InputProof,
     pub reader: ProcessName,
+    /// What the reader executes, where its name does not say it.
+    #[serde(default)]
+    pub program: Option<Foreign>,
     /// The unfinished last line of the output.
     pub prompt: String,
 }
@@ -197,6 +201,7 @@ pub(crate) fn judge(
         wanted: if is_password { WantedInput::Password } else { WantedInput::Input },
         proof,
         reader: reader.clone(),
+        program: None,
         prompt: shown.prompt(),
     };
     match sample {
@@ -525,6 +530,7 @@ mod tests {
             wanted: WantedInput::Input,
             proof: InputProof::Blocked,
             reader: reader(),
+            program: None,
             prompt: String::new(),
         };
         let judged = InputJudgement::Waits(waiting.clone());

@@ -299,7 +299,10 @@ pub(crate) fn input_proof_phrase(waiting: &Waiting, input: Input) -> String {
         Input::Terminal => "tty",
         Input::Pipe | Input::None => "stdin",
     };
-    let reader = pid_and_name(&waiting.reader);
+    let mut reader = pid_and_name(&waiting.reader);
+    if let Some(program) = &waiting.program {
+        reader.push_str(&format!(", run by {program}"));
+    }
     match waiting.proof {
         InputProof::Blocked => format!("reads {device}: {reader}"),
         InputProof::Probable => format!("probably: {reader} waits for {device} and other events"),

@@ -17,6 +17,7 @@ use crate::process::snapshots::Snapshots;
 use crate::process::spawn::Spawned;
 use crate::process::tree::TaskProcesses;
 use crate::progress::tracker::TrackerSettings;
+use crate::progress::wait::ProcessName;
 
 /// Both series of probes.
 pub(super) struct Probes {
@@ -65,6 +66,16 @@ impl Probes {
         let progressing = self.progress_probe.probe(task, processes, spool)?;
         journal.schedule(Duration::ZERO);
         Some(progressing)
+    }
+
+    /// The processes that read the task's terminal now, or may.
+    pub(super) fn readers(
+        &mut self,
+        task: &LiveTask,
+        spawned: &Spawned,
+        processes: &mut TaskProcesses,
+    ) -> Vec<ProcessName> {
+        self.input_detection.readers(task, spawned, processes)
     }
 
     /// After output or input: probes again what the task waits for.

@@ -1,8 +1,9 @@
 //! Typing a secret into a task's terminal.
 //!
-//! It is typed completely and at once, or not at all: the worker checks the terminal's echo and
-//! writes in the next step, so that only a program that turns echo on between the two can expose
-//! it.
+//! It goes only to the programs that the user has named, by the files that the reading processes
+//! execute. It is typed completely and at once, or not at all: the worker checks who reads and the
+//! terminal's echo, and writes in the next step, so that only a program that turns echo on between
+//! the two, or that begins to read beside the one that asks, can expose it.
 //!
 //! Limits: echo is a mode of the terminal. A program that turns it off and draws what is typed
 //! itself, as a shell's line editor does, shows a secret; that is masked like all output, unless
@@ -19,7 +20,10 @@ use super::live::LiveTask;
 use super::output::mask::Masking;
 use super::request::InputError;
 use crate::process::descriptors::{self, Transfer};
+use crate::process::executable::{AllowedPrograms, Refused};
 use crate::process::pty::{self, LineModes};
+use crate::progress::wait::ProcessName;
+use crate::text::foreign::Foreign;
 use crate::text::mask::Secret;
 
 /// What a terminal sends for Enter.
@@ -30,6 +34,8 @@ pub(crate) struct SecretInput {
     /// The name that its mask shows.
     pub(crate) name: String,
     pub(crate) secret: Secret,
+    /// The programs that may read it.
+    pub(crate) programs: AllowedPrograms,
     pub(crate) enter: bool,
     /// Has room for the result.
     pub(crate) answer: Sender<Result<(), SecretError>>,
@@ -37,21 +43,42 @@ pub(crate) struct SecretInput {
 
 impl SecretInput {
     /// Types it on the master of the task's terminal, after all earlier input, and sends the
-    /// result.
+    /// result. `readers` are the processes that read the terminal, or may.
     pub(super) fn carry_out(
         self,
         task: &LiveTask,
+        readers: &[ProcessName],
         master: &OwnedFd,
         input: &mut InputQueue,
         masking: &mut Masking,
     ) {
-        let typed = self.type_into(task, master, input, masking);
+        let typed = self
+            .check_readers(task, readers)
+            .and_then(|()| self.type_into(task, master, input, masking));
         if typed.is_ok() {
             // The input that it waited for has come.
             task.report(|state| state.forget_answered());
         }
         // The caller may be gone; the channel has room for one answer.
         let _ = self.answer.try_send(typed);
+    }
+
+    /// Checks that each program that may get it is one that the user has named.
+    fn check_readers(&self, task: &LiveTask, readers: &[ProcessName]) -> Result<(), SecretError> {
+        let (name, id) = (self.name.clone(), task.facts.id.clone());
+        if readers.is_empty() && self.programs != AllowedPrograms::Any {
+            return Err(SecretError::NoReader { name, id });
+        }
+        let refused = readers.iter().find_map(|reader| self.programs.admit(reader).err());
+        match refused {
+            Some(Refused { process, program: Some(program) }) => {
+                Err(SecretError::Program { name, process, program })
+            }
+            Some(Refused { process, program: None }) => {
+                Err(SecretError::HiddenProgram { name, process })
+            }
+            None => Ok(()),
+        }
     }
 
     fn type_into(
@@ -111,6 +138,30 @@ pub enum SecretError {
          for one (zsh_poll task_id={id} says WAITING FOR A PASSWORD), then send it again"
     )]
     Echo { name: String, id: String },
+    /// Nobody reads, or nobody is seen to.
+    #[error(
+        "secret {name} was not typed: no program is seen to read the terminal of task {id}; wait \
+         for its prompt (zsh_poll task_id={id}), then send it again"
+    )]
+    NoReader { name: String, id: String },
+    /// The user has not named this program.
+    #[error(
+        "secret {name} was not typed: what reads is {} {}, and that executes {program}, which is \
+         not among the programs of the secret. Only the user may add it, in config.yaml: \
+         `secrets: {{{name}: {{…, programs: [{program}]}}}}`",
+        .process.pid,
+        .process.name
+    )]
+    Program { name: String, process: ProcessName, program: Foreign },
+    /// It is not shown which program that is.
+    #[error(
+        "secret {name} was not typed: what reads is {} {}, and the file that it executes is not \
+         shown. If it is a program that runs as root, the user may add its file to the secret's \
+         programs in config.yaml; `programs: any` types the secret into every program",
+        .process.pid,
+        .process.name
+    )]
+    HiddenProgram { name: String, process: ProcessName },
     /// It would follow other input.
     #[error(
         "secret {name} was not typed: task {id} has not read what was sent before; wait until it \

@@ -33,6 +33,7 @@ use super::worker_requests::{MAX_REQUESTS, RequestSender, SendError, WorkerReque
 use crate::base::clock::Clock;
 use crate::base::sync::handover;
 use crate::process::descriptors::Waker;
+use crate::process::executable::AllowedPrograms;
 use crate::process::files;
 use crate::process::probe::Identity;
 use crate::process::pty::TerminalSize;
@@ -667,8 +668,8 @@ impl Supervisor {
         }
     }
 
-    /// Types a secret into a task's terminal, followed by Enter if requested, and waits for the
-    /// result.
+    /// Types a secret into a task's terminal, if only these programs read it, followed by Enter if
+    /// requested, and waits for the result.
     ///
     /// # Errors
     /// It was not typed, or not completely.
@@ -676,13 +677,13 @@ impl Supervisor {
         &self,
         task: &TaskHandle,
         name: &str,
-        secret: Secret,
+        (secret, programs): (Secret, AllowedPrograms),
         enter: bool,
     ) -> Result<(), SecretError> {
         self.check_secret_goes_to(task)?;
         let (id, name) = (task.id().to_owned(), name.to_owned());
         let (answer, answered) = bounded(1);
-        let input = SecretInput { name: name.clone(), secret, enter, answer };
+        let input = SecretInput { name: name.clone(), secret, programs, enter, answer };
         self.command_input(task, WorkerRequest::Secret(input))?;
         match answered.recv_timeout(PATIENCE) {
             Ok(typed) => typed,

@@ -320,8 +320,10 @@ impl Worker {
                 WorkerRequest::Input(sending) => self.input.push(sending),
                 WorkerRequest::Secret(secret) => {
                     self.feed_input();
+                    let readers =
+                        self.probes.readers(&self.task, &self.spawned, &mut self.processes);
                     let (input, masking) = (&mut self.input, &mut self.output.masking);
-                    secret.carry_out(&self.task, &self.spawned.output, input, masking);
+                    secret.carry_out(&self.task, &readers, &self.spawned.output, input, masking);
                     self.probes.restart();
                 }
                 WorkerRequest::Resize(size) => self.resize(size),

@@ -47,9 +47,14 @@ impl fmt::Debug for Foreign {
 
 /// A text of others as it may be shown among the tool's own words.
 pub(crate) fn shown(text: &str) -> Cow<'_, str> {
-    let is_long = text.len() > SHOWN_CHARS && text.chars().count() > SHOWN_CHARS;
+    shown_within(text, SHOWN_CHARS)
+}
+
+/// As [`shown`], with at most `limit` characters of the text.
+pub(crate) fn shown_within(text: &str, limit: usize) -> Cow<'_, str> {
+    let is_long = text.len() > limit && text.chars().count() > limit;
     if is_long || is_misleading(text) {
-        Cow::Owned(in_quotes(text, SHOWN_CHARS))
+        Cow::Owned(in_quotes(text, limit))
     } else {
         Cow::Borrowed(text)
     }

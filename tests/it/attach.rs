@@ -175,7 +175,11 @@ fn a_person_types_the_password_of_sudo() {
     assert!(started.text.contains("⌨ WAITING FOR A PASSWORD"), "{}", started.text);
     let window = Window::open(&env, 24, 80);
     let program = env.path("zsh-tool");
-    let user = "setpriv --reuid=65534 --regid=65534 --clear-groups";
+    // The person's shell is where the server is: what the server's mounts do not confine.
+    let user = format!(
+        "nsenter --mount --target {} setpriv --reuid=65534 --regid=65534 --clear-groups",
+        client.server_pid()
+    );
     window.enter(&format!("{user} {} attach {task}; echo code=$?", program.display()));
     window.await_text("password for nobody:");
     window.enter(&secret);

@@ -446,7 +446,7 @@ fn a_listed_secret_is_typed_there_and_masked() {
     let file = env.path("secret");
     fs::write(&file, format!("{secret}\n")).expect("a file");
     env.configure(&format!(
-        "secrets: {{PW: {{file: {}}}}}\nhosts: {{build1: {{command: [{carrier}]}}}}\n",
+        "secrets: {{PW: {{file: {}, programs: any}}}}\nhosts: {{build1: {{command: [{carrier}]}}}}\n",
         file.display()
     ));
     let client = env.client();

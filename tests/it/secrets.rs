@@ -35,8 +35,10 @@ print(\"over\")
 /// A server that has these secrets in its environment, in variables of their names, and
 /// is configured so.
 fn with_secrets(env: &Env, secrets: &[(&str, &str)]) -> Client {
-    let listed: Vec<String> =
-        secrets.iter().map(|(name, _)| format!("  {name}: {{env: VARIABLE_{name}}}\n")).collect();
+    let listed: Vec<String> = secrets
+        .iter()
+        .map(|(name, _)| format!("  {name}: {{env: VARIABLE_{name}, programs: any}}\n"))
+        .collect();
     env.configure(&format!("secrets:\n{}", listed.concat()));
     let mut serve = env.serve();
     for (name, value) in secrets {
@@ -292,7 +294,7 @@ fn a_pipe_and_an_ended_task_are_refused_before_the_secret_is_looked_up() {
     let env = Env::new();
     let marker = env.work().join("asked");
     let command = format!("touch {}; echo value", marker.display());
-    env.configure(&format!("secrets: {{WORD: {{command: [sh, -c, '{command}']}}}}"));
+    env.configure(&format!("secrets: {{WORD: {{command: [sh, -c, '{command}'], programs: any}}}}"));
     let client = started(&env, env.serve());
     let arguments = json!({"command": "cat", "stdin_open": true, "yield_after": 0});
     let piped = client.call("zsh", arguments).task_id();
@@ -331,9 +333,9 @@ fn every_kind_of_source_is_typed_without_its_line_end() {
     std::os::unix::fs::symlink("target", env.path("home/link")).expect("a link");
     fs::write(env.path("home/windows"), format!("{windows}\r\n")).expect("a file");
     env.configure(
-        "secrets:\n  FILE: {file: ~/file}\n  LINK: {file: ~/link}\n  WINDOWS: {file: ~/windows}\n  \
-         COMMAND: {command: [sh, -c, 'echo noise >&2; cat; cat ~/file; test -z \"$OTHER\"']}\n  \
-         ENV: {env: OTHER}\n",
+        "secrets:\n  FILE: {file: ~/file, programs: any}\n  LINK: {file: ~/link, programs: any}\n  WINDOWS: {file: ~/windows, programs: any}\n  \
+         COMMAND: {command: [sh, -c, 'echo noise >&2; cat; cat ~/file; test -z \"$OTHER\"'], programs: any}\n  \
+         ENV: {env: OTHER, programs: any}\n",
     );
     let mut serve = env.serve();
     serve.env("OTHER", "of the environment");
@@ -406,7 +408,7 @@ fn a_program_that_gives_no_secret_in_time_is_ended_with_its_tree() {
     let env = Env::new();
     let (sleep, child) = (UniqueSleep::new(), UniqueSleep::new());
     env.configure(&format!(
-        "secrets: {{WORD: {{command: [sh, -c, 'setsid {child} & exec {sleep}']}}}}"
+        "secrets: {{WORD: {{command: [sh, -c, 'setsid {child} & exec {sleep}'], programs: any}}}}"
     ));
     let client = started(&env, env.serve());
     let task = asks(&client, &reader("print(len(word))"));
@@ -427,7 +429,9 @@ fn a_program_that_gives_no_secret_in_time_is_ended_with_its_tree() {
 fn a_server_that_ends_meanwhile_leaves_no_program_behind() {
     let env = Env::new();
     let sleep = UniqueSleep::new();
-    env.configure(&format!("secrets: {{WORD: {{command: [sh, -c, '{sleep}; true']}}}}"));
+    env.configure(&format!(
+        "secrets: {{WORD: {{command: [sh, -c, '{sleep}; true'], programs: any}}}}"
+    ));
     let client = started(&env, env.serve());
     let task = asks(&client, &reader("print(len(word))"));
     let _pending = client.call_async("zsh_send", json!({"task_id": task, "secret_env": "WORD"}));
@@ -463,7 +467,7 @@ fn a_call_that_is_cancelled_meanwhile_types_nothing() {
     let env = Env::new();
     let gate = env.named_pipe("gate");
     let command = format!("cat {}", gate.display());
-    env.configure(&format!("secrets: {{WORD: {{command: [sh, -c, '{command}']}}}}"));
+    env.configure(&format!("secrets: {{WORD: {{command: [sh, -c, '{command}'], programs: any}}}}"));
     let client = started(&env, env.serve());
     let task = asks(&client, &reader("print(len(word))"));
     let sent = client.call_async("zsh_send", json!({"task_id": task, "secret_env": "WORD"}));
@@ -599,7 +603,7 @@ fn a_listed_variable_is_redacted_in_command_lines_too() {
 #[test]
 fn the_environment_of_the_server_is_closed_to_its_commands() {
     let env = Env::new();
-    env.configure("secrets: {KEY: {env: VARIABLE_KEY}}\n");
+    env.configure("secrets: {KEY: {env: VARIABLE_KEY, programs: any}}\n");
     let client = unprivileged::client_after(&env, "export VARIABLE_KEY=hunter2hunter2");
     let guard = "$(grep ^PPid /proc/$PPID/status | tr -dc 0-9)";
     for file in ["environ", "mem", "fd/0"] {
@@ -616,4 +620,58 @@ fn the_environment_of_the_server_is_closed_to_its_commands() {
     let arguments = json!({"task_id": task, "secret_env": "KEY", "listen": LONG});
     let reply = client.call("zsh_send", arguments);
     assert!(reply.text.contains("right"), "{}", reply.text);
+}
+
+/// A server with one secret, for which these programs are listed.
+fn with_programs(env: &Env, value: &str, programs: &str) -> Client {
+    env.configure(&format!("secrets: {{WORD: {{env: VARIABLE_WORD{programs}}}}}"));
+    let mut serve = env.serve();
+    serve.env("VARIABLE_WORD", value);
+    started(env, serve)
+}
+
+#[test]
+fn a_program_gets_a_secret_by_its_file_and_not_by_its_name() {
+    let mut command = std::process::Command::new("python3");
+    command.args(["-c", "import os, sys; print(os.path.realpath(sys.executable), end='')"]);
+    let python = command.output().expect("python3").stdout;
+    let python = String::from_utf8(python).expect("UTF-8");
+    let listed = format!(", programs: [/nonexistent, {python}]");
+    for (programs, script, refusal) in [
+        // A script that calls itself sudo.
+        (", programs: [/usr/bin/sudo]", "sudo", Some("bash")),
+        ("", "reader", Some("bash")),
+        (", programs: [/bin/bash]", "sudo", None),
+        (listed.as_str(), "python", None),
+        // A reader that is not listed, beside one that is.
+        (listed.as_str(), "beside", Some("cat")),
+    ] {
+        let env = Env::new();
+        let secret = unique_word();
+        let client = with_programs(&env, &secret, programs);
+        let command = match script {
+            "python" => reader("print(len(word))"),
+            "beside" => format!("cat < /dev/tty > /dev/null & {}", reader("print(len(word))")),
+            name => {
+                let body = "#!/bin/bash\nread -rsp 'Password: ' word; echo; echo ${#word}\n";
+                let path = env.work().join(name);
+                fs::write(&path, body).expect("a script");
+                fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("a mode");
+                format!("./{name}")
+            }
+        };
+        let task = asks(&client, &command);
+        let sent = send_secret(&client, &task, "WORD");
+        match refusal {
+            Some(program) => {
+                assert!(sent.is_error, "{programs} {script}: {}", sent.text);
+                assert!(sent.text.contains("was not typed"), "{}", sent.text);
+                assert!(sent.text.contains(&format!("/{program}, which")), "{}", sent.text);
+                assert!(sent.text.contains("programs: [/"), "{}", sent.text);
+            }
+            None => assert!(sent.output().contains(&secret.len().to_string()), "{}", sent.text),
+        }
+        client.kill_task(&task);
+        assert_nowhere(&env, &client, &secret);
+    }
 }

@@ -13,6 +13,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 use crate::alan::insight::Insight;
 use crate::alan::schema::{self, Derivation, SchemaError};
 use crate::process::files::{self, FileLock, PrivateDirError};
+use crate::process::processes;
 use crate::text::foreign::ShowPath;
 
 /// The page cache of each connection, in KiB, in addition to the system's own.
@@ -26,7 +27,10 @@ pub(super) enum DatabaseError {
     /// The path names something other than a file.
     #[error("it is not a regular file")]
     NotRegularFile,
-    /// Its directory cannot be created.
+    /// Another user could read and change it.
+    #[error("{} belongs to another user (uid {owner}): remove it", .file.shown())]
+    OfAnotherUser { file: PathBuf, owner: u32 },
+    /// Its directory cannot be created, or others could put files there.
     #[error(transparent)]
     Directory(#[from] PrivateDirError),
     /// The file cannot be created or examined.
@@ -329,16 +333,26 @@ fn real_path(path: &Path) -> Result<PathBuf, DatabaseError> {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
     };
-    if !parent.exists() {
+    if parent.exists() {
+        files::without_other_writers(parent)?;
+    } else {
         files::private_dir(parent)?;
     }
     let name = path.file_name().ok_or(DatabaseError::NotRegularFile)?;
     Ok(parent.canonicalize()?.join(name))
 }
 
-/// Checks that the path names a regular file and makes it private. Returns its device and
-/// inode.
+/// Checks that the path names a regular file and makes it private, and that SQLite's files beside it
+/// are this user's. Returns its device and inode.
 fn private_file(path: &Path) -> Result<(u64, u64), DatabaseError> {
+    let own = processes::effective_user();
+    for suffix in ["", "-wal", "-shm", "-journal"] {
+        let file = beside(path, suffix);
+        let owner = std::fs::symlink_metadata(&file).map_or(own, |found| found.uid());
+        if owner != own {
+            return Err(DatabaseError::OfAnotherUser { file, owner });
+        }
+    }
     let found = std::fs::symlink_metadata(path)?;
     if !found.is_file() {
         return Err(DatabaseError::NotRegularFile);

@@ -498,7 +498,16 @@ pub(crate) fn secrets(config: &Config) -> Vec<Finding> {
         daemons: config.daemons.clone().into(),
     };
     let listed = config.secrets.iter();
-    listed.map(|(name, source)| secret(name, source, &context)).collect()
+    let mut found: Vec<Finding> =
+        listed.map(|(name, source)| secret(name, source, &context)).collect();
+    found.extend(config.secrets.without_programs().into_iter().map(|name| {
+        Finding::warning(
+            "secret",
+            format!("{name} is never typed: it is listed without programs"),
+            format!("add the program that may read it to secrets.{name}, as in `programs: [/usr/bin/sudo]`"),
+        )
+    }));
+    found
 }
 
 /// Whether the carriers of the listed hosts are installed. Connects to no host.

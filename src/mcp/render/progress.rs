@@ -298,6 +298,7 @@ mod tests {
             proof: InputProof::Blocked,
             prompt: String::new(),
             reader: ProcessName { pid: 4711, name: "cargo".into() },
+            program: None,
         };
         let meta = progress_meta(&view(Some(waiting)), Input::Terminal);
         assert_eq!((&meta["status"], &meta["waiting_for"]), (&json!("blocked"), &json!("input")));

@@ -281,6 +281,7 @@ impl TaskResult {
             "reader": waiting.map(|waiting| json!({
                 "pid": waiting.reader.pid,
                 "name": waiting.reader.name,
+                "program": waiting.program,
                 "seen": waiting.proof == InputProof::Blocked,
             })),
             "conditions": view.conditions.iter().map(ConditionRow::from).collect::<Vec<_>>(),

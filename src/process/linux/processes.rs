@@ -4,7 +4,7 @@
 //! Limits: other users' processes, and those that hide, are shown only in part, except to root.
 //! Users' names come from `/etc/passwd` only; other users are shown by number.
 
-use std::fs::{File, ReadDir};
+use std::fs::{File, Metadata, ReadDir};
 use std::io::{ErrorKind, Read};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -370,6 +370,20 @@ pub(crate) fn name_of_descriptor(fd: &impl std::os::fd::AsRawFd) -> Option<PathB
 /// The file that a process runs.
 pub(crate) fn program_of(pid: i32) -> Option<PathBuf> {
     std::fs::read_link(proc_directory(pid).join("exe")).ok()
+}
+
+/// The file that a process executes, whatever is at its path by now, and its path; `None` where that
+/// is not shown.
+pub(crate) fn program_file(pid: i32) -> Option<(Metadata, PathBuf)> {
+    let link = proc_directory(pid).join("exe");
+    Some((std::fs::metadata(&link).ok()?, std::fs::read_link(&link).ok()?))
+}
+
+/// Whether a process acts as root, which the kernel shows of every process.
+pub(crate) fn acts_as_root(pid: i32) -> bool {
+    let status = read_proc_text(proc_directory(pid).join("status")).unwrap_or_default();
+    let users = field(&status, "Uid:").unwrap_or_default();
+    users.split_ascii_whitespace().nth(1) == Some("0")
 }
 
 /// The names of a process's descriptors; none where they cannot be read.

@@ -2,6 +2,9 @@
 //! pid is in use, its group and its session are known. macOS lists them, with more about processes
 //! of this user.
 
+use std::fs::Metadata;
+use std::path::PathBuf;
+
 #[cfg(target_os = "macos")]
 pub use macos::*;
 #[cfg(not(target_os = "macos"))]
@@ -10,6 +13,17 @@ pub use unlisted::*;
 /// The children of this process that were not started by it: not known.
 pub(crate) fn adopted_orphans() -> Option<Vec<i32>> {
     None
+}
+
+/// The file at the path that a process executes, and the path; `None` where that is not shown.
+pub(crate) fn program_file(pid: i32) -> Option<(Metadata, PathBuf)> {
+    let path = program_of(pid)?;
+    Some((std::fs::metadata(&path).ok()?, path))
+}
+
+/// Whether a process acts as root: not known, so no.
+pub(crate) fn acts_as_root(_pid: i32) -> bool {
+    false
 }
 
 /// The children of a process that are shown nowhere else: not known.

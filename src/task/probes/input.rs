@@ -14,6 +14,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::process::executable;
 use crate::process::probe::{InputSource, StallReason};
 use crate::process::snapshots::Snapshots;
 use crate::process::spawn::Spawned;
@@ -206,7 +207,10 @@ impl InputDetection {
         };
         let conditions = self.sightings.add(sightings(&view), Instant::now());
         let judged = self.judge(&view, task, terminal, spool, processes);
-        let waiting = self.confirmation.add(&judged);
+        let mut waiting = self.confirmation.add(&judged);
+        if let Some(waiting) = &mut waiting {
+            waiting.program = executable::beyond_name(&waiting.reader);
+        }
         let unconfirmed = matches!(judged, InputJudgement::Waits(_)) && waiting.is_none()
             || self.sightings.unconfirmed;
         // One try, and then the regular time: a state that comes and goes is never confirmed.
@@ -230,6 +234,47 @@ impl InputDetection {
             prompts: self.prompts,
             computes,
         }
+    }
+
+    /// The processes that read the terminal now, or may because they cannot be observed.
+    pub(super) fn readers(
+        &mut self,
+        task: &LiveTask,
+        spawned: &Spawned,
+        processes: &mut TaskProcesses,
+    ) -> Vec<ProcessName> {
+        let (Input::Terminal, Some(source)) = (task.facts.input, self.source.clone()) else {
+            return Vec::new();
+        };
+        let snapshot = self.snapshots.recent(Duration::ZERO);
+        let members = processes.known_members(&snapshot);
+        let view = TreeView {
+            snapshot: &snapshot,
+            processes: &members,
+            foreground: pty::foreground_group(spawned.output.as_fd()),
+            shell: spawned.id.pid,
+        };
+        let mut readers = Vec::new();
+        let mut waits = Waits::new(Some(&source), view.shell, view.processes);
+        let all = view.candidates().into_iter().chain(view.readers_in_other_sessions());
+        for process in all.filter(|process| !is_stopped(process)) {
+            let waits = waits.of(process);
+            let may_read =
+                |thread: &Thread| *thread == Thread::Unreadable || thread.input_wait().is_some();
+            if waits.threads.iter().any(may_read) {
+                readers.push(waits.process);
+            }
+        }
+        // One at a second terminal, or outside the task.
+        match self.sample(&view, &source, processes) {
+            Sample::Blocked { reader, .. } | Sample::Unseen { reader } => {
+                if !readers.contains(&reader) {
+                    readers.push(reader);
+                }
+            }
+            Sample::Unreadable { .. } | Sample::NotWaiting => {}
+        }
+        readers
     }
 
     /// Whether a process runs, is ready to run, or has run since the last probe, and whether they
