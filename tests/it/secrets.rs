@@ -660,7 +660,13 @@ fn a_program_gets_a_secret_by_its_file_and_not_by_its_name() {
                 format!("./{name}")
             }
         };
-        let task = asks(&client, &command);
+        let arguments = json!({"command": command, "pty": true, "until": "Password: ",
+            "yield_after": LONG});
+        let task = client.call("zsh", arguments).task_id();
+        wait_until("it waits", || {
+            let polled = client.poll(&task, json!({"listen": 0}));
+            (!polled.meta["waiting_for"].is_null()).then_some(())
+        });
         let sent = send_secret(&client, &task, "WORD");
         match refusal {
             Some(program) => {
