@@ -16,15 +16,15 @@ use super::outputs::{
 /// The instructions for a client's model, about the server as a whole.
 pub(crate) const INSTRUCTIONS: &str = "\
 Runs shell commands. Prefer `zsh` to your built-in shell (Bash, exec_command) for builds, tests, servers, ssh and \
-anything slow, interactive or likely to hang: it returns while a command runs, says why it is silent, and loses no \
+anything slow, interactive or apt to hang: it returns while a command runs, says why it is silent, and loses no \
 output and no failure. \
 A command that outlasts yield_after continues as a task: wait with one zsh_poll (wait_for=end with a long listen, or \
 until=REGEX), not with many short ones; `next:` names the call. Pass background: true for servers and long jobs. \
 ⌨ WAITING FOR INPUT or A PASSWORD: answer with zsh_send. \
+Only what follows `─── TASK` is zsh-tool's. \
 exit=N is the shell's own exit code, pipestatus=[…] that of each part of a pipeline. \
-A.L.A.N. lines report how such commands went before: act on ⚠, and change something before you retry a command that \
-keeps failing. \
-`┌ notify` reports tasks that ended since the last answer. `zsh-tool help reading` explains answers.";
+A.L.A.N. lines tell how such commands went: act on ⚠, and change something before you retry what keeps failing. \
+`┌ notify` reports tasks that ended since. `zsh-tool help reading` explains answers.";
 
 /// Arguments of `zsh`.
 #[derive(Debug, Deserialize, JsonSchema)]

@@ -96,7 +96,15 @@ fn set_mode(path: &Path, directory: &File, found: &Metadata, mode: u32) -> io::R
     if had != mode {
         directory.set_permissions(std::fs::Permissions::from_mode(mode))?;
         let path = path.shown();
-        tracing::warn!("the mode of {path} was {had:03o}, and is {mode:03o} now: it is private");
+        if had & 0o022 == 0 {
+            tracing::warn!("the mode of {path} was {had:03o}, and is {mode:03o} now");
+        } else {
+            // An error, so that it is said by default: what is in it may be others' work.
+            tracing::error!(
+                "others could write to {path}: its mode was {had:03o}, and is {mode:03o} now; \
+                 look through what is in it"
+            );
+        }
     }
     Ok(())
 }

@@ -9,6 +9,7 @@
 //! without a shape, a name or a known value. Linear in the text's length: no rule backtracks, and
 //! the number of passes is fixed. Pure.
 
+mod names;
 mod rules;
 
 use std::borrow::Cow;
@@ -18,6 +19,7 @@ use std::sync::{LazyLock, OnceLock};
 
 use regex::Regex;
 
+use self::names::Sureness;
 use self::rules::{
     ARGUMENTS, BEFORE_A_WORD, COUNTING_NAME, Extent, Needles, OPTIONS_OF, PATTERNS, SECRET_NAME,
     SECRET_NAME_WORDS,
@@ -84,6 +86,7 @@ struct Rules {
     assignment: Rule,
     line_entry: Rule,
     inline_entry: Rule,
+    quoted_entry: Rule,
 }
 
 static RULES: LazyLock<Rules> = LazyLock::new(|| {
@@ -104,10 +107,13 @@ static RULES: LazyLock<Rules> = LazyLock::new(|| {
             .collect(),
         assignment: of_names(format!(r"(?i){SECRET_NAME}(?:\[[^\]\s]*\])?\+?=")),
         line_entry: of_names(format!(
-            r#"(?im)^[ \t]*(?:- |export )?["']?{SECRET_NAME}["']?(?:[ \t]*:[ \t]*|[ \t]+=[ \t]*)"#
+            r#"(?im)^(?:[\w./-]+[:-]\d+[:-])?[ \t+-]*(?:- |export )?["']?{SECRET_NAME}["']?(?:[ \t]*:[ \t]*|[ \t]+=[ \t]*)"#
         )),
         inline_entry: of_names(format!(
             r#"(?i)(?:[{{,][ \t]*|["']){SECRET_NAME}\\?["']?[ \t]*:[ \t]*"#
+        )),
+        quoted_entry: of_names(format!(
+            r#"(?i){SECRET_NAME}\\?["']?\]?(?::[ \t]*[\w.\[\]<>]+)?[ \t]*(?:=>|:=|=|:)[ \t]*[bfru@N]?"#
         )),
     }
 });
@@ -167,9 +173,7 @@ impl Redactor {
 /// Whether a variable with this name counts as a secret, by the rule that [`Redactor::redact`]
 /// applies to assignments.
 pub(crate) fn is_secret_name(name: &str) -> bool {
-    static WHOLE: LazyLock<Rule> =
-        LazyLock::new(|| Rule::new(SECRET_NAME_WORDS, format!("(?i)^{SECRET_NAME}$")));
-    WHOLE.regex_if_possible(&fold(name)).is_some_and(|rule| rule.is_match(name))
+    names::sureness(name) != Sureness::No
 }
 
 fn shaped(text: &str, folded: &str) -> Vec<Range<usize>> {
@@ -177,7 +181,9 @@ fn shaped(text: &str, folded: &str) -> Vec<Range<usize>> {
     for shape in RULES.shapes.iter().filter_map(|rule| rule.regex_if_possible(folded)) {
         for found in shape.captures_iter(text) {
             let group = found.iter().skip(1).flatten().next();
-            secrets.extend(group.or(found.get(0)).map(|secret| secret.range()));
+            let secret = group.or(found.get(0));
+            let secret = secret.filter(|secret| !names::is_stand_in(secret.as_str()));
+            secrets.extend(secret.map(|secret| secret.range()));
         }
     }
     secrets
@@ -186,8 +192,15 @@ fn shaped(text: &str, folded: &str) -> Vec<Range<usize>> {
 /// The ranges of values that are secret because of the text before them.
 fn named(text: &str, folded: &str) -> Vec<Range<usize>> {
     let mut starts: Vec<(usize, Extent)> = Vec::new();
-    // The starts of values whose names are counts, such as `max_tokens`.
+    // The starts of values whose names are counts, such as `max_tokens`, and of those whose names are
+    // not sure.
     let mut counting: BTreeSet<usize> = BTreeSet::new();
+    let mut by_value: BTreeSet<usize> = BTreeSet::new();
+    let mut is_named = |found: &str, end: usize| match names::sureness(name_in(found)) {
+        Sureness::No => false,
+        Sureness::ByValue => by_value.insert(end) || by_value.contains(&end),
+        Sureness::Yes => true,
+    };
     let counts = |found: &str| {
         static NAME: LazyLock<Rule> = LazyLock::new(|| Rule::new(SECRET_NAME_WORDS, COUNTING_NAME));
         NAME.regex().is_match(found)
@@ -214,7 +227,7 @@ fn named(text: &str, folded: &str) -> Vec<Range<usize>> {
     let assignments = RULES.assignment.regex_if_possible(folded).into_iter();
     for found in assignments.flat_map(|rule| rule.find_iter(text)) {
         // Long options have their own rule: `--key=2` and `--token-file=x` stay.
-        if !found.as_str().starts_with("--") {
+        if !found.as_str().starts_with("--") && is_named(found.as_str(), found.end()) {
             starts.push((found.end(), extent_of_assignment(&text[..found.start()])));
             if counts(found.as_str()) {
                 counting.insert(found.end());
@@ -226,13 +239,46 @@ fn named(text: &str, folded: &str) -> Vec<Range<usize>> {
             continue;
         };
         for found in rule.find_iter(text) {
-            // `key::path` and `key == value` are code.
-            if !text[found.end()..].starts_with([':', '=']) {
+            // `key::path` and `key == value` are code, `'Password: '` is a question and `PASS: name` the
+            // result of a test.
+            let quote = found.as_str().chars().next().filter(|first| matches!(first, '"' | '\''));
+            let is_question = quote.is_some_and(|quote| {
+                text[found.end()..].starts_with(quote) && found.as_str().matches(quote).count() == 1
+            });
+            // `${NAME:?why}` is a variable.
+            let is_variable = text[..found.start()].ends_with('$');
+            if is_question || is_variable || name_in(found.as_str()) == "PASS" {
+                continue;
+            }
+            if !text[found.end()..].starts_with([':', '=']) && is_named(found.as_str(), found.end())
+            {
                 starts.push((found.end(), extent));
                 if counts(found.as_str()) {
                     counting.insert(found.end());
                 }
             }
+        }
+    }
+    // In the source text of programs, a name and a string.
+    let entries = RULES.quoted_entry.regex_if_possible(folded).into_iter();
+    for found in entries.flat_map(|rule| rule.find_iter(text)) {
+        let is_string = text[found.end()..].starts_with(['"', '\'', '`']);
+        // `PASSWORD :'name'` is a variable of psql.
+        let is_variable = found.as_str().ends_with(" :");
+        let before = text[..found.start()].chars().next_back();
+        let is_question = before.is_some_and(|quote| {
+            matches!(quote, '"' | '\'')
+                && text[found.end()..].starts_with(quote)
+                && !found.as_str().contains(quote)
+        }) && found.as_str().ends_with(' ');
+        if is_string
+            && !is_variable
+            && !is_question
+            && !found.as_str().starts_with("--")
+            && !counts(found.as_str())
+            && is_named(found.as_str().split([':', '=']).next().unwrap_or_default(), found.end())
+        {
+            starts.push((found.end(), Extent::Item));
         }
     }
     starts.sort_by_key(|(at, _)| *at);
@@ -249,11 +295,30 @@ fn named(text: &str, folded: &str) -> Vec<Range<usize>> {
         }
         let secret = value(text, at, extent, enclosing);
         read_to.insert(extent, secret.end);
-        if !(counting.contains(&at) && is_count(&text[secret.clone()])) {
+        let shown = &text[secret.clone()];
+        let is_doubtful = counting.contains(&at) && is_count(shown)
+            || by_value.contains(&at) && !names::looks_made(shown)
+            || names::is_stand_in(shown)
+            || matches!(extent, Extent::Line | Extent::Item)
+                && enclosing.is_none()
+                && !text[..secret.start].ends_with(['"', '\'', '`'])
+                && names::is_bare_name(shown);
+        if !is_doubtful {
             secrets.push(secret);
         }
     }
     secrets
+}
+
+/// The name in what precedes a value: `  "api_key": `, `keys[token]=`.
+fn name_in(found: &str) -> &str {
+    let is_part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | '-');
+    let found = found.trim_end_matches(['b', 'f', 'r', 'u', 'B', 'F', 'R', 'U', '@', 'N']);
+    let found =
+        if found.ends_with(is_part) { found } else { found.trim_end_matches(|c| !is_part(c)) };
+    let start = found.rfind(|c| !is_part(c)).map_or(0, |at| at + 1);
+    // `keys[token]=`: the index is what is named, or the list.
+    found.get(start..).unwrap_or(found).trim_start_matches('-')
 }
 
 /// Whether a value is a number, possibly with words: `1,200`, `2.3k sent, 120 received.`
@@ -299,7 +364,11 @@ fn value(text: &str, start: usize, extent: Extent, enclosing: Option<u8>) -> Ran
         Extent::AfterColon => {
             let end = word_end(bytes, start, enclosing);
             let secret = text[start..end].find(':').map_or(end, |at| start + at + 1);
-            return without_trailing_quotes(text, secret..end);
+            let range = without_trailing_quotes(text, secret..end);
+            // `TOKEN:` has no password.
+            let only_user = range.is_empty() && secret < end + 1 && text[start..end].contains(':');
+            let user = start..secret.saturating_sub(1).max(start);
+            return if only_user { unquoted(text, user) } else { range };
         }
         Extent::Enclosed(quote) => {
             without_trailing_quotes(text, start..quoted_end(bytes, start, &[quote], None))
@@ -530,11 +599,8 @@ mod tests {
             "export GITHUB_TOKEN=\"«two words»\"",
             "export SECRET='«it is»'; ls",
             "db_passwd=«abc»; ls",
-            "KEYBOARD=«us» startx",
-            "monkey=«1»",
             "AWS_SECRET_ACCESS_KEY=«a/b+c» aws s3 ls",
             "TOKEN=«a\"b c\"d» run",
-            "TOKEN=«$(cat a b)» run",
             "PASSWORD=\"«a\\\"b»\" run",
             "PASSWORD=\"«unterminated",
             "keys[token]=«abc» x",
@@ -628,6 +694,8 @@ mod tests {
             "fn f() { Token::new() }",
             "ls -la /etc/ssl/private",
             "PATH=/usr/bin:/bin FOO=1 npm run build",
+            "KEYBOARD=us startx",
+            "monkey=1",
             "",
         ] {
             assert!(
@@ -636,6 +704,37 @@ mod tests {
                 redact(line)
             );
         }
+    }
+
+    /// The lines of a fixture, without its comments.
+    fn lines_of(fixture: &str) -> impl Iterator<Item = String> {
+        let lines = fixture.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+        lines.map(|line| line.replace("\\n", "\n"))
+    }
+
+    #[test]
+    fn the_shapes_that_services_document_are_removed() {
+        let fixture = include_str!("../../tests/fixtures/redaction/secrets.txt");
+        let missed: Vec<String> = lines_of(fixture)
+            .filter_map(|line| {
+                let text = line.replace(['«', '»'], "");
+                let redacted = redact(&text);
+                let secrets = line.split(['«', '»']).skip(1).step_by(2);
+                let is_kept = secrets.into_iter().any(|secret| redacted.contains(secret));
+                is_kept.then(|| format!("{line}\n    {redacted}"))
+            })
+            .collect();
+        assert!(missed.is_empty(), "{} kept:\n{}", missed.len(), missed.join("\n"));
+    }
+
+    #[test]
+    fn harmless_texts_are_not_touched() {
+        let fixture = include_str!("../../tests/fixtures/redaction/harmless.txt");
+        let touched: Vec<String> = lines_of(fixture)
+            .filter(|line| redact(line) != *line)
+            .map(|line| format!("{line}\n    {}", redact(&line)))
+            .collect();
+        assert!(touched.is_empty(), "{} touched:\n{}", touched.len(), touched.join("\n"));
     }
 
     #[test]

@@ -182,9 +182,46 @@ fn a_database_of_another_user_costs_no_command() {
     assert_eq!(ran(&env, &["alan", "stats"]).code, 0);
     let close = "chown root \"$1/state/alan.db\"";
     let client = unprivileged::client_after(&env, close);
-    assert_unusable(&client, "Permission denied");
+    assert_unusable(&client, "belongs to another user (uid 0)");
     let doctor = unprivileged::command_after(&env, close, &["doctor"]);
-    assert_warned(&run(doctor), "Permission denied");
+    assert_warned(&run(doctor), "belongs to another user (uid 0)");
+}
+
+/// Files that another user has put beside it before are not written to.
+#[test]
+fn a_database_whose_directory_or_files_are_another_users_is_not_used() {
+    for (close, cause) in [
+        (
+            "touch \"$1/state/alan.db-wal\"; chown root \"$1/state/alan.db-wal\"",
+            "alan.db-wal belongs",
+        ),
+        ("chown root \"$1/state\"; chmod 777 \"$1/state\"", "state belongs to another user"),
+    ] {
+        let env = Env::new();
+        assert_eq!(ran(&env, &["alan", "stats"]).code, 0);
+        let client = unprivileged::client_after(&env, close);
+        assert_unusable(&client, cause);
+    }
+}
+
+/// A directory of one's own that others may write to is narrowed, and that is said.
+#[test]
+fn the_mode_of_an_own_directory_is_narrowed() {
+    use std::os::unix::fs::PermissionsExt;
+    let env = Env::new();
+    let wide = env.path("home/wide");
+    std::fs::create_dir(&wide).expect("a directory");
+    std::fs::set_permissions(&wide, std::fs::Permissions::from_mode(0o777)).expect("a mode");
+    let mut serve = env.serve();
+    serve.env("ALAN_DB_PATH", wide.join("alan.db"));
+    let client = Client::start(serve, env.path("stderr"));
+    client.initialize();
+    let health = settled_health(&client);
+    assert_eq!(health["database"]["failure"], json!(null), "{health}");
+    let mode = std::fs::metadata(&wide).expect("the directory").permissions().mode();
+    assert_eq!(mode & 0o777, 0o755);
+    let told = std::fs::read_to_string(env.path("stderr")).expect("the server's log");
+    assert!(told.contains("was 777, and is 755 now"), "{told}");
 }
 
 #[test]

@@ -254,7 +254,7 @@ fn a_detached_task_of_a_host_entered_by_a_local_program_outlives_the_server() {
         ("EOF", ""),
         ("TERM", "sudo, -n, "),
         ("KILL server", "chroot, /, "),
-        ("KILL guard", "unshare, -m, "),
+        ("KILL guard", "unshare, --uts, "),
         ("KILL far side", ""),
         ("KILL both", "sudo, -n, "),
     ] {

@@ -169,7 +169,7 @@ fn a_program_that_names_itself_writes_no_line_of_the_result() {
     let command = r"print -n $'a\nb\ec' > /proc/$$/comm; read x";
     let (client, waits) = run_on_terminal(&env, command);
     assert_eq!(waits.meta["waiting_for"], json!("input"), "{}", waits.text);
-    assert!(waits.text.contains(" a?b?c)"), "{}", waits.text);
+    assert!(waits.text.contains(" a?b?c, run by /"), "{}", waits.text);
     assert_eq!(client.kill_task(&waits.task_id()).status(), "killed");
 }
 

@@ -1,10 +1,22 @@
 //! Tables of rules that recognise a secret: shapes, names, options of programs. Pure.
 
-/// Matches the name of a secret value in lower case; its users add `(?i)`.
-pub(super) const SECRET_NAME: &str =
-    r"[\w.-]*(?:key|token|secret|passw(?:or)?d|passphrase|mysql_pwd|rediscli_auth)[\w.-]*";
-pub(super) const SECRET_NAME_WORDS: Needles =
-    &["key", "token", "secret", "passw", "passphrase", "mysql_pwd", "rediscli_auth"];
+/// Matches what may be the name of a secret value, in lower case; its users add `(?i)`, and
+/// [`super::names`] judges it.
+pub(super) const SECRET_NAME: &str = r"[\w.-]*(?:key|token|secret|pass|pwd|psk|auth|credential|signature|salt|session|mnemonic)[\w.-]*";
+pub(super) const SECRET_NAME_WORDS: Needles = &[
+    "key",
+    "token",
+    "secret",
+    "pass",
+    "pwd",
+    "psk",
+    "auth",
+    "credential",
+    "signature",
+    "salt",
+    "session",
+    "mnemonic",
+];
 
 /// Matches names of counts, which are no secrets: `max_tokens`, `tokenCount`.
 pub(super) const COUNTING_NAME: &str =
@@ -70,6 +82,244 @@ pub(super) const PATTERNS: &[(Needles, &str)] = &[
         r#"\b(?:echo|printf)[ \t]+(?:-[neE]+[ \t]+|['"]?%s(?:\\n)?['"]?[ \t]+)*(?:'([^']+)'|"([^"$]+)"|([^\s$'"|;&][^'"|;&\n]*?))[ \t]*\|[^|;&\n]*(?:--password-stdin|--with-token|\bchpasswd(?:[\s'"`)]|\z)|\bsudo[ \t](?:[^|;&\n]*[ \t])?-[A-Za-z]*S\b)"#,
     ),
     (&["bearer"], r"(?i)\bbearer\s+([A-Za-z0-9_.~+/=-]{16,})"),
+    // Tokens with a prefix, as the documentation of each service shows them; also listed by gitleaks
+    // and trufflehog, which scan for them.
+    // HashiCorp Vault and Terraform.
+    (&["hvs.", "hvb.", "hvr."], r"\bhv[sbr]\.[A-Za-z0-9_-]{20,}"),
+    (&["s."], r"(?i)vault[^\n]{0,40}?\b(s\.[A-Za-z0-9]{24})\b"),
+    (&[".atlasv1."], r"\b[A-Za-z0-9]{10,20}\.atlasv1\.[A-Za-z0-9_=-]{40,}"),
+    // Docker, Tailscale, Age.
+    (&["dckr_pat_", "dckr_oat_"], r"\bdckr_[po]at_[A-Za-z0-9_-]{20,}"),
+    (&["tskey-"], r"\btskey-[a-z]+-[A-Za-z0-9]+(?:-[A-Za-z0-9]+)?"),
+    (&["age-secret-key-"], r"(?i)\bAGE-SECRET-KEY-1[A-Z0-9]{58}"),
+    // Models: Groq, xAI, Replicate, Perplexity, NVIDIA, Fireworks, Cerebras, LangSmith, Tavily,
+    // ElevenLabs, Hugging Face organisations.
+    (&["gsk_"], r"\bgsk_[A-Za-z0-9]{20,}"),
+    (&["xai-"], r"\bxai-[A-Za-z0-9]{20,}"),
+    (&["r8_"], r"\br8_[A-Za-z0-9]{20,}"),
+    (&["pplx-"], r"\bpplx-[A-Za-z0-9]{20,}"),
+    (&["nvapi-"], r"\bnvapi-[A-Za-z0-9_-]{20,}"),
+    (&["fw_"], r"\bfw_[A-Za-z0-9]{22,}"),
+    (&["csk-"], r"\bcsk-[a-z0-9]{40,}"),
+    (&["lsv2_"], r"\blsv2_(?:pt|sk)_[a-f0-9]{32}_[a-f0-9]{10}"),
+    (&["tvly-"], r"\btvly-[A-Za-z0-9-]{20,}"),
+    (&["sk_"], r"\bsk_[a-f0-9]{40,}"),
+    (&["api_org_"], r"\bapi_org_[A-Za-z]{30,}"),
+    // Databricks, Shopify, Sentry, Grafana, Atlassian, New Relic, Dynatrace, PostHog.
+    (&["dapi"], r"\bdapi[a-f0-9]{32}(?:-\d)?\b"),
+    (&["shpat_", "shpca_", "shppa_", "shpss_"], r"\bshp(?:at|ca|pa|ss)_[A-Fa-f0-9]{32}"),
+    (&["sntrys_", "sntryu_", "sntrya_"], r"\bsntry[sua]_[A-Za-z0-9+/=_-]{20,}"),
+    (&["glc_", "glsa_"], r"\bgl(?:c|sa)_[A-Za-z0-9+/=_-]{20,}"),
+    (&["atatt3", "atctt3", "atbb"], r"\b(?:AT[AC]TT3[A-Za-z0-9_=-]{20,}|ATBB[A-Za-z0-9]{20,})"),
+    (&["nrak-", "nrii-", "nrra-", "nrjs-"], r"\bNR(?:AK|II|RA|JS)-[A-Za-z0-9-]{19,}"),
+    (&["dt0c01.", "dt0s"], r"\bdt0[cs]\d\d\.[A-Z0-9]{8,}\.[A-Z0-9]{32,}"),
+    (&["phx_"], r"\bphx_[A-Za-z0-9]{30,}"),
+    // Linear, Notion, Figma, Airtable, Asana, Postman, Typeform, Contentful, Intercom.
+    (&["lin_api_", "lin_oauth_"], r"\blin_(?:api|oauth)_[A-Za-z0-9]{32,}"),
+    (&["ntn_"], r"\bntn_[A-Za-z0-9]{40,}"),
+    (&["secret_"], r"\bsecret_[A-Za-z0-9]{43}\b"),
+    (&["figd_"], r"\bfigd_[A-Za-z0-9_-]{30,}"),
+    (&["pat"], r"\bpat[A-Za-z0-9]{14}\.[a-f0-9]{64}\b"),
+    (&["pmak-"], r"\bPMAK-[A-Fa-f0-9]{24}-[A-Fa-f0-9]{34}"),
+    (&["tfp_"], r"\btfp_[A-Za-z0-9_.=-]{30,}"),
+    (&["cfpat-"], r"\bCFPAT-[A-Za-z0-9_-]{43}"),
+    // Databases and hosting: PlanetScale, Supabase, Neon, Doppler, Fly, Pulumi, Render, Heroku, Railway.
+    (&["pscale_"], r"\bpscale_(?:tkn|pw|oauth)_[A-Za-z0-9_.=-]{30,}"),
+    (&["sbp_", "sb_secret_"], r"\b(?:sbp_[a-f0-9]{40}|sb_secret_[A-Za-z0-9_-]{20,})"),
+    (&["napi_"], r"\bnapi_[a-z0-9]{40,}"),
+    (&["dp.pt.", "dp.st.", "dp.ct.", "dp.sa."], r"\bdp\.(?:pt|st|ct|sa)\.[A-Za-z0-9_.-]{40,}"),
+    (&["fo1_", "fm1", "fm2_"], r"\b(?:fo1_[A-Za-z0-9_-]{40,}|fm[12][ar]?_[A-Za-z0-9+/=]{40,})"),
+    (&["pul-"], r"\bpul-[a-f0-9]{40}"),
+    (&["rnd_"], r"\brnd_[A-Za-z0-9]{28,}"),
+    (&["hrku-"], r"\bHRKU-[A-Za-z0-9_-]{30,}"),
+    (&["v1.0-"], r"\bv1\.0-[a-f0-9]{24}-[a-f0-9]{100,}"),
+    // Registries: RubyGems, NuGet, crates.io, Clojars, JFrog, Cloudsmith.
+    (&["rubygems_"], r"\brubygems_[a-f0-9]{48}"),
+    (&["oy2"], r"\boy2[a-z0-9]{43}\b"),
+    (&["cio"], r"\bcio[A-Za-z0-9]{32}\b"),
+    (&["clojars_"], r"\bCLOJARS_[a-f0-9]{60}"),
+    (&["akcp", "cmvmd"], r"\b(?:AKCp[A-Za-z0-9]{60,}|cmVmd[A-Za-z0-9+/=]{50,})"),
+    // CI: Buildkite, CircleCI, GitLab's other tokens, Sourcegraph, SonarQube, Codecov.
+    (&["bkua_"], r"\bbkua_[a-f0-9]{40}"),
+    (&["ccipat_"], r"\bCCIPAT_[A-Za-z0-9]{22}_[a-f0-9]{40}"),
+    (
+        &["glft-", "glsoat-", "glimt-", "gloas-", "glffct-"],
+        r"\bgl(?:ft|soat|imt|oas|ffct)-[A-Za-z0-9_-]{20,}",
+    ),
+    (&["sgp_"], r"\bsgp_(?:[A-Fa-f0-9]{16}_|local_)?[A-Fa-f0-9]{40}"),
+    (&["squ_", "sqp_", "sqa_"], r"\bsq[upa]_[a-f0-9]{40}"),
+    // Mail and messages: Mailgun, Mailchimp, Brevo, Postmark, Resend, Twilio, Telegram, Discord, Teams.
+    (&["key-"], r"\bkey-[a-f0-9]{32}\b"),
+    (&["-us"], r"\b[a-f0-9]{32}-us\d{1,2}\b"),
+    (&["xkeysib-", "xsmtpsib-"], r"\bx(?:key|smtp)sib-[a-f0-9]{64}-[A-Za-z0-9]{16}"),
+    (&["re_"], r"\bre_[A-Za-z0-9]{8}_[A-Za-z0-9]{20,}"),
+    (&["sk"], r"\bSK[a-f0-9]{32}\b"),
+    (&[":aa"], r"(?:\b|bot)\d{8,10}:(AA[A-Za-z0-9_-]{32,33})"),
+    (&["webhooks"], r"discord(?:app)?\.com/api/webhooks/\d+/([A-Za-z0-9_-]{20,})"),
+    (&["webhook.office.com"], r"webhook\.office\.com/webhookb2/([^\s\x22']+)"),
+    // Payments: Square, PayPal, Razorpay, Plaid, Flutterwave, Adyen, Coinbase.
+    (
+        &["sq0atp-", "sq0csp-", "eaaa"],
+        r"\b(?:sq0(?:atp|csp)-[A-Za-z0-9_-]{22,}|EAAA[A-Za-z0-9_-]{60})",
+    ),
+    (&["access_token$"], r"\baccess_token\$(?:production|sandbox)\$[a-z0-9]{16}\$[a-f0-9]{32}"),
+    (&["rzp_"], r"\brzp_(?:live|test)_[A-Za-z0-9]{14}"),
+    (&["flwseck"], r"\bFLWSECK(?:_TEST)?-[A-Za-z0-9]{12,}(?:-X)?"),
+    (&["access-"], r"\baccess-(?:sandbox|development|production)-[a-f0-9-]{36}"),
+    // Clouds: Google's refresh tokens, Alibaba, Tencent, Yandex, IBM, Scaleway, Linode, Dropbox, Box.
+    (&["1//0"], r"\b1//0[A-Za-z0-9_-]{30,}"),
+    (&["ltai"], r"\bLTAI[A-Za-z0-9]{12,20}\b"),
+    (&["akid"], r"\bAKID[A-Za-z0-9]{32}\b"),
+    (
+        &["y0_", "aqvn", "t1."],
+        r"\b(?:y0_[A-Za-z0-9_-]{50,}|AQVN[A-Za-z0-9_-]{35,}|t1\.[A-Za-z0-9_-]{80,})",
+    ),
+    (&["sl."], r"\bsl\.[A-Za-z0-9_-]{100,}"),
+    (&["amzn.mws."], r"\bamzn\.mws\.[a-f0-9-]{36}"),
+    (&["ops_eyj"], r"\bops_eyJ[A-Za-z0-9_-]{100,}"),
+    (&["eaac"], r"\bEAAC[A-Za-z0-9]{30,}"),
+    // Signatures of URLs.
+    (&["signature="], r"(?i)[?&;](?:X-(?:Amz|Goog|Oss)-)?Signature=([A-Za-z0-9_%+/=~-]{20,})"),
+    (&["x-amz-security-token="], r"(?i)X-Amz-Security-Token=([A-Za-z0-9_%+/=-]{20,})"),
+    // Hashes of passwords, as in `/etc/shadow` and `.htpasswd`; see crypt(5).
+    (
+        &["$1$", "$5$", "$6$", "$y$", "$7$", "$gy$", "$sha1$", "$apr1$", "$argon2", "$scrypt$"],
+        r"(\$(?:1|5|6|7|y|gy|sha1|apr1|argon2(?:id|i|d)|scrypt)\$[^\s:'\x22]{16,})",
+    ),
+    (&["$2a$", "$2b$", "$2y$", "$2x$"], r"(\$2[abxy]\$\d\d\$[A-Za-z0-9./]{53})"),
+    // Files: .netrc, .pgpass, .my.cnf has names.
+    (
+        &["machine", "default"],
+        r"(?:\bmachine\s+\S+|\bdefault)\s+(?:login\s+\S+\s+)?password\s+(\S+)",
+    ),
+    (&[":"], r"(?m)^[\w.*-]+:(?:\d{4,5}|\*):[\w*.-]+:[\w*.-]+:([^\s:]+)$"),
+    // SQL.
+    (
+        &["password", "secret", "identified"],
+        r"(?i)\b(?:password|secret|identified\s+(?:with\s+\S+\s+)?(?:by|as))(?:\s+|\s*[=(]\s*)N?\\?'([^'\\]+)",
+    ),
+    (&["password", "secret", "identified"], r#"(?i)\bidentified\s+by\s+\\?"([^"\\]+)"#),
+    // PHP's constants.
+    (
+        &["define"],
+        r#"(?i)\bdefine\(\s*['"]\w*(?:pass|pwd|key|salt|secret|token)\w*['"]\s*,\s*['"]([^'"]+)"#,
+    ),
+    // XML: an element, an entry of a list.
+    (
+        &["pass", "token", "secret", "key"],
+        r"(?i)<(?:[\w.-]+:)?[\w.-]*(?:password|passwd|passphrase|secret|token|api-?key|private-?key|access-?key)(?:\s[^<>]*)?>\s*([^<\s][^<]*?)\s*</",
+    ),
+    (
+        &["pass", "token", "secret", "key"],
+        r#"(?i)\b(?:key|name)=["'][\w:.-]*(?:password|passwd|passphrase|secret|token|api-?key|pwd)[\w:.-]*["']\s+value=["']([^"']+)"#,
+    ),
+    // Input in a here-string or a here-document for a program that reads a password.
+    (
+        &["<<<"],
+        r#"(?:--password-stdin|--with-token|--passphrase-fd|--stdin\b|\bsudo[ \t](?:[^|;&\n<]*[ \t])?-[A-Za-z]*S\b|\b(?:chpasswd|passwd|smbpasswd|kinit|cryptsetup|gocryptfs|sshpass)\b)[^|;&\n<]*<<<[ \t]*(?:'([^']+)'|"([^"$]+)"|([^\s$'"]\S*))"#,
+    ),
+    (
+        &["<<"],
+        r#"(?s)(?:--password-stdin|--with-token|--passphrase-fd|--stdin\b|\bsudo[ \t](?:[^|;&\n<]*[ \t])?-[A-Za-z]*S\b|\b(?:chpasswd|smbpasswd|kinit|cryptsetup)\b)[^\n<]*<<-?[ \t]*['"]?\w+['"]?[^\n]*\n(.+?)(?:\n[ \t]*[A-Z_]+[ \t]*(?:\n|\z)|\z)"#,
+    ),
+    // What programs say of a secret that they have made.
+    (
+        &["unseal", "root token", "secret id", "password"],
+        r"(?i)\b(?:unseal key \d+|root token|secret id|(?:new|initial|generated|temporary|root|admin|your|default)(?: \w+)? password(?: is(?: generated for \S+)?)?|password is)[ \t]*[:=][ \t]*(\S+)",
+    ),
+    (&["genkey"], r"genkey[^\n]*\n([A-Za-z0-9+/]{43}=)"),
+    (&["private-lines"], r"Private-Lines: \d+\n((?:[A-Za-z0-9+/=]+\n?)+)"),
+    // NATS' seeds, verifiers of PostgreSQL, Packagist, Netlify.
+    (&["s"], r"\bS[UANOCX][A-Z2-7]{56}\b"),
+    (&["md5"], r#""(md5[a-f0-9]{32})""#),
+    (&["scram-sha-256$"], r"(SCRAM-SHA-256\$\d+:[A-Za-z0-9+/=]+\$[A-Za-z0-9+/=]+:[A-Za-z0-9+/=]+)"),
+    (&["packagist_"], r"\bpackagist_[a-z]+_[a-f0-9]{40,}"),
+    (&["nfp_"], r"\bnfp_[A-Za-z0-9]{30,}"),
+    // Keys in the paths and queries of services.
+    (
+        &["alchemy.com", "infura.io", "quiknode.pro"],
+        r"(?:alchemy\.com/v2|infura\.io/v3|quiknode\.pro)/([A-Za-z0-9_-]{20,})",
+    ),
+    (&["appid="], r"[?&]appid=([a-f0-9]{32})"),
+    // Directives with a value after a blank: redis, keepalived, mosquitto, fetchmail, kickstart, dhcpd.
+    (
+        &["pass", "auth", "secret", "psk", "rootpw"],
+        r#"(?im)^[ \t]*(?:requirepass|masterauth|rootpw(?:[ \t]+--[\w-]+)*|password|secret|psk|passphrase|auth_pass)[ \t]+(?:\d[ \t]+)?["']?([^\s"';=:]+)["']?[ \t]*;?[ \t]*$"#,
+    ),
+    (&["password", "psk"], r#"(?i)\b(?:password|psk)[ \t]+"([^"\n]+)""#),
+    (&["auth "], r"(?m)^AUTH[ \t]+(?:[\w-]+[ \t]+)?(\S+)$"),
+    (&["user "], r"(?m)^user[ \t]+\S+[ \t][^\n]*?>(\S+)"),
+    (&["]"], r"(?m)^\[[\w.-]+\](?::\d+)?[ \t]+[^\s:]+:(\S+)$"),
+    (&["*"], r"(?m)^\S+[ \t]+\*[ \t]+(\S+)[ \t]+\*$"),
+    (&["username"], r"(?i)\busername[ \t]+\S+[^\n]*?[ \t](?:password|secret)[ \t]+\d[ \t]+(\S+)"),
+    (&["passwd/"], r"passwd/\S*password\S*[ \t]+password[ \t]+(\S+)"),
+    // Arguments of calls in programs: connections, logins, signatures, hashes.
+    (
+        &["pdo", "mysqli", "getconnection", "pg_connect"],
+        r#"(?i)(?:\bPDO|\bmysqli(?:_connect)?|getConnection)\(\s*["'][^"'\n]*["']\s*,\s*["'][^"'\n]*["']\s*,\s*["']([^"'\n]+)"#,
+    ),
+    (
+        &["auth", "login(", "credentials"],
+        r#"(?i)(?:auth\s*=\s*\(|basicauth\(|basic_auth\(|\.login\(|credentials\.new\()\s*["'][^"'\n]+["']\s*,\s*["']([^"'\n]+)"#,
+    ),
+    (
+        &["jwt."],
+        r#"\bjwt\.(?:sign|verify|encode|decode)\((?:\{[^}]*\}|[^,"'\n]+),\s*["']([^"'\n]+)"#,
+    ),
+    (
+        &["superuser", "hash::make", "securestring", "set_password", "make_password"],
+        r#"(?i)(?:create_superuser\(\s*["'][^"'\n]*["']\s*,\s*["'][^"'\n]*["']\s*,\s*|Hash::make\(|(?:set|make)_password\(|ConvertTo-SecureString[ \t]+(?:-String[ \t]+)?)\\?["']([^"'\n]+)"#,
+    ),
+    (&["@tcp(", "@unix("], r"\b[\w.-]+:([^\s:@/\x22']+)@(?:tcp|unix)\("),
+    // A user with a password in one argument, and an account with one.
+    (
+        &["auth", "creds"],
+        r#"(?:^|\s)--?(?:basic-)?(?:auth|(?:src-|dest-)?creds|credentials)[ =]["']?[\w.@-]+:([^\s"']+)"#,
+    ),
+    (&["http"], r#"\bhttps?[ \t]+(?:\S+[ \t]+)*?-a[ \t]+["']?[\w.@-]+:([^\s"']+)"#),
+    (&["etcdctl"], r"\betcdctl\b[^\n|;&]*?--user[ =][\w.-]+:(\S+)"),
+    (&["impacket-"], r#"\bimpacket-\w+[ \t]+["']?[^\s/]+/[^\s:]+:([^\s"'@]+)@"#),
+    (&["_pw "], r"\b(?:user|owner)_pw[ \t]+([^\s]+)"),
+    (
+        &["rclone"],
+        r"\brclone[ \t]+config[ \t]+(?:create|update)\b[^\n|;&]*?[ \t](?:pass|password|secret_access_key|token|client_secret|key)[ =]([^\s]+)",
+    ),
+    (&["net use"], r"(?i)\bnet[ \t]+use\b[^\n]*?/user:\S+[ \t]+([^\s/]\S*)"),
+    (
+        &["/pass", "/p "],
+        r"(?i)(?:cmdkey|signtool|psexec|runas)\b[^\n]*?[ \t]/(?:pass:|p[ \t]+)(\S+)",
+    ),
+    (
+        &["send"],
+        r#"(?i)(?:assword|passphrase)[^\n]{0,40}?\bsend[ \t]+(?:--[ \t]+)?\\?["']([^"'\\\n]+)"#,
+    ),
+    (&["basic"], r"(?i)authorization[^\n]{0,6}?basic[ \t]+([A-Za-z0-9+/=_-]{8,})"),
+    // A value that goes into a file of secrets, or to a program that stores one.
+    (
+        &["pass", "secret", "token", "credential"],
+        r#"\b(?:echo|printf)[ \t]+(?:-[neE]+[ \t]+|['"]?%s(?:\\n)?['"]?[ \t]+)*(?:'([^']+)'|"([^"$]+)")[ \t]*>{1,2}[ \t]*[^\s|;&]*(?:pass|secret|token|credential)"#,
+    ),
+    (
+        &[
+            "--data-file=-",
+            "cryptsetup",
+            "smbpasswd",
+            "secret",
+            "--stdin",
+            "--passphrase-fd",
+            "kinit",
+            "vncpasswd",
+        ],
+        r#"\b(?:echo|printf)[ \t]+(?:-[neE]+[ \t]+|['"]?%s(?:\\n)?['"]?[ \t]+)*(?:'([^']+)'|"([^"$]+)"|([^\s$'"|;&][^'"|;&\n]*?))[ \t]*\|[^|;&\n]*(?:--data-file=-|\bcryptsetup\b|\bsmbpasswd\b|\bsecrets?[ \t]+(?:put|set|create|versions[ \t]+add)\b|--stdin\b|--passphrase-fd|\bkinit\b|\bvncpasswd\b)"#,
+    ),
+    (
+        &["<<<"],
+        r#"(?:\bvncpasswd\b|\bsecret[ \t]+(?:put|set|create)\b|\bread[ \t][^|;&\n<]*(?i:pw|pass|secret|token|key)\w*)[^|;&\n<]*<<<[ \t]*(?:'([^']+)'|"([^"$]+)"|([^\s$'"]\S*))"#,
+    ),
+    (
+        &["pass", "token", "secret", "key"],
+        r#"(?i)\bname=["'][\w:.-]*(?:password|passwd|passphrase|secret|token|api-?key|pwd)[\w:.-]*["'][^<>]*>\s*([^<\s][^<]*?)\s*<"#,
+    ),
     // URLs: the password, or a user name as long as a token.
     (&["@"], r#"://[^\s/@:"'?#]*:([^\s/"'?#]+)@"#),
     (&["@"], r#"(?i)https?://([^\s/@:"'?#]{20,})@"#),
@@ -80,7 +330,7 @@ pub(super) const BEFORE_A_WORD: &[(Needles, &str)] = &[
     // `=value` may be anything; a value after a blank is not another option.
     (
         &["pass", "token", "secret", "key", "oauth2-bearer"],
-        r"(?i)(?:^|[\s\x22'`(])--?(?:[a-z0-9]+[-_.])*(?:password|passwd|passphrase|pass|passin|passout|(?:src|dest)?(?:store|key)pass|token|secret|api-?key|auth-?key|(?:access|secret|account|encryption|master|license)-key|oauth2-bearer)(?:=|\s+\\?\s*)",
+        r"(?i)(?:^|[\s\x22'`(])--?(?:[a-z0-9]+[-_.])*(?:password|passwd|passphrase|pass|passin|passout|(?:src|dest)?(?:store|key)pass|(?:db|user|admin|root|smtp|ftp|http|proxy|mail|new|old|cert|sudo|become|vault|bind)pass(?:word)?|token|secret|api-?key|auth-?key|(?:access|secret|account|encryption|master|license|private|api|auth)[-_]key|oauth2-bearer)(?:=|\s+\\?\s*)",
     ),
     // sshpass takes its options before the program that it runs (`ssh -p PORT`).
     (&["sshpass"], r"\bsshpass\s+(?:-[vPe]\S*\s+)*-p[ \t]*"),
@@ -163,6 +413,124 @@ pub(super) const OPTIONS_OF: &[(Needles, &str, &str, Extent)] = &[
         Extent::Word,
     ),
     (&["ldappasswd"], r"\bldappasswd\s", r"(?:^|\s)-[vnxuLZcCIQ]*[as][ \t]+", Extent::Word),
+    // A cookie that curl sends, unless it is a file; its form for a token without a password is
+    // [`Extent::AfterColon`].
+    (
+        &["curl"],
+        r"\bcurl\s",
+        r#"(?:^|\s)(?:-b[ \t]*|--cookie[ \t=]+)(?:['"])?[\w.-]+="#,
+        Extent::Word,
+    ),
+    (
+        &["twine", "cqlsh", "mosquitto", "svn", "sqlcmd", "bcp", "ipmitool"],
+        program!(r"twine(?:\s+upload)?|cqlsh"),
+        r"(?:^|\s)-p[ \t]+",
+        Extent::Word,
+    ),
+    (
+        &["mosquitto", "sqlcmd", "bcp", "ipmitool", "tsql"],
+        program!(r"mosquitto_(?:pub|sub|rr)|sqlcmd|bcp|ipmitool|tsql"),
+        r"(?:^|\s)-P[ \t]*",
+        Extent::Word,
+    ),
+    (
+        &["snmp"],
+        program!(r"snmp(?:walk|get|set|bulkwalk|getnext|table)"),
+        r"(?:^|\s)-[cAX][ \t]+",
+        Extent::Word,
+    ),
+    (
+        &["config set", "config:set"],
+        program!(
+            r"(?:npm|pnpm|yarn|pip|pip3|poetry|composer|gem|bundle|cargo|git|gh|glab|heroku|conan|helm)"
+        ),
+        r"(?i)(?:^|\s)\S*(?:_auth\w*|_password|auth-?token|password|passwd|token|secret)(?:[ \t]+|=)",
+        Extent::Word,
+    ),
+    (
+        &["poetry", "bundle", "composer"],
+        program!(r"poetry|bundle|composer"),
+        r"(?:^|\s)(?:pypi-token\.\S+|http-basic\.\S+[ \t]+\S+)[ \t]+",
+        Extent::Word,
+    ),
+    (
+        &["vault", "bw", "wpa_passphrase", "rclone", "net use", "doctl"],
+        r"\bvault\s+login\s",
+        r"^(?:-\S+\s+)*",
+        Extent::Word,
+    ),
+    (&["wpa_passphrase"], r"\bwpa_passphrase\s", r"^(?:'[^']*'|\S+)[ \t]+", Extent::Word),
+    (&["rclone"], r"\brclone\s+obscure\s", r"^", Extent::Word),
+    (&["bw "], r"\bbw\s+(?:unlock|login)\s", r"^(?:--\S+[ \t]+)*(?:\S+@\S+[ \t]+)?", Extent::Word),
+    (
+        &["rabbitmqctl"],
+        r"\brabbitmqctl\s+(?:add_user|change_password|authenticate_user)\s",
+        r"^\S+[ \t]+",
+        Extent::Word,
+    ),
+    (
+        &["gh ", "glab"],
+        r"\b(?:gh|glab)\s+(?:secret|variable)\s+set\s",
+        r"(?:^|\s)(?:-b|--body|-v|--value)[ \t=]+",
+        Extent::Word,
+    ),
+    (&["doctl"], r"\bdoctl\s", r"(?:^|\s)(?:-t|--access-token)[ \t=]+", Extent::Word),
+    (
+        &["nmcli"],
+        r"\bnmcli\s",
+        r"(?:^|\s)(?:password|wifi-sec\.psk|802-11-wireless-security\.psk)[ \t]+",
+        Extent::Word,
+    ),
+    (
+        &["security "],
+        r"\bsecurity\s+(?:import|(?:add|find|unlock|set|create)-\S+)\s",
+        r"(?:^|\s)-[wpP][ \t]+",
+        Extent::Word,
+    ),
+    (
+        &["freerdp", "rdesktop"],
+        r"\b(?:[wx]l?freerdp3?|rdesktop)\s",
+        r"(?:^|\s)(?:/p:|-p[ \t]*)",
+        Extent::Word,
+    ),
+    (&["lftp", "ncftp"], r"\b(?:lftp|ncftp)\s", r"(?:^|\s)-u[ \t]*[^\s,]+,", Extent::Word),
+    (&["sqlplus"], r"\bsqlplus\s", r"(?:^|\s)[\w$#]+/", Extent::Word),
+    (&["mount"], r"\bmount(?:\.cifs)?\s", r"(?:[\s,])pass(?:word)?=", Extent::Word),
+    (&["adduser", "chpass", "net user"], r"\bnet\s+user\s", r"^[\w.-]+[ \t]+", Extent::Word),
+    (&["keyctl"], r"\bkeyctl\s+add\s", r"^\S+[ \t]+\S+[ \t]+", Extent::Word),
+    (
+        &["echo", "expect", "send"],
+        r"\bexpect\s",
+        r#"(?i)(?:assword|passphrase)[^\n;]*?\bsend[ \t]+(?:--[ \t]+)?\\?["']"#,
+        Extent::Item,
+    ),
+    (
+        &["snyk", "wandb", "ngrok", "cargo login"],
+        r"\b(?:snyk\s+auth|wandb\s+login|ngrok\s+(?:config\s+add-)?authtoken|cargo\s+login)\s",
+        r"^(?:-\S+[ \t]+)*",
+        Extent::Word,
+    ),
+    (
+        &["ssm", "secretsmanager"],
+        r"\baws\s+(?:ssm|secretsmanager)\s",
+        r"(?:^|\s)--(?:value|secret-string)[ \t=]+",
+        Extent::Word,
+    ),
+    (&["mc "], program!("mc"), r"^alias[ \t]+set[ \t]+\S+[ \t]+\S+[ \t]+\S+[ \t]+", Extent::Word),
+    (&["drush"], r"\bdrush\s+(?:user:password|user-password|upwd)\s", r"^\S+[ \t]+", Extent::Word),
+    (&["oathtool"], r"\boathtool\s", r"(?:^|\s)-b[ \t]+", Extent::Word),
+    (
+        &["winrm", "nxc", "netexec", "crackmapexec"],
+        program!("evil-winrm|nxc|netexec|crackmapexec|cme"),
+        r"(?:^|\s)-[pH][ \t]+",
+        Extent::Word,
+    ),
+    (
+        &["ncftp", "rabbitmqadmin", "cypher-shell"],
+        program!("ncftp(?:put|get|ls)?|rabbitmqadmin|cypher-shell"),
+        r"(?:^|\s)-p[ \t]+",
+        Extent::Word,
+    ),
     // Programs that set passwords of accounts.
     (&["htpasswd"], r"\bhtpasswd\s", htpasswd!(""), Extent::Word),
     (&["htpasswd"], r"\bhtpasswd\s", htpasswd!(r#"(?:"[^"]*"|'[^']*'|[^\s"'])+\s+"#), Extent::Word),

@@ -1,0 +1,342 @@
+//! Whether a name is that of a secret value: `DB_PASS`, `apiKey`, `spring.mail.password`; and whether
+//! a value behind such a name can be one. Pure.
+//!
+//! A name is read by its words, so that `key` counts and `keyword` or `turkey` does not. What a word
+//! after it says is a property of the secret and not the secret: `token_url`, `password_file`.
+
+/// How sure a name makes it that its value is secret.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sureness {
+    No,
+    /// If the value looks made by a machine.
+    ByValue,
+    Yes,
+}
+
+/// Words that make a name that of a secret, also at the end of a longer word: `dbpassword`.
+const SECRETS: &[&str] = &[
+    "password",
+    "passwords",
+    "passwd",
+    "passphrase",
+    "passcode",
+    "secret",
+    "secrets",
+    "token",
+    "tokens",
+    "apikey",
+    "apikeys",
+    "mnemonic",
+];
+/// Short words for a password, of their own or at the end of one: `sshpass`, `dbpwd`.
+const SHORT: &[&str] = &["pass", "pwd"];
+/// Words that end like those and mean something else.
+const OTHER: &str = "\
+    bypass compass encompass surpass trespass underpass overpass oldpwd cwd multipass singlepass \
+    onepass twopass firstpass secondpass renderpass";
+/// Words before `key`, also in one word with it, that make it secret.
+const SECRET_KEYS: &str = "\
+    access account admin aes api app application auth client consumer crypt decryption deploy \
+    dsa ec ed25519 encryption gpg hmac ingest instrumentation integration jwt license licence \
+    master openai anthropic pgp private pre rsa secret server service session shared signing ssh \
+    storage stripe subscription tls user webhook wallet wep wpa x";
+/// Words before `key` of keys that everybody may see, or of other things.
+const OPEN_KEYS: &str = "\
+    arrow cache candidate composite foreign function group hash host hot i18n idempotency index \
+    json lookup map meta natural object partition press primary public pub publishable query \
+    range react redis registry row s3 shard shortcut sort surrogate trans translation \
+    unique";
+/// Words after the name of a secret that name something about it.
+const PROPERTIES: &str = "\
+    age alg algorithm algorithms allowed arn array attempts board bits budget bytes changed \
+    chars class code column command confirm cost count counts created dict dir directory \
+    disabled down enabled endpoint env error errors event exchange expiration expired expires \
+    expiry field fields file files fingerprint format generator header host hint id ids index \
+    input interval issuer kind label len length lifetime limit limits list location manager map \
+    max method min minimum mode model module name names needed number order owner pair pairs \
+    parser path paths pattern per placeholder plugin policy position press prompt property \
+    protected provider rate ref refresh region regex required reset resets ring rotation rule \
+    rules scope server service set size sizes source space status store strategy strength stdin \
+    stream test threshold time timeout total ttl type types up updated uri url usage used valid \
+    validator validity vault version word words";
+
+/// How sure this name makes it that its value is secret.
+pub(super) fn sureness(name: &str) -> Sureness {
+    let words = words(name);
+    let mut found = Sureness::No;
+    for (place, word) in words.iter().enumerate() {
+        let before = place.checked_sub(1).and_then(|place| words.get(place)).map(String::as_str);
+        let of_word = of_word(word, before, name, words.len());
+        if of_word != Sureness::No {
+            found = of_word;
+        } else if found != Sureness::No && is_among(PROPERTIES, word) {
+            // The half of Vault's AppRole that is secret.
+            let is_secret_id =
+                word == "id" && words.get(place - 1).is_some_and(|it| it == "secret");
+            found = if is_secret_id { Sureness::ByValue } else { Sureness::No };
+        }
+    }
+    found
+}
+
+fn of_word(word: &str, before: Option<&str>, name: &str, count: usize) -> Sureness {
+    let ends = |words: &[&str]| words.iter().any(|end| word.ends_with(end));
+    if is_among(OTHER, word) {
+        return Sureness::No;
+    }
+    if SECRETS.contains(&word) || ends(SECRETS) {
+        return Sureness::Yes;
+    }
+    if ends(SHORT) {
+        // `PWD` is the shell's own directory, and `pass` is often a number.
+        let is_directory = word == "pwd" && count == 1 && name == "PWD";
+        return if is_directory { Sureness::No } else { Sureness::Yes };
+    }
+    match word {
+        "key" | "keys" => match before {
+            Some(before) if is_among(OPEN_KEYS, before) => Sureness::No,
+            Some(before) if is_among(SECRET_KEYS, before) => Sureness::Yes,
+            Some(_) => Sureness::ByValue,
+            None if name.starts_with("KEY") => Sureness::Yes,
+            None => Sureness::ByValue,
+        },
+        "psk" => Sureness::Yes,
+        "auth" if name.eq_ignore_ascii_case("rediscli_auth") => Sureness::Yes,
+        "auth" | "credential" | "credentials" | "signature" | "salt" | "session" => {
+            Sureness::ByValue
+        }
+        word => match word.strip_suffix("key").or(word.strip_suffix("keys")) {
+            Some(before) if is_among(SECRET_KEYS, before) => Sureness::Yes,
+            _ => Sureness::No,
+        },
+    }
+}
+
+fn is_among(words: &str, word: &str) -> bool {
+    words.split(' ').any(|known| known == word)
+}
+
+/// The words of a name in lower case: they end at signs, and where a capital follows a small letter
+/// or precedes one.
+fn words(name: &str) -> Vec<String> {
+    let mut words: Vec<String> = Vec::new();
+    let mut word = String::new();
+    let characters: Vec<char> = name.chars().collect();
+    for (place, &character) in characters.iter().enumerate() {
+        let before = place.checked_sub(1).and_then(|place| characters.get(place));
+        let after = characters.get(place + 1);
+        let begins = character.is_uppercase()
+            && (before.is_some_and(|it| it.is_lowercase() || it.is_ascii_digit())
+                || after.is_some_and(|it| it.is_lowercase())
+                    && before.is_some_and(|it| it.is_uppercase()));
+        if begins || !character.is_alphanumeric() {
+            words.extend((!word.is_empty()).then(|| std::mem::take(&mut word)));
+        }
+        if character.is_alphanumeric() {
+            word.extend(character.to_lowercase());
+        }
+    }
+    words.extend((!word.is_empty()).then_some(word));
+    // `PASSWORD_2`, `token1`.
+    words.retain(|word| !word.chars().all(|it| it.is_ascii_digit()));
+    for word in &mut words {
+        let kept = word.trim_end_matches(|it: char| it.is_ascii_digit()).len();
+        word.truncate(kept);
+    }
+    words
+}
+
+/// Values that say something about a secret, or stand for one.
+const STAND_INS: &str = "\
+    read write redacted hidden masked filtered sensitive (sensitive) \
+    0 1 true false yes no on off none null nil undefined empty required optional string str &str \
+    text bytes int integer number bool boolean object any varchar char login plain basic bearer \
+    digest oauth oauth2 ntlm peer trust md5 scram-sha-256 enabled disabled changeme? ... value \
+    invalid expired missing unknown default";
+/// Objects of programs whose members hold values.
+const OBJECTS: &str = "\
+    args argv config context credentials ctx data env form local module options opts os params \
+    process props req request secrets self settings state system this user var vars";
+
+/// Whether a value stands for a secret or tells about one, and is none itself.
+pub(super) fn is_stand_in(value: &str) -> bool {
+    let value = value.trim().trim_end_matches([',', ';']);
+    let lower = value.to_ascii_lowercase();
+    let bare = lower.trim_end_matches(['?', '!', '>', ']']).trim_start_matches(['[', '<']);
+    if bare.is_empty() || is_among(STAND_INS, &lower) || is_among(STAND_INS, bare) {
+        return true;
+    }
+    // Where a password is to be taken from, in the words of openssl.
+    if ["env:", "file:", "fd:"].iter().any(|from| lower.starts_with(from)) || lower == "stdin" {
+        return true;
+    }
+    let is_masked = |mask: char| value.len() >= 3 && value.chars().all(|it| it == mask);
+    if is_masked('*') || is_masked('x') || is_masked('X') || is_masked('•') || is_masked('.') {
+        return true;
+    }
+    let is_identifier = |name: &str| {
+        name.starts_with(|it: char| it.is_ascii_alphabetic() || it == '_')
+            && name.chars().all(|it| it.is_ascii_alphanumeric() || it == '_')
+    };
+    // `$NAME`, `${NAME}`, `${NAME:?why}`, `%NAME%`, `{{ name }}`, `<name>`, `{name}`.
+    let within = |open: &str, close: &str| {
+        value.strip_prefix(open).and_then(|rest| rest.strip_suffix(close))
+    };
+    let names_variable = |name: &str| {
+        is_identifier(name.split(":?").next().unwrap_or(name).trim_end_matches([':', '-']))
+    };
+    value.strip_prefix('$').is_some_and(is_identifier)
+        || within("${{", "}}").is_some()
+        || within("{{", "}}").is_some()
+        || within("${", "}").is_some_and(names_variable)
+        || within("%", "%").is_some_and(is_identifier)
+        || within("<", ">").is_some()
+        || within("(", ")").is_some()
+        || within("{", "}").is_some_and(|name| is_identifier(name) || name.contains([':', '"']))
+        || within("$(", ")")
+            .is_some_and(|command| !command.contains("echo") && !command.contains("printf"))
+        || !value.contains(char::is_alphanumeric)
+        || value.contains("****")
+        || value.starts_with("${") && value.contains(":?")
+        || value.starts_with('{') && value.contains(':')
+        || value.contains("xxxxxxxx")
+        || lower.starts_with("your")
+        || lower.ends_with(" bytes")
+        || names_place(&lower)
+        || is_expression(value, is_identifier)
+        || value.split([';', '|', ',']).next().is_some_and(|first| {
+            let first = first.split(" =").next().unwrap_or(first).trim();
+            first.len() < value.len()
+                && (is_among(STAND_INS, first) || is_expression(first, is_identifier))
+        })
+}
+
+/// Whether a value without quotes is only a name, as of a variable in `self.password = password`.
+pub(super) fn is_bare_name(value: &str) -> bool {
+    is_among("password passwd passphrase token secret pwd key api_key", &value.to_ascii_lowercase())
+}
+
+/// Whether a value says where a secret is: a file, or a reference to a store.
+fn names_place(lower: &str) -> bool {
+    const PLACES: &str = "./ ../ ~/ /run/ /etc/ /var/ /home/ /root/ /usr/ /opt/ /tmp/ /mnt/ /secrets/ op:// \
+        vault:// vault: arn: ssm: awssm: keyring: secretref: ref+ projects/";
+    PLACES.split(' ').any(|place| lower.starts_with(place))
+}
+
+/// Whether a value is a call, a member or a type of a program: `os.environ["X"]`, `getpass()`,
+/// `Option<String>`.
+fn is_expression(value: &str, is_identifier: impl Fn(&str) -> bool) -> bool {
+    let head = value.split(['(', '[', '<']).next().unwrap_or_default();
+    let mut parts = head.split(['.', ':']).filter(|part| !part.is_empty());
+    let Some(first) = parts.next() else { return false };
+    let is_call = head.len() < value.len() && value.ends_with([')', ']', '>']);
+    let names_all = is_identifier(first) && parts.clone().all(&is_identifier);
+    let is_member = parts.next().is_some()
+        && (is_among(OBJECTS, &first.to_ascii_lowercase())
+            || !value.contains(|it: char| it.is_ascii_digit()) && value.contains('_'));
+    names_all && (is_call || is_member)
+}
+
+/// The least length of a value that looks made by a machine, in bytes.
+const MIN_MADE: usize = 12;
+
+/// Whether a value looks made by a machine: long, without blanks, of digits and letters.
+pub(super) fn looks_made(value: &str) -> bool {
+    let is_of_alphabet = |it: u8| it.is_ascii_alphanumeric() || b"+/=_-.~%:".contains(&it);
+    let has = |kind: fn(&u8) -> bool| value.as_bytes().iter().any(kind);
+    value.len() >= MIN_MADE
+        && value.bytes().all(is_of_alphabet)
+        && has(u8::is_ascii_digit)
+        && has(u8::is_ascii_alphabetic)
+        && !value.contains("://")
+        && !value.starts_with(['/', '.', '~'])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_read_by_their_words() {
+        for name in [
+            "DB_PASS",
+            "SMTP_PASS",
+            "DB_PWD",
+            "SSHPASS",
+            "pass",
+            "MYSQL_PWD",
+            "apiKey",
+            "API_KEY",
+            "secretkey",
+            "spring.mail.password",
+            "clientSecret",
+            "AWSSecretAccessKey",
+            "accessToken",
+            "my_passwd_2",
+            "SECRET_KEY_BASE",
+            "PASSWORD_HASH",
+            "X-Api-Key",
+            "wpa_psk",
+            "userPassword1",
+        ] {
+            assert_eq!(sureness(name), Sureness::Yes, "{name}");
+        }
+        for name in ["AUTH", "_auth", "SMTP_AUTH", "key", "sentry_key", "GOOGLE_CREDENTIALS"] {
+            assert_eq!(sureness(name), Sureness::ByValue, "{name}");
+        }
+        for name in [
+            "keyword",
+            "turkey",
+            "MONKEYPATCH",
+            "HostKeyAlgorithms",
+            "KEYBOARD",
+            "public_key",
+            "PWD",
+            "OLDPWD",
+            "bypass",
+            "token_url",
+            "password_file",
+            "primaryKey",
+            "passed",
+            "author",
+            "PASSWORD_MIN_LENGTH",
+            "secret_name",
+            "tokenizer",
+            "access_key_id",
+            "authority",
+            "monkey",
+        ] {
+            assert_eq!(sureness(name), Sureness::No, "{name}");
+        }
+    }
+
+    #[test]
+    fn values_that_stand_for_a_secret_are_none() {
+        for value in [
+            "$PW",
+            "${DB_PASS}",
+            "${DB_PASS:-}",
+            "${{ secrets.TOKEN }}",
+            "{{ vault_password }}",
+            "true",
+            "process.env.API_KEY",
+            "os.environ[\"KEY\"]",
+            "getpass.getpass()",
+            "<your token>",
+            "string",
+            "********",
+            "%PASSWORD%",
+            "self.password",
+            "Token::new()",
+            "string;",
+            "null,",
+        ] {
+            assert!(is_stand_in(value), "{value}");
+        }
+        for value in
+            ["hunter2", "abc", "$ecr3t!", "p4ss.word", "{\"a\"", "a(b", "user@host", "12345"]
+        {
+            assert!(!is_stand_in(value), "{value}");
+        }
+    }
+}
