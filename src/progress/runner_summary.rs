@@ -159,7 +159,7 @@ fn is_counted(line: &str, lower: &str) -> bool {
             || rest.contains(" of ") && (rest.contains("success") || rest.contains("failed"));
     }
     let mut words = lower.split(|c: char| c.is_whitespace() || c == ',');
-    if !words.next().is_some_and(|word| word.parse::<u64>().is_ok()) {
+    if words.next().is_none_or(|word| word.parse::<u64>().is_err()) {
         return false;
     }
     match words.collect::<Vec<_>>()[..] {

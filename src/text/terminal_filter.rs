@@ -49,7 +49,8 @@ impl TerminalFilter {
                 ESCAPE => match sequence(rest) {
                     Some((length, is_harmful)) => {
                         let (sequence, after) = rest.split_at(length.min(rest.len()));
-                        if !is_harmful && !(self.is_record && sets_mode(sequence)) {
+                        let is_left_out = is_harmful || self.is_record && sets_mode(sequence);
+                        if !is_left_out {
                             let other = without_switch(sequence);
                             passed.extend_from_slice(other.as_deref().unwrap_or(sequence));
                         }
