@@ -13,10 +13,11 @@ mod names;
 mod rules;
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
 use std::sync::{LazyLock, OnceLock};
 
+use aho_corasick::AhoCorasick;
 use regex::Regex;
 
 use self::names::Sureness;
@@ -42,19 +43,21 @@ const MAX_COUNT_BYTES: usize = 100;
 /// A rule that is compiled when a text first contains one of its words: most commands
 /// contain none, and all rules together cost milliseconds and megabytes.
 struct Rule {
-    words: Needles,
+    /// The places of its words among [`WORDS`].
+    words: Vec<usize>,
     source: String,
     compiled: OnceLock<Regex>,
 }
 
 impl Rule {
     fn new(words: Needles, source: impl Into<String>) -> Rule {
+        let words = words.iter().filter_map(|word| WORDS.places.get(word).copied()).collect();
         Rule { words, source: source.into(), compiled: OnceLock::new() }
     }
 
-    /// The rule, if it can match the text; `folded` is the text by [`fold`].
-    fn regex_if_possible(&self, folded: &str) -> Option<&Regex> {
-        let may_match = self.words.iter().any(|word| folded.contains(word));
+    /// The rule, if it can match a text with these words.
+    fn regex_if_possible(&self, present: &Present) -> Option<&Regex> {
+        let may_match = self.words.iter().any(|word| present.0.get(*word) == Some(&true));
         may_match.then(|| self.regex())
     }
 
@@ -65,6 +68,40 @@ impl Rule {
             Regex::new(&self.source.replace(r"\b", r"(?-u:\b)"))
                 .unwrap_or_else(|error| unreachable!("rule {}: {error}", self.source))
         })
+    }
+}
+
+/// The words of all rules, for which a text is read once.
+struct Words {
+    finder: AhoCorasick,
+    places: HashMap<&'static str, usize>,
+}
+
+static WORDS: LazyLock<Words> = LazyLock::new(|| {
+    let of_patterns = PATTERNS.iter().chain(BEFORE_A_WORD).map(|(words, _)| *words);
+    let of_options = OPTIONS_OF.iter().map(|(words, ..)| *words);
+    let all = of_patterns.chain(of_options).chain([SECRET_NAME_WORDS]).flatten();
+    let mut words: Vec<&'static str> = all.copied().collect();
+    words.sort_unstable();
+    words.dedup();
+    let finder = AhoCorasick::new(&words)
+        .unwrap_or_else(|error| unreachable!("the words of the rules: {error}"));
+    let places = words.into_iter().enumerate().map(|(place, word)| (word, place)).collect();
+    Words { finder, places }
+});
+
+/// Which of [`WORDS`] a text has.
+struct Present(Vec<bool>);
+
+impl Present {
+    fn of(text: &str) -> Present {
+        let mut present = vec![false; WORDS.places.len()];
+        for found in WORDS.finder.find_overlapping_iter(&fold(text)) {
+            if let Some(word) = present.get_mut(found.pattern().as_usize()) {
+                *word = true;
+            }
+        }
+        Present(present)
     }
 }
 
@@ -157,14 +194,14 @@ impl Redactor {
 
     /// One pass of all rules; `None` if it changes nothing.
     fn pass(&self, text: &str) -> Option<String> {
-        let folded = fold(text);
-        let mut secrets = shaped(text, &folded);
+        let present = Present::of(text);
+        let mut secrets = shaped(text, &present);
         for literal in &self.literals {
             secrets.extend(
                 text.match_indices(literal.as_str()).map(|(at, found)| at..at + found.len()),
             );
         }
-        secrets.extend(named(text, &folded));
+        secrets.extend(named(text, &present));
         let redacted = replace(text, secrets);
         (redacted != text).then_some(redacted)
     }
@@ -176,9 +213,9 @@ pub(crate) fn is_secret_name(name: &str) -> bool {
     names::sureness(name) != Sureness::No
 }
 
-fn shaped(text: &str, folded: &str) -> Vec<Range<usize>> {
+fn shaped(text: &str, present: &Present) -> Vec<Range<usize>> {
     let mut secrets = Vec::new();
-    for shape in RULES.shapes.iter().filter_map(|rule| rule.regex_if_possible(folded)) {
+    for shape in RULES.shapes.iter().filter_map(|rule| rule.regex_if_possible(present)) {
         for found in shape.captures_iter(text) {
             let group = found.iter().skip(1).flatten().next();
             let secret = group.or(found.get(0));
@@ -190,7 +227,7 @@ fn shaped(text: &str, folded: &str) -> Vec<Range<usize>> {
 }
 
 /// The ranges of values that are secret because of the text before them.
-fn named(text: &str, folded: &str) -> Vec<Range<usize>> {
+fn named(text: &str, present: &Present) -> Vec<Range<usize>> {
     let mut starts: Vec<(usize, Extent)> = Vec::new();
     // The starts of values whose names are counts, such as `max_tokens`, and of those whose names are
     // not sure.
@@ -206,7 +243,7 @@ fn named(text: &str, folded: &str) -> Vec<Range<usize>> {
         NAME.regex().is_match(found)
     };
     let before_a_word = RULES.before_a_word.iter();
-    for rule in before_a_word.filter_map(|rule| rule.regex_if_possible(folded)) {
+    for rule in before_a_word.filter_map(|rule| rule.regex_if_possible(present)) {
         starts.extend(
             rule.find_iter(text)
                 // `--password --user x` asks for the password.
@@ -217,14 +254,14 @@ fn named(text: &str, folded: &str) -> Vec<Range<usize>> {
         );
     }
     for (scope, option, extent) in &RULES.options {
-        let scopes = scope.regex_if_possible(folded).into_iter();
+        let scopes = scope.regex_if_possible(present).into_iter();
         let scopes = scopes.flat_map(|scope| scope.captures_iter(text));
         for arguments in scopes.filter_map(|found| found.get(1)) {
             let options = option.regex().find_iter(arguments.as_str());
             starts.extend(options.map(|found| (arguments.start() + found.end(), *extent)));
         }
     }
-    let assignments = RULES.assignment.regex_if_possible(folded).into_iter();
+    let assignments = RULES.assignment.regex_if_possible(present).into_iter();
     for found in assignments.flat_map(|rule| rule.find_iter(text)) {
         // Long options have their own rule: `--key=2` and `--token-file=x` stay.
         if !found.as_str().starts_with("--") && is_named(found.as_str(), found.end()) {
@@ -235,7 +272,7 @@ fn named(text: &str, folded: &str) -> Vec<Range<usize>> {
         }
     }
     for (rule, extent) in [(&RULES.line_entry, Extent::Line), (&RULES.inline_entry, Extent::Item)] {
-        let Some(rule) = rule.regex_if_possible(folded) else {
+        let Some(rule) = rule.regex_if_possible(present) else {
             continue;
         };
         for found in rule.find_iter(text) {
@@ -260,7 +297,7 @@ fn named(text: &str, folded: &str) -> Vec<Range<usize>> {
         }
     }
     // In the source text of programs, a name and a string.
-    let entries = RULES.quoted_entry.regex_if_possible(folded).into_iter();
+    let entries = RULES.quoted_entry.regex_if_possible(present).into_iter();
     for found in entries.flat_map(|rule| rule.find_iter(text)) {
         let is_string = text[found.end()..].starts_with(['"', '\'', '`']);
         // `PASSWORD :'name'` is a variable of psql.
@@ -821,7 +858,7 @@ mod tests {
 
     #[test]
     fn words_of_rules_are_folded_already() {
-        for word in all_rules().flat_map(|rule| rule.words) {
+        for word in WORDS.places.keys() {
             assert_eq!(fold(word), *word);
         }
         assert_eq!(redact("TO\u{212a}EN=abc"), "TO\u{212a}EN=[redacted]");
@@ -831,9 +868,9 @@ mod tests {
     proptest! {
         #[test]
         fn no_rule_matches_without_one_of_its_words(text in pieces()) {
-            let folded = fold(&text);
+            let present = Present::of(&text);
             for rule in all_rules() {
-                prop_assert!(rule.regex_if_possible(&folded).is_some() || !rule.regex().is_match(&text));
+                prop_assert!(rule.regex_if_possible(&present).is_some() || !rule.regex().is_match(&text));
             }
         }
 

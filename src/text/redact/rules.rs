@@ -192,7 +192,10 @@ pub(super) const PATTERNS: &[(Needles, &str)] = &[
         &["machine", "default"],
         r"(?:\bmachine\s+\S+|\bdefault)\s+(?:login\s+\S+\s+)?password\s+(\S+)",
     ),
-    (&[":"], r"(?m)^[\w.*-]+:(?:\d{4,5}|\*):[\w*.-]+:[\w*.-]+:([^\s:]+)$"),
+    (
+        &[":*:", ":5432:", ":5433:", ":6432:"],
+        r"(?m)^[\w.*-]+:(?:\d{4,5}|\*):[\w*.-]+:[\w*.-]+:([^\s:]+)$",
+    ),
     // SQL.
     (
         &["password", "secret", "identified"],
@@ -230,7 +233,7 @@ pub(super) const PATTERNS: &[(Needles, &str)] = &[
     (&["genkey"], r"genkey[^\n]*\n([A-Za-z0-9+/]{43}=)"),
     (&["private-lines"], r"Private-Lines: \d+\n((?:[A-Za-z0-9+/=]+\n?)+)"),
     // NATS' seeds, verifiers of PostgreSQL, Packagist, Netlify.
-    (&["s"], r"\bS[UANOCX][A-Z2-7]{56}\b"),
+    (&["nats", "nkey", "seed"], r"\bS[UANOCX][A-Z2-7]{56}\b"),
     (&["md5"], r#""(md5[a-f0-9]{32})""#),
     (&["scram-sha-256$"], r"(SCRAM-SHA-256\$\d+:[A-Za-z0-9+/=]+\$[A-Za-z0-9+/=]+:[A-Za-z0-9+/=]+)"),
     (&["packagist_"], r"\bpackagist_[a-z]+_[a-f0-9]{40,}"),
@@ -249,8 +252,8 @@ pub(super) const PATTERNS: &[(Needles, &str)] = &[
     (&["password", "psk"], r#"(?i)\b(?:password|psk)[ \t]+"([^"\n]+)""#),
     (&["auth "], r"(?m)^AUTH[ \t]+(?:[\w-]+[ \t]+)?(\S+)$"),
     (&["user "], r"(?m)^user[ \t]+\S+[ \t][^\n]*?>(\S+)"),
-    (&["]"], r"(?m)^\[[\w.-]+\](?::\d+)?[ \t]+[^\s:]+:(\S+)$"),
-    (&["*"], r"(?m)^\S+[ \t]+\*[ \t]+(\S+)[ \t]+\*$"),
+    (&["]:", "] "], r"(?m)^\[[\w.-]+\](?::\d+)?[ \t]+[^\s:]+:(\S+)$"),
+    (&[" * "], r"(?m)^\S+[ \t]+\*[ \t]+(\S+)[ \t]+\*$"),
     (&["username"], r"(?i)\busername[ \t]+\S+[^\n]*?[ \t](?:password|secret)[ \t]+\d[ \t]+(\S+)"),
     (&["passwd/"], r"passwd/\S*password\S*[ \t]+password[ \t]+(\S+)"),
     // Arguments of calls in programs: connections, logins, signatures, hashes.
