@@ -10,7 +10,7 @@
 use std::collections::{HashMap, HashSet};
 use std::ffi::CStr;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use super::birthmark::Birthmark;
@@ -96,6 +96,8 @@ pub(crate) fn command_line(pid: i32) -> String {
 pub(crate) struct Snapshot {
     processes: HashMap<i32, ProcessInfo>,
     children: HashMap<i32, Vec<i32>>,
+    /// Those without a parent, once a task has asked; all tasks share a snapshot.
+    orphans: OnceLock<Vec<i32>>,
     failed: bool,
 }
 
@@ -161,10 +163,20 @@ impl Snapshot {
     /// Whether a process has lost its parent: its parent is now this process, init, or one that is
     /// not shown.
     fn is_orphan(&self, process: &ProcessInfo) -> bool {
-        let own = std::process::id() as i32;
         process.parent <= 1
-            || process.parent == own
             || !self.processes.contains_key(&process.parent)
+            || process.parent == std::process::id() as i32
+    }
+
+    /// The living processes that have lost their parent.
+    fn orphans(&self) -> impl Iterator<Item = &ProcessInfo> {
+        let all = || {
+            let processes = self.processes.values();
+            let orphans = processes.filter(|process| !process.zombie && self.is_orphan(process));
+            orphans.map(|process| process.id.pid).collect()
+        };
+        let orphans = self.orphans.get_or_init(all);
+        orphans.iter().filter_map(|pid| self.processes.get(pid))
     }
 
     pub(crate) fn process(&self, pid: i32) -> Option<&ProcessInfo> {
@@ -401,11 +413,9 @@ impl TaskProcesses {
     fn adopt_marked_orphans(&mut self, snapshot: &Snapshot) {
         let (now, shell) = (Instant::now(), self.criteria.shell);
         let inconclusive = self.inconclusive;
-        for process in snapshot.processes.values() {
+        for process in snapshot.orphans() {
             let is_unknown = process.id.started >= shell.started
                 && process.session != shell.pid
-                && !process.zombie
-                && snapshot.is_orphan(process)
                 && !self.known.contains(&process.id);
             if is_unknown && self.is_marked(process, snapshot, now) && !self.is_kept(process) {
                 self.known.insert(process.id);

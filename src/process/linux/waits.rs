@@ -121,8 +121,9 @@ impl<'a> Waits<'a> {
             let is_of_v8 = place == 1
                 && thread.is_timed_own_loop()
                 && known.as_deref_mut().map(|known| known.runtime(process)) == Some(Runtime::Node);
-            let serves = is_of_v8 || is_housekeeping(&thread, directory);
-            if directories.len() == 1 || !serves {
+            // The only thread is the program's, and its name is not read.
+            let is_one_of_many = directories.len() > 1;
+            if !(is_of_v8 || is_one_of_many && is_housekeeping(&thread, directory)) {
                 threads.push(thread);
             }
         }
