@@ -35,7 +35,7 @@ use crate::task::environment::EnvironmentSettings;
 use crate::task::environment::client::ClientFiles;
 use crate::task::supervisor::{Settings, Supervisor};
 use crate::text::foreign::ShowPath;
-use crate::text::redact::{Redactor, is_secret_name};
+use crate::text::redact::{Redactor, is_secret};
 
 /// Loads the settings, with warnings about faulty ones.
 pub(crate) fn load_config() -> (Config, Vec<Warning>) {
@@ -98,10 +98,12 @@ pub(crate) fn start_log(config: &Config) {
 
 /// A redactor that also knows the values of this environment's secrets.
 pub(crate) fn redactor(config: &Config) -> Arc<Redactor> {
-    let secrets = std::env::vars_os()
-        .filter(|(name, _)| config.secrets.hides(name) || is_secret_name(&name.to_string_lossy()))
-        .filter_map(|(_, value)| value.into_string().ok());
-    Arc::new(Redactor::new(secrets))
+    let variables = std::env::vars_os().filter_map(|(name, value)| {
+        let is_listed = config.secrets.hides(&name);
+        let value = value.into_string().ok()?;
+        (is_listed || is_secret(&name.to_string_lossy(), &value)).then_some(value)
+    });
+    Arc::new(Redactor::new(variables))
 }
 
 /// The recorder of the command history, as configured. Its database is opened on first use.

@@ -83,10 +83,7 @@ impl SocketClient {
     /// Why the client may only read: a sandbox must not act through this process.
     pub(super) fn confinement(self) -> Option<&'static str> {
         self.pid?;
-        match self.process {
-            Some(process) => confinement::confinement(process),
-            None => Some("it has ended, or this process cannot see it"),
-        }
+        confinement::confinement(self.process)
     }
 }
 

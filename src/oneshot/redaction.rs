@@ -10,7 +10,7 @@ use std::borrow::Cow;
 
 use serde_json::{Value, json};
 
-use crate::text::redact::{PLACEHOLDER, Redactor, is_secret_name};
+use crate::text::redact::{PLACEHOLDER, Redactor, is_secret};
 
 /// How deep JSON is redacted; deeper values are replaced.
 const MAX_DEPTH: usize = 128;
@@ -75,7 +75,7 @@ fn redact_value(value: &mut Value, redactor: &Redactor, depth: usize) -> bool {
             let mut is_changed = false;
             for (key, field) in fields {
                 is_changed |= match field {
-                    Value::String(text) if is_secret_name(key) => {
+                    Value::String(text) if is_secret(key, text) => {
                         *text = PLACEHOLDER.to_owned();
                         true
                     }

@@ -138,7 +138,7 @@ pub enum SecretError {
          for one (zsh_poll task_id={id} says WAITING FOR A PASSWORD), then send it again"
     )]
     Echo { name: String, id: String },
-    /// Nobody reads, or nobody is seen to.
+    /// No process is seen reading the terminal.
     #[error(
         "secret {name} was not typed: no program is seen to read the terminal of task {id}; wait \
          for its prompt (zsh_poll task_id={id}), then send it again"

@@ -1,7 +1,7 @@
 //! Whether a process is confined more than this one: by namespaces, by `no_new_privs`, by a seccomp
 //! filter. What a sandbox keeps it from doing, this process must not do for it.
 //!
-//! Limits: only what the kernel shows; a process that Landlock or a security module confines, without
+//! Limits: without `/proc` nothing is known; only what the kernel shows; a process that Landlock or a security module confines, without
 //! `no_new_privs`, looks like any other.
 
 use std::path::PathBuf;
@@ -10,16 +10,15 @@ use crate::process::probe::Identity;
 use crate::process::processes::{field, proc_directory, read_proc_text};
 use crate::process::tree;
 
-/// Why a process may do less than this one; `None` if it may do as much.
-pub(crate) fn confinement(process: Identity) -> Option<&'static str> {
-    const GONE: &str = "it has ended";
-    let Some(own) = Limits::of(std::process::id() as i32) else {
-        return Some("what confines this process itself cannot be read");
-    };
-    let theirs = Limits::of(process.pid);
+/// Why a process may do less than this one; `None` if it may do as much. `process` is `None` for one
+/// that is not shown.
+pub(crate) fn confinement(process: Option<Identity>) -> Option<&'static str> {
+    let own = Limits::of(std::process::id() as i32)?;
+    let theirs = process.and_then(|process| Limits::of(process.pid));
     // Looked up afterwards: a number that another process has got meanwhile would mislead.
-    if tree::look_up(process.pid).is_none_or(|now| now.id != process) {
-        return Some(GONE);
+    let now = process.and_then(|process| tree::look_up(process.pid)).map(|now| now.id);
+    if now.is_none() || now != process {
+        return Some("it has ended, or this process cannot see it");
     }
     theirs.map_or(Some("what confines it cannot be read"), |theirs| theirs.beyond(&own))
 }
@@ -76,7 +75,8 @@ mod tests {
     #[test]
     fn a_process_like_this_one_is_not_confined() {
         let own = tree::look_up(std::process::id() as i32).expect("this process").id;
-        assert_eq!(confinement(own), None);
+        assert_eq!(confinement(Some(own)), None);
+        assert!(confinement(None).is_some());
     }
 
     #[test]

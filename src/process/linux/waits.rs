@@ -430,9 +430,8 @@ impl<'a> Waits<'a> {
     }
 }
 
-/// The one of these processes that a timer may wake, so that it goes on or ends what is below it. A
-/// timer of `timer_create(2)` says nothing of a process without children: editors have one that they
-/// rarely set.
+/// The first of these processes that has a timer which may end the wait. Timers of `timer_create(2)`
+/// count only above other processes: editors keep one that they rarely set.
 pub(crate) fn timer_that_ends(members: &[ProcessInfo]) -> Option<ProcessName> {
     let parents: HashSet<i32> = members.iter().map(|process| process.parent).collect();
     let has_timer = |pid: i32| {

@@ -3,6 +3,6 @@
 use crate::process::probe::Identity;
 
 /// Why a process may do less than this one: not known.
-pub(crate) fn confinement(_process: Identity) -> Option<&'static str> {
+pub(crate) fn confinement(_process: Option<Identity>) -> Option<&'static str> {
     None
 }

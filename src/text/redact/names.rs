@@ -48,6 +48,7 @@ const OPEN_KEYS: &str = "\
     unique";
 /// Words after the name of a secret that name something about it.
 const PROPERTIES: &str = "\
+    address bus sock socket \
     age alg algorithm algorithms allowed arn array attempts board bits budget bytes changed \
     chars class code column command confirm cost count counts created dict dir directory \
     disabled down enabled endpoint env error errors event exchange expiration expired expires \
@@ -158,7 +159,7 @@ const OBJECTS: &str = "\
     args argv config context credentials ctx data env form local module options opts os params \
     process props req request secrets self settings state system this user var vars";
 
-/// Whether a value stands for a secret or tells about one, and is none itself.
+/// Whether a value is a placeholder, a reference or code, and not a secret.
 pub(super) fn is_stand_in(value: &str) -> bool {
     let value = value.trim().trim_end_matches([',', ';']);
     let lower = value.to_ascii_lowercase();
