@@ -340,6 +340,9 @@ pub(crate) struct OneshotRunArguments {
     /// Resume an interrupted run: its id, the beginning of it, or `latest`.
     #[arg(long, value_name = "ID", conflicts_with = "prompt")]
     pub(crate) resume: Option<String>,
+    /// Take the settings of the working directory's .oneshot.json without asking.
+    #[arg(long, conflicts_with = "resume")]
+    pub(crate) trust_project: bool,
     /// Use this id, a UUID, for the run. The same command again resumes the run, or reports its
     /// result.
     #[arg(long, value_name = "UUID", conflicts_with = "resume")]

@@ -831,7 +831,7 @@ mod tests {
             }
             prop_assert!(config.timeout_default <= config.timeout_max);
             prop_assert!(config.rows().iter().all(|row| !row.key.is_empty()));
-            let (settings, _) = RunSettings::load(&config, &env, home.path(), &RunFlags::default());
+            let (settings, _) = RunSettings::load(&config, &env, Some(home.path()), &RunFlags::default());
             prop_assert!(!settings.settings().is_empty() && !settings.inactivity.is_zero());
         }
     }

@@ -11,7 +11,8 @@ const WIDEST_VALUE: usize = 40;
 /// Runs the command.
 pub(crate) fn run() -> ExitCode {
     let (config, mut warnings) = setup::load_config();
-    let (runs, of_runs) = setup::load_run_settings(&config, &RunFlags::default());
+    let (runs, of_runs) =
+        setup::load_run_settings(&config, Some(&setup::project()), &RunFlags::default());
     warnings.extend(of_runs);
     let mut rows = config.rows();
     rows.extend(runs.settings());

@@ -4,6 +4,7 @@ mod end;
 mod follow;
 mod mistyped;
 mod planning;
+mod project;
 mod run;
 mod screen;
 mod show;

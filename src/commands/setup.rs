@@ -60,10 +60,19 @@ pub(crate) fn state_directory(config: &Config) -> Result<&Path, ExitCode> {
     })
 }
 
-/// Loads the settings of a run in this directory, with warnings about faulty ones.
-pub(crate) fn load_run_settings(config: &Config, flags: &RunFlags) -> (RunSettings, Vec<Warning>) {
-    let directory = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
-    RunSettings::load(config, &|name| std::env::var_os(name), &directory, flags)
+/// The working directory, whose file may set a run's settings.
+pub(crate) fn project() -> PathBuf {
+    std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"))
+}
+
+/// Loads the settings of a run, with warnings about faulty ones. `project` is the directory whose
+/// file is read too.
+pub(crate) fn load_run_settings(
+    config: &Config,
+    project: Option<&Path>,
+    flags: &RunFlags,
+) -> (RunSettings, Vec<Warning>) {
+    RunSettings::load(config, &|name| std::env::var_os(name), project, flags)
 }
 
 /// Starts the log: to stderr, or to the configured file.

@@ -4,13 +4,13 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::dirs::{Env, directory, variable};
 use super::file::FileError;
 use super::value::{Field, Raw, ValueParser};
 
-use crate::text::foreign::ShowPath;
+use crate::text::foreign::{self, ShowPath};
 
 /// The source of a value or of an error.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,7 +67,7 @@ pub(crate) struct Warning {
 impl fmt::Display for Warning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.key {
-            Some(key) => write!(f, "{}: {key}: {}", self.source, self.text),
+            Some(key) => write!(f, "{}: {}: {}", self.source, foreign::shown(key), self.text),
             None => write!(f, "{}: {}", self.source, self.text),
         }
     }
@@ -145,6 +145,21 @@ impl<'a> Sources<'a> {
             }
         }
         layer
+    }
+
+    /// The same sources without this file.
+    pub(super) fn without(&self, file: &Path) -> Sources<'a> {
+        let is_of_file = |layer: &Layer| {
+            let mut sources = layer.values().map(|(source, _)| source);
+            sources.any(|it| matches!(it, SettingSource::File { path, .. } if path == file))
+        };
+        let layers = self.layers.iter().filter(|layer| !is_of_file(layer));
+        Sources {
+            env: self.env,
+            home: self.home.clone(),
+            layers: layers.cloned().collect(),
+            warnings: Vec::new(),
+        }
     }
 
     pub(super) fn warn(&mut self, source: SettingSource, key: Option<String>, text: String) {

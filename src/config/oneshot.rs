@@ -5,15 +5,17 @@
 //! in one file causes a warning, and the value of the next one is used.
 //!
 //! Limits: `.oneshot.json` may come with a repository, so it only accepts settings of runs: no
-//! programs, no endpoints, no names of keys. Does not check whether an executor or a judge exists.
+//! programs, no endpoints, no names of keys; and it raises no limit that the user has set. Whether
+//! the user agrees to it is the caller's to ask. Does not check whether an executor or a judge
+//! exists.
 
 use std::num::NonZeroU32;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::choices::StuckChoice;
 use super::dirs::{Env, directory};
-use super::file;
+use super::file::{self, FileError};
 use super::layers::{Layer, SettingSource, Sources, Warning, check_key};
 use super::value::{Choice, Count, NAME, Optional, Raw, Time, ValueParser};
 use super::{Config, Row, SettingHelp, key_of, option_of, settings};
@@ -45,7 +47,10 @@ macro_rules! run_settings {
     )*) => {
         settings! {
             /// The settings of a run.
-            RunSettings "oneshot." {}
+            RunSettings "oneshot." {
+                /// The file of the directory of the run, if it is not the user's own.
+                pub(crate) project: Option<PathBuf>,
+            }
             $( $(#[doc = $doc])* $key: $type = $default, $parser, env $env; )*
         }
 
@@ -142,27 +147,69 @@ impl ValueParser for Iterations {
 }
 
 impl RunSettings {
-    /// The settings for a run in this directory, and the errors found in them. Never fails.
+    /// The settings for a run, and the errors found in them. `project` is the directory whose file
+    /// is read too. Never fails.
     pub(crate) fn load(
         config: &Config,
         env: Env<'_>,
-        directory_of_run: &Path,
+        project: Option<&Path>,
         flags: &RunFlags,
     ) -> (RunSettings, Vec<Warning>) {
+        let home = directory(env, "HOME");
         let mut sources = Sources::new(env);
+        // No setting of a run is a path in the home directory.
+        sources.home = None;
         sources.add_variables(RunSettings::VARIABLES);
-        add_file(&mut sources, directory_of_run);
-        if let Some(home) = directory(env, "HOME")
-            && home != directory_of_run
-        {
+        let project = project.filter(|directory| home.as_deref() != Some(directory));
+        let project = project.and_then(|directory| add_file(&mut sources, directory));
+        if let Some(home) = home {
             add_file(&mut sources, &home);
         }
         sources.layers.push(config.oneshot.clone());
-        // No setting of a run is a path in the home directory.
-        sources.home = None;
-        let mut settings = RunSettings::resolve(&mut sources);
+        let own = project.as_ref().map(|file| sources.without(file));
+        let mut settings = RunSettings::resolve(&mut sources, project);
+        if let Some(mut own) = own {
+            let limits = RunSettings::resolve(&mut own, None);
+            sources.warnings.extend(settings.lower_to(&limits));
+        }
         settings.apply(flags);
         (settings, sources.warnings)
+    }
+
+    /// What the file of the project sets, by its keys there.
+    pub(crate) fn of_project(&self) -> Vec<Row> {
+        let is_of_project = |row: &Row| match &row.source {
+            SettingSource::File { path, .. } => Some(path) == self.project.as_ref(),
+            _ => false,
+        };
+        self.settings().into_iter().filter(is_of_project).collect()
+    }
+
+    /// Takes the user's own limits of what a run may cost where the project's are higher.
+    fn lower_to(&mut self, own: &RunSettings) -> Vec<Warning> {
+        let exceeds = |key: &str, is_higher: bool| {
+            let is_of_project = self.of_project().iter().any(|row| row.key.ends_with(key));
+            is_of_project && is_higher && own.source(key) != SettingSource::Default
+        };
+        let iterations = exceeds("max_iterations", self.max_iterations > own.max_iterations);
+        let longest = |settings: &RunSettings| settings.max_runtime().unwrap_or(Duration::MAX);
+        let runtime = exceeds("max_runtime", longest(self) > longest(own));
+        if iterations {
+            self.max_iterations = own.max_iterations;
+        }
+        if runtime {
+            self.max_runtime = own.max_runtime;
+        }
+        let lowered = [("max_iterations", iterations), ("max_runtime", runtime)];
+        let lowered = lowered.into_iter().filter(|(_, is_lowered)| *is_lowered);
+        lowered
+            .filter_map(|(key, _)| {
+                let own = own.source(key);
+                let text = format!("a project raises no limit of the user; using that of {own}");
+                let source = self.origins.insert(key, own)?;
+                Some(Warning { source, key: Some(key.to_owned()), text })
+            })
+            .collect()
     }
 
     /// The auditor's executor.
@@ -191,16 +238,20 @@ pub(super) fn read_section(sources: &mut Sources<'_>) -> Layer {
     sources.layer(&file, fields, "oneshot.", &known)
 }
 
-/// Adds `.oneshot.json` of this directory, if there is one.
-fn add_file(sources: &mut Sources<'_>, directory: &Path) {
+/// Adds `.oneshot.json` of this directory, if there is one. Returns its path.
+fn add_file(sources: &mut Sources<'_>, directory: &Path) -> Option<PathBuf> {
     let path = directory.join(FILE_NAME);
-    let entries = file::none_if_missing(file::read_json(&path));
-    sources.add_file(path, entries, &|key| {
+    let entries = match file::read_json(&path) {
+        Err(FileError::Missing) => return None,
+        entries => entries,
+    };
+    sources.add_file(path.clone(), entries, &|key| {
         if CONFIG_YAML_ONLY.contains(&key) {
             return Err("allowed only in config.yaml, ignored".to_owned());
         }
         check_key(key, RunSettings::KEYS)
     });
+    Some(path)
 }
 
 #[cfg(test)]
@@ -233,7 +284,8 @@ mod tests {
                 }
             };
             let (config, mut warnings) = Config::load(&env);
-            let (settings, of_runs) = RunSettings::load(&config, &env, self.work.path(), flags);
+            let (settings, of_runs) =
+                RunSettings::load(&config, &env, Some(self.work.path()), flags);
             warnings.extend(of_runs);
             let warnings = warnings.iter().map(Warning::to_string);
             let home = self.home.path().to_string_lossy().into_owned();
@@ -261,8 +313,8 @@ mod tests {
         assert_eq!(iterations(&place, &[], &flags), 6);
         file(&place.home, "{\"max_iterations\": 7, \"model\": \"large\"}");
         assert_eq!(iterations(&place, &[], &flags), 7);
-        file(&place.work, "{\n\t\"max_iterations\": 8\n}");
-        assert_eq!(iterations(&place, &[], &flags), 8);
+        file(&place.work, "{\n\t\"max_iterations\": 4\n}");
+        assert_eq!(iterations(&place, &[], &flags), 4);
         let variables = [("ONESHOT_MAX_ITERATIONS", "9")];
         assert_eq!(iterations(&place, &variables, &flags), 9);
         let flags = RunFlags { max_iterations: NonZeroU32::new(10), ..flags };
@@ -273,6 +325,49 @@ mod tests {
         // Files may be partial: the next file supplies missing keys.
         assert_eq!(settings.model.as_deref(), Some("large"));
         assert_eq!(settings.inactivity, Duration::from_secs(300));
+    }
+
+    #[test]
+    fn a_project_raises_no_limit_of_the_user() {
+        let flags = RunFlags::default();
+        let place = Place::new();
+        file(&place.work, "{\"max_iterations\": 1000, \"max_runtime\": 0, \"model\": \"large\"}");
+        // The user has set none.
+        let (settings, warnings) = place.load(&[], &flags);
+        assert_eq!((settings.max_iterations.get(), warnings), (1000, Vec::new()));
+        let keys = |settings: &RunSettings| {
+            settings.of_project().iter().map(|row| row.key).collect::<Vec<_>>()
+        };
+        let all = ["oneshot.model", "oneshot.max_iterations", "oneshot.max_runtime"];
+        assert_eq!(keys(&settings), all);
+        place.common("oneshot: {max_iterations: 2, max_runtime: 60}\n");
+        let (settings, warnings) = place.load(&[], &flags);
+        assert_eq!(settings.max_iterations.get(), 2);
+        assert_eq!(settings.max_runtime(), Some(Duration::from_secs(60)));
+        assert_eq!(keys(&settings), ["oneshot.model"]);
+        let text = "WORK/.oneshot.json:1: max_iterations: a project raises no limit of the user; \
+                    using that of HOME/.config/zsh-tool/config.yaml:1";
+        assert!(warnings.len() == 2 && warnings[0] == text, "{warnings:?}");
+        // Who starts the run may.
+        let flags = RunFlags { max_iterations: NonZeroU32::new(10), ..flags };
+        assert_eq!(place.load(&[], &flags).0.max_iterations.get(), 10);
+        assert_eq!(place.load(&[("ONESHOT_MAX_ITERATIONS", "9")], &flags).0.of_project().len(), 1);
+        // A project's lower limits hold.
+        file(&place.work, "{\"max_iterations\": 1, \"max_runtime\": 30}");
+        let (settings, warnings) = place.load(&[], &RunFlags::default());
+        assert_eq!((settings.max_iterations.get(), warnings), (1, Vec::new()));
+        assert_eq!(settings.max_runtime(), Some(Duration::from_secs(30)));
+    }
+
+    #[test]
+    fn the_file_of_the_home_directory_is_the_users_own() {
+        let place = Place::new();
+        file(&place.home, "{\"max_iterations\": 8}");
+        let env = |name: &str| (name == "HOME").then(|| place.home.path().into());
+        let (config, _) = Config::load(&env);
+        let project = Some(place.home.path());
+        let (settings, _) = RunSettings::load(&config, &env, project, &RunFlags::default());
+        assert_eq!((settings.max_iterations.get(), settings.of_project().len()), (8, 0));
     }
 
     #[test]

@@ -4,6 +4,11 @@
 //! The script is one compound command, which `sh` reads completely before it runs any of it. This
 //! side sends nothing more until `sh` has reported, since a shell may read ahead. Reports are lines
 //! that begin with [`MARK`]; text that a banner or a startup file prints before them is skipped.
+//!
+//! A program that is there already is run only if it and its directory belong to the user or to
+//! root and nobody else may write to them, and if it is of this version.
+//!
+//! Limits: does not look at the directories above.
 
 use crate::config::{HostEntry, InstallChoice};
 
@@ -101,7 +106,7 @@ pub(super) fn script(host: &HostEntry, purpose: &Purpose) -> String {
     let fetch = match host.install {
         InstallChoice::Auto => INSTALL,
         InstallChoice::Never => {
-            "zt_fail \"zsh-tool $zt_version is not installed in $zt_dir or in PATH, and install is never\""
+            "zt_fail \"zsh-tool $zt_version is not installed in $zt_dir or in PATH, and install is never$zt_why\""
         }
     };
     format!(
@@ -109,7 +114,21 @@ pub(super) fn script(host: &HostEntry, purpose: &Purpose) -> String {
 set -f
 zt_version={VERSION}
 zt_fail() {{ set -- $1; printf '\n{MARK} fail %s\n' "$*"; exit 1; }}
-zt_right() {{ [ -x "$1" ] && [ "$("$1" --version </dev/null 2>/dev/null)" = "zsh-tool $zt_version" ]; }}
+zt_ours() {{
+zt_path=$1
+set -- $(ls -Ldn -- "$1" 2>/dev/null)
+case $1 in
+d????????[tT]*) ;;
+????????w*) return 1 ;;
+?????w*) [ "$4" = 0 ] || [ "$4" = "$zt_gid" ] || return 1 ;;
+esac
+[ "$3" = 0 ] || [ "$3" = "$zt_uid" ]
+}}
+zt_right() {{
+[ -x "$1" ] || return 1
+zt_ours "${{1%/*}}/" && zt_ours "$1" || {{ zt_why="; $zt_path belongs to another user, or others may change it"; return 1; }}
+[ "$("$1" --version </dev/null 2>/dev/null)" = "zsh-tool $zt_version" ]
+}}
 zt_run() {{
 cd {start} 2>/dev/null || zt_fail "cannot enter the directory "{start}
 zt_waits=no
@@ -118,6 +137,8 @@ printf '\n{MARK} ready %s\n' "$zt_system time=$(date +%s 2>/dev/null) waits=$zt_
 exec "$1" {far}
 }}
 zt_system=$(uname -sm) || zt_fail "uname does not run"
+zt_uid=$(id -u) && zt_gid=$(id -g) || zt_fail "id does not run"
+zt_why=
 zt_dir={directory} || exit 1
 [ -n "$zt_dir" ] || zt_fail "HOME is not set: set binary_directory"
 zt_program=$zt_dir/zsh-tool
@@ -137,6 +158,7 @@ read -r zt_size zt_hash || exit 1
 zt_umask=$(umask)
 umask 077
 zt_said=$(mkdir -p "$zt_dir" 2>&1) || zt_fail "$zt_said; set binary_directory, or install zsh-tool $zt_version there and set install: never"
+zt_ours "$zt_dir/" || zt_fail "$zt_dir belongs to another user, or others may change it: set binary_directory"
 zt_new=$zt_dir/.new.$$
 if head -c 1 </dev/null >/dev/null 2>&1
 then zt_said=$(head -c "$zt_size" 2>&1 >"$zt_new")

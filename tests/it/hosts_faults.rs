@@ -2,7 +2,8 @@
 //! and whose program is of another version.
 
 use std::fs;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::path::Path;
 use std::time::Duration;
 
 use serde_json::json;
@@ -153,6 +154,46 @@ fn the_user_there_is_another_one_and_gets_the_program_sent() {
     cut(&client);
     sleep.assert_gone();
     await_far_sides_gone(&env);
+}
+
+#[test]
+fn a_program_there_that_others_may_change_is_not_run() {
+    require_root();
+    let env = Env::new();
+    let far = far_environment(&env, "far").join(", ");
+    let program = installed(&env, "far");
+    let folder = program.parent().expect("a folder");
+    fs::create_dir_all(folder).expect("a folder");
+    let marker = env.path("run-by-others");
+    let version = env!("CARGO_PKG_VERSION");
+    let plant = |path: &Path, owner: &str, mode: u32| {
+        let script = format!("#!/bin/sh\ntouch {}\necho zsh-tool {version}\n", marker.display());
+        fs::write(&program, script).expect("a program");
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("a mode");
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("a mode");
+        chown(path, Some(owner.parse().expect("a number")), None).expect("another owner");
+    };
+    let ran_with = |install: &str| {
+        env.configure(&format!("hosts: {{build1: {{command: [{far}], install: {install}}}}}\n"));
+        on_host(&env.client(), "echo ran", json!({"yield_after": 25}))
+    };
+    for (owner, mode) in [(NOBODY, 0o755), ("0", 0o757)] {
+        plant(&program, owner, mode);
+        let refused = ran_with("never");
+        assert!(refused.is_error, "{}", refused.text);
+        assert!(refused.text.contains("belongs to another user, or others"), "{}", refused.text);
+        let ran = ran_with("auto");
+        assert_eq!(ran.output(), "ran", "the program was sent: {}", ran.text);
+        assert_eq!(fs::metadata(&program).expect("a program").uid(), 0);
+    }
+    for (owner, mode) in [(NOBODY, 0o755), ("0", 0o777)] {
+        plant(folder, owner, mode);
+        let refused = ran_with("auto");
+        assert!(refused.is_error, "{}", refused.text);
+        assert!(refused.text.contains("set binary_directory"), "{}", refused.text);
+        chown(folder, Some(0), None).expect("the owner");
+    }
+    assert!(!marker.exists(), "no program of others has run");
 }
 
 #[test]

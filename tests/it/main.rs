@@ -53,6 +53,7 @@ mod monitor;
 mod oneshot_commands;
 mod oneshot_executors;
 mod oneshot_interrupts;
+mod oneshot_project;
 mod oneshot_runs;
 mod oneshot_watch;
 mod output;

@@ -280,40 +280,22 @@ fn a_judge_that_sees_progress_lets_the_worker_go_on() {
     assert!(asked.contains("cat config.json"), "{asked}");
 }
 
-/// The runner on a terminal of its own; what is written to its stdin is typed.
-fn on_terminal(runs: &Runs, arguments: &[&str]) -> Program {
-    let words: Vec<String> = arguments.iter().map(|word| format!("'{word}'")).collect();
-    let line = format!("exec \"$TEST_BINARY\" oneshot {}", words.join(" "));
-    let mut script = runs.surround(runs.env.command("script"));
-    script
-        .args(["--quiet", "--flush", "--return", "--command", &line])
-        .arg(runs.env.path("typescript"))
-        .env("SHELL", "/bin/sh")
-        .env("TEST_BINARY", crate::support::env::binary());
-    Program::start(script)
-}
-
-fn shown(runs: &Runs) -> String {
-    let bytes = fs::read(runs.env.path("typescript")).unwrap_or_default();
-    String::from_utf8_lossy(&bytes).into_owned()
-}
-
 #[test]
 fn a_person_is_asked_about_a_stuck_worker_and_no_cancels_the_run() {
     let runs = Runs::working(looping());
     let arguments = [&FAST[..], &["make it"]].concat();
-    let mut runner = on_terminal(&runs, &arguments);
-    wait_until("the question", || shown(&runs).contains("Continue waiting?").then_some(()));
+    let mut runner = runs.on_terminal(&arguments);
+    wait_until("the question", || runs.shown().contains("Continue waiting?").then_some(()));
     let worker = runs.told("worker", 1)["pid"].as_i64().unwrap();
     assert!(lives(worker), "it goes on while the question stands");
     let mut keyboard = runner.stdin.take().unwrap();
     std::io::Write::write_all(&mut keyboard, b"n\n").unwrap();
     let ended = runner.finish_with_stdin_open();
-    assert_eq!(ended.code, 1, "{}", shown(&runs));
+    assert_eq!(ended.code, 1, "{}", runs.shown());
     assert_eq!(runs.state(), ("FAILED".to_owned(), Some("user_cancelled".to_owned())));
     assert_eq!(runs.starts("worker"), 1);
     assert!(!lives(worker));
-    let screen = shown(&runs);
+    let screen = runs.shown();
     assert!(screen.contains("n cancels the run"), "{screen}");
 }
 
@@ -325,19 +307,19 @@ fn a_question_stands_where_the_status_would_and_no_finding_is_told_twice() {
         {"result": "done"},
     ]]));
     let arguments = [&FAST[..], &["make it"]].concat();
-    let mut runner = on_terminal(&runs, &arguments);
+    let mut runner = runs.on_terminal(&arguments);
     let keyboard = runner.stdin.take();
-    wait_until("the question", || shown(&runs).contains("Continue waiting?").then_some(()));
+    wait_until("the question", || runs.shown().contains("Continue waiting?").then_some(()));
     wait_until("the judge's third answer", || {
         (runs.lines("status_check").len() >= 3).then_some(())
     });
-    let screen = shown(&runs);
+    let screen = runs.shown();
     let (_, since) = screen.split_once("Continue waiting?").unwrap();
     assert!(!since.contains("worker 1/5"), "{screen}");
     assert_eq!(screen.matches("judged B").count(), 1, "{screen}");
     runs.raise("go");
     let ended = runner.finish_with_stdin_open();
-    assert_eq!(ended.code, 0, "{}", shown(&runs));
+    assert_eq!(ended.code, 0, "{}", runs.shown());
     drop(keyboard);
 }
 
@@ -349,16 +331,16 @@ fn a_person_who_says_yes_is_obeyed() {
         {"result": "done"},
     ]]));
     let arguments = [&FAST[..], &["make it"]].concat();
-    let mut runner = on_terminal(&runs, &arguments);
-    wait_until("the question", || shown(&runs).contains("Continue waiting?").then_some(()));
+    let mut runner = runs.on_terminal(&arguments);
+    wait_until("the question", || runs.shown().contains("Continue waiting?").then_some(()));
     let mut keyboard = runner.stdin.take().unwrap();
     std::io::Write::write_all(&mut keyboard, b"y\n").unwrap();
     wait_until("the question again", || {
-        (shown(&runs).matches("Continue waiting?").count() >= 2).then_some(())
+        (runs.shown().matches("Continue waiting?").count() >= 2).then_some(())
     });
     runs.raise("go");
     let ended = runner.finish_with_stdin_open();
-    assert_eq!(ended.code, 0, "{}", shown(&runs));
+    assert_eq!(ended.code, 0, "{}", runs.shown());
     assert_eq!(runs.starts("worker"), 1);
 }
 
@@ -370,14 +352,14 @@ fn on_a_terminal_the_status_is_drawn_in_place_and_taken_away() {
         {"repeat": {"new_tool": "make", "every": 0.1, "until": "go"}},
         {"result": "done"},
     ]]));
-    let runner = on_terminal(&runs, &["--heartbeat", "0.2", "make it"]);
+    let runner = runs.on_terminal(&["--heartbeat", "0.2", "make it"]);
     wait_until("the status", || {
-        let shown = shown(&runs);
+        let shown = runs.shown();
         (shown.contains("worker 1/5") && shown.contains("progressing")).then_some(())
     });
     runs.raise("go");
     assert_eq!(runner.finish().code, 0);
-    let shown = shown(&runs);
+    let shown = runs.shown();
     let end = shown.rfind("COMPLETED").expect("the end");
     assert!(!shown[end..].contains("worker 1/5"), "{shown}");
 }
@@ -385,13 +367,13 @@ fn on_a_terminal_the_status_is_drawn_in_place_and_taken_away() {
 #[test]
 fn ctrl_backslash_pauses_the_run_and_ends_its_agent() {
     let runs = Runs::working(json!([[{"init": 1}, {"touch": "begun"}, {"wait": "never"}]]));
-    let mut runner = on_terminal(&runs, &["make it"]);
+    let mut runner = runs.on_terminal(&["make it"]);
     let mut keyboard = runner.stdin.take().unwrap();
     wait_until("the worker", || runs.env.work().join("begun").exists().then_some(()));
     let worker = runs.wait_for_start("worker", 1);
     std::io::Write::write_all(&mut keyboard, b"\x1c").unwrap();
     let ended = runner.finish_with_stdin_open();
-    assert_eq!(ended.code, 131, "{}", shown(&runs));
+    assert_eq!(ended.code, 131, "{}", runs.shown());
     let reason = Some("signal:3".to_owned());
     assert_eq!(runs.state(), ("INTERRUPTED".to_owned(), reason));
     assert!(!lives(worker));

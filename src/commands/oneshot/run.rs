@@ -15,7 +15,7 @@ use uuid::Uuid;
 use super::end::{End, prompt_command, resume_command};
 use super::planning::{flags, options, overlay, plan, probe_settings};
 use super::screen::Screen;
-use super::{find, mistyped};
+use super::{find, mistyped, project};
 use crate::agent::checks::Checks;
 use crate::agent::executor::Executors;
 use crate::base::clock::{Clock, SystemClock};
@@ -43,12 +43,7 @@ pub(super) fn run(
     arguments: &OneshotRunArguments,
 ) -> Result<ExitCode, ExitCode> {
     descriptors::seal_inherited();
-    let (settings, of_settings) = setup::load_run_settings(config, &flags(arguments));
-    warnings.extend(of_settings);
     setup::start_log(config);
-    for warning in &warnings {
-        output::say_on_stderr(format_args!("warning: {warning}"));
-    }
     let target = match &arguments.resume {
         Some(id) => RunTarget::Resumed(find(config, id)?.directory),
         None => {
@@ -62,6 +57,15 @@ pub(super) fn run(
             }
         }
     };
+    // A run that is resumed has its settings in its file.
+    let project = matches!(target, RunTarget::New(_)).then(setup::project);
+    let (settings, of_settings) =
+        setup::load_run_settings(config, project.as_deref(), &flags(arguments));
+    warnings.extend(of_settings);
+    for warning in &warnings {
+        output::say_on_stderr(format_args!("warning: {warning}"));
+    }
+    project::agree(config, &settings, arguments.trust_project)?;
     let executors = setup::executors(config).map_err(failed)?;
     let names = [settings.executor.as_str(), settings.auditor()];
     if matches!(target, RunTarget::New(_))
@@ -69,30 +73,43 @@ pub(super) fn run(
     {
         return Err(misused(error));
     }
-    let judge = settings.judge.as_deref().map(JudgeChoice::parse);
-    let judge = judge
-        .transpose()
-        .map_err(|expected| misused(format_args!("--judge: {expected}")))?
-        .unwrap_or_else(|| config.judge.clone());
-    if let JudgeChoice::Executor(name) = &judge {
-        executors.find(name).map_err(|error| misused(format_args!("--judge: {error}")))?;
-    }
+    judge(settings.judge.as_deref(), config, &executors).map_err(misused)?;
     setup::adopt_orphans();
     // From here on, a signal pauses the run, and the command to resume it is printed.
     let controls = handle_signals(config)
         .map_err(|error| failed(format_args!("cannot handle signals: {error}")))?;
     let begun = begin(arguments, config, &settings, target, &executors)?;
+    let judge = judge(begun.0.file().options.judge.as_deref(), config, &executors);
+    let judge = judge.map_err(|error| {
+        output::say_on_stderr(resume_command(begun.0.id()));
+        misused(error)
+    })?;
     execute(arguments, config, &settings, begun, controls, executors, &judge)
 }
 
+/// The judge of this name, or that of the settings; the error says what is wrong with the name.
+fn judge(
+    name: Option<&str>,
+    config: &Config,
+    executors: &Executors,
+) -> Result<JudgeChoice, String> {
+    let chosen = name.map(JudgeChoice::parse).transpose();
+    let chosen = chosen.map_err(|expected| format!("--judge: {expected}"))?;
+    let judge = chosen.unwrap_or_else(|| config.judge.clone());
+    if let JudgeChoice::Executor(name) = &judge {
+        executors.find(name).map_err(|error| format!("--judge: {error}"))?;
+    }
+    Ok(judge)
+}
+
 /// Reports an error; returns the exit code of a run that cannot continue.
-fn failed(error: impl Display) -> ExitCode {
+pub(super) fn failed(error: impl Display) -> ExitCode {
     output::complain(error);
     ExitCode::FAILURE
 }
 
 /// Reports a usage error; returns its exit code.
-fn misused(error: impl Display) -> ExitCode {
+pub(super) fn misused(error: impl Display) -> ExitCode {
     output::complain(error);
     ExitCode::from(EXIT_USAGE)
 }

@@ -92,6 +92,25 @@ impl Runs {
         Program::start_with(self.command(arguments), std::process::Stdio::null())
     }
 
+    /// Starts `zsh-tool oneshot` on a terminal of its own; what is written to its stdin is typed.
+    pub fn on_terminal(&self, arguments: &[&str]) -> Program {
+        let words: Vec<String> = arguments.iter().map(|word| format!("'{word}'")).collect();
+        let line = format!("exec \"$TEST_BINARY\" oneshot {}", words.join(" "));
+        let mut script = self.surround(self.env.command("script"));
+        script
+            .args(["--quiet", "--flush", "--return", "--command", &line])
+            .arg(self.env.path("typescript"))
+            .env("SHELL", "/bin/sh")
+            .env("TEST_BINARY", binary());
+        Program::start(script)
+    }
+
+    /// What that terminal has shown.
+    pub fn shown(&self) -> String {
+        let bytes = fs::read(self.env.path("typescript")).unwrap_or_default();
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+
     /// The directory of the only run.
     pub fn directory(&self) -> PathBuf {
         let entries = fs::read_dir(self.env.path("state/sessions")).expect("the runs");
