@@ -10,7 +10,7 @@
 //! caller finds that a process outside the task holds its other end.
 
 use std::borrow::Cow;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -175,6 +175,49 @@ pub(crate) struct Classification {
     pub(crate) only_sleeps_above: bool,
     /// The leaves whose threads all wait for another thread of the task.
     pub(crate) suspects: Vec<Suspect>,
+    /// The processes above them that have work of their own, which a suspect may wait for.
+    pub(crate) above: Vec<ProcessName>,
+}
+
+impl Classification {
+    /// The processes that must be followed to know whether the tree is stuck.
+    pub(crate) fn to_follow(&self) -> Vec<i32> {
+        let suspects = self.suspects.iter().map(|suspect| &suspect.process);
+        suspects.chain(self.decisive_above()).map(|process| process.pid).collect()
+    }
+
+    /// Those above the suspects that decide too: what waits for a relative is not stuck while that
+    /// does something from time to time.
+    fn decisive_above(&self) -> &[ProcessName] {
+        if self.waits_for_itself && !self.suspects.iter().all(Suspect::is_stuck_alone) {
+            &self.above
+        } else {
+            &[]
+        }
+    }
+
+    /// Whether all is stuck, by how long each of the processes [`Self::to_follow`] has done
+    /// nothing.
+    pub(crate) fn is_stuck(&self, still: &HashMap<i32, Duration>) -> bool {
+        let all_for = |least: Duration| {
+            let followed = self.to_follow();
+            followed.iter().all(|pid| still.get(pid).is_some_and(|time| *time >= least))
+        };
+        let each_alone = || self.suspects.iter().all(|suspect| is_stuck_alone(suspect, still));
+        self.waits_for_itself && all_for(QUIET_BEFORE_DEADLOCK)
+            || self.only_sleeps_above && each_alone() && all_for(QUIET_BELOW_SLEEPER)
+    }
+
+    /// A process that is stuck in a tree that is not.
+    pub(crate) fn stuck_part(&self, still: &HashMap<i32, Duration>) -> Option<&Suspect> {
+        let mut suspects = self.suspects.iter().filter(|_| !self.waits_for_itself);
+        suspects.find(|suspect| is_stuck_alone(suspect, still))
+    }
+}
+
+fn is_stuck_alone(suspect: &Suspect, still: &HashMap<i32, Duration>) -> bool {
+    let time = still.get(&suspect.process.pid);
+    suspect.is_stuck_alone() && time.is_some_and(|time| *time >= QUIET_BEFORE_DEADLOCK)
 }
 
 /// A process without children whose threads all wait for another thread of the task.
@@ -189,7 +232,7 @@ pub(crate) struct Suspect {
 
 impl Suspect {
     /// Whether it is stuck whatever the other processes of the task do.
-    pub(crate) fn is_stuck_alone(&self) -> bool {
+    fn is_stuck_alone(&self) -> bool {
         match &self.cause {
             DeadEnd::Threads => self.threads > 1,
             DeadEnd::Fifo(_) | DeadEnd::OwnOutput => true,
@@ -231,7 +274,7 @@ pub(crate) fn classify(tree: &[ProcessWaits]) -> Option<Classification> {
 fn classify_with(tree: &[ProcessWaits], holders: &HashSet<i32>) -> Option<Classification> {
     let parents: HashSet<i32> = tree.iter().map(|waits| waits.parent).collect();
     let mut strongest: Option<(Rank, TreeState)> = None;
-    let mut suspects = Vec::new();
+    let (mut suspects, mut above) = (Vec::new(), Vec::new());
     let mut only_sleeps_above = true;
     // One without threads has ended since the processes were listed, and may have been a leaf that
     // was about to do something.
@@ -251,6 +294,8 @@ fn classify_with(tree: &[ProcessWaits], holders: &HashSet<i32>) -> Option<Classi
         let is_suspect = !has_children && judged.0 < Rank::Unknown;
         if is_suspect {
             suspects.push(suspect(waits));
+        } else if has_children && !is_launcher(waits) {
+            above.push(waits.process.clone());
         }
         only_sleeps_above &=
             is_suspect || has_children && judged.0 <= Rank::Timer && judged.0 != Rank::Unknown;
@@ -263,7 +308,7 @@ fn classify_with(tree: &[ProcessWaits], holders: &HashSet<i32>) -> Option<Classi
     let may_be_stuck = all_seen && !any_stopped && !suspects.is_empty();
     let waits_for_itself = rank < Rank::Unknown && may_be_stuck;
     only_sleeps_above &= may_be_stuck;
-    Some(Classification { state, waits_for_itself, only_sleeps_above, suspects })
+    Some(Classification { state, waits_for_itself, only_sleeps_above, suspects, above })
 }
 
 /// A process whose waits for locks that these processes hold are waits for a relative.
@@ -627,6 +672,27 @@ mod tests {
             assert!(!found.waits_for_itself, "{thread:?}");
             assert_eq!(found.suspects[0].is_stuck_alone(), alone, "{thread:?}");
         }
+    }
+
+    #[test]
+    fn what_waits_for_a_relative_is_stuck_only_if_those_above_do_nothing() {
+        // A machine that starts slowly, and its parent that talks to it.
+        let parent = process(2, 1, &[Thread::In(WaitSource::Relative)]);
+        let opens = Thread::In(WaitSource::FifoOpening("/tmp/go".into()));
+        for (thread, depends) in [(Thread::In(WaitSource::Relative), true), (opens, false)] {
+            let tree = [shell(), parent.clone(), process(3, 2, std::slice::from_ref(&thread))];
+            let found = classify(&tree).expect("a tree");
+            let still = |parent: u64| {
+                let times = [(1, 60), (2, parent), (3, 60)];
+                times.map(|(pid, time)| (pid, Duration::from_secs(time))).into()
+            };
+            assert!(found.is_stuck(&still(10)), "{thread:?}");
+            assert_eq!(found.is_stuck(&still(9)), !depends, "{thread:?}");
+        }
+        // A launcher has nothing to do but wait.
+        let npm = ProcessWaits { process: reader(2, "npm run test"), ..parent };
+        let tree = [shell(), npm, process(3, 2, &[Thread::In(WaitSource::Futex)])];
+        assert_eq!(classify(&tree).expect("a tree").to_follow(), [3, 1]);
     }
 
     #[test]

@@ -23,8 +23,7 @@ use crate::progress::runner_summary;
 use crate::progress::standstill::Standstill;
 use crate::progress::tracker::{ChangeKind, Status, Totals, Tracker, TrackerSettings};
 use crate::progress::tree_state::{
-    self, BUSY_SHARE, Classification, DeadEnd, Idle, QUIET_BEFORE_DEADLOCK, QUIET_BELOW_SLEEPER,
-    Suspect, TreeState,
+    self, BUSY_SHARE, DeadEnd, Idle, QUIET_BEFORE_DEADLOCK, Suspect, TreeState,
 };
 use crate::progress::wait::{Lock, Peer, ProcessName};
 use crate::task::live::LiveTask;
@@ -216,26 +215,17 @@ impl ProgressProbe {
         let Some(found) = tree_state::classify(&tree) else {
             return (None, None);
         };
-        let Classification { state, waits_for_itself, only_sleeps_above, suspects } = found;
-        let still = self.standstills(suspects, members, now);
-        let all_for = |time| still.iter().all(|(_, lasted)| *lasted >= time);
-        let stuck_alone = |(suspect, lasted): &&(Suspect, Duration)| {
-            suspect.is_stuck_alone() && *lasted >= QUIET_BEFORE_DEADLOCK
-        };
-        let alone = still.iter().filter(stuck_alone).count() == still.len();
-        let is_stuck = waits_for_itself && all_for(QUIET_BEFORE_DEADLOCK)
-            || only_sleeps_above && alone && all_for(QUIET_BELOW_SLEEPER);
-        if is_stuck && settled {
+        let still = self.standstills(found.to_follow(), members, now);
+        if settled && found.is_stuck(&still) {
             // A timer ends what is below, as that of `timeout` does.
             if let Some(process) = waits::timer_that_ends(members) {
-                let part = still.first().map(|(suspect, _)| suspect.deadlock(1));
+                let part = found.suspects.first().map(|suspect| suspect.deadlock(1));
                 return (Some(TreeState::Idle { process, on: Idle::Timer }), part);
             }
-            let stuck: Vec<Suspect> = still.into_iter().map(|(suspect, _)| suspect).collect();
-            return (deadlock(&stuck, members), None);
+            return (deadlock(&found.suspects, members), None);
         }
-        let part = still.iter().find(stuck_alone).filter(|_| !waits_for_itself);
-        (Some(state), part.map(|(suspect, _)| suspect.deadlock(1)))
+        let part = found.stuck_part(&still).map(|suspect| suspect.deadlock(1));
+        (Some(found.state), part)
     }
 
     /// The address of this machine that a line names, if nothing listens there.
@@ -299,19 +289,16 @@ impl ProgressProbe {
         }
     }
 
-    /// How long each suspect has done nothing.
+    /// How long each of these processes has done nothing.
     fn standstills(
         &mut self,
-        suspects: Vec<Suspect>,
+        pids: Vec<i32>,
         members: &[ProcessInfo],
         now: Instant,
-    ) -> Vec<(Suspect, Duration)> {
+    ) -> HashMap<i32, Duration> {
         let mut before = std::mem::take(&mut self.standstills);
-        let lasts = |suspect: Suspect| {
-            let mut members = members.iter();
-            let Some(process) = members.find(|member| member.id.pid == suspect.process.pid) else {
-                return (suspect, Duration::ZERO);
-            };
+        let lasts = |pid: i32| {
+            let process = members.iter().find(|member| member.id.pid == pid)?;
             let runs = Waits::runs(process);
             let (standstill, lasted) = match before.remove(&process.id) {
                 Some(mut standstill) => {
@@ -321,9 +308,9 @@ impl ProgressProbe {
                 None => (Standstill::begin(runs, now), Duration::ZERO),
             };
             self.standstills.insert(process.id, standstill);
-            (suspect, lasted)
+            Some((pid, lasted))
         };
-        suspects.into_iter().map(lasts).collect()
+        pids.into_iter().filter_map(lasts).collect()
     }
 
     /// The living process that used most CPU time since the last probe, and how long all of
