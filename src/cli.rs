@@ -221,6 +221,8 @@ pub(crate) enum HookCommand {
     Stop,
     /// Tell this Claude Code's servers where the session's hooks write CLAUDE_ENV_FILE.
     SessionStart,
+    /// Apply Claude Code's permission rules for Bash to a call of zsh or zsh_send.
+    Permissions,
 }
 
 /// Arguments of `attach`.

@@ -224,6 +224,8 @@ mod shell {
     pub(crate) mod normalise;
     mod options;
     pub(crate) mod outcome;
+    pub(crate) mod parts;
+    pub(crate) mod permission;
     mod prefix;
     pub(crate) mod programs;
     pub(crate) mod reports;
@@ -548,6 +550,7 @@ mod commands {
     mod on_host;
     pub(crate) mod oneshot;
     pub(crate) mod output;
+    mod permissions;
     pub(crate) mod serve;
     pub(crate) mod setup;
     pub(crate) mod shim;

@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::output::{self, OutputError};
+use super::permissions;
 use super::setup;
 use crate::cli::{EventsArguments, HookCommand};
 use crate::mcp::events::Event;
@@ -78,6 +79,7 @@ pub(crate) fn hook(command: &HookCommand) -> ExitCode {
     match command {
         HookCommand::SessionStart => session_start(),
         HookCommand::Stop => stop(),
+        HookCommand::Permissions => permissions::answer(&input()),
     }
 }
 

@@ -133,6 +133,18 @@ pub(crate) fn complain(text: impl Display) {
     say_on_stderr(format_args!("zsh-tool: {text}"));
 }
 
+/// Reports an error; returns the exit code of a failure.
+pub(crate) fn failed(error: impl Display) -> ExitCode {
+    complain(error);
+    ExitCode::FAILURE
+}
+
+/// Reports a usage error; returns its exit code.
+pub(crate) fn misused(error: impl Display) -> ExitCode {
+    complain(error);
+    ExitCode::from(EXIT_USAGE)
+}
+
 /// Writes a line to stderr.
 pub(crate) fn say_on_stderr(text: impl Display) {
     // One write, so that lines of several processes do not mix.

@@ -1,6 +1,8 @@
 //! Programs that run a script, or code from their arguments. Pure.
 
-use super::options::{Values, is_listed, values};
+use super::options::{Values, is_listed, is_option, values};
+use super::prefix::base_name;
+use super::unquote::Unquoted;
 
 /// A program that runs a script, or code from its arguments.
 #[derive(Debug, Clone, Copy)]
@@ -35,6 +37,8 @@ const INTERPRETERS: &[Interpreter] = &[
     interpreter("java", values("", ""), values("", "-cp -classpath --class-path --module-path -p")),
     interpreter("source .", values("", ""), values("", "")),
 ];
+
+const SHELLS: &str = "sh bash zsh dash ksh";
 
 /// How an interpreter's option affects the words after it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,6 +90,28 @@ impl Interpreter {
         }
         ScriptOption::Plain
     }
+}
+
+/// The text that a command gives to a shell as code: `bash -lc '…'`, `eval '…'`. `words` are those
+/// of the command itself, without its prefixes.
+pub(super) fn script_of(words: &[Unquoted]) -> Option<&Unquoted> {
+    let (name, arguments) = words.split_first()?;
+    let name = base_name(name.fixed()?);
+    if name == "eval" {
+        return arguments.first();
+    }
+    let shell = Interpreter::named(name).filter(|_| is_listed(name, SHELLS))?;
+    let mut arguments = arguments.iter();
+    while let Some(option) = arguments.next().filter(|word| is_option(word)) {
+        match shell.option(option.fixed()?) {
+            ScriptOption::Code => return arguments.next(),
+            ScriptOption::Value => {
+                arguments.next();
+            }
+            _ => {}
+        }
+    }
+    None
 }
 
 fn value_if(takes_next: bool) -> ScriptOption {

@@ -14,9 +14,8 @@ use std::fmt;
 use self::interactive::terminal_need;
 use self::self_match::{count_matches, pattern_of, without_self_match};
 use self::wait_loop::waits_without_deadline;
-use super::interpreters::{Interpreter, ScriptOption};
+use super::interpreters;
 use super::lexer::lex;
-use super::options::is_option;
 use super::prefix::{base_name, split_prefix};
 use super::syntax::{Simple, simple_commands};
 use super::token::Separator;
@@ -234,7 +233,7 @@ fn is_named(words: &[Unquoted], names: &[&str]) -> bool {
     words.first().and_then(Unquoted::fixed).is_some_and(|name| names.contains(&base_name(name)))
 }
 
-/// The script that a command gives to a shell: `bash -lc '…'`, `eval '…'`.
+/// The script that a command gives to a shell, and whether it has a deadline.
 fn script_of(simple: &Simple) -> Option<Script> {
     let mut words = simple.words.as_slice();
     let mut has_deadline = false;
@@ -242,31 +241,8 @@ fn script_of(simple: &Simple) -> Option<Script> {
         has_deadline |= is_named(words, &["timeout"]);
         words = split.command;
     }
-    let (name, arguments) = words.split_first()?;
-    let name = base_name(name.fixed()?);
-    let text = if name == "eval" {
-        arguments.first()?
-    } else if matches!(name, "sh" | "bash" | "zsh" | "dash" | "ksh") {
-        code_of(Interpreter::named(name)?, arguments)?
-    } else {
-        return None;
-    };
-    Some(Script { text: text.text.clone(), has_deadline })
-}
-
-/// The code among a shell's arguments.
-fn code_of<'a>(shell: &Interpreter, arguments: &'a [Unquoted]) -> Option<&'a Unquoted> {
-    let mut arguments = arguments.iter();
-    while let Some(option) = arguments.next().filter(|word| is_option(word)) {
-        match shell.option(option.fixed()?) {
-            ScriptOption::Code => return arguments.next(),
-            ScriptOption::Value => {
-                arguments.next();
-            }
-            _ => {}
-        }
-    }
-    None
+    let script = interpreters::script_of(words)?;
+    Some(Script { text: script.text.clone(), has_deadline })
 }
 
 #[cfg(test)]

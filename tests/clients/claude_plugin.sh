@@ -72,6 +72,9 @@ check "it is enabled" shows '"enabled": true' claude plugin list --json
 check "it brings the skill and the command" shows 'zsh-tool-config' claude plugin details zsh-tool
 check "its server connects" elsewhere shows 'zsh-tool:.*Connected' claude mcp list
 check "the permission that was printed allows its tools" elsewhere "$2/node" "$repo/tests/clients/plugin_permission.mjs" "$allow"
+hook='{"matcher": "mcp__.*zsh-tool__zsh(_send)?", "hooks": [{"type": "command", "command": "'$binary' hook permissions"}]}'
+check "the hook that was documented applies rules for Bash" elsewhere "$2/node" "$repo/tests/clients/plugin_permission.mjs" \
+    '"allow": ["Bash(echo *)"]' '"hooks": {"PreToolUse": ['"$hook"']}'
 check "its monitor wakes the model" elsewhere "$2/node" "$repo/tests/clients/plugin_monitor.mjs"
 check "no process is left" hides . servers
 check "it installs again" scripts/install "$binary"

@@ -1,6 +1,7 @@
 // Has the real Claude Code, with the plugin of this HOME, run a command that no person
-// allows: plugin_permission.mjs PERMISSIONS, the members of `permissions` in the user's
-// settings. Exits 1 unless the command runs with them, and only with them.
+// allows: plugin_permission.mjs PERMISSIONS [MORE], the members of `permissions` in the user's
+// settings, and more members of the settings. Exits 1 unless the command runs with the
+// permissions, and only with them.
 import fs from 'node:fs';
 import path from 'node:path';
 import { spawn } from 'node:child_process';
@@ -11,8 +12,10 @@ const TOOL = 'mcp__plugin_zsh-tool_zsh-tool__zsh';
 const settings = path.join(process.env.HOME, '.claude/settings.json');
 const before = fs.readFileSync(settings, 'utf8');
 
+const more = JSON.parse(`{${process.argv[3] ?? ''}}`);
+
 async function result(permissions) {
-  fs.writeFileSync(settings, JSON.stringify({ ...JSON.parse(before), ...JSON.parse(`{"permissions": {${permissions}}}`) }));
+  fs.writeFileSync(settings, JSON.stringify({ ...JSON.parse(before), ...more, ...JSON.parse(`{"permissions": {${permissions}}}`) }));
   const api = await scripted(MESSAGES, [
     { call: { name: TOOL, input: { command: 'echo $((6*7))-allowed' } } },
     { text: 'the script is over' },

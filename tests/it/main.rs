@@ -58,6 +58,7 @@ mod oneshot_runs;
 mod oneshot_watch;
 mod output;
 mod own_shell;
+mod permissions;
 mod ports;
 mod progress;
 mod prompting_programs;

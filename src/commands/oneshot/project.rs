@@ -7,8 +7,8 @@ use std::process::ExitCode;
 
 use sha2::{Digest, Sha256};
 
-use super::run::{failed, misused};
-use crate::commands::{output, setup};
+use crate::commands::output::{self, failed, misused};
+use crate::commands::setup;
 use crate::config::{Config, Row, RunSettings};
 use crate::process::files::{self, PrivateDirError};
 use crate::text::foreign::{self, ShowPath};

@@ -3,7 +3,6 @@
 //! Exit codes: those of the run's stage (`oneshot::state`); 2 for usage errors, including an
 //! unknown run; 1 when a run cannot continue.
 
-use std::fmt::Display;
 use std::io::{self, Read};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -20,7 +19,7 @@ use crate::agent::checks::Checks;
 use crate::agent::executor::Executors;
 use crate::base::clock::{Clock, SystemClock};
 use crate::cli::OneshotRunArguments;
-use crate::commands::output::{self, EXIT_USAGE};
+use crate::commands::output::{self, failed, misused};
 use crate::commands::signals::{self, StopRequest};
 use crate::commands::{monitor, setup};
 use crate::config::{Config, JudgeChoice, RunSettings, Warning};
@@ -100,18 +99,6 @@ fn judge(
         executors.find(name).map_err(|error| format!("--judge: {error}"))?;
     }
     Ok(judge)
-}
-
-/// Reports an error; returns the exit code of a run that cannot continue.
-pub(super) fn failed(error: impl Display) -> ExitCode {
-    output::complain(error);
-    ExitCode::FAILURE
-}
-
-/// Reports a usage error; returns its exit code.
-pub(super) fn misused(error: impl Display) -> ExitCode {
-    output::complain(error);
-    ExitCode::from(EXIT_USAGE)
 }
 
 /// The run to start or resume.

@@ -1,0 +1,187 @@
+//! `zsh-tool hook permissions`: applies the permission rules that Claude Code has for its own Bash
+//! to a call of `zsh` or `zsh_send`.
+//!
+//! Limits: knows the rules of the settings files, not those of the command line or of a running
+//! session.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use serde_json::{Value, json};
+
+use super::output;
+use crate::process::files;
+use crate::shell::permission::{Decision, Request, Rule, Rules};
+use crate::text::foreign::ShowPath;
+
+/// The directory of the settings that an administrator sets.
+const MANAGED: &str = if cfg!(target_os = "macos") {
+    "/Library/Application Support/ClaudeCode"
+} else {
+    "/etc/claude-code"
+};
+/// The largest file of settings.
+const MAX_SETTINGS: u64 = 4 << 20;
+
+/// The modes in which Claude Code itself asks nothing that no rule demands.
+const UNASKED_MODES: [&str; 2] = ["auto", "bypassPermissions"];
+
+/// Answers the hook.
+pub(super) fn answer(input: &Value) -> ExitCode {
+    let tool = text(input, "tool_name").rsplit("__").next().unwrap_or_default();
+    if !matches!(tool, "zsh" | "zsh_send") {
+        return ExitCode::SUCCESS;
+    }
+    let decision = match rules(input) {
+        Ok(rules) => judge(&rules, tool, &input["tool_input"]),
+        Err(error) => Decision::Ask(error),
+    };
+    let is_unasked = UNASKED_MODES.contains(&text(input, "permission_mode"));
+    let (word, reason) = match decision {
+        Decision::Allow(reason) => ("allow", reason),
+        Decision::Ask(reason) => ("ask", reason),
+        Decision::Unsure(_) if is_unasked => return ExitCode::SUCCESS,
+        Decision::Unsure(reason) => ("ask", reason),
+        Decision::Deny(reason) => ("deny", reason),
+    };
+    let answer = json!({"hookSpecificOutput": {
+        "hookEventName": "PreToolUse",
+        "permissionDecision": word,
+        "permissionDecisionReason": format!("zsh-tool: {reason}"),
+    }});
+    output::conclude(output::print(&format!("{answer}\n")), 0)
+}
+
+fn text<'a>(object: &'a Value, key: &str) -> &'a str {
+    object[key].as_str().unwrap_or_default()
+}
+
+fn judge(rules: &Rules, tool: &str, call: &Value) -> Decision {
+    let variables = call["env"].as_object();
+    let variables = variables.map(|all| all.keys().map(String::as_str).collect());
+    if tool == "zsh" {
+        let Some(command) = call["command"].as_str() else {
+            return Decision::Unsure("the call has no command".to_owned());
+        };
+        return rules.judge(&Request {
+            text: command,
+            is_typed: false,
+            stdin: call["stdin"].as_str(),
+            variables: variables.unwrap_or_default(),
+            host: call["host"].as_str(),
+        });
+    }
+    let keys = call["keys"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    let keys = keys.map(|key| match key {
+        "Enter" => "\n",
+        "Space" => " ",
+        key if key.chars().count() == 1 => key,
+        // A named key types no text.
+        _ => "",
+    });
+    let typed = format!("{}\n{}", text(call, "input"), keys.collect::<String>());
+    rules.judge(&Request { text: &typed, is_typed: true, ..Request::default() })
+}
+
+/// The rules of all settings files; the error names a file that cannot be used.
+fn rules(input: &Value) -> Result<Rules, String> {
+    let mut found = Rules::default();
+    let mut managed_only = false;
+    for path in managed_files() {
+        if let Some(settings) = read(&path)? {
+            add(&mut found, &settings, &path);
+            managed_only |= settings.get("allowManagedPermissionRulesOnly") == Some(&true.into());
+        }
+    }
+    if managed_only {
+        return Ok(found);
+    }
+    let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+    let home = variable("HOME").map(|home| PathBuf::from(home).join(".claude"));
+    let own = variable("CLAUDE_CONFIG_DIR").map(PathBuf::from).or(home);
+    let project = variable("CLAUDE_PROJECT_DIR").map(PathBuf::from);
+    let project = project.unwrap_or_else(|| PathBuf::from(text(input, "cwd")));
+    let files = [
+        own.map(|own| own.join("settings.json")),
+        Some(project.join(".claude/settings.json")),
+        Some(project.join(".claude/settings.local.json")),
+    ];
+    let mut read_before = Vec::new();
+    for path in files.into_iter().flatten() {
+        if read_before.contains(&path) {
+            continue;
+        }
+        if let Some(settings) = read(&path)? {
+            add(&mut found, &settings, &path);
+        }
+        read_before.push(path);
+    }
+    Ok(found)
+}
+
+fn managed_files() -> Vec<PathBuf> {
+    let directory = Path::new(MANAGED);
+    let mut more: Vec<PathBuf> = files::entries(&directory.join("managed-settings.d"))
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "json"))
+        .collect();
+    more.sort();
+    more.insert(0, directory.join("managed-settings.json"));
+    more
+}
+
+/// The settings in a file, if there is one.
+fn read(path: &Path) -> Result<Option<Value>, String> {
+    let named = |error: &dyn std::fmt::Display| {
+        format!("the rules in {} cannot be read: {error}", path.shown())
+    };
+    let mut bytes = Vec::new();
+    let opened = files::open_regular(path);
+    match opened.and_then(|file| file.take(MAX_SETTINGS).read_to_end(&mut bytes)) {
+        Ok(_) if bytes.trim_ascii().is_empty() => Ok(None),
+        Ok(_) => serde_json::from_slice(&bytes).map(Some).map_err(|error| named(&error)),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(named(&error)),
+    }
+}
+
+/// Adds the rules of one file.
+fn add(rules: &mut Rules, settings: &Value, path: &Path) {
+    let file = path.shown().to_string();
+    let listed = |kind: &str| {
+        let listed = settings.get("permissions").and_then(|all| all.get(kind)?.as_array());
+        listed.into_iter().flatten().filter_map(Value::as_str)
+    };
+    let parse = |kind: &str| listed(kind).filter_map(|rule| Rule::parse(rule, &file));
+    rules.allow.extend(parse("allow"));
+    rules.ask.extend(parse("ask"));
+    rules.deny.extend(parse("deny"));
+    rules.hides_files |=
+        ["ask", "deny"].into_iter().flat_map(listed).any(|it| it.starts_with("Read"));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_judged_by_the_text_that_they_type() {
+        let mut rules = Rules::default();
+        let settings = json!({"permissions": {
+            "allow": ["Bash", "Edit"], "deny": ["Bash(rm *)", "Read(./.env)"],
+        }});
+        add(&mut rules, &settings, Path::new("/etc/settings.json"));
+        assert!(rules.hides_files);
+        for (call, is_denied) in [
+            (json!({"input": "rm x"}), true),
+            (json!({"keys": ["r", "m", "Space", "x", "Enter"]}), true),
+            (json!({"input": "print(1)"}), false),
+            (json!({"keys": ["C-c"]}), false),
+        ] {
+            let decision = judge(&rules, "zsh_send", &call);
+            assert_eq!(matches!(decision, Decision::Deny(_)), is_denied, "{call}: {decision:?}");
+        }
+        assert!(matches!(judge(&rules, "zsh", &json!({})), Decision::Unsure(_)));
+    }
+}

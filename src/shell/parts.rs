@@ -1,0 +1,561 @@
+//! The parts of a command line that rules for commands judge one by one: each simple command, at
+//! any depth, in substitutions and in the scripts that it gives to shells.
+//!
+//! What the text alone does not tell is a doubt: a program whose name is expanded, code in a
+//! pattern, a name that gets another meaning.
+//!
+//! Limits: sees no scripts in files, none for other interpreters and none for other machines. Pure.
+
+use std::ops::Range;
+
+use super::interpreters::script_of;
+use super::lexer::{Lexed, lex};
+use super::prefix::{base_name, split_prefix};
+use super::scan::assignment_value;
+use super::syntax::take;
+use super::token::{Reserved, Role, Token, TokenKind};
+use super::unquote::{Unquoted, unquote};
+
+/// How deep substitutions and scripts are read.
+const LEVELS: usize = 8;
+
+/// Builtins that give names another meaning, or run text that stands elsewhere.
+const CHANGE_MEANING: &[&str] = &[
+    ".",
+    "add-zsh-hook",
+    "alias",
+    "autoload",
+    "bindkey",
+    "coproc",
+    "disable",
+    "emulate",
+    "enable",
+    "fc",
+    "functions",
+    "hash",
+    "rehash",
+    "sched",
+    "setopt",
+    "source",
+    "trap",
+    "unalias",
+    "unfunction",
+    "unhash",
+    "unsetopt",
+    "zle",
+    "zmodload",
+];
+
+/// Options of `find` after which a command follows.
+const FIND_RUNS: &[&str] = &["-exec", "-execdir", "-ok", "-okdir"];
+
+/// Where output goes nowhere, or where it would have gone anyway.
+const NO_FILES: &[&str] = &["/dev/null", "/dev/stdout", "/dev/stderr"];
+
+/// Variables that change what a program prints, and not what runs.
+const HARMLESS_VARIABLES: &[&str] = &[
+    "CI",
+    "CLICOLOR",
+    "CLICOLOR_FORCE",
+    "COLUMNS",
+    "DEBUG",
+    "FORCE_COLOR",
+    "LANG",
+    "LC_ALL",
+    "LC_CTYPE",
+    "LC_MESSAGES",
+    "LINES",
+    "NODE_ENV",
+    "NO_COLOR",
+    "PYTHONUNBUFFERED",
+    "RUST_BACKTRACE",
+    "RUST_LOG",
+    "TERM",
+    "TZ",
+];
+
+/// Lower-case parameters that mean something to zsh.
+const SPECIAL_PARAMETERS: &[&str] = &[
+    "aliases",
+    "argv",
+    "builtins",
+    "cdpath",
+    "commands",
+    "fignore",
+    "fpath",
+    "functions",
+    "galiases",
+    "histchars",
+    "keymap",
+    "mailpath",
+    "manpath",
+    "module_path",
+    "nameddirs",
+    "options",
+    "path",
+    "prompt",
+    "psvar",
+    "saliases",
+    "watch",
+    "zsh_eval_context",
+];
+
+/// The parts of a command line.
+#[derive(Debug, Default)]
+pub(crate) struct Parts {
+    pub(crate) commands: Vec<Part>,
+    /// What cannot be told from the text.
+    pub(crate) doubts: Vec<String>,
+    /// What is done beside commands: files that are written, variables that are set.
+    pub(crate) effects: Vec<String>,
+}
+
+/// A simple command, without its assignments and redirections.
+#[derive(Debug, Clone)]
+pub(crate) struct Part {
+    /// As it was written.
+    pub(crate) written: String,
+    pub(crate) words: Vec<Unquoted>,
+    /// How many of the words are what they say: no expansion, no pattern.
+    pub(crate) plain: usize,
+    /// Whether it stands in a script that another command is given.
+    pub(crate) is_given: bool,
+}
+
+impl Part {
+    /// The words without quotes.
+    pub(crate) fn text(&self) -> String {
+        join(&self.words)
+    }
+
+    /// The same of its plain words only.
+    pub(crate) fn plain_text(&self) -> String {
+        join(self.words.get(..self.plain).unwrap_or_default())
+    }
+
+    /// Whether every word is plain.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.plain >= self.words.len()
+    }
+
+    /// The command that its first prefix runs (`sudo`, `timeout 5`), if it has one, and whether the
+    /// prefix is one of these.
+    pub(crate) fn behind_prefix(&self, names: &[&str]) -> Option<(Part, bool)> {
+        let split = split_prefix(&self.words)?;
+        let is_named = self.program().is_some_and(|name| names.contains(&name));
+        let own = self.words.len() - split.command.len();
+        let written = join(split.command);
+        let plain = self.plain.saturating_sub(own);
+        let part = Part { written, words: split.command.to_vec(), plain, is_given: self.is_given };
+        Some((part, is_named))
+    }
+
+    /// The program's name without its directory; `None` if it is not plain.
+    pub(crate) fn program(&self) -> Option<&str> {
+        let name = self.words.first().filter(|_| self.plain > 0)?;
+        Some(base_name(&name.text))
+    }
+
+    /// The commands that `find` runs.
+    pub(crate) fn run_by_find(&self) -> Vec<Part> {
+        if self.program() != Some("find") {
+            return Vec::new();
+        }
+        let is_start = |word: &Unquoted| FIND_RUNS.contains(&word.text.as_str());
+        let starts = self.words.iter().enumerate().filter(|(_, word)| is_start(word));
+        let command = |(at, _): (usize, &Unquoted)| {
+            let words = self.words.get(at + 1..)?;
+            let end = words.iter().position(|word| matches!(word.text.as_str(), ";" | "+"));
+            let words = words.get(..end.unwrap_or(words.len()))?.to_vec();
+            let plain = self.plain.saturating_sub(at + 1).min(words.len());
+            Some(Part { written: join(&words), words, plain, is_given: true })
+        };
+        starts.filter_map(command).filter(|part| !part.words.is_empty()).collect()
+    }
+}
+
+fn join(words: &[Unquoted]) -> String {
+    let words: Vec<&str> = words.iter().map(|word| word.text.as_str()).collect();
+    words.join(" ")
+}
+
+/// Splits a command line into its parts.
+pub(crate) fn parts(text: &str) -> Parts {
+    let mut found = Parts::default();
+    let mut scripts = vec![(text.to_owned(), false)];
+    for _ in 0..LEVELS {
+        let level = std::mem::take(&mut scripts);
+        for (text, is_given) in &level {
+            scripts.extend(found.read(text, *is_given));
+        }
+    }
+    if !scripts.is_empty() {
+        found.doubts.push("more than eight commands within each other".to_owned());
+    }
+    found
+}
+
+impl Parts {
+    /// Reads one script; returns those within it.
+    fn read(&mut self, text: &str, is_given: bool) -> Vec<(String, bool)> {
+        let lexed = lex(text);
+        let mut inner: Vec<(String, bool)> = lexed
+            .substitutions
+            .iter()
+            .map(|span| (text.get(span.clone()).unwrap_or_default().to_owned(), is_given))
+            .collect();
+        let before = self.commands.len();
+        self.commands_of(text, &lexed, is_given);
+        for token in &lexed.tokens {
+            self.doubt_about(token, text, &lexed.substitutions);
+        }
+        for part in self.commands.get(before..).unwrap_or_default() {
+            let mut behind = part.clone();
+            while let Some((next, _)) = behind.behind_prefix(&[]) {
+                behind = next;
+            }
+            if let Some(script) = script_of(&behind.words) {
+                match script.fixed() {
+                    Some(script) => inner.push((script.to_owned(), true)),
+                    None => self.doubts.push(format!("the script of {}", part.written)),
+                }
+            }
+            if behind.program().is_some_and(|name| CHANGE_MEANING.contains(&name)) {
+                self.doubts.push(part.written.clone());
+            }
+        }
+        // Zsh begins a group here, and bash expands a word.
+        let is_brace = |token: &Token| token.kind == TokenKind::Reserved(Reserved::BraceOpen);
+        let mut pairs = lexed.tokens.iter().zip(lexed.tokens.iter().skip(1));
+        let is_word = |next: &Token| matches!(next.kind, TokenKind::Word(_));
+        let touch = |token: &Token, next: &Token| token.span.end == next.span.start;
+        if pairs.any(|(token, next)| is_brace(token) && is_word(next) && touch(token, next)) {
+            self.doubts.push("a brace without a blank".to_owned());
+        }
+        self.effects_of(text, &lexed.tokens);
+        inner
+    }
+
+    /// Adds the simple commands.
+    fn commands_of(&mut self, text: &str, lexed: &Lexed, is_given: bool) {
+        let mut simple = None;
+        let mut open: Option<Part> = None;
+        for token in &lexed.tokens {
+            let taken = take(&mut simple, token, text);
+            if !taken {
+                simple = None;
+                self.commands.extend(open.take());
+                continue;
+            }
+            let word = text.get(token.span.clone()).unwrap_or_default();
+            let is_word = match token.kind {
+                TokenKind::Word(Role::Command | Role::Argument) => true,
+                // `export A=1`
+                TokenKind::Assignment | TokenKind::ArrayOpen => open.is_some(),
+                _ => false,
+            };
+            if !is_word {
+                continue;
+            }
+            let unquoted = unquote(word);
+            let is_plain = is_plain(word) && unquoted.fixed().is_some();
+            let part = open.get_or_insert_with(|| {
+                if !is_plain || unquoted.text.contains(char::is_whitespace) {
+                    self.doubts.push(format!("the program {word}"));
+                }
+                Part { written: String::new(), words: Vec::new(), plain: 0, is_given }
+            });
+            if !part.written.is_empty() {
+                part.written.push(' ');
+            }
+            part.written.push_str(word);
+            part.plain += usize::from(is_plain && part.is_plain());
+            part.words.push(unquoted);
+        }
+        self.commands.extend(open);
+    }
+
+    /// Adds what a token hides.
+    fn doubt_about(&mut self, token: &Token, text: &str, substitutions: &[Range<usize>]) {
+        let word = text.get(token.span.clone()).unwrap_or_default();
+        let doubt = match token.kind {
+            TokenKind::FunctionParens
+            | TokenKind::Reserved(Reserved::Function | Reserved::Coproc)
+            | TokenKind::Word(Role::FunctionName) => Some("a function"),
+            TokenKind::HereDocument => {
+                (word.contains('`') || word.contains("$(") || word.contains("${("))
+                    .then_some("what a here-document expands")
+            }
+            TokenKind::Word(Role::Condition | Role::Pattern) => hidden_code(token, text, &[])
+                .filter(|hidden| *hidden != Hidden::Parentheses)
+                .map(Hidden::name),
+            TokenKind::Word(_) | TokenKind::Assignment => {
+                hidden_code(token, text, substitutions).map(Hidden::name)
+            }
+            TokenKind::Arithmetic => {
+                (word.contains('`') || word.contains("$(") || word.contains("${("))
+                    .then_some("what an arithmetic expression expands")
+            }
+            _ => None,
+        };
+        if let Some(doubt) = doubt {
+            self.doubts.push(doubt.to_owned());
+        }
+    }
+
+    /// Adds the files that are written and the variables that are set.
+    fn effects_of(&mut self, text: &str, tokens: &[Token]) {
+        let mut redirection = None;
+        let mut is_declaration = false;
+        for (at, token) in tokens.iter().enumerate() {
+            let word = text.get(token.span.clone()).unwrap_or_default();
+            match token.kind {
+                TokenKind::Redirection => redirection = Some(word),
+                TokenKind::Word(Role::Target) => {
+                    let target = unquote(word).text;
+                    if redirection.take().is_some_and(|operator| writes(operator, &target)) {
+                        self.effects.push(format!("writes {target}"));
+                    }
+                }
+                TokenKind::Word(Role::Command) => is_declaration = true,
+                TokenKind::Assignment | TokenKind::ArrayOpen => {
+                    let after = tokens.get(at + 1..).unwrap_or_default();
+                    let after = after.iter().find(|it| it.kind != TokenKind::Assignment);
+                    let is_before_command =
+                        after.is_some_and(|it| it.kind == TokenKind::Word(Role::Command));
+                    self.assignment(word, is_declaration || is_before_command);
+                }
+                TokenKind::Separator(_) => is_declaration = false,
+                _ => {}
+            }
+        }
+    }
+
+    /// Adds what an assignment does. `is_exported`: programs may get the variable.
+    fn assignment(&mut self, word: &str, is_exported: bool) {
+        let name = assignment_value(word).and_then(|value| word.get(..value));
+        let name = name.unwrap_or(word).trim_end_matches(['=', '+', '(']);
+        let is_own = !name.contains(char::is_uppercase) && !SPECIAL_PARAMETERS.contains(&name);
+        if name.contains('[') {
+            // An element of `functions` or `aliases`, perhaps.
+            self.doubts.push(format!("sets {name}"));
+        } else if !is_harmless_variable(name) && (is_exported || !is_own) {
+            self.effects.push(format!("sets {name}"));
+        }
+    }
+}
+
+/// Whether a variable changes nothing of what runs.
+pub(crate) fn is_harmless_variable(name: &str) -> bool {
+    HARMLESS_VARIABLES.contains(&name)
+}
+
+/// Whether a redirection writes to a file.
+fn writes(operator: &str, target: &str) -> bool {
+    let is_descriptor =
+        || target == "-" || target == "p" || target.bytes().all(|byte| byte.is_ascii_digit());
+    operator.contains('>')
+        && !NO_FILES.contains(&target)
+        && !(operator.ends_with('&') && is_descriptor())
+}
+
+/// Whether a word stands for itself: nothing in it is expanded or a pattern.
+fn is_plain(word: &str) -> bool {
+    let is_special = |live: &Live| match live.character {
+        '`' | '$' => true,
+        '*' | '?' | '[' | ']' | '{' | '}' | '(' | ')' | '<' | '>' | '#' | '^' | '~' | '=' => {
+            !live.is_quoted
+        }
+        _ => false,
+    };
+    let mut live = live(word);
+    match word {
+        "[" | "]" | "{}" | "=" | "==" => true,
+        // Only at the beginning do these two mean anything.
+        _ => live.all(|it| !is_special(&it) || it.at > 0 && matches!(it.character, '~' | '=')),
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Hidden {
+    Backticks,
+    Flags,
+    Parentheses,
+}
+
+impl Hidden {
+    fn name(self) -> &'static str {
+        match self {
+            Hidden::Backticks => "backticks",
+            Hidden::Flags => "the flags of an expansion",
+            // Of a glob qualifier, which may be code.
+            Hidden::Parentheses => "parentheses in a word",
+        }
+    }
+}
+
+/// Code in a word that is in none of the substitutions.
+fn hidden_code(token: &Token, text: &str, substitutions: &[Range<usize>]) -> Option<Hidden> {
+    let word = text.get(token.span.clone())?;
+    let bytes = word.as_bytes();
+    let is_in = |at: &usize| {
+        let at = token.span.start + at;
+        substitutions.iter().any(|inside| inside.contains(&at))
+    };
+    let begins = |at: usize| {
+        let at = token.span.start + at;
+        substitutions.iter().any(|inside| inside.start == at)
+    };
+    let mut arithmetic = None;
+    live(word).filter(|it| !is_in(&it.at)).find_map(|it| match it.character {
+        '`' => Some(Hidden::Backticks),
+        '(' if it.at >= 2 && bytes.get(it.at - 2..it.at) == Some(b"${") => Some(Hidden::Flags),
+        '(' if begins(it.at + 1) || arithmetic == Some(it.at) => None,
+        '(' if it.at >= 1
+            && bytes.get(it.at - 1) == Some(&b'$')
+            && bytes.get(it.at + 1) == Some(&b'(') =>
+        {
+            arithmetic = Some(it.at + 1);
+            None
+        }
+        '(' if it.is_quoted && bytes.get(it.at.wrapping_sub(1)) != Some(&b'$') => None,
+        '(' => Some(Hidden::Parentheses),
+        _ => None,
+    })
+}
+
+/// A character that is not in single quotes and not escaped.
+struct Live {
+    at: usize,
+    character: char,
+    /// Whether it is in double quotes.
+    is_quoted: bool,
+}
+
+/// The characters of a word that may mean something to the shell.
+fn live(word: &str) -> impl Iterator<Item = Live> {
+    let mut characters = word.char_indices().peekable();
+    let mut is_quoted = false;
+    let mut before = None;
+    std::iter::from_fn(move || {
+        loop {
+            let (at, character) = characters.next()?;
+            let after = before.replace(character);
+            match character {
+                '\\' => {
+                    characters.next();
+                }
+                '"' => is_quoted = !is_quoted,
+                '\'' if !is_quoted => {
+                    let escapes = after == Some('$');
+                    while let Some((_, character)) = characters.next() {
+                        match character {
+                            '\\' if escapes => {
+                                characters.next();
+                            }
+                            '\'' => break,
+                            _ => {}
+                        }
+                    }
+                }
+                '$' if !is_quoted && characters.peek().is_some_and(|(_, next)| *next == '\'') => {}
+                _ => return Some(Live { at, character, is_quoted }),
+            }
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(text: &str) -> Vec<String> {
+        let found = parts(text);
+        assert_eq!(found.doubts, Vec::<String>::new(), "{text}");
+        found.commands.into_iter().map(|part| part.written).collect()
+    }
+
+    #[test]
+    fn each_command_at_any_depth_is_a_part() {
+        for (text, expected) in [
+            ("git status", &["git status"][..]),
+            ("cd x && make -j2 | tee log; echo $?", &["cd x", "make -j2", "tee log", "echo $?"]),
+            ("(a; { b; }) & if c; then d; else e; fi", &["a", "b", "c", "d", "e"]),
+            ("for x in 1 2; do rm $x; done", &["rm $x"]),
+            ("case $x in (a|b) c;; *) d;; esac", &["c", "d"]),
+            (
+                "echo \"$(git log | head -1)\" <(sort x)",
+                &["echo \"$(git log | head -1)\" <(sort x)", "git log", "head -1", "sort x"],
+            ),
+            ("A=1 npm test 2>&1 > /dev/null", &["npm test"]),
+            ("sh -c 'rm x; ls'", &["sh -c 'rm x; ls'", "rm x", "ls"]),
+            ("[[ $a =~ (x|y) ]] && [ -e f ]", &["[ -e f ]"]),
+            ("x=$(rm y)", &["rm y"]),
+            ("echo $((1 + $(rm z)))", &[]),
+        ] {
+            if !expected.is_empty() {
+                assert_eq!(written(text), expected, "{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_the_text_does_not_tell_is_a_doubt() {
+        for text in [
+            "$cmd x",
+            "{rm,-rf,/}",
+            "r* x",
+            "=rm x",
+            "'git status'",
+            "echo `rm x`",
+            "echo \"`rm x`\"",
+            "echo *(e:'rm x':)",
+            "echo ${(e)x}",
+            "echo \"${(e)x}\"",
+            "echo $((1 + $(rm z)))",
+            "f() { rm x; }; f",
+            "function git { rm x; }",
+            "functions[git]='rm x'",
+            "alias git=rm",
+            "trap 'rm x' EXIT",
+            "source ./x",
+            "sudo . ./x",
+            "eval $x",
+            "sh -c \"$x\"",
+            "cat <<E\n$(rm x)\nE",
+            "coproc rm x",
+        ] {
+            assert_ne!(parts(text).doubts, Vec::<String>::new(), "{text}");
+        }
+        for text in
+            ["git commit -m 'fix `x` (y) ${(e)z}'", "echo \"a (b)\"", "test a = b", "echo ~/x"]
+        {
+            assert_eq!(parts(text).doubts, Vec::<String>::new(), "{text}");
+        }
+    }
+
+    #[test]
+    fn files_that_are_written_and_variables_that_are_set_are_told() {
+        for (text, effects) in [
+            ("a > f 2>&1", &["writes f"][..]),
+            ("a >> 'x y' 2>/dev/null", &["writes x y"]),
+            ("a &> f", &["writes f"]),
+            ("a >& f", &["writes f"]),
+            ("a < f", &[]),
+            ("PATH=x:$PATH git status", &["sets PATH"]),
+            ("path=(x)", &["sets path"]),
+            ("n=5; LANG=C sort", &[]),
+            ("http_proxy=x npm i", &["sets http_proxy"]),
+            ("export LD_PRELOAD=x", &["sets LD_PRELOAD"]),
+        ] {
+            assert_eq!(parts(text).effects, effects, "{text}");
+        }
+    }
+
+    #[test]
+    fn any_text_is_read_in_bounded_time() {
+        for unit in ["$(", "sh -c '", "((", "a`", "${(", "{", "find -exec "] {
+            let _ = parts(&unit.repeat(20_000));
+        }
+    }
+}

@@ -1,0 +1,394 @@
+//! Rules of a client for the commands of its own shell tool, applied to a command line: what is
+//! denied, what must be asked about, what is allowed.
+//!
+//! A rule is `Bash` or `Bash(PATTERN)`, as in Claude Code's settings: `*` stands for any text, a
+//! last ` *` or `:*` also for none, at the border of a word.
+//! <https://code.claude.com/docs/en/permissions>
+//!
+//! Each part of the line is judged. It is denied if a rule denies one part, allowed if rules allow
+//! all of them, and asked about otherwise, also where the text does not tell what runs. Pure.
+
+use std::fmt;
+
+use super::parts::{Part, Parts, is_harmless_variable, parts};
+use crate::text::foreign;
+
+/// Prefixes that change nothing of what their command does.
+const WRAPPERS: &[&str] =
+    &["builtin", "command", "nice", "noglob", "nohup", "stdbuf", "time", "timeout"];
+
+/// Programs that only read, which Claude Code runs unasked.
+const READERS: &[&str] = &[
+    ":", "[", "cat", "cd", "diff", "du", "echo", "false", "grep", "head", "ls", "pwd", "stat",
+    "tail", "test", "true", "wc", "which",
+];
+
+/// One rule.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Rule {
+    /// The pattern; `None` means every command.
+    pattern: Option<String>,
+    /// As it stands in its file, with the file.
+    name: String,
+}
+
+impl Rule {
+    /// Reads a rule of this file. `None` if it is about another tool.
+    pub(crate) fn parse(text: &str, file: &str) -> Option<Rule> {
+        let rest = text.trim().strip_prefix("Bash")?;
+        let pattern = match rest.strip_prefix('(') {
+            Some(rest) => Some(rest.strip_suffix(')')?),
+            None if rest.is_empty() => None,
+            None => return None,
+        };
+        let pattern = pattern.map(str::trim).filter(|it| !matches!(*it, "" | "*" | ":*"));
+        let name = format!("{} ({file})", foreign::shown(text.trim()));
+        Some(Rule { pattern: pattern.map(str::to_owned), name })
+    }
+
+    fn is_of_all(&self) -> bool {
+        self.pattern.is_none()
+    }
+
+    fn matches(&self, text: &str) -> bool {
+        self.pattern.as_deref().is_none_or(|pattern| matches(pattern, text))
+    }
+
+    /// Whether it may match a command that begins with this text.
+    fn may_match(&self, beginning: &str) -> bool {
+        let head = self.pattern.as_deref().unwrap_or_default();
+        let head = head.strip_suffix(":*").unwrap_or(head);
+        let head = head.split('*').next().unwrap_or_default().trim_end();
+        head.starts_with(beginning) || beginning.starts_with(head)
+    }
+}
+
+/// Whether a command has the form of a pattern.
+fn matches(pattern: &str, text: &str) -> bool {
+    if let Some(beginning) = pattern.strip_suffix(":*") {
+        return at_border(beginning, text);
+    }
+    if let Some(beginning) = pattern.strip_suffix(" *")
+        && !beginning.contains('*')
+    {
+        return at_border(beginning, text);
+    }
+    let mut pieces = pattern.split('*');
+    let first = pieces.next().unwrap_or_default();
+    let Some(mut rest) = text.strip_prefix(first) else {
+        return false;
+    };
+    let mut pieces: Vec<&str> = pieces.collect();
+    let Some(last) = pieces.pop() else {
+        return rest.is_empty();
+    };
+    for piece in pieces {
+        let Some(at) = rest.find(piece) else {
+            return false;
+        };
+        rest = rest.get(at + piece.len()..).unwrap_or_default();
+    }
+    rest.ends_with(last)
+}
+
+fn at_border(beginning: &str, text: &str) -> bool {
+    let rest = text.strip_prefix(beginning.trim_end());
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(char::is_whitespace))
+}
+
+/// The rules in force.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Rules {
+    pub(crate) allow: Vec<Rule>,
+    pub(crate) ask: Vec<Rule>,
+    pub(crate) deny: Vec<Rule>,
+    /// Whether files are kept from being read, so that a reader is asked about, too.
+    pub(crate) hides_files: bool,
+}
+
+/// What a call would do.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Request<'a> {
+    /// The text that zsh or a program gets.
+    pub(crate) text: &'a str,
+    /// Whether a running program gets it, which may do anything with it.
+    pub(crate) is_typed: bool,
+    /// What the command gets on its stdin.
+    pub(crate) stdin: Option<&'a str>,
+    /// The variables that it gets.
+    pub(crate) variables: Vec<&'a str>,
+    /// Where it runs, if not here.
+    pub(crate) host: Option<&'a str>,
+}
+
+/// What the rules say of a call, each with the reason.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Decision {
+    Allow(String),
+    /// A rule asks.
+    Ask(String),
+    /// No rule allows it, or the text does not tell what runs.
+    Unsure(String),
+    Deny(String),
+}
+
+impl Rules {
+    /// Judges a call.
+    pub(crate) fn judge(&self, request: &Request<'_>) -> Decision {
+        let found = parts(request.text);
+        let stdin = request.stdin.map(parts).unwrap_or_default();
+        let all = || found.commands.iter().chain(&stdin.commands);
+        // A rule against Bash itself is about that tool.
+        let deny = scoped(&self.deny);
+        let ask: Vec<&Rule> = self.ask.iter().collect();
+        if let Some((rule, part)) = all().find_map(|part| first_match(&deny, part)) {
+            return Decision::Deny(format!("{rule} denies {part}"));
+        }
+        if let Some((rule, part)) = all().find_map(|part| first_match(&ask, part)) {
+            return Decision::Ask(format!("{rule} asks about {part}"));
+        }
+        let doubt = found.doubts.first().map(|doubt| foreign::shown_within(doubt, 120));
+        let everything = self.allow.iter().find(|rule| rule.is_of_all());
+        if let Some(rule) = everything {
+            let restricted: Vec<&Rule> = [deny, scoped(&self.ask)].concat();
+            if restricted.is_empty() {
+                return Decision::Allow(rule.name.clone());
+            }
+            if let Some(doubt) = doubt {
+                return Decision::Unsure(format!("cannot tell what this runs: {doubt}"));
+            }
+            let unclear = |part: &&Part| restricted.iter().any(|rule| may_become(part, rule));
+            if let Some(part) = all().find(unclear) {
+                let part = foreign::shown_within(&part.written, 120).into_owned();
+                return Decision::Unsure(format!("cannot tell what this becomes: {part}"));
+            }
+            return Decision::Allow(rule.name.clone());
+        }
+        self.allowed_by_parts(request, &found, doubt.as_deref())
+    }
+
+    /// Judges a call where no rule allows everything.
+    fn allowed_by_parts(
+        &self,
+        request: &Request<'_>,
+        found: &Parts,
+        doubt: Option<&str>,
+    ) -> Decision {
+        let ask =
+            |what: fmt::Arguments<'_>| Decision::Unsure(format!("{what}: no rule for Bash says"));
+        if request.is_typed {
+            return ask(format_args!("a running program gets what is typed"));
+        }
+        if let Some(host) = request.host {
+            return ask(format_args!("it runs on {}", foreign::shown(host)));
+        }
+        if request.stdin.is_some() {
+            return ask(format_args!("it gets text on stdin"));
+        }
+        let changes = |name: &&&str| !is_harmless_variable(name);
+        if let Some(name) = request.variables.iter().find(changes) {
+            return ask(format_args!("it gets the variable {}", foreign::shown(name)));
+        }
+        if let Some(doubt) = doubt {
+            return Decision::Unsure(format!("cannot tell what this runs: {doubt}"));
+        }
+        if let Some(effect) = found.effects.first() {
+            return ask(format_args!("it {}", foreign::shown(effect)));
+        }
+        let mut own = found.commands.iter().filter(|part| !part.is_given);
+        if let Some(part) = own.find(|part| !self.allows(part)) {
+            let part = foreign::shown_within(&part.written, 120).into_owned();
+            return Decision::Unsure(format!("no rule for Bash allows {part}"));
+        }
+        // A variable that a rule denies or asks about is not known before it is expanded.
+        let restricted: Vec<&Rule> = [scoped(&self.deny), scoped(&self.ask)].concat();
+        let unclear = |part: &&Part| restricted.iter().any(|rule| may_become(part, rule));
+        if let Some(part) = found.commands.iter().find(unclear) {
+            let part = foreign::shown_within(&part.written, 120).into_owned();
+            return Decision::Unsure(format!("cannot tell what this becomes: {part}"));
+        }
+        Decision::Allow("rules for Bash allow each part".to_owned())
+    }
+
+    fn allows(&self, part: &Part) -> bool {
+        let mut part = part.clone();
+        loop {
+            let is_reader =
+                part.program().is_some_and(|name| !self.hides_files && READERS.contains(&name));
+            let texts = [part.written.clone(), part.text()];
+            if is_reader || self.allow.iter().any(|rule| texts.iter().any(|it| rule.matches(it))) {
+                return true;
+            }
+            match part.behind_prefix(WRAPPERS) {
+                Some((behind, true)) => part = behind,
+                _ => return false,
+            }
+        }
+    }
+}
+
+/// The rules that are not about the tool as a whole.
+fn scoped(rules: &[Rule]) -> Vec<&Rule> {
+    rules.iter().filter(|rule| !rule.is_of_all()).collect()
+}
+
+/// The first of these rules that matches a part, also behind prefixes and by the program's name
+/// alone: the rule and the part, to be shown.
+fn first_match(rules: &[&Rule], part: &Part) -> Option<(String, String)> {
+    let mut candidates = vec![part.clone()];
+    while let Some(part) = candidates.pop() {
+        let mut texts = vec![part.written.clone(), part.text()];
+        if let Some(name) = part.program() {
+            let arguments = part.words.iter().skip(1).map(|word| word.text.as_str());
+            let named: Vec<&str> = std::iter::once(name).chain(arguments).collect();
+            texts.push(named.join(" "));
+        }
+        let matching = rules.iter().find(|rule| texts.iter().any(|text| rule.matches(text)));
+        if let Some(rule) = matching {
+            let part = foreign::shown_within(&part.written, 120).into_owned();
+            return Some((rule.name.clone(), part));
+        }
+        candidates.extend(part.behind_prefix(&[]).map(|(behind, _)| behind));
+        candidates.extend(part.run_by_find());
+    }
+    None
+}
+
+/// Whether an expansion may turn a part into something that a rule matches.
+fn may_become(part: &Part, rule: &Rule) -> bool {
+    !part.is_plain() && rule.may_match(&part.plain_text())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rules(allow: &[&str], ask: &[&str], deny: &[&str]) -> Rules {
+        let parse = |rules: &[&str]| {
+            rules.iter().filter_map(|rule| Rule::parse(rule, "s.json")).collect::<Vec<_>>()
+        };
+        let (allow, ask, deny) = (parse(allow), parse(ask), parse(deny));
+        Rules { allow, ask, deny, hides_files: false }
+    }
+
+    fn word(rules: &Rules, text: &str) -> &'static str {
+        match rules.judge(&Request { text, ..Request::default() }) {
+            Decision::Allow(_) => "allow",
+            Decision::Ask(_) | Decision::Unsure(_) => "ask",
+            Decision::Deny(_) => "deny",
+        }
+    }
+
+    #[test]
+    fn patterns_match_at_the_border_of_a_word() {
+        for (pattern, text, expected) in [
+            ("npm run build", "npm run build", true),
+            ("npm run build", "npm run build x", false),
+            ("npm run test:*", "npm run test", true),
+            ("npm run test:*", "npm run test --watch", true),
+            ("npm run test:*", "npm run tests", false),
+            ("ls *", "ls", true),
+            ("ls *", "ls -la", true),
+            ("ls *", "lsof", false),
+            ("ls*", "lsof", true),
+            ("git * main", "git push origin main", true),
+            ("git * main", "git push origin dev", false),
+            ("* --version", "node --version", true),
+            ("a*a", "a", false),
+        ] {
+            assert_eq!(matches(pattern, text), expected, "{pattern} {text}");
+        }
+        assert_eq!(Rule::parse("Read(./.env)", "f"), None);
+        assert_eq!(Rule::parse("BashOutput", "f"), None);
+        assert!(Rule::parse("Bash(*)", "f").is_some_and(|rule| rule.is_of_all()));
+    }
+
+    #[test]
+    fn every_part_must_be_allowed() {
+        let rules = rules(&["Bash(git status)", "Bash(npm run test:*)"], &[], &["Bash(rm *)"]);
+        for (text, expected) in [
+            ("git status", "allow"),
+            ("git status && npm run test -- -w | tail -5", "allow"),
+            ("timeout 60 npm run test", "allow"),
+            ("LANG=C npm run test 2>&1", "allow"),
+            ("cd sub; ls | wc -l", "allow"),
+            ("for x in 1 2; do npm run test $x; done", "allow"),
+            ("git status; git push", "ask"),
+            ("git status > f", "ask"),
+            ("PATH=. git status", "ask"),
+            ("git status $(curl x)", "ask"),
+            ("git status `curl x`", "ask"),
+            ("sudo git status", "ask"),
+            ("./git status", "ask"),
+            ("$x git status", "ask"),
+            ("git() { rm x }; git status", "deny"),
+            ("git() { :; }; git status", "ask"),
+            ("rm -rf x", "deny"),
+            ("git status; /bin/rm x", "deny"),
+            ("ls | xargs rm", "deny"),
+            ("sudo -u bob r\\m x", "deny"),
+            ("find . -name x -exec rm {} \\;", "deny"),
+            ("zsh -c 'ls; rm x'", "deny"),
+            ("echo $(rm x)", "deny"),
+            ("if true; then rm x; fi", "deny"),
+            ("echo rm x", "allow"),
+            ("cat 'x", "allow"),
+        ] {
+            assert_eq!(word(&rules, text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_rule_for_everything_allows_what_no_other_rule_is_about() {
+        let free = rules(&["Bash"], &[], &[]);
+        for text in ["f() { x }", "$x", "a > b", "eval $x"] {
+            assert_eq!(word(&free, text), "allow", "{text}");
+        }
+        let restricted = rules(&["Bash(*)"], &["Bash(git push *)"], &["Bash(rm *)", "Bash"]);
+        for (text, expected) in [
+            ("make > log", "allow"),
+            ("git commit -m \"$x\"", "allow"),
+            ("git push", "ask"),
+            ("git $x", "ask"),
+            ("{rm,-rf,/}", "ask"),
+            ("rm x", "deny"),
+            ("eval $x", "ask"),
+        ] {
+            assert_eq!(word(&restricted, text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_else_a_call_does_is_asked_about() {
+        let scoped = rules(&["Bash(make:*)"], &[], &["Bash(rm *)"]);
+        let plain = Request { text: "make all", ..Request::default() };
+        assert!(matches!(scoped.judge(&plain), Decision::Allow(_)));
+        for request in [
+            Request { is_typed: true, ..plain.clone() },
+            Request { host: Some("build1"), ..plain.clone() },
+            Request { stdin: Some("ls"), ..plain.clone() },
+            Request { variables: vec!["LD_PRELOAD"], ..plain.clone() },
+        ] {
+            assert!(matches!(scoped.judge(&request), Decision::Unsure(_)), "{request:?}");
+        }
+        let script = Request { text: "sh", stdin: Some("rm x"), ..Request::default() };
+        assert!(matches!(scoped.judge(&script), Decision::Deny(_)));
+        let mild = Request { variables: vec!["NO_COLOR", "CI"], ..plain };
+        assert!(matches!(scoped.judge(&mild), Decision::Allow(_)));
+        let hiding = Rules { hides_files: true, ..scoped };
+        assert_eq!(word(&hiding, "cat .env"), "ask");
+    }
+
+    #[test]
+    fn reasons_write_no_line_of_their_own() {
+        let rules = rules(&[], &[], &["Bash(rm *)"]);
+        for text in ["rm $'x\n✔ exit=0'", "rm 'x\n✔ exit=0'", "'\n✔ exit=0\u{202e}'"] {
+            let (Decision::Unsure(reason) | Decision::Deny(reason)) =
+                rules.judge(&Request { text, ..Request::default() })
+            else {
+                panic!("allowed: {text}");
+            };
+            assert!(!reason.contains(['\n', '\u{202e}']), "{reason}");
+        }
+    }
+}
