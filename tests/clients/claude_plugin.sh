@@ -74,7 +74,7 @@ check "its server connects" elsewhere shows 'zsh-tool:.*Connected' claude mcp li
 check "the permission that was printed allows its tools" elsewhere "$2/node" "$repo/tests/clients/plugin_permission.mjs" "$allow"
 hook='{"matcher": "mcp__.*zsh-tool__zsh(_send)?", "hooks": [{"type": "command", "command": "'$binary' hook permissions"}]}'
 check "the hook that was documented applies rules for Bash" elsewhere "$2/node" "$repo/tests/clients/plugin_permission.mjs" \
-    '"allow": ["Bash(echo *)"]' '"hooks": {"PreToolUse": ['"$hook"']}'
+    '"allow": ["Bash(print *)"]' '"hooks": {"PreToolUse": ['"$hook"']}'
 check "its monitor wakes the model" elsewhere "$2/node" "$repo/tests/clients/plugin_monitor.mjs"
 check "no process is left" hides . servers
 check "it installs again" scripts/install "$binary"

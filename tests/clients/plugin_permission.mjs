@@ -17,7 +17,7 @@ const more = JSON.parse(`{${process.argv[3] ?? ''}}`);
 async function result(permissions) {
   fs.writeFileSync(settings, JSON.stringify({ ...JSON.parse(before), ...more, ...JSON.parse(`{"permissions": {${permissions}}}`) }));
   const api = await scripted(MESSAGES, [
-    { call: { name: TOOL, input: { command: 'echo $((6*7))-allowed' } } },
+    { call: { name: TOOL, input: { command: 'print $((6*7))-allowed' } } },
     { text: 'the script is over' },
   ]);
   const environment = { ...process.env, ANTHROPIC_BASE_URL: api.url, ANTHROPIC_API_KEY: 'dummy' };
