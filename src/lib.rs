@@ -203,6 +203,7 @@ mod text {
     pub(crate) mod line_drawing;
     pub(crate) mod lines;
     pub(crate) mod mask;
+    pub(crate) mod pattern;
     pub(crate) mod progress_lines;
     pub(crate) mod quantity;
     pub(crate) mod quoting;
@@ -406,6 +407,7 @@ mod task {
     pub(crate) mod output {
         pub(crate) mod budget;
         pub(crate) mod collector;
+        pub(crate) mod effort;
         pub(crate) mod lookup;
         pub(crate) mod mask;
         pub(crate) mod reading;

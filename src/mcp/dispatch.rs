@@ -10,7 +10,6 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use regex::Regex;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -47,7 +46,8 @@ use crate::text::foreign;
 use crate::text::foreign::ShowPath;
 use crate::text::lines::{self, Layout, OutputSpan, Repeats, Room, Shown};
 use crate::text::mask::Secret;
-use crate::text::quantity::grouped;
+use crate::text::pattern::Pattern;
+use crate::text::quantity::{grouped, seconds};
 
 /// The default of `listen`.
 pub(super) const DEFAULT_LISTEN: Duration = Duration::from_secs(2);
@@ -522,6 +522,13 @@ impl Tools {
     pub(super) fn note_found(&self, result: &mut TaskResult, found: WaitEnd, until: Until<'_>) {
         match (found, until.port) {
             (WaitEnd::Matched(found), _) => result.matched = Some(found),
+            (WaitEnd::TooMuchWork(done), _) => {
+                result.notes.push(ResultNote::warning(format!(
+                    "until was given up after {} of work: the pattern costs too much on this \
+                     output. Use a simpler one.",
+                    seconds(done)
+                )));
+            }
             (WaitEnd::Port(PortFound::Served(server)), Some(port)) => {
                 result.served = Some((port, server));
             }
@@ -737,8 +744,8 @@ pub(super) fn read<T: DeserializeOwned>(
 }
 
 /// Compiles the caller's pattern.
-pub(super) fn compile(argument: &str, pattern: Option<&str>) -> Result<Option<Regex>, NoResult> {
-    pattern.map(Regex::new).transpose().map_err(|error| {
+pub(super) fn compile(argument: &str, pattern: Option<&str>) -> Result<Option<Pattern>, NoResult> {
+    pattern.map(Pattern::new).transpose().map_err(|error| {
         refused(format!("{argument} is not a valid regular expression (Rust syntax): {error}"))
     })
 }
@@ -786,7 +793,7 @@ pub(super) fn until_port(text: Option<&str>) -> Result<Option<Port>, InvalidPort
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Until<'a> {
     /// Ends at a line that matches this.
-    pub(crate) pattern: Option<&'a Regex>,
+    pub(crate) pattern: Option<&'a Pattern>,
     /// Ends when the task listens at this port.
     pub(crate) port: Option<Port>,
 }

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use regex::Regex;
 use serde_json::Value;
 
 use super::dispatch::{
@@ -17,11 +16,13 @@ use super::search;
 use super::tools::{PollArguments, Tool, WaitFor};
 use crate::progress::advice::idle_polls_of;
 use crate::task::live::ActiveCall;
+use crate::task::output::effort::Effort;
 use crate::task::output::reading;
 use crate::task::registry::TaskHandle;
 use crate::task::watch::{Goal, WaitEnd};
 use crate::text::lines::{self, LinePosition, OutputSpan, Room, Shown};
-use crate::text::quantity::grouped;
+use crate::text::pattern::Pattern;
+use crate::text::quantity::{grouped, seconds};
 
 /// The default limit for the output of a task whose server has ended.
 pub(super) const PAST_TASK_CHARS: usize = 4_000;
@@ -42,7 +43,7 @@ impl Tools {
             return self.show_screen(&task, &arguments, notes, call);
         }
         if let Some(pattern) = compile("grep", arguments.grep.as_deref())? {
-            return self.grep(&task, &pattern, &arguments, notes, max_output, call.client);
+            return self.grep(&task, &pattern, &arguments, notes, max_output, call);
         }
         if arguments.from_line.is_some() || arguments.to_line.is_some() {
             return self.read_range(&task, &arguments, notes, max_output, call.client);
@@ -166,12 +167,14 @@ impl Tools {
     fn grep(
         &self,
         task: &TaskHandle,
-        pattern: &Regex,
+        pattern: &Pattern,
         arguments: &PollArguments,
         mut notes: Vec<ResultNote>,
         max_output: usize,
-        client: ClientProfile,
+        call: &CallContext<'_>,
     ) -> Answer {
+        let client = call.client;
+        let mut effort = Effort::new(call.cancel, Instant::now() + client.ceiling);
         let view = View::of(&task.live);
         let (end, columns) = (view.delta.to, task.live.state().columns);
         let query = search::Query {
@@ -183,7 +186,19 @@ impl Tools {
         };
         notes.extend(past_the_end(query.first, end));
         let room = client.room(max_output);
-        let found = search::grep(&task.spool, end, columns, query, room, &poll_call(task))?;
+        let found =
+            search::grep(&task.spool, end, columns, query, room, &poll_call(task), &mut effort)?;
+        if call.cancel.is_cancelled() {
+            return Err(NoResult::Cancelled);
+        }
+        if let Some(line) = found.given_up_at {
+            notes.push(ResultNote::warning(format!(
+                "grep was given up at line {} after {} of work: lines from there on are not \
+                 searched. Use a simpler pattern, or fewer lines with from_line and to_line.",
+                grouped(line),
+                seconds(effort.done())
+            )));
+        }
         let shown = found.into_shown(pattern, &poll_call(task));
         let result = TaskResult { shown, ..TaskResult::of(view, notes) };
         Ok(self.task_result(task, result, client))

@@ -5,12 +5,12 @@ use std::collections::VecDeque;
 use std::io;
 use std::ops::{ControlFlow, Range};
 
-use regex::Regex;
-
+use crate::task::output::effort::Effort;
 use crate::task::output::reading;
 use crate::task::output::spool::Spool;
 use crate::text::ansi::{self, Colours};
 use crate::text::lines::{self, LINE_CHARS, LinePosition, Room, Shown};
+use crate::text::pattern::{GivenUp, Pattern};
 use crate::text::quantity::grouped;
 
 /// How many characters of a long line are shown with a match.
@@ -21,7 +21,7 @@ const MAX_COUNTED: u64 = 10_000;
 /// What to search for and in which lines, inclusive.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Query<'a> {
-    pub(crate) pattern: &'a Regex,
+    pub(crate) pattern: &'a Pattern,
     /// Lines shown before and after each match.
     pub(crate) context: usize,
     /// From 1.
@@ -49,10 +49,13 @@ pub(super) struct SearchResult {
     /// How many bytes of the shown lines were cut, and the first cut line.
     omitted: u64,
     first_cut: Option<u64>,
+    /// The line at which the search was given up.
+    pub(super) given_up_at: Option<u64>,
 }
 
-struct Search<'a> {
+struct Search<'a, 'b> {
     query: Query<'a>,
+    effort: &'a mut Effort<'b>,
     room: Room,
     reader: &'a str,
     found: SearchResult,
@@ -92,9 +95,11 @@ pub(super) fn grep(
     query: Query<'_>,
     room: Room,
     reader: &str,
+    effort: &mut Effort<'_>,
 ) -> io::Result<SearchResult> {
     let mut search = Search {
         query,
+        effort,
         room,
         reader,
         found: SearchResult::default(),
@@ -110,15 +115,19 @@ pub(super) fn grep(
             return ControlFlow::Break(());
         }
         let text = ansi::readable(bytes, Colours::Drop, columns);
-        search.visit(position.line, &text);
+        if search.visit(position.line, &text).is_err() {
+            search.found.given_up_at = Some(position.line);
+            return ControlFlow::Break(());
+        }
         ControlFlow::Continue(())
     })?;
+    search.effort.pause();
     Ok(search.found)
 }
 
-impl Search<'_> {
+impl Search<'_, '_> {
     /// Visits a line, or the next part of one.
-    fn visit(&mut self, number: u64, text: &str) {
+    fn visit(&mut self, number: u64, text: &str) -> Result<(), GivenUp> {
         if self.long.number != number {
             self.long = LongLine::default();
         }
@@ -127,12 +136,13 @@ impl Search<'_> {
         if is_long || starts_within {
             return self.visit_long(number, text);
         }
-        if self.query.pattern.is_match(text) {
+        if self.effort.is_match(self.query.pattern, text)? {
             self.found.matches += 1;
             self.show_match(number, None, text);
         } else {
             self.visit_context(number, text);
         }
+        Ok(())
     }
 
     /// Keeps or shows a line that does not match, as context.
@@ -178,30 +188,39 @@ impl Search<'_> {
     }
 
     /// Shows a window around each match that no other window shows.
-    fn visit_long(&mut self, number: u64, part: &str) {
+    fn visit_long(&mut self, number: u64, part: &str) -> Result<(), GivenUp> {
         let tail = std::mem::take(&mut self.long.tail);
         let text = format!("{tail}{part}");
         // Characters are counted up to `place`, and the text is shown up to `shown_to`.
         let (mut place, mut chars, mut shown_to) = (0, self.long.chars, 0);
         let mut shown = 0;
-        for found in self.query.pattern.find_iter(&text) {
-            chars += text.get(place..found.start()).map_or(0, count_chars);
-            place = found.start();
+        self.effort.begin(part);
+        let mut from = 0;
+        while let Some(found) = self.effort.find(self.query.pattern, &text, from)? {
+            // After an empty match, the search goes on behind the next character.
+            from = found.end + usize::from(found.is_empty());
+            from = text.ceil_char_boundary(from);
+            chars += text.get(place..found.start).map_or(0, count_chars);
+            place = found.start;
             let column = chars + 1;
-            let was_searched = !tail.is_empty() && found.end() <= tail.len();
+            let was_searched = !tail.is_empty() && found.end <= tail.len();
             let is_before = number == self.query.first && column < self.query.first_char;
-            if was_searched || is_before || found.start() < shown_to {
+            let is_over = found.is_empty() && found.end >= text.len();
+            if was_searched || is_before || found.start < shown_to {
+                if is_over {
+                    break;
+                }
                 continue;
             }
             self.found.matches += 1;
             if self.found.next.is_some() {
                 self.found.unshown += 1;
-                if self.found.unshown >= MAX_COUNTED {
+                if self.found.unshown >= MAX_COUNTED || is_over {
                     break;
                 }
                 continue;
             }
-            let window = window_around(&text, found.range());
+            let window = window_around(&text, found);
             let mark = |cut: bool| if cut { "…" } else { "" };
             let row = format!(
                 "[char {column}] {}{}{}",
@@ -212,6 +231,9 @@ impl Search<'_> {
             if self.show_match(number, Some(column), &row) {
                 shown += window.len();
                 shown_to = window.end;
+            }
+            if is_over {
+                break;
             }
         }
         if shown > 0 {
@@ -226,6 +248,7 @@ impl Search<'_> {
             chars: self.long.chars + count_chars(&text) - count_chars(&tail),
             tail,
         };
+        Ok(())
     }
 
     /// Shows a match with the context before it, if they fit; returns whether they did. The first
@@ -292,9 +315,13 @@ fn window_around(text: &str, found: Range<usize>) -> Range<usize> {
 
 impl SearchResult {
     /// The body of a result.
-    pub(super) fn into_shown(mut self, pattern: &Regex, reader: &str) -> Shown {
+    pub(super) fn into_shown(mut self, pattern: &Pattern, reader: &str) -> Shown {
         if self.matches == 0 {
-            self.rows.push(format!("(no line matches {pattern})"));
+            let pattern = pattern.as_str();
+            self.rows.push(match self.given_up_at {
+                Some(line) => format!("(no line before line {line} matches {pattern})"),
+                None => format!("(no line matches {pattern})"),
+            });
         }
         let mut left_out = Vec::new();
         if let Some((line, column)) = self.next {

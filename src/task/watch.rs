@@ -4,15 +4,15 @@
 use std::io;
 use std::time::{Duration, Instant};
 
-use regex::Regex;
-
 use super::live::{Cancel, LiveState, WaitStep};
+use super::output::effort::Effort;
 use super::output::reading::{self, Match, PatternWatch};
 use super::port::PortFound;
 use super::port_watch::{CHECK_INTERVAL, PortWatch};
 use super::registry::TaskHandle;
 use crate::process::timers::PreciseWaits;
 use crate::progress::waiting::Reading;
+use crate::text::pattern::{GivenUp, Pattern};
 
 /// How long to wait for more after the first new output, so that a line does not arrive in
 /// halves.
@@ -62,6 +62,8 @@ pub(crate) enum WaitEnd {
     Stuck,
     /// The task prints the same again and again, and no result has reported that.
     Repeats,
+    /// The pattern costs too much: the search was given up after this much work.
+    TooMuchWork(Duration),
     /// The time is up.
     Limit,
     /// The call was cancelled.
@@ -78,7 +80,7 @@ pub(crate) struct Tick<'a> {
 pub(crate) struct TaskWatch<'a> {
     pub(crate) goal: Goal<'a>,
     /// A matching line ends the wait; other output does not.
-    pub(crate) pattern: Option<&'a Regex>,
+    pub(crate) pattern: Option<&'a Pattern>,
     /// The task's listening at this port ends the wait; output does not.
     pub(crate) port: Option<&'a mut PortWatch>,
     pub(crate) limit: Instant,
@@ -125,6 +127,7 @@ impl TaskWatch<'_> {
         if let (Some(pattern), Goal::Reply { after, typed }) = (&mut pattern, self.goal) {
             pattern.begin_after_input(after, typed.unwrap_or_default());
         }
+        let mut effort = Effort::new(self.cancel, self.limit);
         // The end of the listen window is a time, so a late wake-up delays the answer.
         let _precise = PreciseWaits::begin();
         let mut settled_at = None;
@@ -137,9 +140,14 @@ impl TaskWatch<'_> {
         loop {
             let end = task.live.state().output_end;
             if let Some(pattern) = &mut pattern
-                && let Some(found) = pattern.search(&task.spool, end)?
+                && let Some(found) = pattern.search(&task.spool, end, &mut effort)?
             {
-                return Ok(WaitEnd::Matched(found));
+                return Ok(match found {
+                    Ok(found) => WaitEnd::Matched(found),
+                    Err(GivenUp) if self.cancel.is_cancelled() => WaitEnd::Cancelled,
+                    Err(GivenUp) if Instant::now() >= self.limit => WaitEnd::Limit,
+                    Err(GivenUp) => WaitEnd::TooMuchWork(effort.done()),
+                });
             }
             let mut slice = next_tick.map_or(self.limit, |tick| tick.min(self.limit));
             if let Some(port) = &mut self.port {

@@ -69,6 +69,7 @@ mod replies;
 mod run_files;
 mod sandboxes;
 mod screen;
+mod searches;
 mod secrets;
 mod sessions;
 mod shutdown;

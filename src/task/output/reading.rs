@@ -4,14 +4,14 @@
 use std::io;
 use std::ops::{ControlFlow, Range};
 
-use regex::Regex;
-
+use super::effort::Effort;
 use super::spool::Spool;
 use crate::task::live::Delta;
 use crate::text::ansi::{self, Colours};
 use crate::text::lines::{
     LinePosition, OutputSpan, Piece, Position, Room, grouped, unfinished_character,
 };
+use crate::text::pattern::{GivenUp, Pattern};
 
 /// How many bytes are read for each character of the result: four for UTF-8, and as many again
 /// for escape sequences.
@@ -527,7 +527,7 @@ pub struct Match {
 /// Watches growing output for a pattern, line by line.
 #[derive(Debug)]
 pub(crate) struct PatternWatch<'a> {
-    pattern: &'a Regex,
+    pattern: &'a Pattern,
     columns: Option<u16>,
     /// The start of the first line that may still match.
     from: LinePosition,
@@ -541,7 +541,11 @@ pub(crate) struct PatternWatch<'a> {
 
 impl<'a> PatternWatch<'a> {
     /// Watches the output that no result has shown, including the unfinished last line.
-    pub(crate) fn new(pattern: &'a Regex, delta: &Delta, columns: Option<u16>) -> PatternWatch<'a> {
+    pub(crate) fn new(
+        pattern: &'a Pattern,
+        delta: &Delta,
+        columns: Option<u16>,
+    ) -> PatternWatch<'a> {
         PatternWatch {
             pattern,
             columns,
@@ -559,11 +563,17 @@ impl<'a> PatternWatch<'a> {
         self.typed = lines.map(|line| (line.to_owned(), None)).collect();
     }
 
-    /// Searches the output that has come since the last search.
+    /// Searches the output that has come since the last search. `Err` within the result: it was too
+    /// much work.
     ///
     /// # Errors
     /// When a spool file cannot be read.
-    pub(crate) fn search(&mut self, spool: &Spool, end: Position) -> io::Result<Option<Match>> {
+    pub(crate) fn search(
+        &mut self,
+        spool: &Spool,
+        end: Position,
+        effort: &mut Effort<'_>,
+    ) -> io::Result<Option<Result<Match, GivenUp>>> {
         let mut found = None;
         self.from = for_each_line(spool, self.from, end.offset, |position, bytes| {
             let line_end = position.offset.saturating_add(bytes.len() as u64);
@@ -579,12 +589,14 @@ impl<'a> PatternWatch<'a> {
                 *line = Some(position.line);
                 return ControlFlow::Continue(());
             }
-            if self.pattern.is_match(&text) {
-                found = Some(Match { line: position.line, text });
-                return ControlFlow::Break(());
-            }
-            ControlFlow::Continue(())
+            found = match effort.is_match(self.pattern, &text) {
+                Ok(false) => return ControlFlow::Continue(()),
+                Ok(true) => Some(Ok(Match { line: position.line, text })),
+                Err(given_up) => Some(Err(given_up)),
+            };
+            ControlFlow::Break(())
         })?;
+        effort.pause();
         self.seen = end.offset;
         self.forget_the_beginning_of_a_long_line(end);
         Ok(found)
