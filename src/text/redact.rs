@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
 use std::sync::{LazyLock, OnceLock};
 
-use aho_corasick::AhoCorasick;
+use aho_corasick::{AhoCorasick, AhoCorasickKind};
 use regex::Regex;
 
 use self::names::Sureness;
@@ -84,7 +84,9 @@ static WORDS: LazyLock<Words> = LazyLock::new(|| {
     let mut words: Vec<&'static str> = all.copied().collect();
     words.sort_unstable();
     words.dedup();
-    let finder = AhoCorasick::new(&words)
+    let finder = AhoCorasick::builder()
+        .kind(Some(AhoCorasickKind::DFA))
+        .build(&words)
         .unwrap_or_else(|error| unreachable!("the words of the rules: {error}"));
     let places = words.into_iter().enumerate().map(|(place, word)| (word, place)).collect();
     Words { finder, places }
@@ -238,7 +240,10 @@ fn named(text: &str, present: &Present) -> Vec<Range<usize>> {
     // not sure.
     let mut counting: BTreeSet<usize> = BTreeSet::new();
     let mut by_value: BTreeSet<usize> = BTreeSet::new();
-    let mut is_named = |found: &str, end: usize| match names::sureness(name_in(found)) {
+    // Output repeats its names.
+    let mut known: HashMap<&str, Sureness> = HashMap::new();
+    let mut sureness_of = |name| *known.entry(name).or_insert_with(|| names::sureness(name));
+    let mut is_named = |found, end: usize| match sureness_of(name_in(found)) {
         Sureness::No => false,
         Sureness::ByValue => by_value.insert(end) || by_value.contains(&end),
         Sureness::Yes => true,

@@ -4,6 +4,9 @@
 //! A name is read by its words, so that `key` counts and `keyword` or `turkey` does not. What a word
 //! after it says is a property of the secret and not the secret: `token_url`, `password_file`.
 
+use std::collections::HashSet;
+use std::sync::OnceLock;
+
 /// How sure a name makes it that its value is secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sureness {
@@ -31,23 +34,30 @@ const SECRETS: &[&str] = &[
 /// Short words for a password, of their own or at the end of one: `sshpass`, `dbpwd`.
 const SHORT: &[&str] = &["pass", "pwd"];
 /// Words that end like those and mean something else.
-const OTHER: &str = "\
+static OTHER: Words = Words::new(
+    "\
     bypass compass encompass surpass trespass underpass overpass oldpwd cwd multipass singlepass \
-    onepass twopass firstpass secondpass renderpass";
+    onepass twopass firstpass secondpass renderpass",
+);
 /// Words before `key`, also in one word with it, that make it secret.
-const SECRET_KEYS: &str = "\
+static SECRET_KEYS: Words = Words::new(
+    "\
     access account admin aes api app application auth client consumer crypt decryption deploy \
     dsa ec ed25519 encryption gpg hmac ingest instrumentation integration jwt license licence \
     master openai anthropic pgp private pre rsa secret server service session shared signing ssh \
-    storage stripe subscription tls user webhook wallet wep wpa x";
+    storage stripe subscription tls user webhook wallet wep wpa x",
+);
 /// Words before `key` of keys that everybody may see, or of other things.
-const OPEN_KEYS: &str = "\
+static OPEN_KEYS: Words = Words::new(
+    "\
     arrow cache candidate composite foreign function group hash host hot i18n idempotency index \
     json lookup map meta natural object partition press primary public pub publishable query \
     range react redis registry row s3 shard shortcut sort surrogate trans translation \
-    unique";
+    unique",
+);
 /// Words after the name of a secret that name something about it.
-const PROPERTIES: &str = "\
+static PROPERTIES: Words = Words::new(
+    "\
     address bus sock socket \
     age alg algorithm algorithms allowed arn array attempts board bits budget bytes changed \
     chars class code column command confirm cost count counts created dict dir directory \
@@ -59,7 +69,8 @@ const PROPERTIES: &str = "\
     protected provider rate ref refresh region regex required reset resets ring rotation rule \
     rules scope server service set size sizes source space status store strategy strength stdin \
     stream test threshold time timeout total ttl type types up updated uri url usage used valid \
-    validator validity vault version word words";
+    validator validity vault version word words",
+);
 
 /// How sure this name makes it that its value is secret.
 pub(super) fn sureness(name: &str) -> Sureness {
@@ -70,7 +81,7 @@ pub(super) fn sureness(name: &str) -> Sureness {
         let of_word = of_word(word, before, name, words.len());
         if of_word != Sureness::No {
             found = of_word;
-        } else if found != Sureness::No && is_among(PROPERTIES, word) {
+        } else if found != Sureness::No && PROPERTIES.contains(word) {
             // The half of Vault's AppRole that is secret.
             let is_secret_id =
                 word == "id" && words.get(place - 1).is_some_and(|it| it == "secret");
@@ -82,7 +93,7 @@ pub(super) fn sureness(name: &str) -> Sureness {
 
 fn of_word(word: &str, before: Option<&str>, name: &str, count: usize) -> Sureness {
     let ends = |words: &[&str]| words.iter().any(|end| word.ends_with(end));
-    if is_among(OTHER, word) {
+    if OTHER.contains(word) {
         return Sureness::No;
     }
     if SECRETS.contains(&word) || ends(SECRETS) {
@@ -95,8 +106,8 @@ fn of_word(word: &str, before: Option<&str>, name: &str, count: usize) -> Surene
     }
     match word {
         "key" | "keys" => match before {
-            Some(before) if is_among(OPEN_KEYS, before) => Sureness::No,
-            Some(before) if is_among(SECRET_KEYS, before) => Sureness::Yes,
+            Some(before) if OPEN_KEYS.contains(before) => Sureness::No,
+            Some(before) if SECRET_KEYS.contains(before) => Sureness::Yes,
             Some(_) => Sureness::ByValue,
             None if name.starts_with("KEY") => Sureness::Yes,
             None => Sureness::ByValue,
@@ -107,14 +118,26 @@ fn of_word(word: &str, before: Option<&str>, name: &str, count: usize) -> Surene
             Sureness::ByValue
         }
         word => match word.strip_suffix("key").or(word.strip_suffix("keys")) {
-            Some(before) if is_among(SECRET_KEYS, before) => Sureness::Yes,
+            Some(before) if SECRET_KEYS.contains(before) => Sureness::Yes,
             _ => Sureness::No,
         },
     }
 }
 
-fn is_among(words: &str, word: &str) -> bool {
-    words.split(' ').any(|known| known == word)
+/// A set of words, separated by blanks in a text. A name is looked up in most sets.
+struct Words {
+    text: &'static str,
+    set: OnceLock<HashSet<&'static str>>,
+}
+
+impl Words {
+    const fn new(text: &'static str) -> Words {
+        Words { text, set: OnceLock::new() }
+    }
+
+    fn contains(&self, word: &str) -> bool {
+        self.set.get_or_init(|| self.text.split(' ').collect()).contains(word)
+    }
 }
 
 /// The words of a name in lower case: they end at signs, and where a capital follows a small letter
@@ -148,23 +171,30 @@ fn words(name: &str) -> Vec<String> {
 }
 
 /// Values that say something about a secret, or stand for one.
-const STAND_INS: &str = "\
+static STAND_INS: Words = Words::new(
+    "\
     read write redacted hidden masked filtered sensitive (sensitive) \
     0 1 true false yes no on off none null nil undefined empty required optional string str &str \
     text bytes int integer number bool boolean object any varchar char login plain basic bearer \
     digest oauth oauth2 ntlm peer trust md5 scram-sha-256 enabled disabled changeme? ... value \
-    invalid expired missing unknown default";
+    invalid expired missing unknown default",
+);
 /// Objects of programs whose members hold values.
-const OBJECTS: &str = "\
+static OBJECTS: Words = Words::new(
+    "\
     args argv config context credentials ctx data env form local module options opts os params \
-    process props req request secrets self settings state system this user var vars";
+    process props req request secrets self settings state system this user var vars",
+);
 
 /// Whether a value is a placeholder, a reference or code, and not a secret.
 pub(super) fn is_stand_in(value: &str) -> bool {
     let value = value.trim().trim_end_matches([',', ';']);
+    if value == super::PLACEHOLDER {
+        return true;
+    }
     let lower = value.to_ascii_lowercase();
     let bare = lower.trim_end_matches(['?', '!', '>', ']']).trim_start_matches(['[', '<']);
-    if bare.is_empty() || is_among(STAND_INS, &lower) || is_among(STAND_INS, bare) {
+    if bare.is_empty() || STAND_INS.contains(&lower) || STAND_INS.contains(bare) {
         return true;
     }
     // Where a password is to be taken from, in the words of openssl.
@@ -208,13 +238,14 @@ pub(super) fn is_stand_in(value: &str) -> bool {
         || value.split([';', '|', ',']).next().is_some_and(|first| {
             let first = first.split(" =").next().unwrap_or(first).trim();
             first.len() < value.len()
-                && (is_among(STAND_INS, first) || is_expression(first, is_identifier))
+                && (STAND_INS.contains(first) || is_expression(first, is_identifier))
         })
 }
 
 /// Whether a value without quotes is only a name, as of a variable in `self.password = password`.
 pub(super) fn is_bare_name(value: &str) -> bool {
-    is_among("password passwd passphrase token secret pwd key api_key", &value.to_ascii_lowercase())
+    static NAMES: Words = Words::new("password passwd passphrase token secret pwd key api_key");
+    NAMES.contains(&value.to_ascii_lowercase())
 }
 
 /// Whether a value says where a secret is: a file, or a reference to a store.
@@ -233,7 +264,7 @@ fn is_expression(value: &str, is_identifier: impl Fn(&str) -> bool) -> bool {
     let is_call = head.len() < value.len() && value.ends_with([')', ']', '>']);
     let names_all = is_identifier(first) && parts.clone().all(&is_identifier);
     let is_member = parts.next().is_some()
-        && (is_among(OBJECTS, &first.to_ascii_lowercase())
+        && (OBJECTS.contains(&first.to_ascii_lowercase())
             || !value.contains(|it: char| it.is_ascii_digit()) && value.contains('_'));
     names_all && (is_call || is_member)
 }
