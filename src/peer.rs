@@ -88,7 +88,6 @@ pub(crate) struct RelayedClient {
     /// it for this many seconds. `None`: the shim needs no connection.
     pub(crate) lease_s: Option<f64>,
     /// A person reads the answer, so the output it shows stays new for the task's agent.
-    #[serde(rename = "only_looks")]
     pub(crate) for_person: bool,
     /// The id for the task that the call starts, if the caller has chosen it.
     pub(crate) task_id: Option<String>,

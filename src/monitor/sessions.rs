@@ -421,7 +421,7 @@ mod tests {
          "progress":{"heartbeats":3,"state_changes":2,"last_change":["Output",1795337850.1],
                      "outlook":{"blocked":"Input","alive_until":1795337860.0,
                                 "novel_until":null,"stuck_from":1795337900.0},
-                     "deeds":{"time":{"secs":5,"nanos":1},"output":10,"io":5000000,"born":1,
+                     "delta":{"time":{"secs":5,"nanos":1},"output":10,"io":5000000,"born":1,
                               "ended":0,"cpu_share":0.5},
                      "tree_state":[{"Peer":{"process":{"pid":3,"name":"curl"},
                                           "peer":{"Network":"127.0.0.1:443"}}},1795337850.1],

@@ -427,9 +427,7 @@ pub struct Progress {
     pub last_change: Option<(ChangeKind, f64)>,
     /// The status as time passes.
     pub outlook: StatusForecast<f64>,
-    // Between the last two probes, without the time between them. Servers of other versions read
-    // and write this file, hence the name.
-    #[serde(rename = "deeds")]
+    /// Between the last two probes, without the time between them.
     pub delta: ActivityDelta,
     /// What its processes do, if that is visible, and since when.
     #[serde(default)]

@@ -45,7 +45,6 @@ pub struct ServerEnd {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum EndCause {
     /// Its client closed the connection, or a signal asked it to end.
-    #[serde(rename = "InOrder")]
     CleanExit,
     /// A signal with this number killed it.
     Signal(i32),

@@ -294,7 +294,9 @@ fn named(text: &str, present: &Present) -> Vec<Range<usize>> {
             });
             // `${NAME:?why}` is a variable.
             let is_variable = text[..found.start()].ends_with('$');
-            if is_question || is_variable || name_in(found.as_str()) == "PASS" {
+            // `.token:hover { … }` is a rule of a style sheet.
+            let is_style = found.as_str().starts_with('.');
+            if is_question || is_variable || is_style || name_in(found.as_str()) == "PASS" {
                 continue;
             }
             if !text[found.end()..].starts_with([':', '=']) && is_named(found.as_str(), found.end())
@@ -346,6 +348,8 @@ fn named(text: &str, present: &Present) -> Vec<Range<usize>> {
         let is_doubtful = counting.contains(&at) && is_count(shown)
             || by_value.contains(&at) && !names::looks_made(shown)
             || names::is_stand_in(shown)
+            // The output of a command.
+            || text[..secret.start].ends_with("=`") && shown.contains(' ')
             || matches!(extent, Extent::Line | Extent::Item)
                 && enclosing.is_none()
                 && !text[..secret.start].ends_with(['"', '\'', '`'])

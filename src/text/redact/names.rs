@@ -112,7 +112,7 @@ fn of_word(word: &str, before: Option<&str>, name: &str, count: usize) -> Surene
             None if name.starts_with("KEY") => Sureness::Yes,
             None => Sureness::ByValue,
         },
-        "psk" => Sureness::Yes,
+        "psk" | "pw" | "adminpw" | "bindpw" | "rootpw" | "userpw" => Sureness::Yes,
         "auth" if name.eq_ignore_ascii_case("rediscli_auth") => Sureness::Yes,
         "auth" | "credential" | "credentials" | "signature" | "salt" | "session" => {
             Sureness::ByValue
@@ -231,10 +231,12 @@ pub(super) fn is_stand_in(value: &str) -> bool {
         || value.starts_with("${") && value.contains(":?")
         || value.starts_with('{') && value.contains(':')
         || value.contains("xxxxxxxx")
+        || value.starts_with('`')
         || lower.starts_with("your")
+        || lower.contains("placeholder")
         || lower.ends_with(" bytes")
         || names_place(&lower)
-        || is_expression(value, is_identifier)
+        || is_expression(value.strip_prefix("await ").unwrap_or(value), is_identifier)
         || value.split([';', '|', ',']).next().is_some_and(|first| {
             let first = first.split(" =").next().unwrap_or(first).trim();
             first.len() < value.len()

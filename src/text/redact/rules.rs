@@ -2,13 +2,14 @@
 
 /// Matches what may be the name of a secret value, in lower case; its users add `(?i)`, and
 /// [`super::names`] judges it.
-pub(super) const SECRET_NAME: &str = r"[\w.-]*(?:key|token|secret|pass|pwd|psk|auth|credential|signature|salt|session|mnemonic)[\w.-]*";
+pub(super) const SECRET_NAME: &str = r"[\w.-]*(?:key|token|secret|pass|pwd|pw|psk|auth|credential|signature|salt|session|mnemonic)[\w.-]*";
 pub(super) const SECRET_NAME_WORDS: Needles = &[
     "key",
     "token",
     "secret",
     "pass",
     "pwd",
+    "pw",
     "psk",
     "auth",
     "credential",
@@ -19,8 +20,7 @@ pub(super) const SECRET_NAME_WORDS: Needles = &[
 ];
 
 /// Matches names of counts, which are no secrets: `max_tokens`, `tokenCount`.
-pub(super) const COUNTING_NAME: &str =
-    r"(?i)tokens|keys|secrets|(?:token|key|secret)[_.-]?(?:count|limit|budget|size|len)";
+pub(super) const COUNTING_NAME: &str = r"(?i)tokens|keys(?:[^a-z]|$)|secrets|(?:token|key|secret)s?[_.-]?(?:count|limit|budget|size|len)";
 
 /// Lower-case words; each text that a rule matches contains at least one of them.
 pub(super) type Needles = &'static [&'static str];
@@ -80,6 +80,15 @@ pub(super) const PATTERNS: &[(Needles, &str)] = &[
     (
         &["--password-stdin", "--with-token", "sudo", "chpasswd"],
         r#"\b(?:echo|printf)[ \t]+(?:-[neE]+[ \t]+|['"]?%s(?:\\n)?['"]?[ \t]+)*(?:'([^']+)'|"([^"$]+)"|([^\s$'"|;&][^'"|;&\n]*?))[ \t]*\|[^|;&\n]*(?:--password-stdin|--with-token|\bchpasswd(?:[\s'"`)]|\z)|\bsudo[ \t](?:[^|;&\n]*[ \t])?-[A-Za-z]*S\b)"#,
+    ),
+    (
+        &["bundle"],
+        r"\bbundle[ \t]+config[ \t]+(?:set[ \t]+)?(?:--\w+[ \t]+)?\S+[ \t]+[^\s:]+:(\S+)",
+    ),
+    // What an installer prints once, with a digit in it.
+    (
+        &["password", "api key", "token", "secret"],
+        r#"(?i)\b(?:(?:your|new|temporary|initial|generated|default|root|admin) (?:api key|access key|secret key|password|token|secret)|password for (?:the )?[\w@.-]+(?: user)?)(?: for (?:the )?(?:user )?[\w@.-]+)?(?: is)?:\s+([^\s"'<$]*[0-9][^\s"']{4,})"#,
     ),
     (&["bearer"], r"(?i)\bbearer\s+([A-Za-z0-9_.~+/=-]{16,})"),
     // Tokens with a prefix, as the documentation of each service shows them; also listed by gitleaks
@@ -337,6 +346,14 @@ pub(super) const BEFORE_A_WORD: &[(Needles, &str)] = &[
     ),
     // sshpass takes its options before the program that it runs (`ssh -p PORT`).
     (&["sshpass"], r"\bsshpass\s+(?:-[vPe]\S*\s+)*-p[ \t]*"),
+    // Variables and macros that are set by a word after their name.
+    (
+        &["define", "setx", "setenv", "set -"],
+        r"(?i)(?:#[ \t]*define|\bsetx|\bsetenv|\bset[ \t]+-[gxu]+)[ \t]+\w*(?:password|passwd|passphrase|pass|pwd|secret|token|api_?key)[ \t]+",
+    ),
+    (&["encrypt_string"], r"\bansible-vault[ \t]+encrypt_string[ \t]+"),
+    // Redis, after its prompt.
+    (&["auth "], r">[ \t]*AUTH[ \t]+"),
     (&["openssl"], r"\bopenssl\s+passwd\s+(?:-salt\s+\S+\s+|-\S+\s+)*"),
 ];
 

@@ -8,6 +8,7 @@ use std::io::Read;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
+use std::sync::Once;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use tempfile::TempDir;
@@ -65,6 +66,19 @@ pub fn copy_program(from: &Path, to: &Path) {
     assert!(copied.success(), "a copy of {}", from.display());
 }
 
+/// Gives the signals that nohup, or a script that starts the tests in the background, ignores
+/// their default: programs inherit what their parents ignore.
+fn restore_signals() {
+    static RESTORED: Once = Once::new();
+    RESTORED.call_once(|| {
+        for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT] {
+            // SAFETY: the default action runs no code of this process.
+            let before = unsafe { libc::signal(signal, libc::SIG_DFL) };
+            assert_ne!(before, libc::SIG_ERR, "signal {signal} has a default");
+        }
+    });
+}
+
 /// Set by `make test-by-host`: commands run on a host, which is this machine.
 const BY_HOST: &str = "ZSH_TOOL_TESTS_BY_HOST";
 
@@ -88,6 +102,7 @@ pub struct Env {
 impl Env {
     /// Creates the directories: home, state, an empty `ZDOTDIR`, tmp and the working directory.
     pub fn new() -> Env {
+        restore_signals();
         let root = tempfile::Builder::new()
             .prefix("zsh-tool-it-")
             .tempdir()
