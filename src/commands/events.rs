@@ -79,7 +79,7 @@ pub(crate) fn hook(command: &HookCommand) -> ExitCode {
     match command {
         HookCommand::SessionStart => session_start(),
         HookCommand::Stop => stop(),
-        HookCommand::Permissions => permissions::answer(&input()),
+        HookCommand::Permissions => permissions::answer(),
     }
 }
 

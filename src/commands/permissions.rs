@@ -21,6 +21,8 @@ const MANAGED: &str = if cfg!(target_os = "macos") {
 } else {
     "/etc/claude-code"
 };
+/// The largest input: a client's calls may have megabytes.
+const MAX_INPUT: u64 = 64 << 20;
 /// The largest file of settings.
 const MAX_SETTINGS: u64 = 4 << 20;
 
@@ -28,16 +30,27 @@ const MAX_SETTINGS: u64 = 4 << 20;
 const UNASKED_MODES: [&str; 2] = ["auto", "bypassPermissions"];
 
 /// Answers the hook.
-pub(super) fn answer(input: &Value) -> ExitCode {
-    let tool = text(input, "tool_name").rsplit("__").next().unwrap_or_default();
-    if !matches!(tool, "zsh" | "zsh_send") {
-        return ExitCode::SUCCESS;
-    }
-    let decision = match rules(input) {
-        Ok(rules) => judge(&rules, tool, &input["tool_input"]),
-        Err(error) => Decision::Ask(error),
+pub(super) fn answer() -> ExitCode {
+    let mut bytes = Vec::new();
+    let read = std::io::stdin().lock().take(MAX_INPUT).read_to_end(&mut bytes);
+    let input = read
+        .map_err(|error| error.to_string())
+        .and_then(|_| serde_json::from_slice::<Value>(&bytes).map_err(|error| error.to_string()));
+    let input = input.unwrap_or_else(|error| {
+        tracing::debug!("the hook's input: {error}");
+        Value::Null
+    });
+    let tool = text(&input, "tool_name").rsplit("__").next().unwrap_or_default();
+    let decision = match tool {
+        "zsh" | "zsh_send" => match rules(&input) {
+            Ok(rules) => judge(&rules, tool, &input["tool_input"]),
+            Err(error) => Decision::Ask(error),
+        },
+        // Nothing is allowed by what cannot be read.
+        "" => Decision::Ask("the hook's input cannot be read".to_owned()),
+        _ => return ExitCode::SUCCESS,
     };
-    let is_unasked = UNASKED_MODES.contains(&text(input, "permission_mode"));
+    let is_unasked = UNASKED_MODES.contains(&text(&input, "permission_mode"));
     let (word, reason) = match decision {
         Decision::Allow(reason) => ("allow", reason),
         Decision::Ask(reason) => ("ask", reason),
@@ -77,10 +90,14 @@ fn judge(rules: &Rules, tool: &str, call: &Value) -> Decision {
         "Enter" => "\n",
         "Space" => " ",
         key if key.chars().count() == 1 => key,
-        // A named key types no text.
+        // What this makes of the text that was typed is not known.
+        "Backspace" | "Delete" | "Left" | "Right" | "Up" | "Down" | "Home" | "End" => "\u{8}",
+        key if key.starts_with("C-") && !matches!(key, "C-c" | "C-d" | "C-z" | "C-l") => "\u{8}",
+        key if key.starts_with("M-") => "\u{8}",
         _ => "",
     });
-    let typed = format!("{}\n{}", text(call, "input"), keys.collect::<String>());
+    let enter = if call["enter"] == false { "" } else { "\n" };
+    let typed = format!("{}{enter}{}", text(call, "input"), keys.collect::<String>());
     rules.judge(&Request { text: &typed, is_typed: true, ..Request::default() })
 }
 

@@ -14,6 +14,7 @@ use crate::monitor::sessions::state_word;
 use crate::task::describe;
 use crate::task::journal::{self, Entry};
 use crate::task::tombstone;
+use crate::text::foreign;
 use crate::text::quantity::seconds;
 
 /// How much of a command a line shows.
@@ -151,7 +152,7 @@ impl Listed {
         let command = result::command_line(&entry.command);
         let mut command: String = command.chars().take(COMMAND_CHARS).collect();
         if let Some(description) = &entry.description {
-            command.push_str(&format!("  # {description}"));
+            command.push_str(&format!("  # {}", foreign::shown(description)));
         }
         [entry.id.clone(), status, seconds(self.age), server, command]
     }

@@ -47,9 +47,9 @@ pub(crate) struct CommandReport {
 /// Refuses a command that has often timed out.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "NEVERHANG: not run. `{preview}` timed out {} times, {longest}{when}. Run it in parts or \
+    "NEVERHANG: not run. `{}` timed out {} times, {longest}{when}. Run it in parts or \
      with background: true, or close its circuit with zsh_neverhang_reset",
-    .refusal.timeouts
+    crate::text::foreign::row(.preview), .refusal.timeouts
 )]
 pub(crate) struct CircuitRefusal {
     preview: String,

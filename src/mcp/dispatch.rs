@@ -247,11 +247,12 @@ pub(crate) struct Progress {
 impl Progress {
     /// The progress that the params of a `notifications/progress` describe.
     pub(super) fn from_params(params: &Value) -> Option<Progress> {
-        let text = params.get("message").and_then(Value::as_str);
+        // From a host, which may say anything.
+        let text = params.get("message").and_then(Value::as_str).unwrap_or_default();
         Some(Progress {
             elapsed: params.get("progress")?.as_f64()?,
             usual: params.get("total").and_then(Value::as_f64),
-            message: text.unwrap_or_default().to_owned(),
+            message: progress_message(text),
         })
     }
 }
@@ -781,7 +782,12 @@ pub(super) fn newest_line(task: &TaskHandle) -> String {
         (state.line_start, state.output_end, state.columns)
     };
     let line = reading::last_line(&task.spool, line_start, end, columns).unwrap_or_default();
-    line.chars().take(PROGRESS_CHARS).collect()
+    progress_message(&line)
+}
+
+/// A line of output as a progress message: what could mislead is in quotes.
+fn progress_message(line: &str) -> String {
+    if line.is_empty() { String::new() } else { foreign::shown_within(line, PROGRESS_CHARS).into() }
 }
 
 /// Reads the argument `until_port`.

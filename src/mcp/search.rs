@@ -9,6 +9,7 @@ use crate::task::output::effort::Effort;
 use crate::task::output::reading;
 use crate::task::output::spool::Spool;
 use crate::text::ansi::{self, Colours};
+use crate::text::foreign;
 use crate::text::lines::{self, LINE_CHARS, LinePosition, Room, Shown};
 use crate::text::pattern::{GivenUp, Pattern};
 use crate::text::quantity::grouped;
@@ -317,7 +318,7 @@ impl SearchResult {
     /// The body of a result.
     pub(super) fn into_shown(mut self, pattern: &Pattern, reader: &str) -> Shown {
         if self.matches == 0 {
-            let pattern = pattern.as_str();
+            let pattern = foreign::shown(pattern.as_str());
             self.rows.push(match self.given_up_at {
                 Some(line) => format!("(no line before line {line} matches {pattern})"),
                 None => format!("(no line matches {pattern})"),

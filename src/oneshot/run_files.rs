@@ -25,7 +25,7 @@ use super::state::{Position, Reason, Role, RunState, Unreplayable};
 use crate::base::clock::Now;
 use crate::process::files::{self, FileLock};
 use crate::process::tree::{self, Identity};
-use crate::text::foreign::ShowPath;
+use crate::text::foreign::{self, ShowPath};
 use crate::text::redact::Redactor;
 
 /// The file's name in a run's directory.
@@ -196,7 +196,7 @@ pub enum LoadError {
         path: PathBuf,
     },
     /// It is not valid JSON of a run's file.
-    #[error("{file} is not a run's file: {source}", file = .path.shown())]
+    #[error("{file} is not a run's file: {}", foreign::shown(&.source.to_string()), file = .path.shown())]
     Malformed {
         /// The file.
         path: PathBuf,

@@ -119,13 +119,15 @@ zt_path=$1
 set -- $(ls -Ldn -- "$1" 2>/dev/null)
 case $1 in
 d????????[tT]*) ;;
-????????w*) return 1 ;;
-?????w*) [ "$4" = 0 ] || [ "$4" = "$zt_gid" ] || return 1 ;;
+????????w* | ?????w*) return 1 ;;
 esac
 [ "$3" = 0 ] || [ "$3" = "$zt_uid" ]
 }}
 zt_right() {{
 [ -x "$1" ] || return 1
+if [ -L "$1" ]
+then set -- "$1" "$(readlink -f "$1")" && [ -n "$2" ] && zt_ours "${{2%/*}}/" || {{ zt_why="; others may change what $1 leads to"; return 1; }}
+fi
 zt_ours "${{1%/*}}/" && zt_ours "$1" || {{ zt_why="; $zt_path belongs to another user, or others may change it"; return 1; }}
 [ "$("$1" --version </dev/null 2>/dev/null)" = "zsh-tool $zt_version" ]
 }}
@@ -137,7 +139,7 @@ printf '\n{MARK} ready %s\n' "$zt_system time=$(date +%s 2>/dev/null) waits=$zt_
 exec "$1" {far}
 }}
 zt_system=$(uname -sm) || zt_fail "uname does not run"
-zt_uid=$(id -u) && zt_gid=$(id -g) || zt_fail "id does not run"
+zt_uid=$(id -u) || zt_fail "id does not run"
 zt_why=
 zt_dir={directory} || exit 1
 [ -n "$zt_dir" ] || zt_fail "HOME is not set: set binary_directory"

@@ -30,6 +30,7 @@ use crate::protocol::framing::MAX_FRAME_BYTES;
 use crate::protocol::transport::Transport;
 use crate::task::supervisor::Supervisor;
 use crate::text::foreign;
+use crate::text::terminal_filter::TerminalFilter;
 
 /// How long a host may take for its first report.
 const ANSWER_LIMIT: Duration = Duration::from_secs(10);
@@ -666,11 +667,13 @@ struct CarrierErrors {
 
 fn keep_last(mut pipe: impl Read, errors: &CarrierErrors) {
     let mut buffer = [0; 1024];
+    // What a host says, a person may see on a terminal.
+    let mut filter = TerminalFilter::of_record();
     while let Ok(count @ 1..) = pipe.read(&mut buffer) {
         let read = buffer.get(..count).unwrap_or_default();
         if let Some(out) = &mut *errors.pass_on.lock() {
             // stderr is the last place for a message.
-            let _ = out.write_all(read);
+            let _ = out.write_all(&filter.pass(read));
             continue;
         }
         let mut kept = errors.kept.lock();

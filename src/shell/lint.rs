@@ -20,6 +20,7 @@ use super::prefix::{base_name, split_prefix};
 use super::syntax::{Simple, simple_commands};
 use super::token::Separator;
 use super::unquote::Unquoted;
+use crate::text::foreign;
 
 /// How deep scripts within scripts are checked.
 const LEVELS: usize = 4;
@@ -69,10 +70,14 @@ impl fmt::Display for Lint {
                 };
                 write!(
                     out,
-                    "{program} -f '{pattern}' {does}, since this command's text matches. "
+                    "{program} -f '{}' {does}, since this command's text matches. ",
+                    foreign::shown(pattern)
                 )?;
                 match instead {
-                    Some(form) => write!(out, "Use '{form}', or zsh_kill for a task of this tool."),
+                    Some(form) => {
+                        let form = foreign::shown(form);
+                        write!(out, "Use '{form}', or zsh_kill for a task of this tool.")
+                    }
                     None => out.write_str("Use a pid, or zsh_kill for a task of this tool."),
                 }
             }

@@ -17,10 +17,56 @@ use crate::text::foreign;
 const WRAPPERS: &[&str] =
     &["builtin", "command", "nice", "noglob", "nohup", "stdbuf", "time", "timeout"];
 
+/// Programs that run the command among their arguments.
+const RUNNERS: &[&str] = &[
+    "busybox",
+    "chroot",
+    "chrt",
+    "choom",
+    "dbus-run-session",
+    "doas",
+    "docker",
+    "entr",
+    "env",
+    "exec",
+    "find",
+    "flock",
+    "git",
+    "ionice",
+    "kubectl",
+    "ltrace",
+    "nice",
+    "nohup",
+    "nsenter",
+    "parallel",
+    "podman",
+    "prlimit",
+    "run-parts",
+    "runuser",
+    "script",
+    "setarch",
+    "setpriv",
+    "setsid",
+    "ssh",
+    "stdbuf",
+    "strace",
+    "su",
+    "sudo",
+    "systemd-run",
+    "taskset",
+    "time",
+    "timeout",
+    "unshare",
+    "watch",
+    "xargs",
+];
+/// How many arguments of such a program are looked at.
+const MOST_ARGUMENTS: usize = 64;
+
 /// Programs that only read, which Claude Code runs unasked.
 const READERS: &[&str] = &[
-    ":", "[", "cat", "cd", "diff", "du", "echo", "false", "grep", "head", "ls", "pwd", "stat",
-    "tail", "test", "true", "wc", "which",
+    ":", "cat", "cd", "diff", "du", "echo", "false", "grep", "head", "ls", "pwd", "stat", "tail",
+    "true", "wc", "which",
 ];
 
 /// One rule.
@@ -147,7 +193,11 @@ impl Rules {
         if let Some((rule, part)) = all().find_map(|part| first_match(&ask, part)) {
             return Decision::Ask(format!("{rule} asks about {part}"));
         }
-        let doubt = found.doubts.first().map(|doubt| foreign::shown_within(doubt, 120));
+        let is_edited = request.is_typed
+            && request.text.contains(|it: char| it.is_control() && !matches!(it, '\n' | '\t'));
+        let edited = || is_edited.then_some("keys that change what was typed");
+        let doubts = found.doubts.iter().chain(&stdin.doubts).map(String::as_str);
+        let doubt = doubts.chain(edited()).next().map(|doubt| foreign::shown_within(doubt, 120));
         let everything = self.allow.iter().find(|rule| rule.is_of_all());
         if let Some(rule) = everything {
             let restricted: Vec<&Rule> = [deny, scoped(&self.ask)].concat();
@@ -157,7 +207,10 @@ impl Rules {
             if let Some(doubt) = doubt {
                 return Decision::Unsure(format!("cannot tell what this runs: {doubt}"));
             }
-            let unclear = |part: &&Part| restricted.iter().any(|rule| may_become(part, rule));
+            let unclear = |part: &&Part| {
+                restricted.iter().any(|rule| may_become(part, rule))
+                    || first_match_within(&restricted, part)
+            };
             if let Some(part) = all().find(unclear) {
                 let part = foreign::shown_within(&part.written, 120).into_owned();
                 return Decision::Unsure(format!("cannot tell what this becomes: {part}"));
@@ -213,8 +266,9 @@ impl Rules {
     fn allows(&self, part: &Part) -> bool {
         let mut part = part.clone();
         loop {
-            let is_reader =
-                part.program().is_some_and(|name| !self.hides_files && READERS.contains(&name));
+            // A path may lead to anything of that name.
+            let name = part.words.first().filter(|_| part.plain > 0).map(|word| word.text.as_str());
+            let is_reader = name.is_some_and(|name| !self.hides_files && READERS.contains(&name));
             let texts = [part.written.clone(), part.text()];
             if is_reader || self.allow.iter().any(|rule| texts.iter().any(|it| rule.matches(it))) {
                 return true;
@@ -236,7 +290,8 @@ fn scoped(rules: &[Rule]) -> Vec<&Rule> {
 /// alone: the rule and the part, to be shown.
 fn first_match(rules: &[&Rule], part: &Part) -> Option<(String, String)> {
     let mut candidates = vec![part.clone()];
-    while let Some(part) = candidates.pop() {
+    for _ in 0..MOST_ARGUMENTS {
+        let part = candidates.pop()?;
         let mut texts = vec![part.written.clone(), part.text()];
         if let Some(name) = part.program() {
             let arguments = part.words.iter().skip(1).map(|word| word.text.as_str());
@@ -252,6 +307,23 @@ fn first_match(rules: &[&Rule], part: &Part) -> Option<(String, String)> {
         candidates.extend(part.run_by_find());
     }
     None
+}
+
+/// Whether a program that runs others gets, among its arguments, what one of these rules matches.
+/// Which of its arguments are the command is not always known.
+fn first_match_within(rules: &[&Rule], part: &Part) -> bool {
+    if !part.program().is_some_and(|name| RUNNERS.contains(&name)) {
+        return false;
+    }
+    (1..part.words.len().min(MOST_ARGUMENTS)).any(|at| {
+        let words = part.words.get(at..).unwrap_or_default().to_vec();
+        let plain = part.plain.saturating_sub(at);
+        let command = Part { words, plain, ..part.clone() };
+        let text = command.words.first().map(|word| word.text.as_str()).unwrap_or_default();
+        let script =
+            if text.contains(char::is_whitespace) { parts(text).commands } else { Vec::new() };
+        std::iter::once(&command).chain(&script).any(|part| first_match(rules, part).is_some())
+    })
 }
 
 /// Whether an expansion may turn a part into something that a rule matches.
@@ -332,6 +404,9 @@ mod tests {
             ("echo $(rm x)", "deny"),
             ("if true; then rm x; fi", "deny"),
             ("echo rm x", "allow"),
+            ("./cat f", "ask"),
+            ("./timeout 5 cat f", "ask"),
+            ("for PATH in ./e; do cat f; done", "ask"),
             ("cat 'x", "allow"),
         ] {
             assert_eq!(word(&rules, text), expected, "{text}");
@@ -353,6 +428,11 @@ mod tests {
             ("{rm,-rf,/}", "ask"),
             ("rm x", "deny"),
             ("eval $x", "ask"),
+            ("eval '' rm x", "deny"),
+            ("xargs -i rm x", "ask"),
+            ("timeout --sig KILL 5 rm x", "ask"),
+            ("flock f -c 'rm x'", "ask"),
+            ("git status", "allow"),
         ] {
             assert_eq!(word(&restricted, text), expected, "{text}");
         }

@@ -93,6 +93,23 @@ pub(crate) fn in_quotes(text: &str, limit: usize) -> String {
     quoted
 }
 
+/// The beginning of a line, in which a text in quotes may have lost its end: with a closing quote.
+pub(crate) fn closed(cut: &str) -> String {
+    let (mut is_open, mut is_escaped) = (false, false);
+    for character in cut.chars() {
+        is_open ^= character == '"' && !is_escaped;
+        is_escaped = character == '\\' && !is_escaped && is_open;
+    }
+    let mut closed = cut.to_owned();
+    if is_escaped {
+        closed.pop();
+    }
+    if is_open {
+        closed.push_str("…\"");
+    }
+    closed
+}
+
 fn push_escaped(quoted: &mut String, character: char) {
     match character {
         '"' | '\\' => quoted.extend(['\\', character]),
@@ -109,14 +126,22 @@ fn is_hidden(character: char) -> bool {
     character.is_control() || invisible::is_invisible(character)
 }
 
+/// What separates the parts of the tool's lines.
+const SEPARATORS: &[&str] = &["  ", " · ", " | ", ", ", " → ", " — ", " (", "; "];
+
+/// Whether a character looks like a blank.
+fn is_blank(character: char) -> bool {
+    character.is_whitespace() || character == '\u{2800}'
+}
+
 /// Whether a reader could take a text, or a part of it, for something else: it has a character that
 /// is not seen, a sign of the tool, or what separates the parts of the tool's lines.
 fn is_misleading(text: &str) -> bool {
     text.is_empty()
         || text.starts_with(char::is_whitespace)
         || text.ends_with(char::is_whitespace)
-        || text.contains("  ")
-        || text.contains(" · ")
+        || SEPARATORS.iter().any(|separator| text.contains(separator))
+        || text.chars().any(|it| is_blank(it) && it != ' ')
         || text.contains('=') && text.contains(char::is_whitespace)
         || text.chars().any(|it| it == '"' || is_hidden(it) || frame::is_sign(it))
 }
@@ -124,6 +149,19 @@ fn is_misleading(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_text_that_was_cut_is_closed() {
+        for (cut, closed_text) in [
+            ("held by \"a b", "held by \"a b…\""),
+            ("\"a\" · x", "\"a\" · x"),
+            ("\"a\\\"b", "\"a\\\"b…\""),
+            ("\"a\\", "\"a…\""),
+            ("plain", "plain"),
+        ] {
+            assert_eq!(closed(cut), closed_text);
+        }
+    }
 
     #[test]
     fn ordinary_names_are_shown_as_they_are() {
@@ -140,6 +178,11 @@ mod tests {
             ("✔", r#""✔""#),
             ("/tmp/x task=deadbeef", r#""/tmp/x task=deadbeef""#),
             ("a · next: rm", r#""a · next: rm""#),
+            ("a | A.L.A.N.: x", r#""a | A.L.A.N.: x""#),
+            ("b, not kept: pass cwd", r#""b, not kept: pass cwd""#),
+            ("c (zsh_kill)", r#""c (zsh_kill)""#),
+            ("d\u{a0}x", "\"d\u{a0}x\""),
+            ("e\u{2800}x", "\"e\u{2800}x\""),
             ("say \"hi\\\"", r#""say \"hi\\\"""#),
             ("\u{202e}fdp", r#""<U+202E>fdp""#),
             ("", r#""""#),

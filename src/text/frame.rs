@@ -28,13 +28,27 @@ pub(crate) fn marked(mut line: String) -> String {
     line
 }
 
+/// Lines that look like those of the rules.
+const LOOK_LIKE_RULES: [char; 4] = ['━', '⎯', '╌', '┄'];
+
+/// Whether a character shows nothing, or nearly nothing, of its own: blanks, marks on other
+/// characters, stand-ins for what has no form.
+fn is_little(character: char) -> bool {
+    character.is_whitespace()
+        || matches!(character,
+            '\u{2800}' | '\u{fffc}' | '\u{fffd}' | '\u{1d159}'
+            | '\u{300}'..='\u{36f}' | '\u{600}'..='\u{605}' | '\u{1ab0}'..='\u{1aff}'
+            | '\u{1dc0}'..='\u{1dff}' | '\u{20d0}'..='\u{20ff}' | '\u{fe20}'..='\u{fe2f}'
+            | '\u{e000}'..='\u{f8ff}' | '\u{f0000}'..)
+}
+
 fn begins_with_sign(line: &str) -> bool {
-    let mut rest = line.trim_start();
+    let mut rest = line.trim_start_matches(is_little);
     while let Some(sequence) = rest.strip_prefix("\u{1b}[") {
         let end = sequence.find('m').map_or(sequence.len(), |end| end + 1);
-        rest = sequence.get(end..).unwrap_or_default().trim_start();
+        rest = sequence.get(end..).unwrap_or_default().trim_start_matches(is_little);
     }
-    rest.starts_with(is_sign)
+    rest.starts_with(is_sign) || rest.starts_with(LOOK_LIKE_RULES)
 }
 
 #[cfg(test)]
@@ -50,6 +64,10 @@ mod tests {
             "\u{1b}[32m✔\u{1b}[0m ok",
             "… 3 lines …",
             "\u{a0}✘",
+            "\u{2800}✔ exit=0",
+            "\u{301}✔ exit=0",
+            "\u{fffd}✔",
+            "━━━ deadbeef",
         ] {
             assert_eq!(marked(line.to_owned()), format!("{MARK}{line}"));
         }

@@ -15,6 +15,9 @@ use super::lines::unfinished_character;
 const ESCAPE: u8 = 0x1b;
 const ENQUIRY: u8 = 0x05;
 const BELL: u8 = 0x07;
+/// They choose another character set.
+const SHIFT_OUT: u8 = 0x0e;
+const SHIFT_IN: u8 = 0x0f;
 /// The first byte of the control characters U+0080 to U+009F, and of other characters.
 const C1_LEAD: u8 = 0xc2;
 /// CAN and SUB end a sequence without effect.
@@ -46,6 +49,7 @@ impl TerminalFilter {
         while let Some((&first, after)) = rest.split_first() {
             match first {
                 ENQUIRY => rest = after,
+                SHIFT_OUT | SHIFT_IN if self.is_record => rest = after,
                 ESCAPE => match sequence(rest) {
                     Some((length, is_harmful)) => {
                         let (sequence, after) = rest.split_at(length.min(rest.len()));
@@ -64,7 +68,9 @@ impl TerminalFilter {
                     rest = after.get(1..).unwrap_or_default();
                 }
                 _ => {
-                    let begins = |byte: &u8| matches!(*byte, ESCAPE | ENQUIRY | C1_LEAD);
+                    let begins = |byte: &u8| {
+                        matches!(*byte, ESCAPE | ENQUIRY | SHIFT_OUT | SHIFT_IN | C1_LEAD)
+                    };
                     let text = rest.iter().skip(1).position(begins).map_or(rest.len(), |at| at + 1);
                     let (text, after) = rest.split_at(text);
                     let cut = match after {
@@ -85,18 +91,27 @@ impl TerminalFilter {
 }
 
 /// The length of the sequence at the beginning, and whether to remove it; `None` while it is
-/// incomplete.
+/// incomplete. Of one that a control character interrupts, only what precedes that is removed:
+/// terminals execute it and read on.
 fn sequence(bytes: &[u8]) -> Option<(usize, bool)> {
     match *bytes.get(1)? {
         b'[' => control_sequence(bytes),
         kind @ (b']' | b'P' | b'X' | b'^' | b'_') => string_sequence(bytes, kind),
-        0x20..=0x2f => {
-            let last = bytes.iter().skip(2).position(|byte| !matches!(byte, 0x20..=0x2f))?;
-            Some((last + 3, false))
+        first @ 0x20..=0x2f => {
+            let length = bytes.iter().skip(2).position(|byte| !matches!(byte, 0x20..=0x2f))?;
+            let last = *bytes.get(length + 2)?;
+            if !matches!(last, 0x30..=0x7e) {
+                return Some((length + 2, true));
+            }
+            // Character sets, and the screen alignment test.
+            let is_known =
+                length == 0 && (matches!(first, b'('..=b'+') || first == b'#' && last == b'8');
+            Some((length + 3, !is_known))
         }
-        // Another sequence interrupts the incomplete one.
-        ESCAPE => Some((1, false)),
-        second => Some((2, second == b'Z')),
+        // Saving and restoring the cursor, keypads, index, tabs, reset.
+        b'7' | b'8' | b'=' | b'>' | b'D' | b'E' | b'H' | b'M' | b'c' => Some((2, false)),
+        0x30..=0x7e => Some((2, true)),
+        _ => Some((1, true)),
     }
 }
 
@@ -104,9 +119,8 @@ fn control_sequence(bytes: &[u8]) -> Option<(usize, bool)> {
     let length = bytes.iter().skip(2).position(|byte| !matches!(byte, 0x20..=0x3f))?;
     let parameters = bytes.get(2..length + 2)?;
     match *bytes.get(length + 2)? {
-        last @ 0x40..=0x7e => Some((length + 3, is_harmful(parameters, last))),
-        ESCAPE => Some((length + 2, false)),
-        _ => Some((length + 3, false)),
+        last @ 0x40..=0x7e => Some((length + 3, !is_harmless(parameters, last))),
+        _ => Some((length + 2, true)),
     }
 }
 
@@ -135,31 +149,29 @@ fn without_switch(sequence: &[u8]) -> Option<Vec<u8>> {
 
 /// Whether a sequence sets a mode that stays after the output, or resets the terminal.
 fn sets_mode(sequence: &[u8]) -> bool {
-    let is_mode = sequence.starts_with(b"\x1b[") && sequence.ends_with(b"h")
-        || sequence.starts_with(b"\x1b[?") && sequence.ends_with(b"l");
-    is_mode || matches!(sequence, b"\x1bc" | b"\x1b=" | b"\x1b>") || sequence.starts_with(b"\x1b(")
+    matches!(
+        sequence,
+        [ESCAPE, b'[', .., b'h' | b'l' | b'r' | b'q' | b'p']
+            | [ESCAPE, b'c' | b'=' | b'>' | b'('..=b'+', ..]
+    )
 }
 
-/// Whether a terminal answers this sequence, encodes keys in another way after it, or changes its
-/// window.
-fn is_harmful(parameters: &[u8], last: u8) -> bool {
-    let first = parameters.first().copied().unwrap_or_default();
-    let intermediate = parameters.last().copied().filter(|byte| matches!(byte, 0x20..=0x2f));
-    match (last, intermediate) {
-        // Reports of status and attributes.
-        (b'n' | b'c' | b'x', None) => true,
-        // Modes and checksums.
-        (b'p', Some(b'$')) | (b'y', Some(b'*')) => true,
-        // The terminal's version.
-        (b'q', None) => first == b'>',
-        // Encodings of keys.
-        (b'u', None) => matches!(first, b'?' | b'>' | b'<' | b'='),
-        (b'm', None) => matches!(first, b'?' | b'>'),
-        // Reports and changes of the window and its title.
-        (b't', None) => true,
-        // Copies to a printer.
-        (b'i', None) => true,
-        _ => false,
+/// Whether a sequence only writes, moves the cursor or sets a mode that programs need: no terminal
+/// answers it, encodes keys in another way after it, or changes its window.
+fn is_harmless(parameters: &[u8], last: u8) -> bool {
+    let is_number = |byte: &u8| matches!(byte, b'0'..=b';');
+    match parameters {
+        [b'?', numbers @ ..] => {
+            matches!(last, b'h' | b'l' | b'J' | b'K') && numbers.iter().all(is_number)
+        }
+        // The form of the cursor, and the soft reset.
+        [numbers @ .., b' '] => last == b'q' && numbers.iter().all(is_number),
+        [b'!'] => last == b'p',
+        numbers => {
+            let is_known = matches!(last, b'@'..=b'M' | b'P' | b'S' | b'T' | b'X' | b'Z' | b'`'
+                | b'a' | b'b' | b'd'..=b'h' | b'l' | b'm' | b'r' | b's' | b'u');
+            is_known && numbers.iter().all(is_number)
+        }
     }
 }
 
@@ -167,11 +179,13 @@ fn string_sequence(bytes: &[u8], kind: u8) -> Option<(usize, bool)> {
     let ends = |byte: &u8| *byte == ESCAPE || *byte == BELL || CANCELS.contains(byte);
     let length = bytes.iter().skip(2).position(ends)?;
     let text = bytes.get(2..length + 2)?;
-    let is_harmless = match kind {
-        b']' => is_link(text),
-        b'P' => is_image(text),
-        _ => false,
-    };
+    // A terminal may end a string at a control character.
+    let is_harmless = text.iter().all(|byte| matches!(byte, 0x20..=0x7e))
+        && match kind {
+            b']' => is_link(text),
+            b'P' => is_image(text),
+            _ => false,
+        };
     match *bytes.get(length + 2)? {
         ESCAPE => match *bytes.get(length + 3)? {
             b'\\' => Some((length + 4, !is_harmless)),
@@ -225,7 +239,17 @@ mod tests {
             ("\x1bP$qm\x1b\\\x1bP+q544e\x1b\\\x1bP1;2q#\x1b\\x", "\x1bP1;2q#\x1b\\x"),
             ("\x1b[18t\x1b[22;0t\x1b[8;9;9tx", "x"),
             ("\x1b(B\x1b=\x1bZ\x05\x1b7x", "\x1b(B\x1b=\x1b7x"),
-            ("\x1b[12\x1b[1mx", "\x1b[12\x1b[1mx"),
+            ("\x1b[12\x1b[1mx", "\x1b[1mx"),
+            // What terminals execute within a sequence.
+            (
+                "\x1b\0]52;c;b\x07x\x1b\x08]0;t\x07\x1b\x7f]52;y",
+                "\0]52;c;b\x07x\x08]0;t\x07\x7f]52;y",
+            ),
+            ("\x1b#\x1b]52;c;a\x07\x1b \x1b]52;c;a\x07x", "x"),
+            ("\x1b\x1b[6n]52;c;a\x07", "]52;c;a\x07"),
+            ("\x1b[6\x08n\x1b[\0c\x1b[6\x1b[cn", "\x08n\0cn"),
+            ("\x1b[?1;1;0S\x1b[#|\x1b[1$w\x1b[\"v\x1b[61\"p\x1b%@\x1bnx", "x"),
+            ("\x1b]8;;http://a\u{9c}\u{9d}52;c;a\x07x", "x"),
             ("\x1b[?1049h\x1b[?25;1047;7lx", "\x1b[2J\x1b[?25;7lx"),
             ("\x1b[?47lx\x1b[?104h\x1b[47m", "x\x1b[?104h\x1b[47m"),
         ] {
@@ -240,7 +264,8 @@ mod tests {
 
     #[test]
     fn what_is_only_read_sets_no_mode() {
-        let output = b"\x1b[?1000h\x1b[?25lx\x1b[4h\x1b[?25h\x1bc\x1b(0\x1b[1my\x1b[m";
+        let output =
+            b"\x1b[?1000h\x1b[?25lx\x1b[4h\x1b[3;5r\x1b[5 q\x1bc\x1b(0\x1b)0\x0e\x1b[1my\x1b[m";
         let passed = TerminalFilter::of_record().pass(output);
         assert_eq!(String::from_utf8_lossy(&passed), "x\x1b[1my\x1b[m");
     }

@@ -2,7 +2,7 @@
 //! kept for that file with these settings.
 
 use std::io::{self, IsTerminal, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 
 use sha2::{Digest, Sha256};
@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 use crate::commands::output::{self, failed, misused};
 use crate::commands::setup;
 use crate::config::{Config, Row, RunSettings};
-use crate::process::files::{self, PrivateDirError};
+use crate::process::files;
 use crate::text::foreign::{self, ShowPath};
 
 /// The directory of the answers within the state directory.
@@ -30,15 +30,18 @@ pub(super) fn agree(
     let Some(file) = settings.project.as_deref().filter(|_| !rows.is_empty()) else {
         return Ok(());
     };
-    let rows: Vec<String> = rows.iter().map(setting).collect();
-    let listed = format!("{} sets {}", file.shown(), rows.join(", "));
+    let settings: Vec<String> = rows.iter().map(setting).collect();
+    let listed = format!("{} sets {}", file.shown(), settings.join(", "));
     if is_trusted {
         output::complain(&listed);
         return Ok(());
     }
     let answers = setup::state_directory(config)?.join(ANSWERS);
     let answer = answers.join(content_hash(file, &rows));
-    if answer.exists() {
+    // An answer that others could have written is none.
+    files::private_dir(answers.parent().unwrap_or(&answers)).map_err(failed)?;
+    files::private_subdir(&answers).map_err(failed)?;
+    if files::open_private(&answer).is_ok() {
         output::complain(&listed);
         return Ok(());
     }
@@ -51,7 +54,8 @@ pub(super) fn agree(
     if !ask(&listed).map_err(|error| failed(format_args!("cannot read the answer: {error}")))? {
         return Err(misused(format_args!("not run; without {} it would be", file.shown())));
     }
-    keep(&answers, &answer).map_err(failed)
+    let kept = files::replace_private(&answer, b"");
+    kept.map_err(|error| failed(format_args!("cannot keep the answer: {error}")))
 }
 
 /// `max_iterations=8`.
@@ -60,12 +64,14 @@ fn setting(row: &Row) -> String {
     format!("{key}={}", foreign::shown(&row.value))
 }
 
-fn content_hash(file: &Path, rows: &[String]) -> String {
+fn content_hash(file: &Path, rows: &[Row]) -> String {
     let mut hasher = Sha256::new();
     hasher.update(file.as_os_str().as_encoded_bytes());
     for row in rows {
-        hasher.update([0]);
-        hasher.update(row);
+        for part in [row.key, &row.value] {
+            hasher.update([0]);
+            hasher.update(part);
+        }
     }
     hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
@@ -76,10 +82,4 @@ fn ask(listed: &str) -> io::Result<bool> {
     let mut line = String::new();
     io::stdin().read_line(&mut line)?;
     Ok(matches!(line.trim().to_lowercase().as_str(), "y" | "yes"))
-}
-
-fn keep(answers: &Path, answer: &Path) -> Result<(), PrivateDirError> {
-    files::private_subdir(answers)?;
-    let failed = |error| PrivateDirError::Io(PathBuf::from(answers), error);
-    files::replace_private(answer, b"").map_err(failed)
 }

@@ -49,8 +49,8 @@ fn describe(run: &RunView) -> String {
     row("auditor", &agent(&file.auditor, file.auditor_model.as_deref()));
     row("directory", &words::clean(&file.directory.to_string_lossy()));
     row("files", &run.directory.shown().to_string());
-    row("created", &file.created_at);
-    row("changed", &file.updated_at);
+    row("created", &words::clean(&file.created_at));
+    row("changed", &words::clean(&file.updated_at));
     text.push_str(&history(file));
     section(&mut text, "prompt", &file.prompt);
     if let Some(feedback) = file.feedback.as_ref().filter(|text| !text.trim().is_empty()) {

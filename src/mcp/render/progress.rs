@@ -14,6 +14,7 @@ use crate::progress::{advice, condition::Condition};
 use crate::shell::outcome::Outcome;
 use crate::task::describe;
 use crate::task::live::Input;
+use crate::text::foreign;
 use crate::text::quantity::{seconds, size, tenths};
 
 /// The maximum length of the `◷` line.
@@ -66,7 +67,7 @@ pub(crate) fn line(
     }
     let known = (!known.is_empty()).then(|| {
         let cut: String = format!("◷ {known}").chars().take(room).collect();
-        cut.trim_end_matches([' ', '·']).to_owned()
+        foreign::closed(cut.trim_end_matches([' ', '·']))
     });
     match (known, next) {
         (Some(known), Some(next)) => Some(format!("{known}{separator}{next}")),
