@@ -24,7 +24,7 @@ const MAX_HELD: usize = 4096;
 
 /// Filters output.
 #[derive(Debug, Default)]
-pub(crate) struct TerminalFilter {
+pub struct TerminalFilter {
     /// The beginning of an incomplete sequence or character.
     held: Vec<u8>,
     /// Whether no program stands behind the output that could take back the modes it has set.
@@ -33,12 +33,12 @@ pub(crate) struct TerminalFilter {
 
 impl TerminalFilter {
     /// A filter of output that is only read, from which nothing changes a mode of the terminal.
-    pub(crate) fn of_record() -> TerminalFilter {
+    pub fn of_record() -> TerminalFilter {
         TerminalFilter { is_record: true, ..TerminalFilter::default() }
     }
 
     /// Takes output; returns the bytes to write.
-    pub(crate) fn pass(&mut self, output: &[u8]) -> Vec<u8> {
+    pub fn pass(&mut self, output: &[u8]) -> Vec<u8> {
         let mut bytes = std::mem::take(&mut self.held);
         bytes.extend_from_slice(output);
         let mut passed = Vec::with_capacity(bytes.len());
@@ -71,7 +71,13 @@ impl TerminalFilter {
                         [] => text.len() - unfinished_character(text),
                         _ => text.len(),
                     };
-                    passed.extend_from_slice(text.get(..cut).unwrap_or(text));
+                    let whole = text.get(..cut).unwrap_or(text);
+                    // With what follows the sequence that is left out, it could be a control
+                    // character.
+                    passed.extend_from_slice(match after {
+                        [] => whole,
+                        _ => whole.strip_suffix(&[C1_LEAD]).unwrap_or(whole),
+                    });
                     rest = rest.get(cut..).unwrap_or_default();
                     if cut < text.len() {
                         break;
@@ -86,17 +92,22 @@ impl TerminalFilter {
 
 /// The length of the sequence at the beginning, and whether to remove it; `None` while it is
 /// incomplete.
+///
+/// A sequence that another one or a control character interrupts is removed: after the control
+/// character terminals read on, and without the other one they would.
 fn sequence(bytes: &[u8]) -> Option<(usize, bool)> {
     match *bytes.get(1)? {
         b'[' => control_sequence(bytes),
         kind @ (b']' | b'P' | b'X' | b'^' | b'_') => string_sequence(bytes, kind),
         0x20..=0x2f => {
             let last = bytes.iter().skip(2).position(|byte| !matches!(byte, 0x20..=0x2f))?;
-            Some((last + 3, false))
+            match *bytes.get(last + 2)? {
+                0x30..=0x7e => Some((last + 3, false)),
+                _ => Some((last + 2, true)),
+            }
         }
-        // Another sequence interrupts the incomplete one.
-        ESCAPE => Some((1, false)),
-        second => Some((2, second == b'Z')),
+        second @ 0x30..=0x7e => Some((2, second == b'Z')),
+        _ => Some((1, true)),
     }
 }
 
@@ -105,8 +116,7 @@ fn control_sequence(bytes: &[u8]) -> Option<(usize, bool)> {
     let parameters = bytes.get(2..length + 2)?;
     match *bytes.get(length + 2)? {
         last @ 0x40..=0x7e => Some((length + 3, is_harmful(parameters, last))),
-        ESCAPE => Some((length + 2, false)),
-        _ => Some((length + 3, false)),
+        _ => Some((length + 2, true)),
     }
 }
 
@@ -167,11 +177,13 @@ fn string_sequence(bytes: &[u8], kind: u8) -> Option<(usize, bool)> {
     let ends = |byte: &u8| *byte == ESCAPE || *byte == BELL || CANCELS.contains(byte);
     let length = bytes.iter().skip(2).position(ends)?;
     let text = bytes.get(2..length + 2)?;
-    let is_harmless = match kind {
-        b']' => is_link(text),
-        b'P' => is_image(text),
-        _ => false,
-    };
+    let begins_control = |pair: &[u8]| matches!(pair, [C1_LEAD, 0x80..=0x9f]);
+    let is_harmless = !text.windows(2).any(begins_control)
+        && match kind {
+            b']' => is_link(text),
+            b'P' => is_image(text),
+            _ => false,
+        };
     match *bytes.get(length + 2)? {
         ESCAPE => match *bytes.get(length + 3)? {
             b'\\' => Some((length + 4, !is_harmless)),
@@ -225,7 +237,11 @@ mod tests {
             ("\x1bP$qm\x1b\\\x1bP+q544e\x1b\\\x1bP1;2q#\x1b\\x", "\x1bP1;2q#\x1b\\x"),
             ("\x1b[18t\x1b[22;0t\x1b[8;9;9tx", "x"),
             ("\x1b(B\x1b=\x1bZ\x05\x1b7x", "\x1b(B\x1b=\x1b7x"),
-            ("\x1b[12\x1b[1mx", "\x1b[12\x1b[1mx"),
+            ("\x1b[12\x1b[1mx", "\x1b[1mx"),
+            ("\x1b[6\nn\x1b[\r6n\x1b[6\x7fn\x1b\x07]52;c;a\x07", "\nn\r6n\x7fn\x07]52;c;a\x07"),
+            ("\x1b(\x1b]52;c;a\x07x\x1b#\x1b[cx", "xx"),
+            ("\x1b\x1b]0;t\x07]52;c;a\x07\x1b[6\x1b]0;t\x07n", "]52;c;a\x07n"),
+            ("\x1b]8;;https://a\u{9d}52;c;a\x07x", "x"),
             ("\x1b[?1049h\x1b[?25;1047;7lx", "\x1b[2J\x1b[?25;7lx"),
             ("\x1b[?47lx\x1b[?104h\x1b[47m", "x\x1b[?104h\x1b[47m"),
         ] {
@@ -236,6 +252,13 @@ mod tests {
                 assert_eq!(String::from_utf8_lossy(&found), passed, "{output:?}");
             }
         }
+    }
+
+    #[test]
+    fn what_is_left_out_joins_no_control_character() {
+        let output = b"\xc2\x1b]0;t\x07\x9d52;c;a\x07\xc2\x05\x9b6n";
+        let passed = TerminalFilter::default().pass(output);
+        assert_eq!(passed, b"\x9d52;c;a\x07\x9b6n");
     }
 
     #[test]
