@@ -11,7 +11,7 @@ use super::run::{failed, misused};
 use crate::commands::{output, setup};
 use crate::config::{Config, Row, RunSettings};
 use crate::process::files::{self, PrivateDirError};
-use crate::text::foreign::{self, ShowPath};
+use crate::text::foreign::ShowPath;
 
 /// The directory of the answers within the state directory.
 const ANSWERS: &str = "trusted";
@@ -57,7 +57,7 @@ pub(super) fn agree(
 /// `max_iterations=8`.
 fn setting(row: &Row) -> String {
     let key = row.key.rsplit('.').next().unwrap_or(row.key);
-    format!("{key}={}", foreign::shown(&row.value))
+    format!("{key}={}", row.value)
 }
 
 fn content_hash(file: &Path, rows: &[String]) -> String {
