@@ -43,6 +43,7 @@ use crate::task::registry::TaskHandle;
 use crate::task::supervisor::Supervisor;
 use crate::task::terminal::Terminal;
 use crate::task::watch::{Goal, TaskWatch, Tick, WaitEnd};
+use crate::text::ansi::{Colours, readable};
 use crate::text::foreign;
 use crate::text::foreign::ShowPath;
 use crate::text::lines::{self, Layout, OutputSpan, Repeats, Room, Shown};
@@ -245,13 +246,16 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// The progress that the params of a `notifications/progress` describe.
-    pub(super) fn from_params(params: &Value) -> Option<Progress> {
-        let text = params.get("message").and_then(Value::as_str);
+    /// The progress that the params of a `notifications/progress` describe. A host may have written
+    /// them.
+    pub(crate) fn from_params(params: &Value) -> Option<Progress> {
+        let text = params.get("message").and_then(Value::as_str).unwrap_or_default();
+        let line = text.lines().next_back().unwrap_or_default();
+        let message = readable(line.as_bytes(), Colours::Drop, None);
         Some(Progress {
             elapsed: params.get("progress")?.as_f64()?,
             usual: params.get("total").and_then(Value::as_f64),
-            message: text.unwrap_or_default().to_owned(),
+            message: message.chars().take(PROGRESS_CHARS).collect(),
         })
     }
 }
