@@ -482,7 +482,7 @@ mod mcp {
     pub(crate) mod events;
     pub(crate) mod extension_tasks;
     pub(crate) mod history_tools;
-    mod hosts;
+    pub(crate) mod hosts;
     pub(crate) mod in_flight;
     mod kill;
     mod learned;
@@ -513,7 +513,7 @@ mod monitor {
     pub(crate) mod dashboard;
     mod events;
     pub(crate) mod far;
-    mod hosts;
+    pub(crate) mod hosts;
     mod output;
     mod readable;
     pub(crate) mod runs;

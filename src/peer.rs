@@ -38,10 +38,10 @@ use crate::task::live::Cancel;
 use crate::text::foreign::ShowPath;
 use link::{Carried, Link};
 
-mod bootstrap;
+pub(crate) mod bootstrap;
 pub(crate) mod events;
 pub(crate) mod hosts;
-mod link;
+pub(crate) mod link;
 pub(crate) mod pages;
 pub(crate) mod payload;
 

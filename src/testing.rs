@@ -1,5 +1,6 @@
 //! What the tests, the fuzz targets and the benchmarks of this package use, under the paths that
-//! it has in the crate. Not an interface for other crates: it changes with every version.
+//! it has in the crate, and functions in the place of types that only lead to a text. Not an
+//! interface for other crates: it changes with every version.
 
 pub mod agent {
     pub mod activity {
@@ -58,10 +59,129 @@ pub mod base {
         pub use crate::base::clock::{Clock, Now, SystemClock};
     }
 }
+pub mod commands {
+    pub mod doctor {
+        use std::time::Duration;
+
+        use serde_json::Value;
+
+        use crate::commands::doctor::checks::health_of_host;
+
+        /// What `zsh-tool doctor` shows of what a host says about itself.
+        pub fn of_host(name: &str, health: &Value) -> Vec<String> {
+            let findings = health_of_host(name, health, Duration::ZERO);
+            findings.iter().map(ToString::to_string).collect()
+        }
+    }
+    pub mod oneshot {
+        use std::path::Path;
+
+        use crate::commands::oneshot::show::{cells, describe};
+        use crate::commands::output;
+        use crate::oneshot::sessions;
+
+        /// What `zsh-tool oneshot show` and `list` show of the run in a directory, or why they
+        /// cannot.
+        ///
+        /// # Errors
+        /// When the run's file cannot be used.
+        pub fn shown(directory: &Path) -> Result<String, String> {
+            let run = sessions::view(directory).map_err(|error| error.to_string())?;
+            Ok(describe(&run) + &output::columns(&[cells(&run)], &[]))
+        }
+    }
+}
 pub mod config {
+    use std::ffi::OsString;
+    use std::path::Path;
+
     pub use crate::config::UserExecutor;
+    use crate::config::{Config, RunFlags, RunSettings};
+
+    /// What `zsh-tool config` shows.
+    pub struct ShownConfig {
+        /// The key, the value and the source of each setting.
+        pub rows: Vec<[String; 3]>,
+        pub warnings: Vec<String>,
+    }
+
+    /// Reads the files in this home directory and, if given, that of a project.
+    pub fn show(home: &Path, project: Option<&Path>) -> ShownConfig {
+        let env = |name: &str| (name == "HOME").then(|| OsString::from(home));
+        let (config, mut warnings) = Config::load(&env);
+        let (runs, of_runs) = RunSettings::load(&config, &env, project, &RunFlags::default());
+        warnings.extend(of_runs);
+        let rows = config.rows().into_iter().chain(runs.settings());
+        ShownConfig {
+            rows: rows.map(|row| [row.key.to_owned(), row.value, row.source.to_string()]).collect(),
+            warnings: warnings.iter().map(ToString::to_string).collect(),
+        }
+    }
 }
 pub mod mcp {
+    pub mod control {
+        use std::ffi::OsString;
+        use std::io;
+        use std::path::{Path, PathBuf};
+        use std::sync::Arc;
+
+        use crate::commands::setup;
+        use crate::config::Config;
+        use crate::mcp::control::ControlSocket;
+        use crate::mcp::dispatch::{Shims, Tools};
+        use crate::peer::hosts::Hosts;
+        use crate::task::journal::CONTROL_SOCKET;
+        use crate::task::supervisor::Supervisor;
+
+        /// Serves the control socket of a server whose files are in this home directory. Returns
+        /// the socket's path and the owner of the server's tasks.
+        ///
+        /// # Errors
+        /// When the socket cannot be made or served.
+        pub fn serve(home: &Path) -> io::Result<(PathBuf, Arc<Supervisor>)> {
+            let env = |name: &str| (name == "HOME").then(|| OsString::from(home));
+            let (config, warnings) = Config::load(&env);
+            let supervisor = setup::supervisor(&config);
+            let recorder = setup::recorder(&config, &supervisor.settings.redactor);
+            let hosts = Arc::new(Hosts::of_server(config.hosts.clone(), &supervisor));
+            let directory = supervisor.directory().map_err(io::Error::other)?.path.clone();
+            let listener = ControlSocket::bind(&directory).map_err(io::Error::other)?;
+            let message_limit = setup::message_limit(&config);
+            let owner = Arc::clone(&supervisor);
+            let shims = Shims::Unavailable;
+            let tools = Tools::new(owner, recorder, config, warnings, None, shims, hosts);
+            ControlSocket::serve(Arc::new(tools), message_limit, listener)?;
+            Ok((directory.join(CONTROL_SOCKET), supervisor))
+        }
+    }
+    pub mod hosts {
+        use std::ffi::OsString;
+        use std::path::Path;
+
+        use serde_json::Value;
+
+        use crate::commands::setup;
+        use crate::config::Config;
+        use crate::mcp::dispatch::Progress;
+        use crate::mcp::hosts::with_host;
+        use crate::mcp::tools;
+        use crate::peer::hosts::Purpose;
+
+        /// Makes the result of a tool on the first host of this home directory's `config.yaml` what
+        /// the client gets.
+        pub fn pass_on(home: &Path, tool: &str, result: &mut Value) {
+            let env = |name: &str| (name == "HOME").then(|| OsString::from(home));
+            let hosts = setup::hosts(&Config::load(&env).0, Purpose::Command(Vec::new()));
+            if let (Some(host), Some(tool)) = (hosts.iter().next(), tools::find(tool)) {
+                with_host(result, host, tool);
+            }
+        }
+
+        /// The text of a host's report of progress, as the client gets it.
+        pub fn progress(params: &Value) -> Option<String> {
+            Progress::from_params(params).map(|progress| progress.message)
+        }
+    }
     pub mod arguments {
         pub use crate::mcp::arguments::read;
     }
@@ -81,9 +201,12 @@ pub mod mcp {
     }
 }
 pub mod monitor {
+    pub mod hosts {
+        pub use crate::monitor::hosts::listed;
+    }
     pub mod http {
         pub mod access {
-            pub use crate::monitor::http::access::Token;
+            pub use crate::monitor::http::access::{Access, Token};
         }
         pub mod connection {
             pub use crate::monitor::http::connection::Limits;
@@ -92,7 +215,7 @@ pub mod monitor {
             pub use crate::monitor::http::listener::Server;
         }
         pub mod request {
-            pub use crate::monitor::http::request::Request;
+            pub use crate::monitor::http::request::{Head, MAX_BODY, MAX_HEAD, Request, parse};
         }
         pub mod response {
             pub use crate::monitor::http::response::{
@@ -124,6 +247,66 @@ pub mod oneshot {
         pub use crate::oneshot::state::{Action, Event, Reason, Role, RunState, resume};
     }
 }
+pub mod peer {
+    pub mod hosts {
+        use std::time::{Duration, SystemTime};
+
+        use crate::peer::bootstrap::Report;
+        use crate::peer::hosts::{HostError, describe, last_lines};
+        use crate::text::foreign;
+
+        /// What is shown of a host that says this while it is connected to, and whose carrier prints
+        /// these errors.
+        pub fn shown(said: &str, errors: &str) -> Vec<String> {
+            let failed = |reason| {
+                let host = "far".to_owned();
+                HostError { host, reason }.to_string()
+            };
+            let report = |line| match Report::parse(line)? {
+                Report::Ready(system) => {
+                    let status = describe(&system, Duration::ZERO, SystemTime::UNIX_EPOCH);
+                    Some(foreign::shown(&status).into_owned())
+                }
+                Report::Needed { system } => Some(failed(system)),
+                Report::Failed(reason) => Some(failed(reason)),
+            };
+            let mut shown: Vec<String> = said.lines().filter_map(report).collect();
+            shown.push(failed(last_lines(errors)));
+            shown
+        }
+    }
+    pub mod link {
+        use std::io::{self, Cursor, Read};
+        use std::sync::Arc;
+
+        use crate::peer::link::{Carried, Link};
+        use crate::protocol::reader::FrameReader;
+        use crate::protocol::transport::Transport;
+
+        /// What each of so many calls receives when a host sends these frames, of at most `limit`
+        /// bytes each.
+        ///
+        /// # Errors
+        /// When the connection or a call cannot begin.
+        pub fn received(frames: &[u8], limit: usize, calls: usize) -> io::Result<Vec<Vec<u8>>> {
+            let output = Box::new(io::sink());
+            let transport = Transport::start(Box::new(io::empty()), output, limit, |_, _| {})?;
+            let link = Arc::new(Link::new(transport.outbound().clone()));
+            let begun = (0..calls).map(|_| Carried::begin(Arc::clone(&link)));
+            let begun = begun.collect::<io::Result<Vec<_>>>()?;
+            let mut frames = FrameReader::new(Cursor::new(frames), limit);
+            while let Some(frame) = frames.next_frame()? {
+                link.receive(frame);
+            }
+            link.close();
+            let read = |(_call, mut stream): (Carried, _)| {
+                let mut received = Vec::new();
+                Read::read_to_end(&mut stream, &mut received).map(|_| received)
+            };
+            begun.into_iter().map(read).collect()
+        }
+    }
+}
 pub mod process {
     pub mod probe {
         pub use crate::process::probe::Identity;
@@ -148,7 +331,7 @@ pub mod protocol {
         pub use crate::protocol::era::{Hello, negotiate};
     }
     pub mod message {
-        pub use crate::protocol::message::parse;
+        pub use crate::protocol::message::{Incoming, parse};
     }
     pub mod outbox {
         pub use crate::protocol::outbox::{Closed, DirectWrite, OnWritten, Outbox};
@@ -219,6 +402,15 @@ pub mod text {
     pub mod ansi {
         pub use crate::text::ansi::{Colours, prompt, readable};
     }
+    pub mod foreign {
+        use crate::text::{foreign, frame};
+
+        /// Whether a text is one line that nothing is hidden in, and that does not begin like a line
+        /// of the tool.
+        pub fn is_plain_line(text: &str) -> bool {
+            !text.chars().any(foreign::is_hidden) && frame::marked(text.to_owned()) == text
+        }
+    }
     pub mod keys {
         pub use crate::text::keys::Key;
     }
@@ -236,5 +428,8 @@ pub mod text {
     }
     pub mod screen {
         pub use crate::text::screen::{Modes, Screen};
+    }
+    pub mod terminal_filter {
+        pub use crate::text::terminal_filter::TerminalFilter;
     }
 }

@@ -3,7 +3,7 @@
 //! Each line has a grade (`ok`, `warning` or `error`), what was checked, what was found, and
 //! the fix after an arrow. The exit code is 1 if there is an error.
 
-mod checks;
+pub(crate) mod checks;
 mod self_check;
 
 use std::fmt;
@@ -24,7 +24,7 @@ enum Grade {
 
 /// The result of one check.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Finding {
+pub(crate) struct Finding {
     grade: Grade,
     what: &'static str,
     found: String,

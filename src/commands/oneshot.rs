@@ -7,7 +7,7 @@ mod planning;
 mod project;
 mod run;
 mod screen;
-mod show;
+pub(crate) mod show;
 mod words;
 
 use std::process::ExitCode;

@@ -5,6 +5,7 @@ use std::path::Path;
 use clap::ValueEnum;
 
 use super::value::{Raw, ValueParser, expected};
+use crate::text::foreign;
 
 pub(crate) use crate::shell::mode::{EnvironmentTool, ShellMode};
 
@@ -97,7 +98,7 @@ impl ValueParser for JudgeParser {
         match value {
             JudgeChoice::Heuristic => "heuristic".to_owned(),
             JudgeChoice::Openai => "openai".to_owned(),
-            JudgeChoice::Executor(name) => format!("command:{name}"),
+            JudgeChoice::Executor(name) => format!("command:{}", foreign::shown(name)),
         }
     }
 }

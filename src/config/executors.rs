@@ -11,6 +11,7 @@ use clap::ValueEnum;
 
 use super::layers::{SettingSource, Sources};
 use super::value::{Choice, Field, Raw, ValueParser, is_name, is_variable, listed};
+use crate::text::foreign;
 
 pub(super) const KEY: &str = "executors";
 
@@ -79,7 +80,7 @@ pub(super) fn read(sources: &mut Sources<'_>) -> (Vec<UserExecutor>, SettingSour
 pub(super) fn show(executors: &[UserExecutor]) -> String {
     let names = executors.iter().map(|executor| match executor.argv.first() {
         // Only the program, since its arguments may be secret.
-        Some(program) => format!("{} ({program})", executor.name),
+        Some(program) => format!("{} ({})", executor.name, foreign::shown(program)),
         None => executor.name.clone(),
     });
     listed(&names.collect::<Vec<_>>())

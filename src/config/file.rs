@@ -10,6 +10,8 @@ use serde_json::Value;
 use serde_saphyr::{DuplicateKeyPolicy, MergeKeyPolicy, NonFiniteFloatPolicy};
 
 use super::value::{Field, Raw};
+use crate::text::foreign;
+use crate::text::lines::truncate;
 
 /// The largest file. A configuration has a page or two; a larger file is something else.
 const MAX_FILE_BYTES: u64 = 1 << 20;
@@ -27,10 +29,18 @@ pub(crate) enum FileError {
     TooLarge,
     #[error("is not UTF-8 after byte {0}")]
     NotUtf8(usize),
-    #[error("is not a YAML mapping of `key: value` lines: {text}")]
+    #[error("is not a YAML mapping of `key: value` lines: {}", parsers(.text))]
     Syntax { line: Option<u64>, text: String },
-    #[error("is not a JSON object: {text}")]
+    #[error("is not a JSON object: {}", parsers(.text))]
     NotJson { line: Option<u64>, text: String },
+}
+
+/// The most characters of a parser's error, which may repeat what the file says.
+const ERROR_CHARS: usize = 300;
+
+/// The error of a parser, on one line.
+fn parsers(text: &str) -> String {
+    foreign::row(&truncate(text, ERROR_CHARS))
 }
 
 impl FileError {

@@ -9,6 +9,7 @@ use std::time::Duration;
 use super::layers::{SettingSource, Sources};
 use super::value::{Choice, Field, Raw, Time, ValueParser, is_name, listed};
 use super::{InstallChoice, hours};
+use crate::text::foreign;
 
 pub(super) const KEY: &str = "hosts";
 
@@ -43,8 +44,8 @@ pub(crate) struct HostList(Vec<HostEntry>);
 /// The error for a name that is not listed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "host {name:?} is not known: {known}; the user lists hosts in config.yaml, as \
-     `hosts: {{NAME: {{ssh: DESTINATION}}}}`"
+    "host {} is not known: {known}; the user lists hosts in config.yaml, as \
+     `hosts: {{NAME: {{ssh: DESTINATION}}}}`", foreign::in_quotes(.name, SHOWN_CHARS)
 )]
 pub(crate) struct UnknownHost {
     name: String,
@@ -87,7 +88,7 @@ impl HostList {
         } else {
             format!("the hosts are {}", self.names())
         };
-        UnknownHost { name: name.chars().take(SHOWN_CHARS).collect(), known }
+        UnknownHost { name: name.to_owned(), known }
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &HostEntry> {
@@ -103,7 +104,8 @@ impl fmt::Display for HostList {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Only the program, since its arguments may be secret.
         let shown = |host: &HostEntry| {
-            format!("{} ({})", host.name, host.carrier.first().map_or("", String::as_str))
+            let program = host.carrier.first().map_or("", String::as_str);
+            format!("{} ({})", host.name, foreign::shown(program))
         };
         f.write_str(&listed(&self.0.iter().map(shown).collect::<Vec<_>>()))
     }
@@ -156,8 +158,9 @@ fn host(field: &Field, home: Option<&Path>) -> Result<HostEntry, String> {
             }
             other => {
                 return Err(format!(
-                    "{other:?} is unknown; a host has ssh or command, directory, linger, install \
-                     and binary_directory"
+                    "{} is unknown; a host has ssh or command, directory, linger, install and \
+                     binary_directory",
+                    foreign::in_quotes(other, SHOWN_CHARS)
                 ));
             }
         }

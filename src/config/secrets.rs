@@ -25,7 +25,7 @@ use crate::process::capture::{self, CaptureError, Limits};
 use crate::process::executable::AllowedPrograms;
 use crate::process::files;
 use crate::process::spawn::{Launch, StderrTarget, Wiring};
-use crate::text::foreign::ShowPath;
+use crate::text::foreign::{self, ShowPath};
 use crate::text::mask::{MAX_SECRET_BYTES, MaskError, Secret};
 
 pub(super) const KEY: &str = "secrets";
@@ -49,11 +49,11 @@ pub(crate) enum SecretSource {
 impl fmt::Display for SecretSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            SecretSource::Env(variable) => write!(f, "env {variable}"),
+            SecretSource::Env(variable) => write!(f, "env {}", foreign::shown(variable)),
             SecretSource::File(path) => write!(f, "file {}", path.shown()),
             // Only the program, since its arguments may be secret.
             SecretSource::Command(words) => {
-                write!(f, "command {}", words.first().map_or("", String::as_str))
+                write!(f, "command {}", foreign::shown(words.first().map_or("", String::as_str)))
             }
         }
     }
@@ -149,11 +149,9 @@ impl Secrets {
         name: &str,
         context: &ResolveContext,
     ) -> Result<(Secret, AllowedPrograms), ResolveError> {
-        let ListedSecret { source, programs } =
-            self.by_name.get(name).ok_or_else(|| ResolveError::NotListed {
-                name: name.chars().take(SHOWN_CHARS).collect(),
-                listed: self.names(),
-            })?;
+        let ListedSecret { source, programs } = self.by_name.get(name).ok_or_else(|| {
+            ResolveError::NotListed { name: name.to_owned(), listed: self.names() }
+        })?;
         source
             .value(context)
             .map(|secret| (secret, programs.clone()))
@@ -243,11 +241,11 @@ pub(crate) struct ResolveContext<'a> {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ResolveError {
     #[error(
-        "{name:?} is not among the listed secrets: {listed}; the user lists them in config.yaml, \
-         as `secrets: {{NAME: {{env: VARIABLE, programs: [PATH]}}}}`"
+        "{} is not among the listed secrets: {listed}; the user lists them in config.yaml, as \
+         `secrets: {{NAME: {{env: VARIABLE, programs: [PATH]}}}}`", foreign::in_quotes(.name, SHOWN_CHARS)
     )]
     NotListed {
-        /// The requested name, shortened.
+        /// The requested name.
         name: String,
         listed: String,
     },

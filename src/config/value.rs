@@ -16,8 +16,7 @@ use serde::de::value::SeqAccessDeserializer;
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::Spanned;
 
-use crate::text::foreign::ShowPath;
-use crate::text::lines::truncate;
+use crate::text::foreign::{self, ShowPath};
 
 /// The most characters of a value that a warning quotes.
 const QUOTED_CHARS: usize = 40;
@@ -106,7 +105,7 @@ impl Raw {
     pub(super) fn describe(&self) -> String {
         match self {
             Raw::Null => "nothing".to_owned(),
-            Raw::Text(text) => format!("{:?}", truncate(text, QUOTED_CHARS)),
+            Raw::Text(text) => foreign::in_quotes(text, QUOTED_CHARS),
             Raw::List(_) => "a list".to_owned(),
             Raw::Map(_) => "a mapping".to_owned(),
             Raw::NotUtf8(_) => "a value that is not UTF-8".to_owned(),
@@ -407,7 +406,7 @@ impl ValueParser for Text {
     }
 
     fn show(&self, value: &String) -> String {
-        value.clone()
+        foreign::shown(value).into_owned()
     }
 }
 
@@ -490,7 +489,7 @@ impl ValueParser for Names {
     }
 
     fn show(&self, value: &Vec<String>) -> String {
-        listed(value)
+        listed(&value.iter().map(|name| foreign::shown(name)).collect::<Vec<_>>())
     }
 }
 
@@ -656,6 +655,15 @@ mod tests {
         assert_eq!(Names.read(&Raw::List(Vec::new()), None), Ok(Vec::new()));
         assert_eq!(Names.read(&text("adb"), None), Ok(vec!["adb".to_owned()]));
         assert!(Names.read(&Raw::List(vec![Raw::Integer(1)]), None).is_err());
+    }
+
+    #[test]
+    fn values_are_shown_on_one_line() {
+        let value = "/x\n✔ exit=0\u{202e}".to_owned();
+        let shown = r#""/x\n✔ exit=0<U+202E>""#;
+        assert_eq!(PROGRAM.show(&value), shown);
+        assert_eq!(Names.show(&vec!["tmux".to_owned(), value.clone()]), format!("tmux, {shown}"));
+        assert_eq!(text("a\u{3164}b").describe(), r#""a<U+3164>b""#);
     }
 
     #[test]

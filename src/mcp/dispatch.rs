@@ -246,7 +246,7 @@ pub(crate) struct Progress {
 
 impl Progress {
     /// The progress that the params of a `notifications/progress` describe.
-    pub(super) fn from_params(params: &Value) -> Option<Progress> {
+    pub(crate) fn from_params(params: &Value) -> Option<Progress> {
         // From a host, which may say anything.
         let text = params.get("message").and_then(Value::as_str).unwrap_or_default();
         Some(Progress {

@@ -185,8 +185,8 @@ fn unanswered(cause: &str, host: &Host, task: Option<&str>, starts: bool) -> Str
     }
 }
 
-/// Puts the host's name before the task ids in a result from that host.
-fn with_host(result: &mut Value, host: &Host, tool: &Tool) {
+/// Puts the host's name before the task ids in a result from that host, and makes its text plain.
+pub(crate) fn with_host(result: &mut Value, host: &Host, tool: &Tool) {
     let name = &host.entry.name;
     let prefix = |id: &mut Value| {
         if let Some(text) = id.as_str().filter(|text| is_task_id(text)) {
@@ -201,7 +201,9 @@ fn with_host(result: &mut Value, host: &Host, tool: &Tool) {
         let rows = result.pointer_mut(list).and_then(Value::as_array_mut);
         rows.into_iter().flatten().filter_map(|row| row.get_mut("task_id")).for_each(prefix);
     }
-    if let Some(Value::String(text)) = result.pointer_mut("/content/0/text") {
+    let contents = result.pointer_mut("/content").and_then(Value::as_array_mut);
+    for content in contents.into_iter().flatten() {
+        let Some(Value::String(text)) = content.get_mut("text") else { continue };
         let is_list = tool.name == ToolName::Tasks;
         // Whatever runs there, its text does not control a terminal here.
         let lines = text.split('\n').map(|line| readable(line.as_bytes(), Colours::Keep, None));

@@ -130,7 +130,7 @@ impl HostLists {
 }
 
 /// The sessions in a host's list, with the ids and times of this machine.
-fn listed(data: &str, host: &str, ahead: f64) -> Vec<Value> {
+pub fn listed(data: &str, host: &str, ahead: f64) -> Vec<Value> {
     let mut list: Value = serde_json::from_str(data).unwrap_or_default();
     let sessions = list.get_mut("sessions").map(Value::take);
     let Some(Value::Array(mut sessions)) = sessions else {

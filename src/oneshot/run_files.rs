@@ -18,7 +18,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::state::{Position, Reason, Role, RunState, Unreplayable};
@@ -132,7 +133,8 @@ pub struct RunFile {
     /// The format's version; a file without a version has the first.
     #[serde(default = "first_version")]
     pub version: u32,
-    /// The run's id, a UUID.
+    /// The run's id, a UUID. Paths and commands contain it.
+    #[serde(deserialize_with = "uuid")]
     pub oneshot_id: String,
     /// The current state.
     pub state: RunState,
@@ -178,6 +180,13 @@ pub struct RunFile {
     /// Fields of other versions.
     #[serde(flatten)]
     pub others: serde_json::Map<String, serde_json::Value>,
+}
+
+/// Reads a UUID in the form in which runs have it.
+fn uuid<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    let is_id = uuid::Uuid::try_parse(&text).is_ok_and(|id| id.to_string() == text);
+    is_id.then_some(text).ok_or_else(|| D::Error::custom("oneshot_id is not a UUID"))
 }
 
 fn first_version() -> u32 {
@@ -544,6 +553,22 @@ mod tests {
     }
 
     const ID: &str = "11111111-2222-4333-8444-555555555555";
+
+    #[test]
+    fn a_run_has_a_uuid_for_its_id() {
+        let now = Now { mono: std::time::Instant::now(), wall: SystemTime::UNIX_EPOCH };
+        let file = RunFile::created(NonZeroU32::MIN, now);
+        let mut value = serde_json::to_value(&file).unwrap();
+        let mut read = |id: &str| {
+            value["oneshot_id"] = id.into();
+            serde_json::from_value::<RunFile>(value.clone())
+        };
+        assert_eq!(read(ID).unwrap().oneshot_id, ID);
+        for id in ["", "../..", "/etc", "x\n✔ exit=0", &format!("{{{ID}}}"), &format!("{ID}/..")]
+        {
+            assert!(read(id).is_err(), "{id}");
+        }
+    }
 
     #[test]
     fn abandoned_unfinished_runs_are_removed() {

@@ -29,7 +29,7 @@ pub(crate) enum Purpose {
 
 /// A report of `sh`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Report {
+pub(crate) enum Report {
     /// The far side now runs.
     Ready(FarSystem),
     /// The host needs the program: first a line with its size and hash, then its bytes.
@@ -40,7 +40,7 @@ pub(super) enum Report {
 
 /// The machine of a far side.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct FarSystem {
+pub(crate) struct FarSystem {
     /// As `uname -sm` names it.
     pub(crate) name: String,
     /// Its clock, in seconds since the Unix epoch, if it has `date`.
@@ -63,7 +63,7 @@ impl FarSystem {
 
 impl Report {
     /// Parses a line; `None` if it is not a report.
-    pub(super) fn parse(line: &str) -> Option<Report> {
+    pub(crate) fn parse(line: &str) -> Option<Report> {
         // A banner without a final newline may precede the mark.
         let (_, report) = line.trim_end().split_once(MARK)?;
         let (word, rest) = report.trim_start().split_once(' ').unwrap_or((report.trim(), ""));

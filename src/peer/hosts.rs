@@ -77,8 +77,8 @@ const REASON_CHARS: usize = 1_000;
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("host {host} cannot be reached: {}", foreign::shown_within(.reason, REASON_CHARS))]
 pub(crate) struct HostError {
-    host: String,
-    reason: String,
+    pub(crate) host: String,
+    pub(crate) reason: String,
 }
 
 /// All listed hosts.
@@ -637,7 +637,7 @@ fn await_ready(
 }
 
 /// Describes a connected host for people; connecting took `took`.
-fn describe(system: &FarSystem, took: Duration, now: SystemTime) -> String {
+pub(crate) fn describe(system: &FarSystem, took: Duration, now: SystemTime) -> String {
     let here = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
     let here = i64::try_from(here).unwrap_or(i64::MAX);
     let clock = match system.time.map(|there| there.saturating_sub(here)) {
@@ -684,7 +684,7 @@ fn keep_last(mut pipe: impl Read, errors: &CarrierErrors) {
 }
 
 /// Joins the last lines of a text into one line.
-fn last_lines(text: &str) -> String {
+pub(crate) fn last_lines(text: &str) -> String {
     let plain = |line: &str| line.chars().filter(|c| !c.is_control()).collect::<String>();
     let lines: Vec<String> =
         text.lines().map(|line| plain(line.trim())).filter(|line| !line.is_empty()).collect();

@@ -60,7 +60,7 @@ impl Link {
     }
 
     /// Hands a message over to its call.
-    pub(super) fn receive(&self, received: Result<Frame, FrameError>) {
+    pub(crate) fn receive(&self, received: Result<Frame, FrameError>) {
         let message = match received.map(|frame| serde_json::from_slice::<Value>(&frame)) {
             Ok(Ok(message)) => message,
             Ok(Err(error)) => return tracing::warn!("a host's message is not JSON: {error}"),
@@ -91,14 +91,14 @@ impl Link {
     }
 
     /// Ends all calls.
-    pub(super) fn close(&self) {
+    pub(crate) fn close(&self) {
         self.calls.lock().clear();
     }
 }
 
 /// A call's part of a connection. Dropping it cancels the call, unless it has been answered.
 #[derive(Debug)]
-pub(super) struct Carried {
+pub(crate) struct Carried {
     link: Arc<Link>,
     pub(crate) number: u64,
     pub(crate) answered: bool,
@@ -106,7 +106,7 @@ pub(super) struct Carried {
 
 impl Carried {
     /// Begins a call, whose messages can be read from the socket.
-    pub(super) fn begin(link: Arc<Link>) -> io::Result<(Carried, UnixStream)> {
+    pub(crate) fn begin(link: Arc<Link>) -> io::Result<(Carried, UnixStream)> {
         let (ours, theirs) = UnixStream::pair()?;
         local_socket::limit_writes(&theirs, WRITE_LIMIT)?;
         let number = link.next.fetch_add(1, Ordering::Relaxed);

@@ -546,7 +546,8 @@ fn scripts_of(part: &Part) -> Vec<String> {
     for _ in 0..MOST_PREFIXES {
         let Some(part) = behind.pop() else { break };
         if part.program() == Some("eval") {
-            scripts.push(join(part.words.get(1..).unwrap_or_default()));
+            let script = join(part.words.get(1..).unwrap_or_default());
+            scripts.push(script.strip_prefix("-- ").map_or(script.clone(), str::to_owned));
         } else if let Some(script) = script_of(&part.words) {
             scripts.push(script.text.clone());
         }

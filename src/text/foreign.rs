@@ -122,7 +122,7 @@ fn push_escaped(quoted: &mut String, character: char) {
     }
 }
 
-fn is_hidden(character: char) -> bool {
+pub(crate) fn is_hidden(character: char) -> bool {
     character.is_control() || invisible::is_invisible(character)
 }
 

@@ -27,7 +27,7 @@ const MAX_HELD: usize = 4096;
 
 /// Filters output.
 #[derive(Debug, Default)]
-pub(crate) struct TerminalFilter {
+pub struct TerminalFilter {
     /// The beginning of an incomplete sequence or character.
     held: Vec<u8>,
     /// Whether no program stands behind the output that could take back the modes it has set.
@@ -36,12 +36,12 @@ pub(crate) struct TerminalFilter {
 
 impl TerminalFilter {
     /// A filter of output that is only read, from which nothing changes a mode of the terminal.
-    pub(crate) fn of_record() -> TerminalFilter {
+    pub fn of_record() -> TerminalFilter {
         TerminalFilter { is_record: true, ..TerminalFilter::default() }
     }
 
     /// Takes output; returns the bytes to write.
-    pub(crate) fn pass(&mut self, output: &[u8]) -> Vec<u8> {
+    pub fn pass(&mut self, output: &[u8]) -> Vec<u8> {
         let mut bytes = std::mem::take(&mut self.held);
         bytes.extend_from_slice(output);
         let mut passed = Vec::with_capacity(bytes.len());
@@ -77,7 +77,13 @@ impl TerminalFilter {
                         [] => text.len() - unfinished_character(text),
                         _ => text.len(),
                     };
-                    passed.extend_from_slice(text.get(..cut).unwrap_or(text));
+                    let whole = text.get(..cut).unwrap_or(text);
+                    // With what follows the sequence that is left out, it could be a control
+                    // character.
+                    passed.extend_from_slice(match after {
+                        [] => whole,
+                        _ => whole.strip_suffix(&[C1_LEAD]).unwrap_or(whole),
+                    });
                     rest = rest.get(cut..).unwrap_or_default();
                     if cut < text.len() {
                         break;
@@ -250,6 +256,10 @@ mod tests {
             ("\x1b[6\x08n\x1b[\0c\x1b[6\x1b[cn", "\x08n\0cn"),
             ("\x1b[?1;1;0S\x1b[#|\x1b[1$w\x1b[\"v\x1b[61\"p\x1b%@\x1bnx", "x"),
             ("\x1b]8;;http://a\u{9c}\u{9d}52;c;a\x07x", "x"),
+            ("\x1b[6\nn\x1b[\r6n\x1b[6\x7fn\x1b\x07]52;c;a\x07", "\nn\r6n\x7fn\x07]52;c;a\x07"),
+            ("\x1b(\x1b]52;c;a\x07x\x1b#\x1b[cx", "xx"),
+            ("\x1b\x1b]0;t\x07]52;c;a\x07\x1b[6\x1b]0;t\x07n", "]52;c;a\x07n"),
+            ("\x1b]8;;https://a\u{9d}52;c;a\x07x", "x"),
             ("\x1b[?1049h\x1b[?25;1047;7lx", "\x1b[2J\x1b[?25;7lx"),
             ("\x1b[?47lx\x1b[?104h\x1b[47m", "x\x1b[?104h\x1b[47m"),
         ] {
@@ -260,6 +270,13 @@ mod tests {
                 assert_eq!(String::from_utf8_lossy(&found), passed, "{output:?}");
             }
         }
+    }
+
+    #[test]
+    fn what_is_left_out_joins_no_control_character() {
+        let output = b"\xc2\x1b]0;t\x07\x9d52;c;a\x07\xc2\x05\x9b6n";
+        let passed = TerminalFilter::default().pass(output);
+        assert_eq!(passed, b"\x9d52;c;a\x07\x9b6n");
     }
 
     #[test]

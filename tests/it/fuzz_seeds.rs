@@ -3,12 +3,20 @@
 
 #[path = "../fuzz/checks/arguments.rs"]
 mod arguments;
+#[path = "../fuzz/checks/config.rs"]
+mod config;
 #[path = "../fuzz/checks/frames.rs"]
 mod frames;
+#[path = "../fuzz/checks/host_texts.rs"]
+mod host_texts;
+#[path = "../fuzz/checks/http_heads.rs"]
+mod http_heads;
 #[path = "../fuzz/checks/man_pages.rs"]
 mod man_pages;
 #[path = "../fuzz/checks/sessions.rs"]
 mod sessions;
+#[path = "../fuzz/checks/socket_messages.rs"]
+mod socket_messages;
 #[path = "../fuzz/checks/templates.rs"]
 mod templates;
 #[path = "../fuzz/checks/terminal.rs"]
@@ -39,8 +47,23 @@ fn seeds_of_arguments_keep_their_promises() {
 }
 
 #[test]
+fn seeds_of_config_keep_their_promises() {
+    replay("config", config::check);
+}
+
+#[test]
 fn seeds_of_frames_keep_their_promises() {
     replay("frames", frames::check);
+}
+
+#[test]
+fn seeds_of_host_texts_keep_their_promises() {
+    replay("host_texts", host_texts::check);
+}
+
+#[test]
+fn seeds_of_http_heads_keep_their_promises() {
+    replay("http_heads", http_heads::check);
 }
 
 #[test]
@@ -51,6 +74,12 @@ fn seeds_of_man_pages_keep_their_promises() {
 #[test]
 fn seeds_of_sessions_keep_their_promises() {
     replay("sessions", sessions::check);
+}
+
+#[test]
+fn seeds_of_socket_messages_keep_their_promises() {
+    replay("socket_messages", socket_messages::check);
+    socket_messages::remove_files();
 }
 
 #[test]

@@ -26,10 +26,12 @@ use crate::task::environment::{self, EnvironmentSettings, Environments};
 use crate::task::journal::{self, CONTROL_SOCKET, Entry};
 use crate::task::live::Cancel;
 use crate::task::shell::{self, ShellKind};
-use crate::text::foreign::ShowPath;
+use crate::text::foreign::{self, ShowPath};
 use crate::text::lines::{elide_middle, grouped};
 use crate::text::quantity::{seconds, size};
 
+/// How much of what a host says a finding shows, in characters.
+const REMOTE_CHARS: usize = 1_000;
 /// How much of a command a finding shows.
 const COMMAND_CHARS: usize = 60;
 
@@ -516,7 +518,9 @@ pub(crate) fn hosts(config: &Config) -> Vec<Finding> {
     let search_path = std::env::var_os("PATH").unwrap_or_default();
     let check = |host: &HostEntry| {
         let program = host.carrier.first().map_or("", String::as_str);
-        match files::find_program(program, &search_path) {
+        let found = files::find_program(program, &search_path);
+        let program = foreign::shown(program);
+        match found {
             Ok(_) => Finding::ok(WHAT, format!("{}, via {program}, not connected", host.name)),
             Err(_) => Finding::warning(
                 WHAT,
@@ -545,7 +549,8 @@ pub(crate) fn host(config: &Config, name: &str) -> Vec<Finding> {
         Ok(peer) => peer,
         Err(error) => return vec![Finding::error(WHAT, error, fix)],
     };
-    let mut findings = vec![Finding::ok(WHAT, format!("{name}: {}", host.status()))];
+    let mut findings =
+        vec![Finding::ok(WHAT, format!("{name}: {}", foreign::shown(&host.status())))];
     let begun = Instant::now();
     let health = peer.call(
         &PeerCall {
@@ -558,33 +563,41 @@ pub(crate) fn host(config: &Config, name: &str) -> Vec<Finding> {
         None,
     );
     match health {
-        Ok(health) => {
-            let took = begun.elapsed().as_secs_f64() * 1000.0;
-            let text = |key: &str| {
-                let value = health.pointer(&format!("/structuredContent/{key}"));
-                value.and_then(Value::as_str).unwrap_or("unknown").to_owned()
-            };
-            findings.push(Finding::ok(
-                WHAT,
-                format!(
-                    "{name}: zsh-tool {}, shell {}, answers within {took:.0} ms",
-                    text("version"),
-                    text("shell")
-                ),
-            ));
-            let problems = health.pointer("/structuredContent/problems").and_then(Value::as_array);
-            findings.extend(problems.into_iter().flatten().filter_map(Value::as_str).map(
-                |problem| Finding::warning(WHAT, format!("{name}: {problem}"), "fix it there"),
-            ));
-        }
+        Ok(health) => findings.extend(health_of_host(name, &health, begun.elapsed())),
         Err(PeerError::Gone(_)) => {
-            findings.push(Finding::error(WHAT, format!("{name}: {}", host.final_reason()), fix));
+            let reason = host.final_reason();
+            let found = format!("{name}: {}", foreign::shown_within(&reason, REMOTE_CHARS));
+            findings.push(Finding::error(WHAT, found, fix));
         }
-        Err(error) => findings.push(Finding::error(WHAT, format!("{name}: {error}"), fix)),
+        Err(error) => {
+            let found =
+                format!("{name}: {}", foreign::shown_within(&error.to_string(), REMOTE_CHARS));
+            findings.push(Finding::error(WHAT, found, fix));
+        }
     }
     drop(peer);
     hosts.end();
     findings
+}
+
+/// What a host's own server says about itself in an answer that took so long.
+pub(crate) fn health_of_host(name: &str, health: &Value, took: Duration) -> Vec<Finding> {
+    const WHAT: &str = "host";
+    let text = |key: &str| {
+        let value = health.pointer(&format!("/structuredContent/{key}"));
+        let text = value.and_then(Value::as_str).unwrap_or("unknown");
+        foreign::shown(text).into_owned()
+    };
+    let took = took.as_secs_f64() * 1000.0;
+    let (version, shell) = (text("version"), text("shell"));
+    let answers = format!("{name}: zsh-tool {version}, shell {shell}, answers within {took:.0} ms");
+    let problems = health.pointer("/structuredContent/problems").and_then(Value::as_array);
+    let problems = problems.into_iter().flatten().filter_map(Value::as_str);
+    let problem = |text: &str| {
+        let shown = foreign::shown_within(text, REMOTE_CHARS);
+        Finding::warning(WHAT, format!("{name}: {shown}"), "fix it there")
+    };
+    [Finding::ok(WHAT, answers)].into_iter().chain(problems.map(problem)).collect()
 }
 
 fn secret(name: &str, source: &SecretSource, context: &ResolveContext) -> Finding {
@@ -606,5 +619,28 @@ fn secret(name: &str, source: &SecretSource, context: &ResolveContext) -> Findin
         (Ok(()), SecretSource::Env(_) | SecretSource::File(_)) => {
             Finding::ok(WHAT, format!("{found}, exists"))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_a_host_says_about_itself_is_shown_on_one_line() {
+        let text = "x\n✔ exit=0\u{1b}]52;c;eA==\u{7}\u{e0041}";
+        let health =
+            json!({"structuredContent": {"version": text, "shell": 1, "problems": [text]}});
+        let found = health_of_host("far", &health, Duration::ZERO);
+        let shown = r#""x\n✔ exit=0\e]52;c;eA==<U+0007><U+E0041>""#;
+        assert_eq!(
+            found.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            [
+                format!("ok       host: far: zsh-tool {shown}, shell unknown, answers within 0 ms"),
+                format!("warning  host: far: {shown} → fix it there"),
+            ]
+        );
     }
 }

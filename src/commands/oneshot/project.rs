@@ -1,7 +1,7 @@
 //! Asks whether the settings that a project's file makes for a run are to be used. The answer is
 //! kept for that file with these settings.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal, Read, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -11,7 +11,7 @@ use crate::commands::output::{self, failed, misused};
 use crate::commands::setup;
 use crate::config::{Config, Row, RunSettings};
 use crate::process::files;
-use crate::text::foreign::{self, ShowPath};
+use crate::text::foreign::ShowPath;
 
 /// The directory of the answers within the state directory.
 const ANSWERS: &str = "trusted";
@@ -37,7 +37,11 @@ pub(super) fn agree(
         return Ok(());
     }
     let answers = setup::state_directory(config)?.join(ANSWERS);
-    let answer = answers.join(content_hash(file, &rows));
+    let hash = content_hash(file, &rows);
+    let answer =
+        answers.join(hash.map_err(|error| {
+            failed(format_args!("{} cannot be read again: {error}", file.shown()))
+        })?);
     // An answer that others could have written is none.
     files::private_dir(answers.parent().unwrap_or(&answers)).map_err(failed)?;
     files::private_subdir(&answers).map_err(failed)?;
@@ -61,19 +65,19 @@ pub(super) fn agree(
 /// `max_iterations=8`.
 fn setting(row: &Row) -> String {
     let key = row.key.rsplit('.').next().unwrap_or(row.key);
-    format!("{key}={}", foreign::shown(&row.value))
+    format!("{key}={}", row.value)
 }
 
-fn content_hash(file: &Path, rows: &[Row]) -> String {
+/// Of the file's path, its content and what it decides of this run: settings are shown cut.
+fn content_hash(file: &Path, rows: &[Row]) -> io::Result<String> {
+    let mut content = Vec::new();
+    files::open_regular(file)?.read_to_end(&mut content)?;
     let mut hasher = Sha256::new();
     hasher.update(file.as_os_str().as_encoded_bytes());
-    for row in rows {
-        for part in [row.key, &row.value] {
-            hasher.update([0]);
-            hasher.update(part);
-        }
-    }
-    hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+    hasher.update([0]);
+    hasher.update(Sha256::digest(content));
+    rows.iter().for_each(|row| hasher.update(row.key));
+    Ok(hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 fn ask(listed: &str) -> io::Result<bool> {

@@ -29,10 +29,16 @@ const LINE_CHARS: usize = 200;
 pub(super) fn show(config: &Config, id: &str, json: bool) -> Result<ExitCode, ExitCode> {
     let run = find(config, id)?;
     let text = if json { format!("{}\n", to_json(&run)) } else { describe(&run) };
+    if !json
+        && !run.live
+        && let Err(error) = log::check(&run.directory, &run.file)
+    {
+        output::complain(error);
+    }
     Ok(output::conclude(output::print(&text), 0))
 }
 
-fn describe(run: &RunView) -> String {
+pub(crate) fn describe(run: &RunView) -> String {
     let file = &run.file;
     let mut text = String::new();
     let mut row = |name: &str, value: &str| {
@@ -47,7 +53,7 @@ fn describe(run: &RunView) -> String {
     row("iteration", &format!("{} of {}", file.iteration_count, file.max_iterations));
     row("worker", &agent(&file.executor, file.model.as_deref()));
     row("auditor", &agent(&file.auditor, file.auditor_model.as_deref()));
-    row("directory", &words::clean(&file.directory.to_string_lossy()));
+    row("directory", &file.directory.shown().to_string());
     row("files", &run.directory.shown().to_string());
     row("created", &words::clean(&file.created_at));
     row("changed", &words::clean(&file.updated_at));
@@ -62,11 +68,6 @@ fn describe(run: &RunView) -> String {
     {
         let role = line.origin.role.map_or("", |role| role.name());
         section(&mut text, &format!("last result ({role})"), result);
-    }
-    if !run.live
-        && let Err(error) = log::check(&run.directory, file)
-    {
-        output::complain(error);
     }
     if run.is_resumable() {
         let _ = writeln!(text, "\nresume: zsh-tool oneshot --resume {}", file.oneshot_id);
@@ -167,7 +168,7 @@ fn to_json(run: &RunView) -> Value {
 }
 
 /// Id, state, iteration, age, executor, prompt.
-fn cells(run: &RunView) -> [String; 6] {
+pub(crate) fn cells(run: &RunView) -> [String; 6] {
     let file = &run.file;
     let changed = file.last().map_or(0.0, |entry| entry.ts);
     [

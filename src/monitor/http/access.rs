@@ -56,7 +56,7 @@ impl fmt::Debug for Token {
 
 /// Why a request is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum AccessRefusal {
+pub enum AccessRefusal {
     /// The request names another host or port.
     #[error("the Host header does not name this server")]
     Host,
@@ -80,14 +80,14 @@ impl AccessRefusal {
 
 /// The access rules of one server.
 #[derive(Debug, Clone)]
-pub(crate) struct Access {
+pub struct Access {
     address: SocketAddr,
     token: Token,
 }
 
 impl Access {
     /// `address` is the address on which the server listens, with its final port.
-    pub(crate) fn new(address: SocketAddr, token: Token) -> Access {
+    pub fn new(address: SocketAddr, token: Token) -> Access {
         Access { address, token }
     }
 
@@ -107,7 +107,7 @@ impl Access {
     ///
     /// # Errors
     /// When the host or the origin is wrong.
-    pub(crate) fn check_sender(&self, head: &Head) -> Result<(), AccessRefusal> {
+    pub fn check_sender(&self, head: &Head) -> Result<(), AccessRefusal> {
         if !self.is_ours(&head.host) {
             return Err(AccessRefusal::Host);
         }
@@ -125,7 +125,7 @@ impl Access {
     ///
     /// # Errors
     /// When the token is missing or wrong, or the cookie was sent by another origin's page.
-    pub(crate) fn check_token(&self, head: &Head) -> Result<(), AccessRefusal> {
+    pub fn check_token(&self, head: &Head) -> Result<(), AccessRefusal> {
         let request = &head.request;
         if let Some(given) = request.header("authorization") {
             // A wrong header is refused even if the cookie is right.

@@ -9,9 +9,9 @@
 use serde::{Deserialize, Serialize};
 
 /// The maximum size of a request line and its headers, including the blank line, in bytes.
-pub(crate) const MAX_HEAD: usize = 16 * 1024;
+pub const MAX_HEAD: usize = 16 * 1024;
 /// The maximum size of a body, in bytes.
-pub(crate) const MAX_BODY: usize = 64 * 1024;
+pub const MAX_BODY: usize = 64 * 1024;
 /// The maximum number of headers; browsers send about twenty.
 const MAX_HEADERS: usize = 100;
 /// The header that continues a stream of events.
@@ -141,20 +141,20 @@ impl Request {
 
 /// A request before its body.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Head {
+pub struct Head {
     /// The request, with an empty body.
-    pub(crate) request: Request,
+    pub request: Request,
     /// The value of the Host header.
-    pub(crate) host: String,
+    pub host: String,
     /// The size of the body that follows, in bytes.
-    pub(crate) body_length: usize,
+    pub body_length: usize,
     /// Whether the method was HEAD.
     pub(crate) without_body: bool,
 }
 
 /// Why a request cannot be parsed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Fault {
+pub enum Fault {
     /// It is not a valid request.
     #[error("{0}")]
     Malformed(&'static str),
@@ -177,7 +177,7 @@ pub(crate) enum Fault {
 
 impl Fault {
     /// The status of the response.
-    pub(crate) fn status(self) -> u16 {
+    pub fn status(self) -> u16 {
         match self {
             Fault::Malformed(_) => 400,
             Fault::Method => 405,
@@ -194,7 +194,7 @@ impl Fault {
 ///
 /// # Errors
 /// When the request cannot be served.
-pub(crate) fn parse(bytes: &[u8]) -> Result<Option<(Head, usize)>, Fault> {
+pub fn parse(bytes: &[u8]) -> Result<Option<(Head, usize)>, Fault> {
     let mut headers = [httparse::EMPTY_HEADER; MAX_HEADERS];
     let mut parsed = httparse::Request::new(&mut headers);
     let length = match parsed.parse(bytes) {
