@@ -43,7 +43,7 @@ pub(super) fn answer() -> ExitCode {
     let tool = text(&input, "tool_name").rsplit("__").next().unwrap_or_default();
     let decision = match tool {
         "zsh" | "zsh_send" => match rules(&input) {
-            Ok(rules) => judge(&rules, tool, &input["tool_input"]),
+            Ok(rules) => judge(&rules, tool, input.get("tool_input").unwrap_or(&Value::Null)),
             Err(error) => Decision::Ask(error),
         },
         // Nothing is allowed by what cannot be read.
