@@ -127,7 +127,7 @@ pub(crate) fn is_hidden(character: char) -> bool {
 }
 
 /// What separates the parts of the tool's lines.
-const SEPARATORS: &[&str] = &["  ", " · ", " | ", ", ", " → ", " — ", " (", "; "];
+const SEPARATORS: &[&str] = &["  ", " · ", " | ", " → ", " — ", ", not kept", "(zsh_"];
 
 /// Whether a character looks like a blank.
 fn is_blank(character: char) -> bool {
