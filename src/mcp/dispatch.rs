@@ -787,7 +787,8 @@ pub(super) fn newest_line(task: &TaskHandle) -> String {
 
 /// A line of output as a progress message: what could mislead is in quotes.
 fn progress_message(line: &str) -> String {
-    if line.is_empty() { String::new() } else { foreign::shown_within(line, PROGRESS_CHARS).into() }
+    let cut: String = line.chars().take(PROGRESS_CHARS).collect();
+    if cut.is_empty() { cut } else { foreign::shown(&cut).into_owned() }
 }
 
 /// Reads the argument `until_port`.
