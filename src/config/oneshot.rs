@@ -176,7 +176,7 @@ impl RunSettings {
         (settings, sources.warnings)
     }
 
-    /// What the file of the project sets, by its keys there.
+    /// The settings whose values come from the project's file.
     pub(crate) fn of_project(&self) -> Vec<Row> {
         let is_of_project = |row: &Row| match &row.source {
             SettingSource::File { path, .. } => Some(path) == self.project.as_ref(),
@@ -185,7 +185,7 @@ impl RunSettings {
         self.settings().into_iter().filter(is_of_project).collect()
     }
 
-    /// Takes the user's own limits of what a run may cost where the project's are higher.
+    /// Lowers the limits on what a run may cost to those that the user has set, and says so.
     fn lower_to(&mut self, own: &RunSettings) -> Vec<Warning> {
         let exceeds = |key: &str, is_higher: bool| {
             let is_of_project = self.of_project().iter().any(|row| row.key.ends_with(key));
@@ -348,7 +348,7 @@ mod tests {
         let text = "WORK/.oneshot.json:1: max_iterations: a project raises no limit of the user; \
                     using that of HOME/.config/zsh-tool/config.yaml:1";
         assert!(warnings.len() == 2 && warnings[0] == text, "{warnings:?}");
-        // Who starts the run may.
+        // The command line and the environment may.
         let flags = RunFlags { max_iterations: NonZeroU32::new(10), ..flags };
         assert_eq!(place.load(&[], &flags).0.max_iterations.get(), 10);
         assert_eq!(place.load(&[("ONESHOT_MAX_ITERATIONS", "9")], &flags).0.of_project().len(), 1);

@@ -198,7 +198,7 @@ impl Search<'_, '_> {
         self.effort.begin(part);
         let mut from = 0;
         while let Some(found) = self.effort.find(self.query.pattern, &text, from)? {
-            // After an empty match, the search goes on behind the next character.
+            // After an empty match, the search continues after the next character.
             from = found.end + usize::from(found.is_empty());
             from = text.ceil_char_boundary(from);
             chars += text.get(place..found.start).map_or(0, count_chars);

@@ -5,10 +5,11 @@
 //! side sends nothing more until `sh` has reported, since a shell may read ahead. Reports are lines
 //! that begin with [`MARK`]; text that a banner or a startup file prints before them is skipped.
 //!
-//! A program that is there already is run only if it and its directory belong to the user or to
-//! root and nobody else may write to them, and if it is of this version.
+//! An installed program is run only if its version is this one, and only the user or root owns and
+//! can write to it, its directory and the directory of a link's target.
 //!
-//! Limits: does not look at the directories above.
+//! Limits: does not check the directories above. Another user who can write there could replace
+//! the program between the check and its start.
 
 use crate::config::{HostEntry, InstallChoice};
 

@@ -1,10 +1,11 @@
-//! The parts of a command line that rules for commands judge one by one: each simple command, at
-//! any depth, in substitutions and in the scripts that it gives to shells.
+//! Splits a command line into the parts that permission rules judge one by one: each simple command
+//! at any depth, including those in substitutions and in scripts for shells (`sh -c '…'`).
 //!
-//! What the text alone does not tell is a doubt: a program whose name is expanded, code in a
-//! pattern, a name that gets another meaning.
+//! What the text alone does not tell is reported as a doubt: a program whose name is expanded, code
+//! in a pattern, a redefined name.
 //!
-//! Limits: sees no scripts in files, none for other interpreters and none for other machines. Pure.
+//! Limits: does not read scripts in files, code for other interpreters, or commands for other
+//! machines. Pure.
 
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -22,7 +23,7 @@ use super::unquote::{Unquoted, unquote};
 /// How deep substitutions and scripts are read.
 const LEVELS: usize = 8;
 
-/// Builtins that give names another meaning, or run text that stands elsewhere.
+/// Builtins that redefine names, or run text from elsewhere.
 const CHANGE_MEANING: &[&str] = &[
     ".",
     "add-zsh-hook",
@@ -70,17 +71,17 @@ const SET_PARAMETERS: &[&str] = &[
     "zparseopts",
 ];
 
-/// Shells, of which not every option is known.
-const SHELLS: &[&str] =
+/// Programs that take a script, as shells do; not all of their options are known.
+const SCRIPT_TAKERS: &[&str] =
     &["ash", "bash", "busybox", "dash", "fish", "ksh", "mksh", "rbash", "sh", "su", "zsh"];
 
-/// How many commands that run one another are read.
+/// The most commands that run one another (`sudo nice make`) that are followed.
 const MOST_PREFIXES: usize = 16;
 
 /// Options of `find` after which a command follows.
 const FIND_RUNS: &[&str] = &["-exec", "-execdir", "-ok", "-okdir"];
 
-/// Where output goes nowhere, or where it would have gone anyway.
+/// Targets of redirections that write no file.
 const NO_FILES: &[&str] = &["/dev/null", "/dev/stdout", "/dev/stderr"];
 
 /// Variables that change what a program prints, and not what runs.
@@ -137,7 +138,7 @@ pub(crate) struct Parts {
     pub(crate) commands: Vec<Part>,
     /// What cannot be told from the text.
     pub(crate) doubts: Vec<String>,
-    /// What is done beside commands: files that are written, variables that are set.
+    /// Effects besides the commands': files that are written, variables that are set.
     pub(crate) effects: Vec<String>,
 }
 
@@ -147,9 +148,9 @@ pub(crate) struct Part {
     /// As it was written.
     pub(crate) written: String,
     pub(crate) words: Vec<Unquoted>,
-    /// How many of the words are what they say: no expansion, no pattern.
+    /// How many words from the first are literal.
     pub(crate) plain: usize,
-    /// Whether it stands in a script that another command is given.
+    /// Whether it is part of a script that is passed to another command.
     pub(crate) is_given: bool,
 }
 
@@ -159,12 +160,12 @@ impl Part {
         join(&self.words)
     }
 
-    /// The same of its plain words only.
+    /// Its literal words up to the first other one, without quotes.
     pub(crate) fn plain_text(&self) -> String {
         join(self.words.get(..self.plain).unwrap_or_default())
     }
 
-    /// Whether every word is plain.
+    /// Whether every word is literal.
     pub(crate) fn is_plain(&self) -> bool {
         self.plain >= self.words.len()
     }
@@ -183,7 +184,7 @@ impl Part {
         Some((part, is_named))
     }
 
-    /// The program's name without its directory; `None` if it is not plain.
+    /// The program's name without its directory; `None` if it is not literal.
     pub(crate) fn program(&self) -> Option<&str> {
         let name = self.words.first().filter(|_| self.plain > 0)?;
         Some(base_name(&name.text))
@@ -310,7 +311,7 @@ impl Parts {
         self.commands.extend(open);
     }
 
-    /// Adds what a token hides.
+    /// Adds a doubt about code that a token may contain.
     fn doubt_about(
         &mut self,
         token: &Token,
@@ -357,7 +358,7 @@ impl Parts {
         }
     }
 
-    /// Adds what a command may run that its words do not tell.
+    /// Adds doubts about what a command may run.
     fn doubt_about_command(&mut self, part: &Part) {
         let mut behind = vec![part.clone()];
         let mut levels = 0;
@@ -381,7 +382,7 @@ impl Parts {
                 Some(name) if SET_PARAMETERS.contains(&name) => {
                     arguments.iter().any(|it| it.contains('['))
                 }
-                Some(name) if SHELLS.contains(&name) => match script_of(&part.words) {
+                Some(name) if SCRIPT_TAKERS.contains(&name) => match script_of(&part.words) {
                     Some(script) => script.text.starts_with(['-', '+']),
                     // Options that this does not know, or a script from stdin.
                     None => arguments.first().is_none_or(|it| it.starts_with(['-', '+'])),
@@ -454,7 +455,7 @@ fn writes(operator: &str, target: &str) -> bool {
         && !(operator.ends_with('&') && !operator.contains(">>") && is_descriptor())
 }
 
-/// Whether a word stands for itself: nothing in it is expanded or a pattern.
+/// Whether a word is literal: it has no expansion and no pattern.
 fn is_plain(word: &str) -> bool {
     let is_special = |live: &Live| match live.character {
         '`' | '$' => true,
@@ -494,8 +495,8 @@ static PLAIN_EXPANSION: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(&pattern).unwrap_or_else(|error| unreachable!("{pattern}: {error}"))
 });
 
-/// What in a word is expanded in a way that may run code or set a parameter, except in these
-/// substitutions, whose insides are read by themselves.
+/// Names an expansion in a word that may run code or set a parameter. Ignores these substitutions,
+/// which are read separately.
 fn unclear_expansion(token: &Token, text: &str, inner: &[Range<usize>]) -> Option<&'static str> {
     let word = text.get(token.span.clone())?;
     let is_in = |at: usize| inner.iter().any(|inside| inside.contains(&(token.span.start + at)));

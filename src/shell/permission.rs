@@ -1,42 +1,36 @@
-//! Rules of a client for the commands of its own shell tool, applied to a command line: what is
-//! denied, what must be asked about, what is allowed.
+//! Applies a client's permission rules for its own shell tool to a command line.
 //!
-//! A rule is `Bash` or `Bash(PATTERN)`, as in Claude Code's settings: `*` stands for any text, a
-//! last ` *` or `:*` also for none, at the border of a word.
+//! A rule is `Bash` or `Bash(PATTERN)`, as in Claude Code's settings. In a pattern, `*` matches any
+//! text; a final ` *` or `:*` also matches nothing, but only at the end of a word.
 //! <https://code.claude.com/docs/en/permissions>
 //!
-//! Each part of the line is judged. It is denied if a rule denies one part, allowed if rules allow
-//! all of them, and asked about otherwise, also where the text does not tell what runs. Pure.
+//! Each part of the line is judged. The line is denied if a rule denies one part, and allowed if
+//! rules allow every part; otherwise the user is asked, also where the text does not tell what
+//! runs. Pure.
 
 use std::fmt;
 
 use super::parts::{Part, Parts, is_harmless_variable, parts};
+use super::prefix::is_prefix;
 use crate::text::foreign;
 
 /// Prefixes that change nothing of what their command does.
 const WRAPPERS: &[&str] =
     &["builtin", "command", "nice", "noglob", "nohup", "stdbuf", "time", "timeout"];
 
-/// Programs that run the command among their arguments.
-const RUNNERS: &[&str] = &[
+/// Programs that run a command among their arguments, beside the prefixes.
+const OTHER_RUNNERS: &[&str] = &[
     "busybox",
     "chroot",
     "chrt",
     "choom",
     "dbus-run-session",
-    "doas",
     "docker",
     "entr",
-    "env",
-    "exec",
     "find",
-    "flock",
     "git",
-    "ionice",
     "kubectl",
     "ltrace",
-    "nice",
-    "nohup",
     "nsenter",
     "parallel",
     "podman",
@@ -46,24 +40,16 @@ const RUNNERS: &[&str] = &[
     "script",
     "setarch",
     "setpriv",
-    "setsid",
     "ssh",
-    "stdbuf",
-    "strace",
     "su",
-    "sudo",
     "systemd-run",
-    "taskset",
-    "time",
-    "timeout",
     "unshare",
     "watch",
-    "xargs",
 ];
 /// How many arguments of such a program are looked at.
 const MOST_ARGUMENTS: usize = 64;
 
-/// Programs that only read, which Claude Code runs unasked.
+/// Programs that only read, which Claude Code runs without asking.
 const READERS: &[&str] = &[
     ":", "cat", "cd", "diff", "du", "echo", "false", "grep", "head", "ls", "pwd", "stat", "tail",
     "true", "wc", "which",
@@ -74,7 +60,7 @@ const READERS: &[&str] = &[
 pub(crate) struct Rule {
     /// The pattern; `None` means every command.
     pattern: Option<String>,
-    /// As it stands in its file, with the file.
+    /// Its text and its file, to be shown.
     name: String,
 }
 
@@ -148,7 +134,7 @@ pub(crate) struct Rules {
     pub(crate) allow: Vec<Rule>,
     pub(crate) ask: Vec<Rule>,
     pub(crate) deny: Vec<Rule>,
-    /// Whether files are kept from being read, so that a reader is asked about, too.
+    /// Whether rules restrict which files may be read; then programs that only read need a rule too.
     pub(crate) hides_files: bool,
 }
 
@@ -157,7 +143,7 @@ pub(crate) struct Rules {
 pub(crate) struct Request<'a> {
     /// The text that zsh or a program gets.
     pub(crate) text: &'a str,
-    /// Whether a running program gets it, which may do anything with it.
+    /// Whether it is typed into a running program, which may do anything with it.
     pub(crate) is_typed: bool,
     /// What the command gets on its stdin.
     pub(crate) stdin: Option<&'a str>,
@@ -227,8 +213,9 @@ impl Rules {
         found: &Parts,
         doubt: Option<&str>,
     ) -> Decision {
-        let ask =
-            |what: fmt::Arguments<'_>| Decision::Unsure(format!("{what}: no rule for Bash says"));
+        let ask = |what: fmt::Arguments<'_>| {
+            Decision::Unsure(format!("{what}, which no rule for Bash covers"))
+        };
         if request.is_typed {
             return ask(format_args!("a running program gets what is typed"));
         }
@@ -312,7 +299,7 @@ fn first_match(rules: &[&Rule], part: &Part) -> Option<(String, String)> {
 /// Whether a program that runs others gets, among its arguments, what one of these rules matches.
 /// Which of its arguments are the command is not always known.
 fn first_match_within(rules: &[&Rule], part: &Part) -> bool {
-    if !part.program().is_some_and(|name| RUNNERS.contains(&name)) {
+    if !part.program().is_some_and(|name| is_prefix(name) || OTHER_RUNNERS.contains(&name)) {
         return false;
     }
     (1..part.words.len().min(MOST_ARGUMENTS)).any(|at| {

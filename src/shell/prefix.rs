@@ -142,6 +142,11 @@ pub(super) fn split_prefix(words: &[Unquoted]) -> Option<PrefixSplit<'_>> {
     Some(PrefixSplit { prefix: *prefix, own: words.get(..own)?, command })
 }
 
+/// Whether a program with this name can be a prefix.
+pub(super) fn is_prefix(name: &str) -> bool {
+    PREFIXES.iter().any(|prefix| prefix.name == name && prefix.subcommand.is_none())
+}
+
 /// The command itself, without its prefixes.
 pub(super) fn innermost(words: &[Unquoted]) -> &[Unquoted] {
     let mut words = words;

@@ -139,6 +139,12 @@ mod tests {
     }
 
     #[test]
+    fn a_pattern_of_a_few_hundred_characters_in_a_row_is_costly_too() {
+        let pattern = Pattern::new("[abx]{200}x[abx]{200}x[abx]{200}x").expect("a pattern");
+        assert!(pattern.is_costly && pattern.piece <= 32 << 10);
+    }
+
+    #[test]
     fn what_is_wrong_with_a_pattern_is_said() {
         let said = |text: &str| Pattern::new(text).expect_err("no pattern").to_string();
         assert!(said("a(b").contains("unclosed group"), "{}", said("a(b"));

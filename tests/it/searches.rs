@@ -1,7 +1,5 @@
 //! Patterns that cost minutes: a search ends with its work, its call or a cancel, and says so.
 
-use std::time::{Duration, Instant};
-
 use serde_json::{Value, json};
 
 use crate::support::client::Client;
@@ -20,25 +18,16 @@ fn costly(task: &str) -> Value {
     json!({"task_id": task, "grep": COSTLY})
 }
 
-/// The processor time that the server has used, in seconds.
-fn used(client: &Client) -> f64 {
-    let stat = std::fs::read_to_string(format!("/proc/{}/stat", client.pid())).expect("a server");
-    let (_, fields) = stat.rsplit_once(')').expect("a name");
-    let fields: Vec<&str> = fields.split_whitespace().collect();
-    let ticks = |at: usize| fields[at].parse::<f64>().expect("ticks");
-    (ticks(11) + ticks(12)) / 100.0
-}
-
-/// By then the server computes for nobody.
+/// By then no thread of the server computes.
 fn await_rest(client: &Client) {
     wait_until("the server rests", || {
-        let before = used(client);
-        let begun = Instant::now();
-        while begun.elapsed() < Duration::from_millis(300) {
-            client.ping();
-            std::thread::park_timeout(Duration::from_millis(50));
-        }
-        (used(client) - before < 0.15).then_some(())
+        let tasks =
+            std::fs::read_dir(format!("/proc/{}/task", client.server_pid())).expect("a server");
+        let is_running =
+            |stat: String| stat.rsplit_once(") ").is_some_and(|(_, it)| it.starts_with('R'));
+        let stats = tasks.flatten().map(|task| std::fs::read_to_string(task.path().join("stat")));
+        // A thread that has ended meanwhile has no file.
+        (!stats.flatten().any(is_running)).then_some(())
     });
 }
 

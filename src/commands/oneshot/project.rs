@@ -1,5 +1,5 @@
-//! Asks whether the settings that a project's file makes for a run are to be used. The answer is
-//! kept for that file with these settings.
+//! Asks whether to use the settings that a project's `.oneshot.json` makes for a run. Consent is
+//! remembered for this content of the file.
 
 use std::io::{self, IsTerminal, Read, Write};
 use std::path::Path;
@@ -13,10 +13,10 @@ use crate::config::{Config, Row, RunSettings};
 use crate::process::files;
 use crate::text::foreign::ShowPath;
 
-/// The directory of the answers within the state directory.
+/// The directory within the state directory that remembers consent.
 const ANSWERS: &str = "trusted";
 
-/// The option that answers in advance.
+/// The option that consents in advance.
 const OPTION: &str = "--trust-project";
 
 /// Says what the project's file sets, and makes sure that the user agrees. Reports a refusal, and
@@ -42,7 +42,7 @@ pub(super) fn agree(
         answers.join(hash.map_err(|error| {
             failed(format_args!("{} cannot be read again: {error}", file.shown()))
         })?);
-    // An answer that others could have written is none.
+    // A file that another user could have written is no consent.
     files::private_dir(answers.parent().unwrap_or(&answers)).map_err(failed)?;
     files::private_subdir(&answers).map_err(failed)?;
     if files::open_private(&answer).is_ok() {
@@ -68,7 +68,8 @@ fn setting(row: &Row) -> String {
     format!("{key}={}", row.value)
 }
 
-/// Of the file's path, its content and what it decides of this run: settings are shown cut.
+/// The hash of the file's path, its content, and the keys that it decides for this run. The values
+/// as listed would not do: long ones are cut.
 fn content_hash(file: &Path, rows: &[Row]) -> io::Result<String> {
     let mut content = Vec::new();
     files::open_regular(file)?.read_to_end(&mut content)?;

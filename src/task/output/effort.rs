@@ -1,5 +1,5 @@
-//! How much work a search in output may be. A pattern can cost minutes on a single line; a search
-//! ends at its call's end, when it is cancelled, or after a second of work for each megabyte.
+//! Limits the work of a search in output: a pattern can take minutes on a single line. A search ends
+//! at its call's end, when it is cancelled, or after a second of work for each megabyte.
 
 use std::ops::Range;
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use parking_lot::{Mutex, MutexGuard};
 use crate::task::live::Cancel;
 use crate::text::pattern::{GivenUp, Pattern};
 
-/// The work that any search may be, and that each megabyte adds.
+/// The work that every search may do, and what each searched byte adds.
 const WORK: Duration = Duration::from_secs(1);
 const WORK_PER_BYTE: Duration = Duration::from_nanos(1_000);
 /// How much text is searched between two looks at the clock.
