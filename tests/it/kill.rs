@@ -295,7 +295,7 @@ fn a_kill_of_what_has_ended_says_so_and_changes_nothing() {
 }
 
 #[test]
-fn a_receipt_and_the_status_of_a_program_that_waited_for_input_agree() {
+pub fn a_receipt_and_the_status_of_a_program_that_waited_for_input_agree() {
     let env = Env::new();
     let client = env.client();
     let waits = |task: &str| {

@@ -69,7 +69,7 @@ fn a_command_ends_without_its_background_processes_and_names_them() {
 const DAEMON: &str = "env -i setsid --wait sh -c '(SLEEP &)' </dev/null >/dev/null 2>&1";
 
 #[test]
-fn a_daemon_that_keeps_nothing_of_its_task_is_counted_and_ended_and_no_other_is() {
+pub fn a_daemon_that_keeps_nothing_of_its_task_is_counted_and_ended_and_no_other_is() {
     let env = Env::new();
     let client = env.client();
     let daemons: Vec<UniqueSleep> = (0..4).map(|_| UniqueSleep::new()).collect();
@@ -107,7 +107,7 @@ fn a_daemon_that_keeps_nothing_of_its_task_is_counted_and_ended_and_no_other_is(
 }
 
 #[test]
-fn an_sshd_is_named_and_ended() {
+pub fn an_sshd_is_named_and_ended() {
     let env = Env::new();
     let client = env.client();
     // sshd needs this directory of the system's when root starts it.
@@ -243,7 +243,7 @@ fn until_running(name: &str, count: usize) -> String {
 }
 
 #[test]
-fn a_daemon_of_the_list_is_named_as_kept_and_not_ended() {
+pub fn a_daemon_of_the_list_is_named_as_kept_and_not_ended() {
     let env = Env::new();
     let name = &unique_name();
     env.configure(&format!("daemons: [{name}]\n"));

@@ -8,9 +8,12 @@ use crate::attach::silent_attachment_stays;
 use crate::detached::starts_that_are_broken_off;
 use crate::faults::a_late_reader_finds_every_answer;
 use crate::hosts_faults::{kill_at_any_moment, sleep_and_wake};
+use crate::kill;
+use crate::leftovers;
 use crate::shapes::corpus::{LONG, healthy_shapes_are_left_alone, stuck_shapes_are_named};
 use crate::shapes::further::all_get_the_word_that_is_theirs;
 use crate::shapes::reproductions::compilations_are_left_alone;
+use crate::support::env::{Env, unique_word};
 use crate::zsh_suite::runs_as_in_bare_zsh;
 
 const MANY_KILLS: usize = 200;
@@ -98,4 +101,42 @@ fn two_compilations_of_a_minute_are_never_called_hung() {
 #[ignore = "takes long: make test-long"]
 fn programs_of_many_kinds_get_the_word_that_is_theirs_in_two_minutes() {
     all_get_the_word_that_is_theirs();
+}
+
+/// How often each daemon is started and ended.
+const DAEMONS: usize = 20;
+
+#[test]
+#[ignore = "takes long: make test-long"]
+fn receipts_of_daemons_are_true_each_of_twenty_times() {
+    for _ in 0..DAEMONS {
+        leftovers::a_daemon_that_keeps_nothing_of_its_task_is_counted_and_ended_and_no_other_is();
+        leftovers::an_sshd_is_named_and_ended();
+        leftovers::a_daemon_of_the_list_is_named_as_kept_and_not_ended();
+        kill::a_receipt_and_the_status_of_a_program_that_waited_for_input_agree();
+        a_screen_is_named_as_kept_and_a_jshell_is_ended();
+    }
+}
+
+fn a_screen_is_named_as_kept_and_a_jshell_is_ended() {
+    let env = Env::new();
+    let client = env.client();
+    let name = unique_word();
+    let screens = env.path("screens").display().to_string();
+    let screen = format!("mkdir -m 700 -p {screens}; export SCREENDIR={screens}; screen");
+    let started = client.run(&format!("{screen} -dmS {name} sleep 300"));
+    assert_eq!(started.meta["exit_code"], 0, "{}", started.text);
+    assert!(!started.footer().contains("still running"), "{}", started.text);
+    let receipt = client.kill_task(&started.task_id());
+    for kept in [&started, &receipt] {
+        assert_eq!(kept.meta["kept"][0]["name"], "screen", "{}", kept.text);
+    }
+    let ended = client.run(&format!("{screen} -S {name} -X quit"));
+    assert_eq!(ended.meta["exit_code"], 0, "{}", ended.text);
+
+    let jshell = client.on_terminals(&["jshell"], 40).remove(0);
+    let receipt = client.kill_task(&jshell.task_id());
+    assert!(receipt.text.contains("no survivors"), "{}", receipt.text);
+    assert_eq!(receipt.status(), "killed", "{}", receipt.text);
+    assert!(!receipt.text.contains("RUNNING"), "{}", receipt.text);
 }

@@ -29,6 +29,16 @@ const TALKERS: &[(&str, &str, &str)] = &[
     ("lua5.4", "os.execute('sleep 2'); print('four' .. '-two')", "print('four' .. '-two')"),
     ("gdb -q", "shell sleep 2; echo four''-two", "shell echo four''-two"),
     ("perl -de0", "sleep 2; print 'four' . '-two'", "print 'four' . '-two'"),
+    ("dash -i", "sleep 2; echo four''-two", "echo four''-two"),
+    ("php -a", "sleep(2); echo 'four' . '-two', PHP_EOL;", "echo 'four' . '-two', PHP_EOL;"),
+    (
+        "guile -q --no-auto-compile",
+        "(begin (sleep 2) (string-append \"four\" \"-two\"))",
+        "(string-append \"four\" \"-two\")",
+    ),
+    ("erl", "timer:sleep(2000), \"four\" ++ \"-two\".", "\"four\" ++ \"-two\"."),
+    ("iex", "Process.sleep(2000); \"four\" <> \"-two\"", "\"four\" <> \"-two\""),
+    ("jshell", "Thread.sleep(2000); \"four\" + \"-two\"", "\"four\" + \"-two\""),
     ("ed -p '*'", "!sleep 2; echo four''-two", "!echo four''-two"),
 ];
 
