@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use parking_lot::Mutex;
 
 use super::journal::ServerDir;
-use super::prologue::{ExportsReport, PrologueContext, StartupFile, WrappedCommand};
+use super::prologue::{ExportsReport, PrologueContext, ReportContext, StartupFile, WrappedCommand};
 use super::request::StartError;
 use super::shell::{Shell, ShellKind, SideBand};
 use crate::process::files::{self, FileVersion, Temporary};
@@ -79,7 +79,11 @@ pub(super) fn prepare(command: &str, with: &LaunchContext) -> Result<Prepared, S
         mode: with.mode,
         startup_files: with.startup_files,
         script: &script,
-        report: sideband.as_ref().map(|(wanted, sideband)| (*wanted, sideband.name())),
+        report: sideband.as_ref().map(|(wanted, sideband)| ReportContext {
+            wanted: *wanted,
+            pipe: sideband.name(),
+            key: sideband.key(),
+        }),
         exports: programs.as_ref().map(|(env, head, limit)| ExportsReport {
             env,
             head,

@@ -71,14 +71,22 @@ pub(crate) struct PrologueContext<'a> {
     pub(crate) startup_files: &'a [StartupFile],
     /// Where a long command would be written.
     pub(crate) script: &'a Path,
-    /// What the shell reports, and on which pipe.
-    pub(crate) report: Option<(Reportable, &'a Path)>,
+    pub(crate) report: Option<ReportContext<'a>>,
     /// The programs that report the exported variables, for a command of a session.
     pub(crate) exports: Option<ExportsReport<'a>>,
 }
 
+/// What the shell reports, and how.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ReportContext<'a> {
+    pub(crate) wanted: Reportable,
+    pub(crate) pipe: &'a Path,
+    /// With which each record begins.
+    pub(crate) key: &'a str,
+}
+
 /// Reports the exported variables: `head` passes on as much of the output of `env -0` as fits into
-/// the pipe. A longer environment lacks its end mark.
+/// the pipe. A longer environment lacks its last NUL.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ExportsReport<'a> {
     pub(crate) env: &'a Path,
@@ -123,14 +131,19 @@ impl PrologueContext<'_> {
     }
 
     fn zsh_report(&self) -> String {
-        let Some((wanted, pipe)) = self.report else {
+        let Some(ReportContext { wanted, pipe, key }) = self.report else {
             return String::new();
         };
         let pipe = quoted(pipe);
-        let exports = self.exports_report(&pipe);
+        let exports = self.exports(|env| {
+            format!(
+                "() {{ emulate -L zsh; unsetopt multibyte; \
+                 builtin print -rN -- '' {key} E ${{#1}} \"$1\" F:{key} 1<>{pipe} }} \"$({env})\"; "
+            )
+        });
         let trap = format!(
             "repeat \"${{{UNRESTRICTED}:+1}}\"; do {{ \
-             builtin print -rN -- T \"${{pipestatus[@]}}\" \"$PWD\" \
+             builtin print -rN -- '' {key} T \"${{pipestatus[@]}}\" \"$PWD\" \
              {UNTRACED} 1<>{pipe}; {exports}\
              repeat \"0${{${{__zsh_tool_traced:+${{options[xtrace]::=on}}}}:+}}\"; do :; done \
              }} 2>/dev/null; done"
@@ -140,7 +153,7 @@ impl PrologueContext<'_> {
             // `emulate -c` gives the hook default options, whatever the command sets.
             let hook = format!(
                 "zshexit() {{ repeat \"${{{UNRESTRICTED}:+$(( ! ZSH_SUBSHELL ))}}\"; do {{ \
-                 builtin print -rN -- D \"$PWD\" 1<>{pipe}; {exports} }} 2>/dev/null; done }}"
+                 builtin print -rN -- '' {key} D \"$PWD\" 1<>{pipe}; {exports} }} 2>/dev/null; done }}"
             );
             let hook = single_quoted(&hook);
             // A hook that the user's startup file defines stays.
@@ -149,24 +162,26 @@ impl PrologueContext<'_> {
         text
     }
 
-    /// Reports the exported variables: `E`, the entries of the environment, `F`.
-    fn exports_report(&self, pipe: &str) -> String {
-        let Some(ExportsReport { env, head, limit }) = self.exports else {
-            return String::new();
-        };
-        format!(
-            "{{ builtin printf 'E\\0'; {} -0 | {} -c {limit}; builtin printf 'F\\0'; }} 1<>{pipe}; ",
-            quoted(env),
-            quoted(head)
-        )
+    /// The code that reports the exported variables, made from the code that prints them; empty
+    /// where they are not reported.
+    fn exports(&self, report: impl FnOnce(&str) -> String) -> String {
+        self.exports.map_or_else(String::new, |ExportsReport { env, head, limit }| {
+            report(&format!("{} -0 | {} -c {limit}", quoted(env), quoted(head)))
+        })
     }
 
     fn bash_prologue(&self) -> String {
-        let trap = self.report.map(|(_, pipe)| {
+        let trap = self.report.map(|ReportContext { pipe, key, .. }| {
             let pipe = quoted(pipe);
+            let exports = self.exports(|env| {
+                format!(
+                    "{{ printf '%s\\0' '' {key} E \"$({env} | wc -c)\"; {env}; \
+                     printf '\\0F:%s\\0' {key}; }} 1<>{pipe}; "
+                )
+            });
             let report = format!(
-                "{{ printf \"%s\\0\" T \"${{PIPESTATUS[@]}}\" \"$PWD\" 1<>{pipe}; {}}} 2>/dev/null",
-                self.exports_report(&pipe)
+                "{{ printf '%s\\0' '' {key} T \"${{PIPESTATUS[@]}}\" \"$PWD\" 1<>{pipe}; {exports}}} \
+                 2>/dev/null"
             );
             format!("trap {} EXIT; ", single_quoted(&report))
         });
@@ -257,13 +272,13 @@ mod tests {
         Shell { path: "/bin/zsh".into(), kind, note: None }
     }
 
-    fn context<'a>(report: Option<(Reportable, &'a Path)>) -> PrologueContext<'a> {
+    fn context(pipe: Option<&Path>) -> PrologueContext<'_> {
         PrologueContext {
             mode: ShellMode::Plain,
             startup_files: &[],
             script: Path::new("/state/id.zsh"),
             exports: None,
-            report,
+            report: pipe.map(|pipe| ReportContext { wanted: Reportable::ALL, pipe, key: "key" }),
         }
     }
 
@@ -279,8 +294,7 @@ mod tests {
     #[test]
     fn a_prologue_with_any_path_is_one_line_of_ascii_and_contains_its_length() {
         for path in ["/state/a", "/sta'te/é\n\"$x", "/\u{10FFFD}\\ b"] {
-            let report = Some((Reportable::ALL, Path::new(path)));
-            let wrapped = context(report).wrap(&shell(ShellKind::Zsh), "cd /");
+            let wrapped = context(Some(Path::new(path))).wrap(&shell(ShellKind::Zsh), "cd /");
             assert_eq!(wrapped.script, None, "a short command is an argument");
             let arguments = wrapped.arguments;
             let text = arguments[1].to_str().unwrap();

@@ -111,52 +111,70 @@ impl Report {
     }
 }
 
-/// Parses a side-band: records of fields that end with NUL. `T status… directory` holds the
-/// statuses of the last pipeline, `D directory` the directory only; `E` and `F` enclose the entries
-/// of the environment, each with `=`. Ignores everything else, since any program of the user may
-/// write to the pipe.
-pub(crate) fn read_report(bytes: &[u8]) -> Report {
+/// Parses a side-band: records of fields that end with NUL. Each begins with an empty field, the key
+/// and a letter: `T status… directory` holds the statuses of the last pipeline, `D directory` the
+/// directory only, `E length` is followed by so many bytes of environment, each entry with `=`, and
+/// by the end mark `F:key`. Ignores everything else, since any program of the user may write to the
+/// pipe.
+pub(crate) fn read_report(bytes: &[u8], key: &str) -> Report {
     let mut report = Report::default();
-    let mut fields = bytes.split(|byte| *byte == 0);
+    let mut rest = bytes;
     let directory = |field: &[u8]| PathBuf::from(OsStr::from_bytes(field));
-    while let Some(field) = fields.next() {
-        match field {
-            b"T" => {
+    while let Some(field) = next_field(&mut rest) {
+        if field != key.as_bytes() {
+            continue;
+        }
+        match next_field(&mut rest) {
+            Some(b"T") => {
                 report.pipestatus.clear();
-                for field in fields.by_ref() {
+                while let Some(field) = next_field(&mut rest) {
                     if field.starts_with(b"/") {
                         report.directory = Some(directory(field));
                         break;
                     }
-                    let number = std::str::from_utf8(field).ok().and_then(|text| text.parse().ok());
-                    match number {
+                    match number(field) {
                         Some(number) => report.pipestatus.push(number),
                         None => break,
                     }
                 }
             }
-            b"D" => {
-                if let Some(field) = fields.next().filter(|field| field.starts_with(b"/")) {
+            Some(b"D") => {
+                if let Some(field) = next_field(&mut rest).filter(|field| field.starts_with(b"/")) {
                     report.directory = Some(directory(field));
                 }
             }
-            b"E" => report.variables = read_variables(&mut fields),
+            Some(b"E") => report.variables = read_variables(&mut rest, key),
             _ => {}
         }
     }
     report
 }
 
-/// `None` if the end mark is missing: the variables did not fit into the pipe.
-fn read_variables<'a>(fields: &mut impl Iterator<Item = &'a [u8]>) -> Option<Variables> {
-    let mut variables = Variables::new();
-    for field in fields {
-        if field == b"F" {
-            return Some(variables);
-        }
-        variables.push(variable(field)?);
+/// The next field, without its NUL; the last one may lack it.
+fn next_field<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
+    if rest.is_empty() {
+        return None;
     }
-    None
+    let mut parts = rest.splitn(2, |byte| *byte == 0);
+    let field = parts.next()?;
+    *rest = parts.next().unwrap_or_default();
+    Some(field)
+}
+
+fn number<T: std::str::FromStr>(field: &[u8]) -> Option<T> {
+    std::str::from_utf8(field).ok()?.trim().parse().ok()
+}
+
+/// `None` if they did not fit into the pipe, or if the end mark is not where their length says:
+/// another program has written between them.
+fn read_variables(rest: &mut &[u8], key: &str) -> Option<Variables> {
+    let length = next_field(rest).and_then(number)?;
+    let (entries, mut after) = rest.split_at_checked(length)?;
+    let entries = entries.strip_suffix(b"\0")?;
+    next_field(&mut after).filter(|field| field.is_empty())?;
+    next_field(&mut after)?.strip_prefix(b"F:").filter(|end| *end == key.as_bytes())?;
+    *rest = after;
+    entries.split(|byte| *byte == 0).map(variable).collect()
 }
 
 /// The statuses to show: those of at least two segments that agree with the exit code, which is the
@@ -184,11 +202,15 @@ const OTHER_RECORDS: usize = 16 * 1024;
 ///
 /// A name needs no inherited descriptor: the command's descriptors have the same numbers as without
 /// the pipe, and no program inherits one. Limits: a shell that has changed its user cannot open the
-/// pipe, and reports nothing. Dropping this removes the name.
+/// pipe, and reports nothing; a program that sees the shell's arguments sees the key, and can report
+/// in its place. Dropping this removes the name.
 #[derive(Debug)]
 pub(crate) struct SideBand {
     reader: OwnedFd,
     name: Temporary,
+    /// With which each record begins: what may write to the pipe and does not see this user's
+    /// processes, such as a program in a sandbox, does not know it.
+    key: String,
 }
 
 impl SideBand {
@@ -197,7 +219,9 @@ impl SideBand {
     /// # Errors
     /// The pipe cannot be created.
     pub(crate) fn create(name: PathBuf) -> io::Result<SideBand> {
-        Ok(SideBand { reader: files::create_pipe(&name)?, name: Temporary(name) })
+        let reader = files::create_pipe(&name)?;
+        let key = files::random_id() + &files::random_id();
+        Ok(SideBand { reader, name: Temporary(name), key })
     }
 
     /// Enlarges the pipe for exported variables; returns how many bytes of them fit, since the
@@ -212,9 +236,13 @@ impl SideBand {
         &self.name.0
     }
 
+    pub(crate) fn key(&self) -> &str {
+        &self.key
+    }
+
     /// What the shell has reported so far.
     pub(crate) fn read(&self) -> Report {
-        read_report(&descriptors::read_waiting(&self.reader, REPORT_BYTES))
+        read_report(&descriptors::read_waiting(&self.reader, REPORT_BYTES), &self.key)
     }
 }
 
@@ -226,17 +254,37 @@ mod tests {
     #[test]
     fn reports_are_read_in_any_mixture() {
         let table: &[(&[u8], &[i32], Option<&str>)] = &[
-            (b"T\x000\x001\x00/tmp\x00D\x00/tmp\x00", &[0, 1], Some("/tmp")),
-            (b"D\x00/a b\x00", &[], Some("/a b")),
+            (b"\0key\0T\x000\x001\x00/tmp\x00\0key\0D\x00/tmp\x00", &[0, 1], Some("/tmp")),
+            (b"half of a record\0key\0D\x00/a b\x00", &[], Some("/a b")),
             (b"", &[], None),
-            (b"garbage\x00T\x00x\x00", &[], None),
-            (b"T\x000\x00/first\x00T\x003\x00/second\x00", &[3], Some("/second")),
-            (b"T\x001\x00", &[1], None),
+            (b"garbage\x00key\x00T\x00x\x00", &[], None),
+            (b"\0key\0T\x000\x00/1\x00\0key\0T\x003\x00/2\x00", &[3], Some("/2")),
+            (b"\0key\0T\x003\x00/own\x00\0other\0T\x000\x00/forged\x00", &[3], Some("/own")),
+            (b"T\x000\x00/forged\x00D\x00/forged\x00", &[], None),
+            (b"\0key\0T\x001\x00", &[1], None),
         ];
         for (bytes, pipestatus, directory) in table {
-            let report = read_report(bytes);
+            let report = read_report(bytes, "key");
             assert_eq!(report.pipestatus, *pipestatus, "{bytes:?}");
             assert_eq!(report.directory, directory.map(PathBuf::from), "{bytes:?}");
+        }
+    }
+
+    #[test]
+    fn variables_count_if_nothing_was_written_between_them() {
+        let variables = |bytes: &[u8]| read_report(bytes, "key").variables;
+        let own = variables(b"\0key\0E\0 8\0A=1\0B=\n\0\0F:key\0").expect("two variables");
+        assert_eq!(own, [("A".into(), "1".into()), ("B".into(), "\n".into())]);
+        for refused in [
+            &b"\0key\0E\x008\0A=1\0X=2\0B=\n\0\0F:key\0"[..],
+            b"\0key\0E\x0010\0A=1\0B=\n\0\0F:key\0",
+            b"\0key\0E\x007\0A=1\0B=\n\0F:key\0",
+            b"\0key\0E\x008\0A=1\0B=\n\0\0F:other\0",
+            b"\0other\0E\x004\0A=1\0\0F:other\0",
+            b"\0key\0E\x0099999999999999999999\0",
+            b"\0key\0E",
+        ] {
+            assert_eq!(variables(refused), None, "{}", refused.escape_ascii());
         }
     }
 
@@ -272,7 +320,8 @@ mod tests {
     proptest::proptest! {
         #[test]
         fn no_report_panics(bytes in proptest::collection::vec(0u8.., 0..200)) {
-            read_report(&bytes);
+            read_report(&bytes, "k");
+            read_report(&[&b"\0k\0E\0"[..], &bytes].concat(), "k");
         }
     }
 
@@ -283,7 +332,8 @@ mod tests {
         let sideband = SideBand::create(name.clone()).unwrap();
         assert_eq!(sideband.read(), Report::default());
         let mut writer = std::fs::OpenOptions::new().write(true).open(sideband.name()).unwrap();
-        writer.write_all(b"T\x000\x001\x00/usr\x00").unwrap();
+        let record = format!("\0{}\0T\x000\x001\x00/usr\x00", sideband.key());
+        writer.write_all(record.as_bytes()).unwrap();
         drop(writer);
         let report = sideband.read();
         assert_eq!(report.pipestatus, [0, 1]);

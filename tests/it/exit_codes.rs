@@ -357,12 +357,37 @@ fn a_forged_record_does_not_change_the_exit_code() {
     let word = unique_word();
     let reports = env.path("state/servers/*/*.report");
     let forged = format!(
-        "true | true; for pipe in {}; do print -rN -- T 0 0 / 1<>$pipe; done; echo {word}; exit 4",
+        "true | true; key=$(trap | grep -oE '[0-9a-f]{{16}} T' | head -c 16); \
+         for pipe in {}; do print -rN -- '' $key T 0 0 / 1<>$pipe && echo {word}; done; exit 4",
         reports.display()
     );
     let result = client.call("zsh", json!({"command": forged, "yield_after": 20}));
     assert_eq!(result.meta["exit_code"], json!(4), "{}", result.text);
     assert!(result.output().contains(&word), "{}", result.text);
+}
+
+/// What a shell that ends by `exec` has not reported, a process that does not see the shell reports
+/// in vain, although it can write to the pipe.
+#[test]
+fn no_sandbox_reports_in_the_shells_place() {
+    let env = Env::new();
+    let client = env.client();
+    let script = env.path("forge");
+    let forge = format!(
+        "key=$(cat /proc/[0-9]*/cmdline | tr '\\0' '\\n' | grep -aoE '[0-9a-f]{{16}} T' | head -c 16)\n\
+         for pipe in {}; do printf '\\0%s\\0T\\0007\\0000\\0/etc\\0' \"${{key:-0}}\" 1<>\"$pipe\"\n\
+         echo forged; done\n",
+        env.path("state/servers/*/*.report").display()
+    );
+    fs::write(&script, forge).expect("a script");
+    let sandbox = "unshare --user --map-root-user --mount --pid --fork --mount-proc";
+    for (sandbox, is_forged) in [(sandbox, false), ("", true)] {
+        let command = format!("cd /usr; true | true; {sandbox} sh {}; exec true", script.display());
+        let result = client.call("zsh", json!({"command": command, "yield_after": 20}));
+        assert!(result.output().contains("forged"), "{}", result.text);
+        let cwd = &result.meta["cwd"];
+        assert_eq!(*cwd == json!("/etc"), is_forged, "{sandbox}: {}", result.text);
+    }
 }
 
 #[test]
