@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::processes;
+use super::{confinement, processes};
 use crate::progress::wait::ProcessName;
 use crate::text::foreign::{Foreign, ShowPath};
 
@@ -52,11 +52,16 @@ impl AllowedPrograms {
                 }
             }
         };
-        if allowed.iter().any(is_listed) {
-            return Ok(());
-        }
-        let program = executed.map(|(_, path)| path.shown());
-        Err(Refused { process: process.clone(), program })
+        let is_allowed = allowed.iter().any(is_listed);
+        // What runs as root is out of this user's reach, whatever surrounds it.
+        let disguise = || confinement::disguise(process.pid).filter(|_| !is_of_root);
+        let cause = match (is_allowed.then(disguise), executed) {
+            (Some(None), _) => return Ok(()),
+            (Some(Some(reason)), _) => Cause::Disguised(reason),
+            (None, Some((_, path))) => Cause::Unlisted(path.shown()),
+            (None, None) => Cause::Hidden,
+        };
+        Err(Refused { process: process.clone(), cause })
     }
 }
 
@@ -79,8 +84,17 @@ fn name_of(path: &Path) -> String {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Refused {
     pub process: ProcessName,
-    /// What it executes, where that is shown.
-    pub program: Option<Foreign>,
+    pub cause: Cause,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Cause {
+    /// It executes this file, which is not listed.
+    Unlisted(Foreign),
+    /// The file that it executes is not shown.
+    Hidden,
+    /// It executes a listed file, and may be something else for this reason.
+    Disguised(&'static str),
 }
 
 #[cfg(test)]
@@ -105,7 +119,7 @@ mod tests {
         assert_eq!(AllowedPrograms::Any.admit(&own("x")), Ok(()));
         let refused =
             AllowedPrograms::default().admit(&own("sudo")).expect_err("nothing is listed");
-        assert_eq!(refused.program, Some(path.shown()));
+        assert_eq!(refused.cause, Cause::Unlisted(path.shown()));
         let sudo = scratch.path().join("sudo");
         std::fs::write(&sudo, "").expect("a file");
         assert!(AllowedPrograms::These(vec![sudo]).admit(&own("sudo")).is_err());

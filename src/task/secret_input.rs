@@ -20,7 +20,7 @@ use super::live::LiveTask;
 use super::output::mask::Masking;
 use super::request::InputError;
 use crate::process::descriptors::{self, Transfer};
-use crate::process::executable::{AllowedPrograms, Refused};
+use crate::process::executable::{AllowedPrograms, Cause, Refused};
 use crate::process::pty::{self, LineModes};
 use crate::progress::wait::ProcessName;
 use crate::text::foreign::Foreign;
@@ -70,15 +70,14 @@ impl SecretInput {
             return Err(SecretError::NoReader { name, id });
         }
         let refused = readers.iter().find_map(|reader| self.programs.admit(reader).err());
-        match refused {
-            Some(Refused { process, program: Some(program) }) => {
-                Err(SecretError::Program { name, process, program })
-            }
-            Some(Refused { process, program: None }) => {
-                Err(SecretError::HiddenProgram { name, process })
-            }
-            None => Ok(()),
-        }
+        let Some(Refused { process, cause }) = refused else {
+            return Ok(());
+        };
+        Err(match cause {
+            Cause::Unlisted(program) => SecretError::Program { name, process, program },
+            Cause::Hidden => SecretError::HiddenProgram { name, process },
+            Cause::Disguised(reason) => SecretError::Disguised { name, process, reason },
+        })
     }
 
     fn type_into(
@@ -162,6 +161,14 @@ pub enum SecretError {
         .process.name
     )]
     HiddenProgram { name: String, process: ProcessName },
+    /// It executes a listed program, and may be something else.
+    #[error(
+        "secret {name} was not typed: what reads is {} {}, which executes a program of the secret, \
+         but {reason}. Run it without that, or let the user type it: zsh-tool attach TASK",
+        .process.pid,
+        .process.name
+    )]
+    Disguised { name: String, process: ProcessName, reason: &'static str },
     /// It would follow other input.
     #[error(
         "secret {name} was not typed: task {id} has not read what was sent before; wait until it \

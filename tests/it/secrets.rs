@@ -681,3 +681,32 @@ fn a_program_gets_a_secret_by_its_file_and_not_by_its_name() {
         assert_nowhere(&env, &client, &secret);
     }
 }
+
+#[test]
+fn a_listed_program_that_may_be_something_else_gets_no_secret() {
+    let (env, secret) = (Env::new(), unique_word());
+    let client = with_programs(&env, &secret, ", programs: [/bin/bash]");
+    let reads = r#"bash -c 'read -rsp "Password: " word; echo; echo ${#word}'"#;
+    for (before, reason) in [
+        ("setpriv --no-new-privs ", "no_new_privs"),
+        ("unshare --user --map-root-user ", "user namespace"),
+        ("LD_LIBRARY_PATH=/nonexistent ", "LD_PRELOAD, LD_AUDIT or LD_LIBRARY_PATH"),
+        ("LD_PRELOAD= ", ""),
+    ] {
+        let arguments = json!({"command": format!("{before}{reads}"), "pty": true,
+            "until": "Password: ", "yield_after": LONG});
+        let task = client.call("zsh", arguments).task_id();
+        wait_until("it waits", || {
+            let polled = client.poll(&task, json!({"listen": 0}));
+            (!polled.meta["waiting_for"].is_null()).then_some(())
+        });
+        let sent = send_secret(&client, &task, "WORD");
+        if reason.is_empty() {
+            assert!(sent.output().contains(&secret.len().to_string()), "{}", sent.text);
+            continue;
+        }
+        assert!(sent.is_error && sent.text.contains(reason), "{before}: {}", sent.text);
+        client.kill_task(&task);
+    }
+    assert_nowhere(&env, &client, &secret);
+}

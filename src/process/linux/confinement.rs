@@ -1,14 +1,49 @@
 //! Whether a process is confined more than this one: by namespaces, by `no_new_privs`, by a seccomp
 //! filter. What a sandbox keeps it from doing, this process must not do for it.
 //!
-//! Limits: without `/proc` nothing is known; only what the kernel shows; a process that Landlock or a security module confines, without
-//! `no_new_privs`, looks like any other.
+//! Limits: without `/proc` nothing is known. A process that Landlock or a security module confines,
+//! without `no_new_privs`, looks like any other.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-use crate::process::probe::Identity;
-use crate::process::processes::{field, proc_directory, read_proc_text};
+use crate::process::probe::{Environment, Identity};
+use crate::process::processes::{environment, field, proc_directory, read_proc_text};
 use crate::process::tree;
+
+/// The variables by which the loader puts other code into a program (ld.so(8)).
+const LOADER_VARIABLES: [&str; 3] = ["LD_PRELOAD", "LD_AUDIT", "LD_LIBRARY_PATH"];
+
+/// Why a process may not be what the file that it executes says: a sandbox, in which a process can
+/// name any file as its own; a tracer; or libraries that this process was not given itself.
+pub(crate) fn disguise(pid: i32) -> Option<&'static str> {
+    if let Some(reason) = confinement(tree::look_up(pid).map(|process| process.id)) {
+        return Some(reason);
+    }
+    let status = read_proc_text(proc_directory(pid).join("status")).unwrap_or_default();
+    if field(&status, "TracerPid:") != Some("0") {
+        return Some("another process traces it");
+    }
+    let Environment::Entries(entries) = environment(pid) else {
+        return Some("its environment cannot be read");
+    };
+    entries
+        .split(|byte| *byte == 0)
+        .any(brings_code)
+        .then_some("LD_PRELOAD, LD_AUDIT or LD_LIBRARY_PATH puts other code into it")
+}
+
+/// Whether an entry of the environment puts code into a program that this server's own does not.
+fn brings_code(entry: &[u8]) -> bool {
+    LOADER_VARIABLES.iter().any(|name| {
+        let value = entry.strip_prefix(name.as_bytes()).and_then(|rest| rest.strip_prefix(b"="));
+        value.is_some_and(|value| {
+            let own = std::env::var_os(name).unwrap_or_default();
+            !value.is_empty() && own.as_os_str() != OsStr::from_bytes(value)
+        })
+    })
+}
 
 /// Why a process may do less than this one; `None` if it may do as much. `process` is `None` for one
 /// that is not shown.

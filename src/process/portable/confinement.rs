@@ -6,3 +6,8 @@ use crate::process::probe::Identity;
 pub(crate) fn confinement(_process: Option<Identity>) -> Option<&'static str> {
     None
 }
+
+/// Why a process may not be what the file that it executes says: not known.
+pub(crate) fn disguise(_pid: i32) -> Option<&'static str> {
+    None
+}
