@@ -52,12 +52,18 @@ pub(crate) fn start() -> (Config, Vec<Warning>) {
     (config, warnings)
 }
 
-/// The state directory. Reports an error, and returns its exit code.
+/// The state directory; what it holds is believed, so nobody else may write to it. Reports an error,
+/// and returns its exit code.
 pub(crate) fn state_directory(config: &Config) -> Result<&Path, ExitCode> {
-    config.state_dir.as_deref().map_err(|error| {
+    let complain = |error: &dyn std::fmt::Display| {
         output::complain(error);
         ExitCode::FAILURE
-    })
+    };
+    let state = config.state_dir.as_deref().map_err(|error| complain(error))?;
+    if state.exists() {
+        files::private_dir(state).map_err(|error| complain(&error))?;
+    }
+    Ok(state)
 }
 
 /// The working directory, whose file may set a run's settings.

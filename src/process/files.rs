@@ -72,12 +72,19 @@ fn make_private(path: &Path, flags: i32) -> Result<(), PrivateDirError> {
     let found = directory.metadata().map_err(failed)?;
     check_owner(path, &found)?;
     set_mode(path, &directory, &found, 0o700).map_err(failed)?;
-    if let Some(parent) = path.parent() {
-        let mode = std::fs::metadata(parent).map_err(failed)?.mode();
-        let sticky = mode & 0o1000 != 0;
-        if mode & 0o002 != 0 && !sticky {
-            return Err(PrivateDirError::WorldWritable(parent.to_path_buf()));
-        }
+    check_parent(path)
+}
+
+/// Whether nobody else could put another directory in the place of this one.
+fn check_parent(path: &Path) -> Result<(), PrivateDirError> {
+    let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) else {
+        return Ok(());
+    };
+    let failed = |source| PrivateDirError::Io(path.to_path_buf(), source);
+    let mode = std::fs::metadata(parent).map_err(failed)?.mode();
+    let sticky = mode & 0o1000 != 0;
+    if mode & 0o002 != 0 && !sticky {
+        return Err(PrivateDirError::WorldWritable(parent.to_path_buf()));
     }
     Ok(())
 }
@@ -113,7 +120,7 @@ fn set_mode(path: &Path, directory: &File, found: &Metadata, mode: u32) -> io::R
 /// belongs to this user, and takes the right of others to write off it.
 ///
 /// # Errors
-/// It belongs to another user, or its mode cannot be changed.
+/// It belongs to another user, its mode cannot be changed, or others can write to its parent.
 pub(crate) fn without_other_writers(path: &Path) -> Result<(), PrivateDirError> {
     let failed = |source| PrivateDirError::Io(path.to_path_buf(), source);
     let directory = OpenOptions::new()
@@ -123,7 +130,8 @@ pub(crate) fn without_other_writers(path: &Path) -> Result<(), PrivateDirError> 
         .map_err(failed)?;
     let found = directory.metadata().map_err(failed)?;
     check_owner(path, &found)?;
-    set_mode(path, &directory, &found, found.mode() & 0o755).map_err(failed)
+    set_mode(path, &directory, &found, found.mode() & 0o755).map_err(failed)?;
+    check_parent(path)
 }
 
 /// Creates a file of mode 0600 for reading and writing, which must not exist.

@@ -196,11 +196,29 @@ fn a_database_whose_directory_or_files_are_another_users_is_not_used() {
             "alan.db-wal belongs",
         ),
         ("chown root \"$1/state\"; chmod 777 \"$1/state\"", "state belongs to another user"),
+        ("chmod 777 \"$1\"", "is writable by everyone"),
     ] {
         let env = Env::new();
         assert_eq!(ran(&env, &["alan", "stats"]).code, 0);
         let client = unprivileged::client_after(&env, close);
         assert_unusable(&client, cause);
+    }
+}
+
+/// What stands in it would be believed: a list of tasks, the socket to type to one.
+#[test]
+fn no_command_believes_a_state_directory_that_others_can_change() {
+    for (close, cause) in [
+        ("chown root \"$1/state\"; chmod 777 \"$1/state\"", "state belongs to another user"),
+        ("chmod 777 \"$1\"", "is writable by everyone"),
+    ] {
+        for arguments in [&["tasks"][..], &["log", "x"], &["kill", "x"], &["send", "x", "y"]] {
+            let env = Env::new();
+            assert_eq!(ran(&env, &["alan", "stats"]).code, 0);
+            let refused = run(unprivileged::command_after(&env, close, arguments));
+            assert_eq!(refused.code, 1, "{arguments:?}: {}", refused.stderr);
+            assert!(refused.stderr.contains(cause), "{arguments:?}: {}", refused.stderr);
+        }
     }
 }
 
