@@ -199,6 +199,15 @@ mod tests {
             let decision = judge(&rules, "zsh_send", &call);
             assert_eq!(matches!(decision, Decision::Deny(_)), is_denied, "{call}: {decision:?}");
         }
+        // Two calls can type one line.
+        for (call, is_allowed) in [
+            (json!({"input": "r", "enter": false}), false),
+            (json!({"input": "r", "enter": false, "keys": ["Enter"]}), true),
+            (json!({"keys": ["C-c"]}), true),
+        ] {
+            let decision = judge(&rules, "zsh_send", &call);
+            assert_eq!(matches!(decision, Decision::Allow(_)), is_allowed, "{call}: {decision:?}");
+        }
         assert!(matches!(judge(&rules, "zsh", &json!({})), Decision::Unsure(_)));
     }
 }

@@ -182,8 +182,16 @@ impl Rules {
         let is_edited = request.is_typed
             && request.text.contains(|it: char| it.is_control() && !matches!(it, '\n' | '\t'));
         let edited = || is_edited.then_some("keys that change what was typed");
+        let is_unfinished = request.is_typed
+            && !(request.text.trim_matches(char::is_control).is_empty()
+                || request.text.ends_with('\n'));
+        let unfinished = || is_unfinished.then_some("a line that another call may finish");
         let doubts = found.doubts.iter().chain(&stdin.doubts).map(String::as_str);
-        let doubt = doubts.chain(edited()).next().map(|doubt| foreign::shown_within(doubt, 120));
+        let doubt = doubts
+            .chain(edited())
+            .chain(unfinished())
+            .next()
+            .map(|doubt| foreign::shown_within(doubt, 120));
         let everything = self.allow.iter().find(|rule| rule.is_of_all());
         if let Some(rule) = everything {
             let restricted: Vec<&Rule> = [deny, scoped(&self.ask)].concat();
@@ -307,8 +315,10 @@ fn first_match_within(rules: &[&Rule], part: &Part) -> bool {
         let plain = part.plain.saturating_sub(at);
         let command = Part { words, plain, ..part.clone() };
         let text = command.words.first().map(|word| word.text.as_str()).unwrap_or_default();
-        let script =
-            if text.contains(char::is_whitespace) { parts(text).commands } else { Vec::new() };
+        // `git -c alias.NAME=!SCRIPT`.
+        let script = text.split_once("=!").map(|(_, script)| script);
+        let script = script.or_else(|| text.contains(char::is_whitespace).then_some(text));
+        let script = script.map(|text| parts(text).commands).unwrap_or_default();
         std::iter::once(&command).chain(&script).any(|part| first_match(rules, part).is_some())
     })
 }
@@ -419,6 +429,8 @@ mod tests {
             ("xargs -i rm x", "ask"),
             ("timeout --sig KILL 5 rm x", "ask"),
             ("flock f -c 'rm x'", "ask"),
+            ("git -c alias.x='!rm y' x", "ask"),
+            ("git -c alias.x='!ls' x", "allow"),
             ("git status", "allow"),
         ] {
             assert_eq!(word(&restricted, text), expected, "{text}");
