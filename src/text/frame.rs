@@ -36,9 +36,10 @@ const LOOK_LIKE_RULES: [char; 4] = ['━', '⎯', '╌', '┄'];
 fn is_little(character: char) -> bool {
     character.is_whitespace()
         || matches!(character,
-            '\u{2800}' | '\u{fffc}' | '\u{fffd}' | '\u{1d159}'
+            '\u{200d}' | '\u{2800}' | '\u{fffc}' | '\u{fffd}' | '\u{1d159}'
             | '\u{300}'..='\u{36f}' | '\u{600}'..='\u{605}' | '\u{1ab0}'..='\u{1aff}'
-            | '\u{1dc0}'..='\u{1dff}' | '\u{20d0}'..='\u{20ff}' | '\u{fe20}'..='\u{fe2f}'
+            | '\u{1dc0}'..='\u{1dff}' | '\u{20d0}'..='\u{20ff}' | '\u{fe00}'..='\u{fe0f}'
+            | '\u{fe20}'..='\u{fe2f}'
             | '\u{e000}'..='\u{f8ff}' | '\u{f0000}'..)
 }
 
@@ -67,6 +68,7 @@ mod tests {
             "\u{2800}✔ exit=0",
             "\u{301}✔ exit=0",
             "\u{fffd}✔",
+            " \u{fe0f}\u{200d}✔",
             "━━━ deadbeef",
         ] {
             assert_eq!(marked(line.to_owned()), format!("{MARK}{line}"));
