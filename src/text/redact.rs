@@ -146,7 +146,7 @@ static RULES: LazyLock<Rules> = LazyLock::new(|| {
             .collect(),
         assignment: of_names(format!(r"(?i){SECRET_NAME}(?:\[[^\]\s]*\])?\+?=")),
         line_entry: of_names(format!(
-            r#"(?im)^(?:[\w./-]+[:-]\d+[:-])?[ \t+-]*(?:- |export )?["']?{SECRET_NAME}["']?(?:[ \t]*:[ \t]*|[ \t]+=[ \t]*)"#
+            r#"(?im)^(?:[\w./-]+[:-]\d+[:-])?[ \t+<>-]*(?:- |export )?["']?{SECRET_NAME}["']?(?:[ \t]*:[ \t]*|[ \t]+=[ \t]*)"#
         )),
         inline_entry: of_names(format!(
             r#"(?i)(?:[{{,][ \t]*|["']){SECRET_NAME}\\?["']?[ \t]*:[ \t]*"#

@@ -60,14 +60,14 @@ static PROPERTIES: Words = Words::new(
     "\
     address bus sock socket \
     age alg algorithm algorithms allowed arn array attempts board bits budget bytes changed \
-    chars class code column command confirm cost count counts created dict dir directory \
-    disabled down enabled endpoint env error errors event exchange expiration expired expires \
-    expiry field fields file files fingerprint format generator header host hint id ids index \
+    chars class code column command confirm cost count counts created days dict dir directory \
+    disabled down enabled endpoint env error errors event exchange expiration expire expired expires \
+    expiry field fields file files fingerprint format generator header host hours hint id ids index \
     input interval issuer kind label len length lifetime limit limits list location manager map \
-    max method min minimum mode model module name names needed number order owner pair pairs \
+    max method min minimum minutes mode model module name names needed number order owner pair pairs \
     parser path paths pattern per placeholder plugin policy position press prompt property \
     protected provider rate ref refresh region regex required reset resets ring rotation rule \
-    rules scope server service set size sizes source space status store strategy strength stdin \
+    rules scope seconds server service set size sizes source space status store strategy strength stdin \
     stream test threshold time timeout total ttl type types up updated uri url usage used valid \
     validator validity vault version word words",
 );
@@ -93,7 +93,8 @@ pub(super) fn sureness(name: &str) -> Sureness {
 
 fn of_word(word: &str, before: Option<&str>, name: &str, count: usize) -> Sureness {
     let ends = |words: &[&str]| words.iter().any(|end| word.ends_with(end));
-    if OTHER.contains(word) {
+    // Helm charts name a Secret of the cluster so.
+    if OTHER.contains(word) || word == "secret" && before == Some("existing") {
         return Sureness::No;
     }
     if SECRETS.contains(&word) || ends(SECRETS) {
@@ -233,15 +234,25 @@ pub(super) fn is_stand_in(value: &str) -> bool {
         || value.contains("xxxxxxxx")
         || value.starts_with('`')
         || lower.starts_with("your")
+            && lower.chars().all(|it| it.is_ascii_alphanumeric() || "-_. ".contains(it))
+        || lower.starts_with("password ")
+        || is_version_range(value)
         || lower.contains("placeholder")
         || lower.ends_with(" bytes")
         || names_place(&lower)
         || is_expression(value.strip_prefix("await ").unwrap_or(value), is_identifier)
-        || value.split([';', '|', ',']).next().is_some_and(|first| {
+        || value.split([';', '|', ',', ')']).next().is_some_and(|first| {
             let first = first.split(" =").next().unwrap_or(first).trim();
             first.len() < value.len()
                 && (STAND_INS.contains(first) || is_expression(first, is_identifier))
         })
+}
+
+/// Whether a value is a range of versions, as behind `"jsonwebtoken":`.
+fn is_version_range(value: &str) -> bool {
+    value.strip_prefix(['^', '~']).is_some_and(|version| {
+        version.chars().all(|it| it.is_ascii_digit() || it == '.') && version.contains('.')
+    })
 }
 
 /// Whether a value without quotes is only a name, as of a variable in `self.password = password`.

@@ -90,12 +90,14 @@ pub(super) const PATTERNS: &[(Needles, &str)] = &[
         &["password", "api key", "token", "secret"],
         r#"(?i)\b(?:(?:your|new|temporary|initial|generated|default|root|admin) (?:api key|access key|secret key|password|token|secret)|password for (?:the )?[\w@.-]+(?: user)?)(?: for (?:the )?(?:user )?[\w@.-]+)?(?: is)?:\s+([^\s"'<$]*[0-9][^\s"']{4,})"#,
     ),
+    // What a program says of an account that it has made, with a digit in it.
+    (&["with password"], r#"(?i)\bwith password:?\s+["']?([^\s"'(<$]*[0-9][^\s"'(]*)"#),
     (&["bearer"], r"(?i)\bbearer\s+([A-Za-z0-9_.~+/=-]{16,})"),
     // Tokens with a prefix, as the documentation of each service shows them; also listed by gitleaks
     // and trufflehog, which scan for them.
     // HashiCorp Vault and Terraform.
     (&["hvs.", "hvb.", "hvr."], r"\bhv[sbr]\.[A-Za-z0-9_-]{20,}"),
-    (&["s."], r"(?i)vault[^\n]{0,40}?\b(s\.[A-Za-z0-9]{24})\b"),
+    (&["s."], r"(?i)\b(?:vault[^\n]{0,40}?|token\s+)\b(s\.[A-Za-z0-9]{24})\b"),
     (&[".atlasv1."], r"\b[A-Za-z0-9]{10,20}\.atlasv1\.[A-Za-z0-9_=-]{40,}"),
     // Docker, Tailscale, Age.
     (&["dckr_pat_", "dckr_oat_"], r"\bdckr_[po]at_[A-Za-z0-9_-]{20,}"),
@@ -165,6 +167,10 @@ pub(super) const PATTERNS: &[(Needles, &str)] = &[
     (&["sk"], r"\bSK[a-f0-9]{32}\b"),
     (&[":aa"], r"(?:\b|bot)\d{8,10}:(AA[A-Za-z0-9_-]{32,33})"),
     (&["webhooks"], r"discord(?:app)?\.com/api/webhooks/\d+/([A-Za-z0-9_-]{20,})"),
+    (
+        &["discord", "client.run(", "bot.run("],
+        r"\b[MNO][A-Za-z0-9_-]{23,27}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,40}",
+    ),
     (&["webhook.office.com"], r"webhook\.office\.com/webhookb2/([^\s\x22']+)"),
     // Payments: Square, PayPal, Razorpay, Plaid, Flutterwave, Adyen, Coinbase.
     (
@@ -187,7 +193,8 @@ pub(super) const PATTERNS: &[(Needles, &str)] = &[
     (&["amzn.mws."], r"\bamzn\.mws\.[a-f0-9-]{36}"),
     (&["ops_eyj"], r"\bops_eyJ[A-Za-z0-9_-]{100,}"),
     (&["eaac"], r"\bEAAC[A-Za-z0-9]{30,}"),
-    // Signatures of URLs.
+    // Codes that are exchanged for tokens, and signatures of URLs.
+    (&["code="], r"[?&]code=([A-Za-z0-9_%./~-]{20,})"),
     (&["signature="], r"(?i)[?&;](?:X-(?:Amz|Goog|Oss)-)?Signature=([A-Za-z0-9_%+/=~-]{20,})"),
     (&["x-amz-security-token="], r"(?i)X-Amz-Security-Token=([A-Za-z0-9_%+/=-]{20,})"),
     // Hashes of passwords, as in `/etc/shadow` and `.htpasswd`; see crypt(5).
@@ -470,7 +477,7 @@ pub(super) const OPTIONS_OF: &[(Needles, &str, &str, Extent)] = &[
     (
         &["poetry", "bundle", "composer"],
         program!(r"poetry|bundle|composer"),
-        r"(?:^|\s)(?:pypi-token\.\S+|http-basic\.\S+[ \t]+\S+)[ \t]+",
+        r"(?:^|\s)(?:(?:pypi-token|github-oauth|gitlab-token|bearer)\.\S+|http-basic\.\S+[ \t]+\S+)[ \t]+",
         Extent::Word,
     ),
     (
