@@ -3,7 +3,7 @@
 # install and uninstall honour PREFIX (default ~/.claude/plugins) and DESTDIR.
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo demo-static test test-long test-portable test-xnu-poll check-macos check-linux test-by-host test-static test-arm64 test-clients install uninstall static release bench fuzz deny fmt lint ci
+.PHONY: help build build-tests test-programs demo demo-static test test-long test-portable test-xnu-poll check-macos check-linux test-by-host test-static test-arm64 test-clients install uninstall static release bench fuzz deny fmt lint ci
 
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -38,11 +38,19 @@ PAGES = ls tar grep git-push curl bash rsync find ssh jq gzip
 # Tests wait for processes more than they work: more at once than there are cores.
 export RUST_TEST_THREADS ?= 6
 
-test: ## Run the Rust tests with the real zsh and man, and the model check.
-	@scripts/need cargo cc $(PROGRAMS)
+build-tests:
+	@scripts/need cargo cc
+	cargo test --no-run
+	cargo test --no-run --features shuttle --test model
+
+test-programs:
+	@scripts/need $(PROGRAMS)
 	@scripts/need $(addprefix page:,$(PAGES))
 	@scripts/zsh-suite
 	@scripts/shape-programs
+
+test: test-programs ## Run the Rust tests with the real zsh and man, and the model check.
+	@scripts/need cargo cc
 	cargo test
 	@$(MAKE) --no-print-directory test-by-host
 	cargo test --features shuttle --test model

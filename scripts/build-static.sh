@@ -15,7 +15,7 @@ case $profile in
     dev) folder=debug ;;
     *) folder=$profile ;;
 esac
-readonly result="target/$target/$folder/zsh-tool"
+readonly result="${CARGO_TARGET_DIR:-target}/$target/$folder/zsh-tool"
 
 if [ "$(uname -sm)" != "Linux x86_64" ]; then
     echo "build-static: this script supports only Linux on x86_64; elsewhere: cargo build --release --target <a musl target>" >&2

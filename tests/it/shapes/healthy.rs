@@ -62,7 +62,8 @@ pub const SHAPES: &[Shape] = &[
     // Screens that redraw by themselves
     healthy("watch date", "watch -n 1 date", IDLE_OR_AT_WORK, &[]).on_terminal(),
     healthy("top", "top -d 5", IDLE, SCREEN).on_terminal(),
-    healthy("htop", "htop -d 20", IDLE, SCREEN).on_terminal(),
+    // On a busy machine it draws other processes each time.
+    healthy("htop", "htop -d 20", IDLE_OR_AT_WORK, SCREEN).on_terminal(),
     healthy(
         "tmux around a sleep",
         "tmux -L shape-sleep -f /dev/null new 'sleep 300'",
