@@ -1,0 +1,63 @@
+//! L4: one task: its shell, its output, its state; and all tasks with their limits.
+//!
+//! Read in this order:
+//!
+//! - Start: [`request`] is what is asked for, [`supervisor`] starts it within the limits, [`registry`]
+//!   has all of them, [`shell`], [`prologue`] and [`invocation`] make the shell's arguments,
+//!   [`environment`] its variables, [`sessions`] what earlier commands left.
+//! - Run: [`state`] is a task's life as a pure machine, [`worker`] the thread that carries it out,
+//!   [`worker_requests`] how others reach it, [`input`], [`terminal`], [`secret_input`] and
+//!   [`attached`] the ways in.
+//! - Look: [`live`] is the state that watchers see, [`watch`] waits for a change of it, [`probes`] asks
+//!   the kernel, [`describe`] puts evidence into words, [`events`] tells what is worth waking an agent,
+//!   [`port_watch`] and [`port`] are about TCP ports.
+//! - End: [`termination`] kills the tree, [`completion`] records the end before anybody sees it,
+//!   [`housekeeping`] frees what is old.
+//! - Other processes and later servers: [`journal`] is the file of a task, [`tombstone`] and
+//!   [`recalled`] what remains of ended servers, [`follower`] a reader that misses no byte.
+//! - [`output`]: the spool under its quota, and its readers.
+//!
+//! May touch: processes and files, through [`crate::process`].
+
+pub(crate) mod attached;
+pub(crate) mod completion;
+pub(crate) mod describe;
+pub(crate) mod environment;
+pub(crate) mod events;
+pub(crate) mod follower;
+pub(crate) mod housekeeping;
+pub(crate) mod input;
+pub(crate) mod invocation;
+pub(crate) mod journal;
+pub(crate) mod live;
+pub(crate) mod port;
+pub(crate) mod port_watch;
+pub(crate) mod probes;
+pub(crate) mod prologue;
+pub(crate) mod recalled;
+pub(crate) mod registry;
+pub(crate) mod request;
+pub(crate) mod secret_input;
+pub(crate) mod sessions;
+pub(crate) mod shell;
+pub(crate) mod state;
+pub(crate) mod supervisor;
+pub(crate) mod terminal;
+pub(crate) mod termination;
+pub(crate) mod tombstone;
+pub(crate) mod watch;
+pub(crate) mod worker;
+pub(crate) mod worker_requests;
+
+/// A task's output: kept under a quota, and read for results.
+pub(crate) mod output {
+    pub(crate) mod budget;
+    pub(crate) mod collector;
+    pub(crate) mod effort;
+    pub(crate) mod lookup;
+    pub(crate) mod mask;
+    pub(crate) mod reading;
+    pub(crate) mod segment;
+    pub(crate) mod spool;
+    pub(crate) mod tail;
+}
