@@ -175,12 +175,12 @@
 // Outside input must never cause a panic. Tests may.
 #![cfg_attr(not(test), warn(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing))]
 
+mod agent;
+mod alan;
 pub mod app;
 #[cfg(test)]
 #[path = "../tests/arbitrary.rs"]
 mod arbitrary;
-mod agent;
-mod alan;
 mod base;
 mod cli;
 mod commands;

@@ -8,7 +8,8 @@
 //! - Run: [`state`] is a task's life as a pure machine, [`worker`] the thread that carries it out,
 //!   [`worker_requests`] how others reach it, [`input`], [`terminal`], [`secret_input`] and
 //!   [`attached`] the ways in.
-//! - Look: [`live`] is the state that watchers see, [`watch`] waits for a change of it, [`probes`] asks
+//! - Look: [`live`] is the state that watchers see, [`snapshot`] that state at one moment, for all
+//!   that show or keep it, [`watch`] waits for a change, [`probes`] asks
 //!   the kernel, [`describe`] puts evidence into words, [`events`] tells what is worth waking an agent,
 //!   [`port_watch`] and [`port`] are about TCP ports.
 //! - End: [`termination`] kills the tree, [`completion`] records the end before anybody sees it,
@@ -40,6 +41,7 @@ pub(crate) mod request;
 pub(crate) mod secret_input;
 pub(crate) mod sessions;
 pub(crate) mod shell;
+pub(crate) mod snapshot;
 pub(crate) mod state;
 pub(crate) mod supervisor;
 pub(crate) mod terminal;

@@ -379,14 +379,14 @@ pub mod task {
     pub mod environment {
         pub use crate::task::environment::EnvironmentSettings;
     }
-    pub mod journal {
-        pub use crate::task::journal::Entry;
-    }
     pub mod live {
         pub use crate::task::live::{Cancel, End, Facts, Input, LiveState, LiveTask, WaitStep};
     }
     pub mod registry {
         pub use crate::task::registry::TaskHandle;
+    }
+    pub mod snapshot {
+        pub use crate::task::snapshot::Snapshot;
     }
     pub mod request {
         pub use crate::task::request::{Request, Stderr, Stdin};

@@ -3,7 +3,9 @@
 //! Code that makes decisions takes a [`Now`] and never reads a clock itself, so that tests
 //! control the time. Limits: no time zones, no formatting.
 
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 #[cfg(test)]
 pub(crate) use tests::FakeClock;
@@ -21,6 +23,35 @@ impl Now {
     /// Seconds since the Unix epoch with fractions; 0 for a clock before 1970.
     pub fn unix_seconds(&self) -> f64 {
         self.wall.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs_f64()
+    }
+
+    /// A later moment of the monotonic clock as Unix seconds, however the wall clock was set since.
+    pub fn unix_seconds_at(&self, later: Instant) -> f64 {
+        self.unix_seconds() + later.saturating_duration_since(self.mono).as_secs_f64()
+    }
+
+    /// The moment of these Unix seconds, which another process has recorded.
+    pub fn from_unix_seconds(seconds: f64, now: Now) -> Now {
+        let since_epoch = Duration::try_from_secs_f64(seconds).unwrap_or_default();
+        let wall = SystemTime::UNIX_EPOCH.checked_add(since_epoch);
+        let wall = wall.unwrap_or(SystemTime::UNIX_EPOCH);
+        let age = now.wall.duration_since(wall).unwrap_or_default();
+        // The machine may have started later.
+        Now { mono: now.mono.checked_sub(age).unwrap_or(now.mono), wall }
+    }
+}
+
+/// As Unix seconds.
+impl Serialize for Now {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_f64(self.unix_seconds())
+    }
+}
+
+impl<'de> Deserialize<'de> for Now {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Now, D::Error> {
+        let seconds = f64::deserialize(deserializer)?;
+        Ok(Now::from_unix_seconds(seconds, SystemClock.now()))
     }
 }
 

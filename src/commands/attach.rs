@@ -26,7 +26,7 @@ use crate::peer::{
 use crate::process::descriptors::BlockingFile;
 use crate::process::pty::{self, RawTerminal, TerminalSize};
 use crate::process::restorer::{self, Restorer};
-use crate::task::journal::Entry;
+use crate::task::snapshot::Snapshot;
 use crate::text::keys::{KNOWN, Key};
 use crate::text::screen::{Modes, Screen};
 use crate::text::terminal_filter::TerminalFilter;
@@ -94,8 +94,8 @@ pub(crate) fn run(arguments: &AttachArguments) -> ExitCode {
                 return ExitCode::FAILURE;
             };
             let attached = Peer::connect(Owner { directory });
-            let attached = attached.and_then(|peer| attach(peer, &entry.id));
-            (attached.map_err(|error| error.to_string()), entry.id)
+            let attached = attached.and_then(|peer| attach(peer, entry.id()));
+            (attached.map_err(|error| error.to_string()), entry.facts.id.clone())
         }
     };
     let (begun, attached, events) = match attached {
@@ -150,7 +150,7 @@ pub(crate) fn restore_terminal() -> ExitCode {
 }
 
 /// The named task, or the only one that waits for input.
-fn find(state: &Path, wanted: Option<&str>) -> Option<(PathBuf, Entry)> {
+fn find(state: &Path, wanted: Option<&str>) -> Option<(PathBuf, Snapshot)> {
     match wanted {
         Some(wanted) => control::find_running(state, wanted),
         None => tasks::find_waiting(state),

@@ -11,7 +11,8 @@ use super::{on_host, output, setup, tasks};
 use crate::cli::{KillArguments, SendArguments};
 use crate::peer::{self, Owner};
 use crate::protocol::message::put;
-use crate::task::journal::{self, Entry};
+use crate::task::journal;
+use crate::task::snapshot::Snapshot;
 use crate::task::supervisor::KILL_LIMIT;
 
 /// How long to wait for the reply to input.
@@ -57,16 +58,17 @@ fn send_words(task: &str, arguments: &SendArguments) -> Vec<String> {
 }
 
 /// The running task whose id begins with `wanted`. Otherwise reports why there is none.
-pub(super) fn find_running(state: &Path, wanted: &str) -> Option<(PathBuf, Entry)> {
-    let (directory, entry) = tasks::find(state, wanted)?;
-    if entry.is_over() || !journal::server_lives(&directory) {
+pub(super) fn find_running(state: &Path, wanted: &str) -> Option<(PathBuf, Snapshot)> {
+    let (directory, snapshot) = tasks::find(state, wanted)?;
+    if snapshot.is_over() || !journal::server_lives(&directory) {
         output::complain(format_args!(
             "task {} has ended: `zsh-tool log {}` prints its output",
-            entry.id, entry.id
+            snapshot.id(),
+            snapshot.id()
         ));
         return None;
     }
-    Some((directory, entry))
+    Some((directory, snapshot))
 }
 
 /// Calls a tool about the task whose id begins with `wanted`, and prints its answer.
@@ -76,10 +78,10 @@ fn conclude(wanted: &str, tool: &str, mut arguments: Value, wait: Duration) -> E
         Ok(state) => state,
         Err(code) => return code,
     };
-    let Some((directory, entry)) = find_running(state, wanted) else {
+    let Some((directory, snapshot)) = find_running(state, wanted) else {
         return ExitCode::FAILURE;
     };
-    put(&mut arguments, "task_id", entry.id.as_str());
+    put(&mut arguments, "task_id", snapshot.id());
     match peer::call_for_person(Owner { directory }, tool, &arguments, wait) {
         Ok(result) => output::conclude(output::print(&format!("{}\n", peer::text_of(&result))), 0),
         Err(error) => {

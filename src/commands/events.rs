@@ -27,8 +27,9 @@ use crate::process::probe::Identity;
 use crate::process::{files, tree};
 use crate::task::environment::client;
 use crate::task::events::EventKind;
-use crate::task::journal::{self, Entry, SHIM_PREFIX};
+use crate::task::journal::{self, SHIM_PREFIX};
 use crate::task::recalled::RecalledTask;
+use crate::task::snapshot::Snapshot;
 use crate::task::supervisor::Supervisor;
 use crate::task::tombstone;
 use crate::text::foreign::ShowPath;
@@ -385,10 +386,10 @@ impl<'a> Sources<'a> {
                 Scope::All => true,
                 Scope::Client { project, .. } => is_of_project(&entry, project),
             };
-            if reported || !in_scope || !tombstone::claim_report(directory, &entry.id) {
+            if reported || !in_scope || !tombstone::claim_report(directory, entry.id()) {
                 continue;
             }
-            let event = match self.supervisor.recall(&entry.id) {
+            let event = match self.supervisor.recall(entry.id()) {
                 Some(RecalledTask::Task(task)) => {
                     let redactor = &self.supervisor.settings.redactor;
                     Event::of(EventKind::Ended, &task, redactor, |_| None)
@@ -397,11 +398,11 @@ impl<'a> Sources<'a> {
                 None => continue,
             };
             if let Err(error) = report(&event) {
-                tombstone::return_report(directory, &entry.id);
+                tombstone::return_report(directory, entry.id());
                 return Err(error);
             }
             if self.holds {
-                self.claimed.push((directory.to_owned(), entry.id));
+                self.claimed.push((directory.to_owned(), entry.facts.id.clone()));
             }
         }
         Ok(())
@@ -485,8 +486,12 @@ fn is_shim(directory: &Path) -> bool {
     name.is_some_and(|name| name.starts_with(SHIM_PREFIX))
 }
 
-fn is_of_project(entry: &Entry, project: &Path) -> bool {
-    entry.detached.as_ref().is_some_and(|detached| detached.project == project.to_string_lossy())
+fn is_of_project(entry: &Snapshot, project: &Path) -> bool {
+    entry
+        .facts
+        .detached
+        .as_ref()
+        .is_some_and(|detached| detached.project == project.to_string_lossy())
 }
 
 #[cfg(test)]

@@ -51,7 +51,7 @@ pub(crate) fn run(arguments: &LogArguments) -> ExitCode {
     };
     let printed = Output::stdout().map_err(OutputError::from).and_then(|output| {
         let output = if *raw { output } else { output.filtered(TerminalFilter::of_record()) };
-        let mut log = Log { server: &server, task: &entry.id, output, current: None };
+        let mut log = Log { server: &server, task: entry.id(), output, current: None };
         if *follow { log.follow() } else { log.print() }
     });
     output::conclude(printed, 0)

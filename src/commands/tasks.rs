@@ -10,9 +10,9 @@ use serde_json::{Value, json};
 use super::{output, setup};
 use crate::mcp::render::result;
 use crate::monitor::session::now;
-use crate::monitor::sessions::state_word;
 use crate::task::describe;
-use crate::task::journal::{self, Entry};
+use crate::task::journal;
+use crate::task::snapshot::Snapshot;
 use crate::task::tombstone;
 use crate::text::foreign;
 use crate::text::quantity::seconds;
@@ -29,11 +29,11 @@ pub(crate) fn run(all: bool, as_json: bool) -> ExitCode {
     };
     let mut tasks: Vec<Listed> = Vec::new();
     for server in journal::servers(state) {
-        let entries = tombstone::listed(&server).into_iter();
-        let shown = entries.filter(|entry| all || !entry.is_over());
-        tasks.extend(shown.map(|entry| Listed::new(&server, entry)));
+        let snapshots = tombstone::listed(&server).into_iter();
+        let shown = snapshots.filter(|snapshot| all || !snapshot.is_over());
+        tasks.extend(shown.map(|snapshot| Listed::new(&server, snapshot)));
     }
-    tasks.sort_by(|a, b| b.entry.started.total_cmp(&a.entry.started));
+    tasks.sort_by(|a, b| b.snapshot.started().total_cmp(&a.snapshot.started()));
     let text: String = if as_json {
         tasks.iter().map(|task| format!("{}\n", task.json())).collect()
     } else {
@@ -50,10 +50,10 @@ pub(crate) fn run(all: bool, as_json: bool) -> ExitCode {
 }
 
 /// The task whose id begins with `wanted`. Otherwise reports that there is none, or several.
-pub(super) fn find(state: &Path, wanted: &str) -> Option<(PathBuf, Entry)> {
-    let mut found: Vec<(PathBuf, Entry)> = journal::read_all(state)
+pub(super) fn find(state: &Path, wanted: &str) -> Option<(PathBuf, Snapshot)> {
+    let mut found: Vec<(PathBuf, Snapshot)> = journal::read_all(state)
         .into_iter()
-        .filter(|(_, entry)| entry.id.starts_with(wanted))
+        .filter(|(_, snapshot)| snapshot.id().starts_with(wanted))
         .collect();
     match found.len() {
         0 => {
@@ -74,12 +74,12 @@ pub(super) fn find(state: &Path, wanted: &str) -> Option<(PathBuf, Entry)> {
 }
 
 /// The only task that waits for input. Otherwise lists the running tasks on stderr.
-pub(super) fn find_waiting(state: &Path) -> Option<(PathBuf, Entry)> {
-    let running: Vec<(PathBuf, Entry)> = journal::read_all(state)
+pub(super) fn find_waiting(state: &Path) -> Option<(PathBuf, Snapshot)> {
+    let running: Vec<(PathBuf, Snapshot)> = journal::read_all(state)
         .into_iter()
-        .filter(|(server, entry)| entry.outcome.is_none() && journal::server_lives(server))
+        .filter(|(server, snapshot)| snapshot.running() && journal::server_lives(server))
         .collect();
-    let mut waiting = running.iter().filter(|(_, entry)| entry.waiting.is_some());
+    let mut waiting = running.iter().filter(|(_, snapshot)| snapshot.probed.waiting.is_some());
     match (waiting.next(), waiting.next()) {
         (Some(only), None) => return Some(only.clone()),
         _ if running.is_empty() => output::complain("no task is running"),
@@ -101,79 +101,76 @@ fn lines(tasks: &[Listed]) -> String {
 }
 
 /// Tasks as lines for a person who must choose one.
-fn listed(tasks: Vec<(PathBuf, Entry)>) -> String {
+fn listed(tasks: Vec<(PathBuf, Snapshot)>) -> String {
     let tasks: Vec<Listed> =
-        tasks.into_iter().map(|(server, entry)| Listed::new(&server, entry)).collect();
+        tasks.into_iter().map(|(server, snapshot)| Listed::new(&server, snapshot)).collect();
     lines(&tasks)
 }
 
 struct Listed {
-    entry: Entry,
+    snapshot: Snapshot,
     instance: String,
     server_pid: Option<i32>,
     age: Duration,
 }
 
 impl Listed {
-    fn new(server: &Path, entry: Entry) -> Listed {
+    fn new(server: &Path, snapshot: Snapshot) -> Listed {
         Listed {
             instance: server
                 .file_name()
                 .map(|name| name.to_string_lossy().into_owned())
                 .unwrap_or_default(),
             server_pid: journal::server_pid(server).filter(|_| journal::server_lives(server)),
-            age: Duration::try_from_secs_f64(now() - entry.started).unwrap_or_default(),
-            entry,
+            age: Duration::try_from_secs_f64(now() - snapshot.started()).unwrap_or_default(),
+            snapshot,
         }
     }
 
     fn cells(&self) -> [String; 5] {
-        let entry = &self.entry;
-        let mut status = state_word(entry).to_owned();
-        if let Some(code) = entry.exit_code {
-            status.push_str(&format!(" exit={code}"));
-        }
-        if entry.attached {
+        let snapshot = &self.snapshot;
+        let mut status = describe::status_phrase(snapshot, None);
+        if snapshot.attached {
             status.push_str(", person attached");
-        } else if let Some(waiting) = &entry.waiting {
+        } else if let Some(waiting) = &snapshot.probed.waiting {
             status.push_str(", waits for ");
             status.push_str(describe::wanted_word(waiting.wanted));
         }
-        if entry.outcome.is_some() && !entry.leftovers.is_empty() {
-            status.push_str(&format!(", {} still running", entry.leftovers.len()));
+        if !snapshot.running() && !snapshot.leftovers.is_empty() {
+            status.push_str(&format!(", {} still running", snapshot.leftovers.len()));
         }
-        if entry.detached.is_some() {
+        if snapshot.facts.detached.is_some() {
             status.push_str(", detached");
         }
         let server = match self.server_pid {
             Some(pid) => format!("server {} (pid {pid})", self.instance),
             None => format!("server {}", self.instance),
         };
-        let command = result::command_line(&entry.command);
+        let command = result::command_line(&snapshot.facts.command);
         let mut command: String = command.chars().take(COMMAND_CHARS).collect();
-        if let Some(description) = &entry.description {
+        if let Some(description) = &snapshot.facts.description {
             command.push_str(&format!("  # {}", foreign::shown(description)));
         }
-        [entry.id.clone(), status, seconds(self.age), server, command]
+        [snapshot.facts.id.clone(), status, seconds(self.age), server, command]
     }
 
     fn json(&self) -> Value {
-        let entry = &self.entry;
+        let snapshot = &self.snapshot;
         json!({
-            "task_id": entry.id,
-            "status": state_word(entry),
-            "exit_code": entry.exit_code,
+            "task_id": snapshot.id(),
+            "status": describe::status_word(snapshot),
+            "exit_code": snapshot.exit_code(),
             "age_ms": result::millis(self.age),
-            "duration_ms": entry.duration_ms,
-            "command": entry.command,
-            "description": entry.description,
-            "cwd": entry.directory,
-            "pid": entry.pid,
-            "pty": entry.pty,
-            "waiting_for": entry.waiting.as_ref().map(|waiting| describe::wanted_word(waiting.wanted)),
-            "attached": entry.attached,
-            "leftovers": entry.leftovers,
-            "detached": entry.detached,
+            "duration_ms": snapshot.duration_ms(),
+            "command": snapshot.facts.command,
+            "description": snapshot.facts.description,
+            "cwd": snapshot.facts.directory.to_string_lossy(),
+            "pid": snapshot.facts.shell.pid,
+            "pty": snapshot.is_on_terminal(),
+            "waiting_for": snapshot.probed.waiting.as_ref().map(|waiting| describe::wanted_word(waiting.wanted)),
+            "attached": snapshot.attached,
+            "leftovers": snapshot.leftover_pids(),
+            "detached": snapshot.facts.detached,
             "server": self.instance,
             "server_pid": self.server_pid,
         })

@@ -14,9 +14,10 @@ use super::render::result::{command_line, listening_on, millis};
 use super::tools::Tool;
 use crate::peer::{Peer, PeerCall, PeerError, RelayedClient, RelayedStart};
 use crate::protocol::message::put;
-use crate::task::describe::outcome_word;
-use crate::task::journal::{self, Entry};
+use crate::task::describe::{self, outcome_word};
+use crate::task::journal;
 use crate::task::port_watch::ListedTask;
+use crate::task::snapshot::Snapshot;
 use crate::task::tombstone;
 use crate::text::foreign;
 use crate::text::quantity::seconds;
@@ -28,7 +29,7 @@ const COMMAND_CHARS: usize = 60;
 
 /// A detached task, running or ended, as its file describes it.
 struct DetachedTask {
-    entry: Entry,
+    snapshot: Snapshot,
     /// Its shim is alive.
     lives: bool,
 }
@@ -123,7 +124,7 @@ impl Tools {
                 .filter(|directory| !directory.ends_with(&self.supervisor.instance))
                 .flat_map(|directory| tasks_in(directory))
                 .collect();
-        found.sort_by(|a, b| b.entry.started.total_cmp(&a.entry.started));
+        found.sort_by(|a, b| b.snapshot.started().total_cmp(&a.snapshot.started()));
         found
     }
 
@@ -132,11 +133,15 @@ impl Tools {
         let now = self.supervisor.now();
         let tasks = self.detached_tasks().into_iter();
         let tasks: Vec<DetachedTask> =
-            tasks.filter(|task| all || (task.lives && !task.entry.is_over())).collect();
+            tasks.filter(|task| all || (task.lives && !task.snapshot.is_over())).collect();
         let ports =
             self.supervisor.ports_of(&tasks.iter().map(DetachedTask::members).collect::<Vec<_>>());
-        let rows = tasks.iter().zip(ports).map(|(task, ports)| task.row(now, ports));
-        rows.map(|row| (row.line(), row)).collect()
+        let rows = tasks.iter().zip(ports).map(|(task, ports)| {
+            let row = task.row(now, ports);
+            let status = describe::status_phrase(&task.snapshot, task.snapshot.status(now));
+            (row.line(&status), row)
+        });
+        rows.collect()
     }
 
     /// The notice ahead of a server's first answer: the detached tasks of its project that run, and
@@ -147,16 +152,17 @@ impl Tools {
         let project = self.supervisor.settings.directory.to_string_lossy();
         let now = self.supervisor.now();
         let ours = |task: &DetachedTask| {
-            let detached = task.entry.detached.as_ref();
+            let detached = task.snapshot.facts.detached.as_ref();
             let is_of_project = detached.is_some_and(|detached| detached.project == project);
-            is_of_project && about != Some(&task.entry.id)
+            is_of_project && about != Some(task.snapshot.id())
         };
         let mut parts = Vec::new();
         for directory in journal::shims(state) {
             for task in tasks_in(&directory).into_iter().filter(ours) {
-                let ended = task.entry.outcome.is_some();
-                let reported = task.entry.shown.is_some_and(|shown| shown.end_reported());
-                if !ended || (!reported && tombstone::claim_report(&directory, &task.entry.id)) {
+                let ended = !task.snapshot.running();
+                let reported = task.snapshot.shown.is_some_and(|shown| shown.end_reported());
+                if !ended || (!reported && tombstone::claim_report(&directory, task.snapshot.id()))
+                {
                     parts.push(task.notice(now));
                 }
             }
@@ -167,71 +173,65 @@ impl Tools {
 
 impl DetachedTask {
     fn command(&self, chars: usize) -> String {
-        command_line(&self.entry.command).chars().take(chars).collect()
+        command_line(&self.snapshot.facts.command).chars().take(chars).collect()
     }
 
     fn notice(&self, now: f64) -> String {
-        let entry = &self.entry;
+        let snapshot = &self.snapshot;
         let since = |at: f64| seconds(Duration::try_from_secs_f64(now - at).unwrap_or_default());
-        let state = match (entry.outcome, entry.exit_code) {
-            (None, _) => format!("running for {}", since(entry.started)),
+        let state = match (snapshot.outcome(), snapshot.exit_code()) {
+            (None, _) => format!("running for {}", since(snapshot.started())),
             (Some(outcome), code) => {
-                let took = Duration::from_millis(entry.duration_ms.unwrap_or_default());
+                let took = Duration::from_millis(snapshot.duration_ms().unwrap_or_default());
                 let how = match code {
                     Some(code) => format!("exit={code}"),
                     None => outcome_word(outcome).to_owned(),
                 };
-                format!("ended {} ago ({how})", since(entry.started + took.as_secs_f64()))
+                format!("ended {} ago ({how})", since(snapshot.started() + took.as_secs_f64()))
             }
         };
-        format!("task '{}' {state}  {}", entry.id, self.command(COMMAND_CHARS))
+        format!("task '{}' {state}  {}", snapshot.id(), self.command(COMMAND_CHARS))
     }
 
     /// The task's processes; none if it is over.
     fn members(&self) -> ListedTask {
-        let lives = self.lives && !self.entry.is_over();
+        let lives = self.lives && !self.snapshot.is_over();
         ListedTask {
             // Not known before the shell has started.
-            shell: Some(self.entry.pid).filter(|pid| lives && *pid > 0),
-            leftovers: if lives { self.entry.leftovers.clone() } else { Vec::new() },
+            shell: Some(self.snapshot.facts.shell.pid).filter(|pid| lives && *pid > 0),
+            leftovers: if lives { self.snapshot.leftover_pids() } else { Vec::new() },
         }
     }
 
     fn row(&self, now: f64, listening: Vec<u16>) -> DetachedRow {
-        let entry = &self.entry;
-        let detached = entry.detached.as_ref();
-        let age = Duration::try_from_secs_f64(now - entry.started).unwrap_or_default();
+        let snapshot = &self.snapshot;
+        let detached = snapshot.facts.detached.as_ref();
+        let age = Duration::try_from_secs_f64(now - snapshot.started()).unwrap_or_default();
         let until = detached.and_then(|detached| detached.until);
-        let rest = until.filter(|_| entry.outcome.is_none());
+        let rest = until.filter(|_| snapshot.running());
         let rest = rest.map(|until| Duration::try_from_secs_f64(until - now).unwrap_or_default());
+        let progress = snapshot.status(now).filter(|_| snapshot.running());
         DetachedRow {
-            task_id: entry.id.clone(),
-            status: entry.outcome.map_or("running", outcome_word),
-            progress: match entry.outcome {
-                None => entry.status(now).map(|status| status.to_string()),
-                Some(_) => None,
-            },
-            exit_code: entry.exit_code,
+            task_id: snapshot.facts.id.clone(),
+            status: describe::status_word(snapshot),
+            progress: progress.map(|status| status.to_string()),
+            exit_code: snapshot.exit_code(),
             age_ms: millis(age),
             ends_in_ms: rest.map(millis),
             client: detached.map(|detached| detached.client.clone()).unwrap_or_default(),
             project: detached.map(|detached| detached.project.clone()).unwrap_or_default(),
             listening,
             command: self.command(COMMAND_CHARS),
-            description: entry.description.clone(),
-            pid: entry.pid,
+            description: snapshot.facts.description.clone(),
+            pid: snapshot.facts.shell.pid,
         }
     }
 }
 
 impl DetachedRow {
-    fn line(&self) -> String {
+    /// The row as a line; `status` is what it says of the status.
+    fn line(&self, status: &str) -> String {
         let row = self;
-        let status = match (row.exit_code, &row.progress) {
-            (Some(code), _) => format!("{} exit={code}", row.status),
-            (None, Some(progress)) => format!("{}, {progress}", row.status),
-            (None, None) => row.status.to_owned(),
-        };
         let mut facts = vec![
             format!("detached, age {}", seconds(Duration::from_millis(row.age_ms))),
             format!("project {}", foreign::shown(&row.project)),
@@ -252,8 +252,8 @@ impl DetachedRow {
 /// The tasks in a shim's directory: at most one.
 fn tasks_in(directory: &Path) -> Vec<DetachedTask> {
     let lives = journal::server_lives(directory);
-    let entries = tombstone::listed(directory).into_iter();
-    entries.map(|entry| DetachedTask { entry, lives }).collect()
+    let snapshots = tombstone::listed(directory).into_iter();
+    snapshots.map(|snapshot| DetachedTask { snapshot, lives }).collect()
 }
 
 /// The call's own `yield_after`, or zero.

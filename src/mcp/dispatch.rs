@@ -579,7 +579,7 @@ impl Tools {
     /// Names the process that holds the port which a failed or running command found in use.
     fn address_in_use(&self, task: &TaskHandle, result: &TaskResult) -> Option<ResultNote> {
         let failed = |end: &End| end.exit.code() != 0;
-        if result.view.ended.as_ref().is_some_and(|end| !failed(end)) {
+        if result.view.task.ended.as_ref().is_some_and(|end| !failed(end)) {
             return None;
         }
         let number = port::port_reported_in_use(&result.shown.text, &task.live.facts.command)?;
@@ -643,7 +643,7 @@ impl Tools {
         client: ClientProfile,
     ) -> ToolResult {
         let facts = &task.live.facts;
-        let end = result.view.ended.as_ref();
+        let end = result.view.task.ended.as_ref();
         let tail = lines::last_chars(&result.shown.text, TAIL_CHARS);
         let run_record = self.recorder.record_of(task.id());
         let mut insights = notes::of_task(facts, end, &task.spool.losses(), tail);
@@ -656,7 +656,7 @@ impl Tools {
         insights.append(&mut result.notes);
         insights.extend(self.address_in_use(task, &result));
         if !result.view.running() {
-            let leftovers = result.view.leftovers.iter().map(|left| left.pid);
+            let leftovers = result.view.task.leftovers.iter().map(|left| left.pid);
             result.listening = listening::ports_of(&leftovers.collect::<Vec<i32>>());
         }
         let news = run_record.iter().flat_map(|run_record| {
@@ -672,7 +672,7 @@ impl Tools {
             0.7
         };
         result.notes = insights;
-        let waiting = result.view.waiting.as_ref();
+        let waiting = result.view.waiting();
         result.person_line = waiting.and_then(|waiting| self.person_line(waiting.wanted, facts));
         let log_path = task.spool.files().first().map(|path| path.to_string_lossy().into_owned());
         let history = run_record.as_ref().map(|run_record| run_record.history());

@@ -21,10 +21,10 @@ use crate::progress::waiting::WantedInput;
 use crate::protocol::message::INTERNAL_ERROR;
 use crate::task::describe::{self, outcome_word, wanted_word};
 use crate::task::events::EventKind;
-use crate::task::journal::Entry;
 use crate::task::live::{Cancel, Facts};
 use crate::task::output::reading;
 use crate::task::registry::TaskHandle;
+use crate::task::snapshot::Snapshot;
 use crate::task::supervisor::Supervisor;
 use crate::task::tombstone;
 use crate::text::foreign;
@@ -141,16 +141,16 @@ impl Event {
     }
 
     /// The end of a task whose output has been removed.
-    pub(crate) fn of_ended(entry: &Entry) -> Event {
+    pub(crate) fn of_ended(snapshot: &Snapshot) -> Event {
         let shown = |text: &str| elide_middle(&one_line(text), SHOWN_CHARS);
         Event {
             event: EventKind::Ended,
-            task_id: entry.id.clone(),
-            command: shown(&command_line(&entry.command)),
-            description: entry.description.as_deref().map(shown),
-            status: entry.outcome.map(|outcome| outcome_word(outcome).to_owned()),
-            exit_code: entry.exit_code,
-            duration_ms: entry.duration_ms,
+            task_id: snapshot.facts.id.clone(),
+            command: shown(&command_line(&snapshot.facts.command)),
+            description: snapshot.facts.description.as_deref().map(shown),
+            status: snapshot.outcome().map(|outcome| outcome_word(outcome).to_owned()),
+            exit_code: snapshot.exit_code(),
+            duration_ms: snapshot.duration_ms(),
             tail: Vec::new(),
             leftovers: 0,
             wants: None,

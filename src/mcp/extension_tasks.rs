@@ -21,11 +21,11 @@ use crate::progress::waiting::{Waiting, WantedInput};
 use crate::protocol::message::{INTERNAL_ERROR, put};
 use crate::protocol::tasks::{Failure, Operation, Task, TaskStatus, UnknownTask};
 use crate::shell::outcome::Outcome;
-use crate::task::journal::Entry;
 use crate::task::live::End;
 use crate::task::output::reading;
 use crate::task::recalled::RecalledTask;
 use crate::task::registry::TaskHandle;
+use crate::task::snapshot::Snapshot;
 use crate::task::state::KillRequest;
 use crate::task::watch::WaitEnd;
 use crate::text::lines::{self, LinePosition};
@@ -98,7 +98,9 @@ impl Tools {
     ) -> Result<Value, UnknownTask> {
         let task = match self.recall(id) {
             Some(RecalledTask::Task(task)) => task,
-            Some(RecalledTask::Ended(entry)) => return Ok(self.without_output(operation, &entry)),
+            Some(RecalledTask::Ended(snapshot)) => {
+                return Ok(self.without_output(operation, &snapshot));
+            }
             None => return Err(UnknownTask(id.chars().take(40).collect())),
         };
         match operation {
@@ -121,18 +123,18 @@ impl Tools {
     }
 
     /// The answer about a task whose output has been removed.
-    fn without_output(&self, operation: Operation, entry: &Entry) -> Value {
+    fn without_output(&self, operation: Operation, snapshot: &Snapshot) -> Value {
         if operation != Operation::Get {
             return json!({});
         }
         let seconds = |seconds: f64| Duration::try_from_secs_f64(seconds).unwrap_or_default();
-        let created = SystemTime::UNIX_EPOCH + seconds(entry.started);
-        let lasted = Duration::from_millis(entry.duration_ms.unwrap_or_default());
-        let text = output_gone(entry);
+        let created = SystemTime::UNIX_EPOCH + seconds(snapshot.started());
+        let lasted = Duration::from_millis(snapshot.duration_ms().unwrap_or_default());
+        let text = output_gone(snapshot);
         let task = Task {
-            id: entry.id.clone(),
+            id: snapshot.facts.id.clone(),
             message: Some(text.clone()),
-            status: match entry.outcome {
+            status: match snapshot.outcome() {
                 Some(Outcome::Killed) => TaskStatus::Cancelled,
                 None | Some(Outcome::Interrupted) => TaskStatus::Failed { error: failure(text) },
                 Some(_) => {

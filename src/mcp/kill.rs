@@ -9,7 +9,6 @@ use serde_json::{Value, json};
 use super::dispatch::{Answer, CallContext, NoResult, ToolResult, Tools, read, refused};
 use super::render::result::{
     DIM, Palette, RED, YELLOW, command_line, kept_line, millis, name_leftovers, status_line,
-    status_word,
 };
 use super::render::view::View;
 use super::tools::{KillArguments, Tool};
@@ -17,6 +16,7 @@ use crate::alan::kill::{KillClass, KillInsight};
 use crate::process::probe::ProcessInfo;
 use crate::process::signals::Signal;
 use crate::progress::wait::ProcessName;
+use crate::task::describe;
 use crate::task::live::{ActiveCall, Cancel, Facts, LiveState, WaitStep};
 use crate::task::registry::TaskHandle;
 use crate::task::state::KillRequest;
@@ -121,7 +121,7 @@ fn receipt_text(
 ) -> String {
     let mut lines = vec![format!("$ {}", command_line(&facts.command))];
     match (receipt, request) {
-        (Err(KillError::Ended), _) if !view.kept.is_empty() => {
+        (Err(KillError::Ended), _) if !view.task.kept.is_empty() => {
             lines.push("receipt: the task had already ended; nothing was signalled".to_owned());
         }
         (Err(KillError::Ended), _) if !unproved.is_empty() => {
@@ -185,7 +185,7 @@ fn receipt_text(
 
 /// The daemons that the kill has spared.
 fn kept<'a>(view: &'a View, receipt: Option<&'a Receipt>) -> &'a [ProcessName] {
-    receipt.map_or(&view.kept, |receipt| &receipt.kept)
+    receipt.map_or(&view.task.kept, |receipt| &receipt.kept)
 }
 
 /// What the history says about the kill, in the colour of its class.
@@ -210,14 +210,14 @@ fn receipt_meta(
     let receipt = receipt.unwrap_or(&none);
     json!({
         "task_id": facts.id,
-        "status": status_word(view),
-        "exit_code": view.ended.as_ref().map(|end| end.exit.code()),
+        "status": describe::status_word(&view.task),
+        "exit_code": view.task.ended.as_ref().map(|end| end.exit.code()),
         "signalled": receipt.signalled,
         "gone": receipt.gone,
         "survivors": receipt.survivors,
         "kept": kept,
         "took_ms": millis(receipt.took),
-        "leftovers": view.leftovers,
+        "leftovers": view.task.leftovers,
         "insight": insight.map(|insight| json!({
             "category": insight.class.as_str(),
             "message": insight.to_string(),

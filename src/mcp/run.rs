@@ -103,7 +103,7 @@ impl Tools {
         }
         let mut view = call.show_new(&task);
         let spans = reading::new_output(&task.spool, &view.delta, max_output);
-        let moved_to = view.ended.as_ref().and_then(|end| end.moved_to.as_ref());
+        let moved_to = view.task.ended.as_ref().and_then(|end| end.moved_to.as_ref());
         // A session keeps its own directory.
         if let Some(directory) = moved_to.filter(|_| arguments.session.is_none()) {
             view.keeps_directory = self.supervisor.keep_directory(directory);

@@ -12,7 +12,7 @@ use super::outputs::{
 };
 use super::render::notes;
 use super::render::progress;
-use super::render::result::{command_line, listening_on, millis, status_word};
+use super::render::result::{command_line, listening_on, millis};
 use super::render::view::View;
 use super::tools::{NoArguments, TasksArguments, Tool};
 use crate::config::Warning;
@@ -197,6 +197,7 @@ fn members(task: &TaskHandle) -> ListedTask {
 /// A row of the list, with facts that only its line shows.
 struct TaskSummary {
     output: TaskRow,
+    status: String,
     age: Duration,
     silent: Option<Duration>,
     conditions: Vec<Condition>,
@@ -206,39 +207,42 @@ impl TaskSummary {
     fn of(task: &TaskHandle, listening: Vec<u16>, redact: &impl Fn(&str) -> String) -> TaskSummary {
         let facts = &task.live.facts;
         let view = View::of(&task.live);
-        let silent = (!task.live.state().closed).then_some(view.silent_for);
+        let silent = (!task.live.state().closed).then_some(view.silent_for());
         let command = command_line(&redact(&facts.command));
         let output = TaskRow {
             task_id: facts.id.clone(),
-            status: status_word(&view),
+            status: describe::status_word(&view.task),
             progress: view.status().map(|status| status.to_string()),
             evidence: if view.running() {
                 progress::evidence(&view, facts.input)
             } else {
                 Vec::new()
             },
-            exit_code: view.ended.as_ref().map(|end| end.exit.code()),
-            age_ms: millis(view.elapsed),
+            exit_code: view.task.ended.as_ref().map(|end| end.exit.code()),
+            age_ms: millis(view.elapsed()),
             silent_ms: silent.map(millis),
-            waiting_for: view.waiting.as_ref().map(|waiting| describe::wanted_word(waiting.wanted)),
-            attached: view.attached,
-            conditions: view.conditions.iter().map(ConditionRow::from).collect(),
-            leftovers: if view.running() { 0 } else { view.leftovers.len() },
+            waiting_for: view.waiting().map(|waiting| describe::wanted_word(waiting.wanted)),
+            attached: view.task.attached,
+            conditions: view.conditions().iter().map(ConditionRow::from).collect(),
+            leftovers: if view.running() { 0 } else { view.task.leftovers.len() },
             listening,
             command: command.chars().take(COMMAND_CHARS).collect(),
             description: facts.description.as_deref().map(redact),
             pid: facts.shell.pid,
         };
-        TaskSummary { output, age: view.elapsed, silent, conditions: view.conditions }
+        let status = describe::status_phrase(&view.task, view.status());
+        TaskSummary {
+            output,
+            status,
+            age: view.elapsed(),
+            silent,
+            conditions: view.task.probed.conditions,
+        }
     }
 
     fn line(&self) -> String {
         let row = &self.output;
-        let status = match (row.exit_code, &row.progress) {
-            (Some(code), _) => format!("{} exit={code}", row.status),
-            (None, Some(progress)) => format!("{}, {progress}", row.status),
-            (None, None) => row.status.to_owned(),
-        };
+        let status = &self.status;
         let mut facts = vec![format!("age {}", seconds(self.age))];
         if let Some(silent) = self.silent {
             facts.push(format!("silent {}", seconds(silent)));

@@ -15,7 +15,7 @@ use super::http::response::{Response, Routes};
 use super::output::OutputSource;
 use super::runs;
 use super::session::{millis, now};
-use super::sessions::{FoundSession, Sessions, Task, evidence, state_word};
+use super::sessions::{FoundSession, Sessions, Task, evidence};
 use crate::agent::checks::{CheckRefusal, CheckState, Checks};
 use crate::agent::judge::{Evidence, Finding};
 use crate::alan::store::circuits::CircuitStatus;
@@ -27,6 +27,7 @@ use crate::oneshot::state::RunState;
 use crate::peer;
 use crate::peer::hosts::Hosts;
 use crate::progress::status_forecast::Status;
+use crate::task::describe;
 use crate::task::live::{Cancel, WaitStep};
 use crate::task::registry::TaskHandle;
 use crate::task::state::KillRequest;
@@ -134,7 +135,7 @@ impl Api {
         let sessions = Arc::clone(&self.sessions);
         Ok(match self.find(id)? {
             // 204 keeps a browser from reconnecting after the end.
-            FoundSession::Task(task) if last == LastSent::End && task.entry.is_over() => {
+            FoundSession::Task(task) if last == LastSent::End && task.snapshot.is_over() => {
                 Response::NoContent
             }
             FoundSession::Run(run) if last == LastSent::End && !run.live => Response::NoContent,
@@ -208,25 +209,25 @@ impl Api {
     }
 
     fn evidence_of_task(&self, task: &Task) -> Evidence {
-        let (entry, now) = (&task.entry, now());
-        let progress = entry.progress.as_ref();
+        let (snapshot, now) = (&task.snapshot, now());
+        let progress = snapshot.probed.progress.as_ref();
         let since = |at: f64| Duration::try_from_secs_f64(now - at).unwrap_or_default();
-        let lines = task.source.tail(entry, RECENT_LINES);
+        let lines = task.source.tail(snapshot, RECENT_LINES);
         let redact = |line: &String| self.sessions.redactor.redact(line).into_owned();
         Evidence {
-            session: entry.id.clone(),
-            prompt_or_command: entry.command.clone(),
+            session: snapshot.facts.id.clone(),
+            prompt_or_command: snapshot.facts.command.clone(),
             // A task without a status has just started.
-            status: entry.status(now).unwrap_or(Status::Progressing),
-            evidence: evidence(entry, now),
+            status: snapshot.status(now).unwrap_or(Status::Progressing),
+            evidence: evidence(snapshot, now),
             heartbeats: progress.map_or(0, |progress| progress.heartbeats),
             state_changes: progress.map_or(0, |progress| progress.state_changes),
             last_change: progress
                 .and_then(|progress| progress.last_change)
                 .map(|(kind, at)| (kind, since(at))),
-            elapsed: match entry.duration_ms {
+            elapsed: match snapshot.duration_ms() {
                 Some(duration) => Duration::from_millis(duration),
-                None => since(entry.started),
+                None => since(snapshot.started()),
             },
             iteration: None,
             recent: lines.iter().map(redact).collect(),
@@ -245,7 +246,7 @@ impl Api {
         let run = match self.find(&body.session_id)? {
             FoundSession::Run(run) => run,
             FoundSession::Task(task) => {
-                let id = &task.entry.id;
+                let id = task.snapshot.id();
                 let message =
                     format!("{id} is a task, not a run: POST /api/tasks/{id}/kill kills it");
                 return Err(Response::error(409, &message));
@@ -271,7 +272,7 @@ impl Api {
     /// A task of any server that runs or has leftover processes.
     fn live_task(&self, id: &str) -> Result<Box<Task>, Response> {
         match self.find(id)? {
-            FoundSession::Task(task) if task.entry.is_over() => Err(has_ended(id)),
+            FoundSession::Task(task) if task.snapshot.is_over() => Err(has_ended(id)),
             FoundSession::Task(task) => Ok(task),
             FoundSession::Run(_) => {
                 let message =
@@ -414,11 +415,11 @@ fn stopped_run(run: &RunView, stopped: StopOutcome) -> Value {
 
 /// The receipt of a kill; `task` is the task's state afterwards.
 fn killed(id: &str, task: Option<&Task>, receipt: &Receipt) -> Value {
-    let entry = task.map(|task| &task.entry);
+    let snapshot = task.map(|task| &task.snapshot);
     json!({
         "taskId": id,
-        "state": entry.map_or("killed", state_word),
-        "exitCode": entry.and_then(|entry| entry.exit_code),
+        "state": snapshot.map_or("killed", describe::status_word),
+        "exitCode": snapshot.and_then(|snapshot| snapshot.exit_code()),
         "signalled": receipt.signalled,
         "gone": receipt.gone,
         "survivors": receipt.survivors,
@@ -454,14 +455,14 @@ fn progress(found: &FoundSession) -> Value {
 }
 
 fn task_progress(task: &Task) -> Value {
-    let (entry, now) = (&task.entry, now());
-    let progress = entry.progress.as_ref();
+    let (snapshot, now) = (&task.snapshot, now());
+    let progress = snapshot.probed.progress.as_ref();
     let last = progress.and_then(|progress| progress.last_change);
-    let is_running = entry.outcome.is_none();
+    let is_running = snapshot.running();
     json!({
-        "sessionId": entry.id,
-        "alive": entry.alive(now),
-        "stuck": entry.stuck(now),
+        "sessionId": snapshot.id(),
+        "alive": snapshot.alive(now),
+        "stuck": snapshot.stuck(now),
         "progress": {
             "heartbeats": progress.map_or(0, |progress| progress.heartbeats),
             "stateChanges": progress.map_or(0, |progress| progress.state_changes),
@@ -504,14 +505,14 @@ fn status(found: &FoundSession) -> Value {
 }
 
 fn task_status(task: &Task) -> Value {
-    let entry = &task.entry;
-    let code = entry.exit_code.unwrap_or_default();
-    let (status, error) = match state_word(entry) {
+    let snapshot = &task.snapshot;
+    let code = snapshot.exit_code().unwrap_or_default();
+    let (status, error) = match describe::status_word(snapshot) {
         word @ ("running" | "completed") => (word, None),
         "failed" => ("failed", Some(format!("exit code {code}"))),
         word => ("failed", Some(format!("{word} (exit code {code})"))),
     };
-    json!({"sessionId": entry.id, "status": status, "iteration": null, "error": error})
+    json!({"sessionId": snapshot.id(), "status": status, "iteration": null, "error": error})
 }
 
 fn run_status(run: &RunView) -> Value {

@@ -175,7 +175,7 @@ impl FollowedTask {
             OutputSource::Own(task) => Changes::Own(OwnChanges::new(Arc::clone(task))),
             OutputSource::Files { .. } => Changes::Files(FileChanges::new(GATHER)),
         };
-        let end = task.source.end(&task.entry);
+        let end = task.source.end(&task.snapshot);
         let position = match last {
             LastSent::Output(position) => position,
             LastSent::End => end,
@@ -209,7 +209,7 @@ impl Followed for FollowedTask {
         self.task = task;
         match &self.task.source {
             OutputSource::Own(task) => task.live.state().closed,
-            OutputSource::Files { .. } => self.task.entry.is_over(),
+            OutputSource::Files { .. } => self.task.snapshot.is_over(),
         }
     }
 
@@ -222,10 +222,9 @@ impl Followed for FollowedTask {
             let text = format!("… {} bytes of earlier output not shown\n", grouped(self.position));
             return Some(self.output_event(&text, self.position));
         }
-        let read =
-            self.task.source.next(&self.task.entry, self.position, is_all).inspect_err(|error| {
-                tracing::warn!("the output of {}: {error}", self.task.entry.id)
-            });
+        let read = self.task.source.next(&self.task.snapshot, self.position, is_all).inspect_err(
+            |error| tracing::warn!("the output of {}: {error}", self.task.snapshot.id()),
+        );
         let Chunk { gap, text, end } = read.ok().flatten()?;
         self.position = end;
         if gap == 0 {

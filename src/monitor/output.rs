@@ -13,8 +13,8 @@ use std::sync::Arc;
 use super::readable;
 use crate::process::files;
 use crate::task::journal;
-use crate::task::journal::Entry;
 use crate::task::registry::TaskHandle;
+use crate::task::snapshot::Snapshot;
 use crate::text::ansi::{self, Colours};
 use crate::text::foreign::ShowPath;
 use crate::text::lines::{LinePosition, Position, elide_middle};
@@ -67,8 +67,8 @@ struct OutputFile {
 
 impl OutputSource {
     /// The end of the readable output.
-    pub(crate) fn end(&self, entry: &Entry) -> u64 {
-        self.retained(entry).end()
+    pub(crate) fn end(&self, snapshot: &Snapshot) -> u64 {
+        self.retained(snapshot).end()
     }
 
     /// The next piece after `from`, of bounded size; `None` if there is none yet. `is_all` means
@@ -76,8 +76,13 @@ impl OutputSource {
     ///
     /// # Errors
     /// When a file cannot be read.
-    pub(crate) fn next(&self, entry: &Entry, from: u64, is_all: bool) -> io::Result<Option<Chunk>> {
-        let retained = self.retained(entry);
+    pub(crate) fn next(
+        &self,
+        snapshot: &Snapshot,
+        from: u64,
+        is_all: bool,
+    ) -> io::Result<Option<Chunk>> {
+        let retained = self.retained(snapshot);
         let Some(start) = retained.next_readable_offset(from) else {
             return Ok(None);
         };
@@ -86,15 +91,15 @@ impl OutputSource {
         let end = start + bytes.len() as u64;
         // If a piece ends early, its rest is lost, so its last character is final.
         let is_all = end < to || (is_all && to == retained.end());
-        let read = readable::read(&bytes, is_all, entry.columns);
+        let read = readable::read(&bytes, is_all, snapshot.output.columns);
         let gap = start - from;
         let is_empty = read.bytes == 0 && gap == 0;
         Ok((!is_empty).then(|| Chunk { gap, text: read.text, end: start + read.bytes as u64 }))
     }
 
     /// At most `limit` of the last lines, each of bounded length; none if they cannot be read.
-    pub(crate) fn tail(&self, entry: &Entry, limit: usize) -> Vec<String> {
-        let retained = self.retained(entry);
+    pub(crate) fn tail(&self, snapshot: &Snapshot, limit: usize) -> Vec<String> {
+        let retained = self.retained(snapshot);
         let to = retained.end();
         let from = retained.next_readable_offset(to.saturating_sub(TAIL_BYTES));
         let bytes = from.and_then(|from| retained.read(from, to).ok());
@@ -102,7 +107,7 @@ impl OutputSource {
         let mut lines: Vec<String> = bytes
             .split(|byte| *byte == b'\n')
             .rev()
-            .map(|line| ansi::readable(line, Colours::Drop, entry.columns))
+            .map(|line| ansi::readable(line, Colours::Drop, snapshot.output.columns))
             .filter(|line| !line.trim().is_empty())
             .take(limit)
             .map(|line| elide_middle(&line, TAIL_LINE_CHARS))
@@ -111,11 +116,11 @@ impl OutputSource {
         lines
     }
 
-    fn retained(&self, entry: &Entry) -> Retained {
+    fn retained(&self, snapshot: &Snapshot) -> Retained {
         match self {
             OutputSource::Own(task) => Retained::Own(Arc::clone(task)),
             OutputSource::Files { directory, task } => {
-                Retained::Files(spans(directory, task, &entry.segments))
+                Retained::Files(spans(directory, task, &snapshot.output.starts))
             }
         }
     }
@@ -189,7 +194,7 @@ fn read_files(files: &[OutputFile], from: u64, to: u64) -> io::Result<Vec<u8>> {
 
 /// The files of an output whose start offset is known, either from their server (`known`) or because
 /// the file before is complete.
-fn spans(directory: &Path, task: &str, known: &[(u64, u64)]) -> Vec<OutputFile> {
+fn spans(directory: &Path, task: &str, known: &[(u64, Position)]) -> Vec<OutputFile> {
     let mut found: Vec<OutputFile> = Vec::new();
     let mut last: Option<(u64, u64)> = None;
     for (number, path) in journal::output_files(directory, task) {
@@ -200,7 +205,7 @@ fn spans(directory: &Path, task: &str, known: &[(u64, u64)]) -> Vec<OutputFile> 
         let follows = last.filter(|(before, _)| before.checked_add(1) == Some(number));
         let start = match (number, recorded, follows) {
             (0, _, _) => 0,
-            (_, Some((_, start)), _) => *start,
+            (_, Some((_, start)), _) => start.offset,
             (_, None, Some((_, end))) => end,
             // Its server has not recorded the offset yet.
             (_, None, None) => break,
@@ -218,6 +223,10 @@ mod tests {
 
     use super::*;
 
+    fn at(offset: u64) -> Position {
+        Position { offset, line: 1 }
+    }
+
     fn texts(files: &[OutputFile], from: u64, to: u64) -> String {
         String::from_utf8(read_files(files, from, to).unwrap()).unwrap()
     }
@@ -228,7 +237,7 @@ mod tests {
         for (number, text) in [(0, "one "), (1, "two "), (4, "five "), (5, "six")] {
             std::fs::write(folder.path().join(format!("3dc8c9ee.{number}")), text).unwrap();
         }
-        let found = spans(folder.path(), "3dc8c9ee", &[(4, 100)]);
+        let found = spans(folder.path(), "3dc8c9ee", &[(4, at(100))]);
         let starts: Vec<u64> = found.iter().map(|file| file.start).collect();
         assert_eq!(starts, [0, 4, 100, 105]);
         assert_eq!(texts(&found, 2, 1000), "e two ");
@@ -246,7 +255,10 @@ mod tests {
         fn wherever_files_are_said_to_begin_what_is_read_is_theirs(
             lengths in prop::collection::vec(0usize..20, 0..5),
             known in prop::collection::vec(
-                (prop_oneof![0..5u64, Just(u64::MAX)], prop_oneof![0..60u64, any::<u64>()]),
+                (
+                    prop_oneof![0..5u64, Just(u64::MAX)],
+                    prop_oneof![0..60u64, any::<u64>()].prop_map(at),
+                ),
                 0..6,
             ),
             from in prop_oneof![0..80u64, any::<u64>()],

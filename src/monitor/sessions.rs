@@ -8,7 +8,6 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use parking_lot::Mutex;
 
@@ -22,12 +21,11 @@ use crate::history::recorder::Recorder;
 use crate::oneshot::sessions::{self as oneshot, RunView};
 use crate::peer::Owner;
 use crate::process::files;
-use crate::progress::progress_state::Verdict;
-use crate::progress::tracker::Repetition;
 use crate::task::describe;
-use crate::task::journal::{self, CONTROL_SOCKET, Entry};
+use crate::task::journal::{self, CONTROL_SOCKET};
 use crate::task::live::Input;
 use crate::task::registry::TaskHandle;
+use crate::task::snapshot::Snapshot;
 use crate::task::supervisor::Supervisor;
 use crate::task::tombstone;
 use crate::text::lines::elide_middle;
@@ -124,9 +122,10 @@ impl Sessions {
         let (mut running, mut ended): (Vec<Task>, Vec<Task>) = self
             .tasks()
             .into_iter()
-            .filter(|task| task.entry.part_of.is_none())
-            .partition(|task| !task.entry.is_over());
-        let newest_first = |a: &Task, b: &Task| b.entry.started.total_cmp(&a.entry.started);
+            .filter(|task| task.snapshot.facts.part_of.is_none())
+            .partition(|task| !task.snapshot.is_over());
+        let newest_first =
+            |a: &Task, b: &Task| b.snapshot.started().total_cmp(&a.snapshot.started());
         running.sort_by(newest_first);
         ended.sort_by(newest_first);
         ended.truncate(MAX_ENDED);
@@ -200,8 +199,8 @@ impl Sessions {
 
     /// A task as the list shows it, with the last `lines` lines of its output.
     pub(crate) fn session_of(&self, task: &Task, now: f64, lines: usize) -> Session {
-        let runs = task.entry.outcome.is_none();
-        let estimate = runs.then(|| self.estimate(&task.entry)).flatten();
+        let runs = task.snapshot.running();
+        let estimate = runs.then(|| self.estimate(&task.snapshot)).flatten();
         task.session(now, lines, estimate)
     }
 
@@ -220,15 +219,15 @@ impl Sessions {
             if self.is_own(&directory) {
                 continue;
             }
-            let entries = tombstone::listed(&directory).into_iter();
-            tasks.extend(entries.map(|entry| Task::of_another(&directory, entry)));
+            let snapshots = tombstone::listed(&directory).into_iter();
+            tasks.extend(snapshots.map(|snapshot| Task::of_another(&directory, snapshot)));
         }
         tasks
     }
 
     fn own_task(&self, task: &Arc<TaskHandle>) -> Task {
         Task {
-            entry: Entry::of(&task.live, &task.spool, &self.redactor),
+            snapshot: Snapshot::for_others(&task.live, &task.spool, &self.redactor),
             server: self.server.clone(),
             source: OutputSource::Own(Arc::clone(task)),
         }
@@ -240,20 +239,20 @@ impl Sessions {
     }
 
     /// How long such a command usually takes, looked up once for each task.
-    fn estimate(&self, entry: &Entry) -> Option<Estimate> {
-        if let Some(known) = self.estimates.lock().get(&entry.id) {
+    fn estimate(&self, snapshot: &Snapshot) -> Option<Estimate> {
+        if let Some(known) = self.estimates.lock().get(snapshot.id()) {
             return known.clone();
         }
-        let known = self.recorder.identify(&entry.command);
+        let known = self.recorder.identify(&snapshot.facts.command);
         let estimate = self.recorder.store().estimate(&known.pattern);
-        self.estimates.lock().insert(entry.id.clone(), estimate.clone());
+        self.estimates.lock().insert(snapshot.facts.id.clone(), estimate.clone());
         estimate
     }
 
     fn forget_estimates(&self, running: &[Task]) {
         let mut estimates = self.estimates.lock();
         if estimates.len() > ESTIMATES_KEPT {
-            estimates.retain(|id, _| running.iter().any(|task| task.entry.id == *id));
+            estimates.retain(|id, _| running.iter().any(|task| task.snapshot.id() == *id));
         }
     }
 }
@@ -267,14 +266,14 @@ fn folders(state: &Path) -> [PathBuf; 2] {
 #[derive(Debug, Clone)]
 pub(crate) struct Task {
     /// Its recorded state.
-    pub(crate) entry: Entry,
+    pub(crate) snapshot: Snapshot,
     pub(crate) server: ServerName,
     pub(crate) source: OutputSource,
 }
 
 impl Task {
     /// A task of the server with this directory.
-    pub(crate) fn of_another(directory: &Path, entry: Entry) -> Task {
+    pub(crate) fn of_another(directory: &Path, snapshot: Snapshot) -> Task {
         let instance = directory.file_name().unwrap_or_default();
         Task {
             server: ServerName {
@@ -284,44 +283,44 @@ impl Task {
             },
             source: OutputSource::Files {
                 directory: directory.to_path_buf(),
-                task: entry.id.clone(),
+                task: snapshot.facts.id.clone(),
             },
-            entry,
+            snapshot,
         }
     }
 
     /// The task as the list shows it, with the last `lines` lines of its output. `estimate` is how
     /// long such commands usually take, for a running task.
     pub(crate) fn session(&self, now: f64, lines: usize, estimate: Option<Estimate>) -> Session {
-        let entry = &self.entry;
-        let runs = entry.outcome.is_none();
-        let elapsed = match entry.duration_ms {
+        let snapshot = &self.snapshot;
+        let runs = snapshot.running();
+        let elapsed = match snapshot.duration_ms() {
             Some(duration) => duration as f64 / 1000.0,
-            None => (now - entry.started).max(0.0),
+            None => (now - snapshot.started()).max(0.0),
         };
-        let waiting = entry.waiting.as_ref().filter(|_| runs);
+        let waiting = snapshot.probed.waiting.as_ref().filter(|_| runs);
         let prompt = waiting.map(|waiting| elide_middle(waiting.prompt.trim(), PROMPT_CHARS));
         Session {
-            id: entry.id.clone(),
+            id: snapshot.facts.id.clone(),
             kind: "task",
-            title: elide_middle(&one_line(&entry.command), TITLE_CHARS),
-            description: entry.description.clone(),
-            directory: entry.directory.clone(),
-            pid: Some(entry.pid),
-            pty: entry.pty,
-            state: state_word(entry),
-            status: entry.status(now).map(|status| status.to_string()),
-            evidence: evidence(entry, now),
-            degraded: entry.progress.as_ref().is_some_and(|progress| progress.degraded),
+            title: elide_middle(&one_line(&snapshot.facts.command), TITLE_CHARS),
+            description: snapshot.facts.description.clone(),
+            directory: snapshot.facts.directory.to_string_lossy().into_owned(),
+            pid: Some(snapshot.facts.shell.pid),
+            pty: snapshot.is_on_terminal(),
+            state: describe::status_word(snapshot),
+            status: snapshot.status(now).map(|status| status.to_string()),
+            evidence: evidence(snapshot, now),
+            degraded: snapshot.probed.progress.as_ref().is_some_and(|progress| progress.degraded),
             waiting_for: waiting.map(|waiting| describe::wanted_word(waiting.wanted)),
-            attached: runs && entry.attached,
+            attached: runs && snapshot.attached,
             prompt: prompt.filter(|prompt| !prompt.is_empty()),
-            started_at: entry.started,
+            started_at: snapshot.started(),
             elapsed_ms: millis(elapsed),
             silent_ms: runs.then(|| millis(now - self.last_output())),
-            duration_ms: entry.duration_ms,
-            exit_code: entry.exit_code,
-            leftovers: entry.leftovers.clone(),
+            duration_ms: snapshot.duration_ms(),
+            exit_code: snapshot.exit_code(),
+            leftovers: snapshot.leftover_pids(),
             remaining_ms: estimate
                 .as_ref()
                 .and_then(|estimate| estimate.remaining(elapsed))
@@ -332,11 +331,11 @@ impl Task {
                 samples: estimate.sample_size,
             }),
             server: self.server.clone(),
-            detached: entry.detached.clone(),
-            can_kill: !entry.is_over() && self.is_reachable(),
+            detached: snapshot.facts.detached.clone(),
+            can_kill: !snapshot.is_over() && self.is_reachable(),
             tail: match lines {
                 0 => Vec::new(),
-                lines => self.source.tail(entry, lines),
+                lines => self.source.tail(snapshot, lines),
             },
             ..Session::default()
         }
@@ -353,7 +352,7 @@ impl Task {
     /// When output last arrived, or the start, in Unix seconds. For another server, the output
     /// file's own time is more recent than the recorded one.
     fn last_output(&self) -> f64 {
-        let recorded = self.entry.last_output.unwrap_or(self.entry.started);
+        let recorded = self.snapshot.output.last.unwrap_or(self.snapshot.started());
         let OutputSource::Files { directory, task } = &self.source else {
             return recorded;
         };
@@ -363,41 +362,18 @@ impl Task {
     }
 }
 
-/// The name of a task's state.
-pub(crate) fn state_word(entry: &Entry) -> &'static str {
-    entry.outcome.map_or("running", describe::outcome_word)
-}
-
 /// The evidence for a running task's status, the strongest first.
-pub(crate) fn evidence(entry: &Entry, now: f64) -> Vec<String> {
-    if entry.outcome.is_some() {
+pub(crate) fn evidence(snapshot: &Snapshot, now: f64) -> Vec<String> {
+    if !snapshot.running() {
         return Vec::new();
     }
-    let input = if entry.pty { Input::Terminal } else { Input::Pipe };
-    let waiting = entry.waiting.as_ref();
+    let input = if snapshot.is_on_terminal() { Input::Terminal } else { Input::Pipe };
+    let waiting = snapshot.probed.waiting.as_ref();
     let mut evidence: Vec<String> =
         waiting.map(|waiting| describe::input_proof_phrase(waiting, input)).into_iter().collect();
-    evidence.extend(entry.attached.then(|| "person attached".to_owned()));
-    evidence.extend(describe::condition_phrases(&entry.conditions));
-    if let Some(progress) = &entry.progress {
-        let since = |at: f64| Duration::try_from_secs_f64(now - at).unwrap_or_default();
-        let tree_state = progress.tree_state.clone();
-        let newest = progress.last_change.map_or(entry.started, |(_, at)| at);
-        evidence.extend(describe::evidence(&Verdict {
-            status: progress.outlook.status(now),
-            delta: progress.delta,
-            tree_state: tree_state.map(|(tree_state, at)| (tree_state, since(at))),
-            stuck_part: progress.stuck_part.clone(),
-            finished: progress.finished.clone(),
-            unchanged_for: since(newest),
-            last_change: progress.last_change.map(|(kind, _)| kind),
-            repetition: progress
-                .repeated
-                .clone()
-                .map(|(line, _)| Repetition { line, lasts: since(newest) }),
-            unserved: progress.repeated.clone().and_then(|(_, address)| address),
-        }));
-    }
+    evidence.extend(snapshot.attached.then(|| "person attached".to_owned()));
+    evidence.extend(describe::condition_phrases(&snapshot.probed.conditions));
+    evidence.extend(snapshot.verdict(now).iter().flat_map(describe::evidence));
     evidence
 }
 
@@ -409,44 +385,55 @@ mod tests {
     use crate::arbitrary;
 
     /// The files of two tasks as servers write them.
-    const ENTRIES: &str = r#"
-        {"id":"22e9e137","command":"sudo make","description":"Build","part_of":null,
-         "directory":"/tmp","pid":26800,"started":1795337849.4,"pty":true,"outcome":null,
-         "exit_code":null,"duration_ms":null,"leftovers":[],"output":["/tmp/22e9e137.0"],
-         "segments":[[0,0],[1,4096]],"columns":80,"last_output":1795337850.1,
-         "waiting":{"wanted":"Password","proof":"Blocked","reader":{"pid":26801,"name":"sudo"},
-                    "prompt":"Password: "},
-         "conditions":[{"Stopped":{"process":{"pid":1,"name":"x"},"by":"Stop","holds_up":true}},
-                       {"DiskSleep":{"process":{"pid":2,"name":"y"}}}],
-         "progress":{"heartbeats":3,"state_changes":2,"last_change":["Output",1795337850.1],
-                     "outlook":{"blocked":"Input","alive_until":1795337860.0,
-                                "novel_until":null,"stuck_from":1795337900.0},
-                     "delta":{"time":{"secs":5,"nanos":1},"output":10,"io":5000000,"born":1,
-                              "ended":0,"cpu_share":0.5},
-                     "tree_state":[{"Peer":{"process":{"pid":3,"name":"curl"},
-                                          "peer":{"Network":"127.0.0.1:443"}}},1795337850.1],
-                     "degraded":false}}
-        {"id":"3dc8c9ee","command":"make","description":null,"directory":"/tmp","pid":7,
-         "started":1795337849.4,"pty":false,"outcome":"SUCCESS","exit_code":0,
-         "duration_ms":1500,"leftovers":[8],"output":[]}"#;
+    const FILES: &str = r#"
+        {"facts":{"id":"22e9e137","command":"sudo make","description":"Build","part_of":null,
+                  "detached":null,"directory":"/tmp","started":1795337849.4,"input":"Terminal",
+                  "shell":{"pid":26800,"started":4711}},
+         "ended":null,
+         "output":{"bytes":5000,"lines":90,"last":1795337850.1,"columns":80,
+                   "files":["/tmp/22e9e137.0"],
+                   "starts":[[0,{"offset":0,"line":1}],[1,{"offset":4096,"line":70}]]},
+         "probed":{
+            "waiting":{"wanted":"Password","proof":"Blocked","reader":{"pid":26801,"name":"sudo"},
+                       "prompt":"Password: "},
+            "conditions":[{"Stopped":{"process":{"pid":1,"name":"x"},"by":"Stop","holds_up":true}},
+                          {"DiskSleep":{"process":{"pid":2,"name":"y"}}}],
+            "progress":{"heartbeats":3,"state_changes":2,"last_change":["Output",1795337850.1],
+                        "outlook":{"blocked":"Input","alive_until":1795337860.0,
+                                   "novel_until":null,"stuck_from":1795337900.0},
+                        "delta":{"output":10,"io":5000000,"born":1,"ended":0,"cpu_share":0.5},
+                        "tree_state":[{"Peer":{"process":{"pid":3,"name":"curl"},
+                                             "peer":{"Network":"127.0.0.1:443"}}},1795337850.1],
+                        "stuck_part":null,"finished":null,"repeated":null,"unserved":null,
+                        "degraded":false}},
+         "leftovers":[],"attached":false,"shown":null}
+        {"facts":{"id":"3dc8c9ee","command":"make","description":null,"part_of":null,
+                  "detached":null,"directory":"/tmp","started":1795337849.4,"input":"Pipe",
+                  "shell":{"pid":7,"started":4712}},
+         "ended":{"exit":{"Code":0},"exit_assumed":false,"outcome":"SUCCESS",
+                  "duration":{"secs":1,"nanos":500000000},"pipestatus":[],"moved_to":null,
+                  "output_cut":false},
+         "output":{"bytes":0,"lines":0,"last":null,"columns":null,"files":[],"starts":[]},
+         "probed":{"waiting":null,"conditions":[],"progress":null},
+         "leftovers":[{"pid":8,"name":"daemon"}],"attached":false,"shown":null}"#;
 
     #[test]
     fn a_servers_file_is_a_task() {
-        let entries = serde_json::Deserializer::from_str(ENTRIES).into_iter::<Entry>();
-        let entries: Vec<Entry> = entries.map(|entry| entry.expect("an entry")).collect();
-        assert_eq!(entries.len(), 2);
+        let tasks = serde_json::Deserializer::from_str(FILES).into_iter::<Snapshot>();
+        let tasks: Vec<Snapshot> = tasks.map(|task| task.expect("a task")).collect();
+        assert_eq!(tasks.len(), 2);
     }
 
     proptest! {
         #[test]
         fn any_file_of_a_server_is_shown_or_left_out(
-            entry in arbitrary::damaged(ENTRIES),
+            file in arbitrary::damaged(FILES),
             now in prop_oneof![Just(1795337855.0), Just(1795339999.0), any::<f64>()],
         ) {
-            let Ok(entry) = serde_json::from_str::<Entry>(&entry.to_string()) else {
+            let Ok(task) = serde_json::from_str::<Snapshot>(&file.to_string()) else {
                 return Ok(());
             };
-            let task = Task::of_another(Path::new("/nowhere/servers/a"), entry);
+            let task = Task::of_another(Path::new("/nowhere/servers/a"), task);
             let session = task.session(now, 3, None);
             prop_assert!(serde_json::to_string(&session).is_ok());
             prop_assert_eq!(session.tail.len(), 0);

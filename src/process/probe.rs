@@ -2,11 +2,15 @@
 
 use std::path::PathBuf;
 
+use serde::{Deserialize, Serialize};
+
 use crate::progress::condition::StopSignal;
 use crate::progress::wait::ProcessName;
 
 /// One process since the boot of the machine: its pid and its start time.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
+)]
 pub struct Identity {
     pub pid: i32,
     /// On Linux field 22 of `/proc/<pid>/stat`, in clock ticks since boot; on macOS a number

@@ -4,6 +4,7 @@
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal as RawSignal, WaitStatus};
+use serde::{Deserialize, Serialize};
 
 /// Signals within this time are one request. A service manager sends them to all processes of a
 /// group, to the guard and the server alike, and SIGHUP right after SIGTERM; no person or client
@@ -226,7 +227,7 @@ pub(crate) fn group_lives(group: i32) -> bool {
 }
 
 /// How a process ended, as its parent learns it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Exit {
     /// By `exit(n)`.
     Code(i32),

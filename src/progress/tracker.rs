@@ -172,7 +172,9 @@ pub struct ActivityDelta {
     /// then unknown.
     #[serde(default)]
     pub baseline: bool,
-    /// The time between the probes.
+    /// The time between the probes. It differs at each: no reader of a task's file uses it, and the
+    /// file of a silent task would be written anew each time.
+    #[serde(skip)]
     pub time: Duration,
     /// Bytes of output.
     pub output: u64,

@@ -40,7 +40,7 @@ impl Person {
         size: TerminalSize,
     ) -> Result<Person, InputError> {
         static ARRIVALS: AtomicU64 = AtomicU64::new(0);
-        if task.live.facts.input == Input::None {
+        if task.live.facts.input == Input::None && task.live.state().ended.is_none() {
             return Err(InputError::NoInput(task.id().to_owned()));
         }
         let size = supported(size);

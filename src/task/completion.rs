@@ -149,6 +149,7 @@ impl Completion {
         let (exit, outcome) = self.0.lock().provisional;
         let end = End {
             exit,
+            exit_assumed: false,
             outcome,
             duration: Instant::now().saturating_duration_since(facts.started.mono),
             pipestatus: Vec::new(),

@@ -5,6 +5,7 @@
 use std::time::Duration;
 
 use super::live::Input;
+use super::snapshot::Snapshot;
 use crate::progress::condition::{Condition, StopSignal};
 use crate::progress::progress_state::Verdict;
 use crate::progress::status_forecast::{BlockedOn, Status};
@@ -282,6 +283,21 @@ pub(crate) fn outcome_word(outcome: Outcome) -> &'static str {
         Outcome::Timeout => "timeout",
         Outcome::Killed => "killed",
         Outcome::Interrupted => "interrupted",
+    }
+}
+
+/// Whether a task runs, or how it ended, in one word.
+pub(crate) fn status_word(task: &Snapshot) -> &'static str {
+    task.outcome().map_or("running", outcome_word)
+}
+
+/// `running, idle`, `failed exit=1`
+pub(crate) fn status_phrase(task: &Snapshot, status: Option<Status>) -> String {
+    let word = status_word(task);
+    match (task.exit_code(), status.filter(|_| task.running())) {
+        (Some(code), _) => format!("{word} exit={code}"),
+        (None, Some(status)) => format!("{word}, {status}"),
+        (None, None) => word.to_owned(),
     }
 }
 

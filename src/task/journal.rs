@@ -2,9 +2,8 @@
 //! its status, and where its output is. Other processes read it: `zsh-tool tasks`, `zsh-tool log`,
 //! the monitor.
 //!
-//! A task's file is written soon after its start and its end, and after probes that found something
-//! new. The caller's text is redacted first. Times are Unix seconds. The status of a running task
-//! depends on when it is read: [`Entry::status`] computes it.
+//! A task's file is a [`Snapshot`], written soon after its start and its end, and after probes that
+//! found something new. The caller's text is redacted first.
 //!
 //! Each server has a directory of its own, locked while it lives; [`tombstone`](super::tombstone)
 //! says what happens to it afterwards.
@@ -14,19 +13,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
-use super::live::{End, Facts, Input, LiveState, LiveTask, ShownMark};
+use super::live::{LiveTask, ShownMark};
 use super::output::spool::{Spool, SpoolWriter};
-use super::request::{Detached, StartError};
+use super::request::StartError;
+use super::snapshot::Snapshot;
 use crate::process::files::{self, FileLock, PrivateDirError};
 use crate::process::probe::Identity;
-use crate::progress::condition::Condition;
-use crate::progress::status_forecast::{BlockedOn, Status, StatusForecast};
-use crate::progress::tracker::{ActivityDelta, ChangeKind};
-use crate::progress::tree_state::TreeState;
-use crate::progress::waiting::Waiting;
-use crate::shell::outcome::Outcome;
 use crate::text::foreign::ShowPath;
 use crate::text::redact::Redactor;
 
@@ -164,28 +158,28 @@ pub(crate) fn servers(state: &Path) -> Vec<PathBuf> {
 
 /// The tasks of all servers, including ended ones, newest first, each with its server's
 /// directory.
-pub(crate) fn read_all(state: &Path) -> Vec<(PathBuf, Entry)> {
+pub(crate) fn read_all(state: &Path) -> Vec<(PathBuf, Snapshot)> {
     let mut found = Vec::new();
     for server in servers(state) {
         found.extend(read_server(&server).into_iter().map(|entry| (server.clone(), entry)));
     }
-    found.sort_by(|(_, a), (_, b)| b.started.total_cmp(&a.started));
+    found.sort_by(|(_, a), (_, b)| b.started().total_cmp(&a.started()));
     found
 }
 
 /// The tasks of one server, in no order.
-pub(crate) fn read_server(server: &Path) -> Vec<Entry> {
+pub(crate) fn read_server(server: &Path) -> Vec<Snapshot> {
     let is_entry = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "json");
     let paths = files::entries(server).map(|file| file.path());
     paths.filter(is_entry).filter_map(|path| read_entry(&path)).collect()
 }
 
 /// One task of a server.
-pub(crate) fn read(directory: &Path, task: &str) -> Option<Entry> {
+pub(crate) fn read(directory: &Path, task: &str) -> Option<Snapshot> {
     read_entry(&entry_path(directory, task))
 }
 
-fn read_entry(path: &Path) -> Option<Entry> {
+fn read_entry(path: &Path) -> Option<Snapshot> {
     let text = files::read_private(path, MAX_ENTRY_BYTES).ok()?;
     serde_json::from_slice(&text).ok()
 }
@@ -318,7 +312,7 @@ impl Journal {
         let Some(path) = &self.path else {
             return Ok(());
         };
-        let text = serde_json::to_vec(&Entry::of(task, &self.spool, &self.redactor))?;
+        let text = serde_json::to_vec(&Snapshot::for_others(task, &self.spool, &self.redactor))?;
         if text != self.written {
             files::replace_private(path, &text)?;
             self.written = text;
@@ -337,224 +331,18 @@ pub(crate) fn write_last(
     spool: &Spool,
     redactor: &Redactor,
 ) -> io::Result<()> {
-    write_json(&entry_path(directory, &task.facts.id), &Entry::of(task, spool, redactor))
+    write_json(&entry_path(directory, &task.facts.id), &Snapshot::for_others(task, spool, redactor))
 }
 
 /// Records how much results have shown, in the file of a task whose owner is gone.
 pub(crate) fn write_shown(directory: &Path, task: &str, shown: ShownMark) -> io::Result<()> {
     let path = entry_path(directory, task);
-    let mut entry: Entry = serde_json::from_slice(&files::read_private(&path, MAX_ENTRY_BYTES)?)?;
-    entry.shown = Some(shown);
-    write_json(&path, &entry)
+    let mut snapshot: Snapshot =
+        serde_json::from_slice(&files::read_private(&path, MAX_ENTRY_BYTES)?)?;
+    snapshot.shown = Some(shown);
+    write_json(&path, &snapshot)
 }
 
 pub(super) fn write_json(path: &Path, value: &impl Serialize) -> io::Result<()> {
     files::replace_private(path, &serde_json::to_vec(value)?)
-}
-
-/// A task as the state directory describes it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Entry {
-    /// 8 lower-case hex digits.
-    pub id: String,
-    /// The command line, with secrets redacted.
-    pub command: String,
-    /// What it is for, in the caller's words.
-    pub description: Option<String>,
-    /// The agent run or other session that it belongs to, if any.
-    #[serde(default)]
-    pub part_of: Option<String>,
-    /// `None` if it ends with its server.
-    #[serde(default)]
-    pub detached: Option<Detached>,
-    /// How much results have shown; only for detached tasks.
-    #[serde(default)]
-    pub shown: Option<ShownMark>,
-    pub directory: String,
-    pub pid: i32,
-    /// Unix seconds.
-    pub started: f64,
-    pub pty: bool,
-    /// `None` while it runs.
-    pub outcome: Option<Outcome>,
-    pub exit_code: Option<i32>,
-    /// The command's own time in milliseconds.
-    pub duration_ms: Option<u64>,
-    /// See [`End::pipestatus`](super::live::End).
-    #[serde(default)]
-    pub pipestatus: Vec<i32>,
-    /// See [`End::moved_to`](super::live::End).
-    #[serde(default)]
-    pub moved_to: Option<String>,
-    /// Processes that outlive it.
-    pub leftovers: Vec<i32>,
-    /// The files that hold its output.
-    pub output: Vec<PathBuf>,
-    /// Where the output in each of them begins, by the file's number; earlier files may be gone.
-    #[serde(default)]
-    pub segments: Vec<(u64, u64)>,
-    /// The line in which each of them begins, in the same order.
-    #[serde(default)]
-    pub first_lines: Vec<u64>,
-    /// The width of its terminal.
-    #[serde(default)]
-    pub columns: Option<u16>,
-    /// When the last output came.
-    #[serde(default)]
-    pub last_output: Option<f64>,
-    /// The process that waits for input, with the prompt redacted.
-    #[serde(default)]
-    pub waiting: Option<Waiting>,
-    /// Whether a person is attached to it, and may type.
-    #[serde(default)]
-    pub attached: bool,
-    /// States of its processes that are worth knowing.
-    #[serde(default)]
-    pub conditions: Vec<Condition>,
-    /// Its progress; `None` before the first probe.
-    #[serde(default)]
-    pub progress: Option<Progress>,
-}
-
-/// The findings of a task's probes.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Progress {
-    /// How many signs of life there were.
-    pub heartbeats: u64,
-    /// How many state changes there were.
-    pub state_changes: u64,
-    /// The newest state change, and when it was.
-    pub last_change: Option<(ChangeKind, f64)>,
-    /// The status as time passes.
-    pub outlook: StatusForecast<f64>,
-    /// Between the last two probes, without the time between them.
-    pub delta: ActivityDelta,
-    /// What its processes do, if that is visible, and since when.
-    #[serde(default)]
-    pub tree_state: Option<(TreeState, f64)>,
-    /// A process that is stuck beside others that are not.
-    #[serde(default)]
-    pub stuck_part: Option<TreeState>,
-    /// The summary with which a runner's output has ended, although the task still waits.
-    #[serde(default)]
-    pub finished: Option<String>,
-    /// The line that it prints again and again, and the address of this machine that the line names
-    /// if nothing listens there.
-    #[serde(default)]
-    pub repeated: Option<(String, Option<String>)>,
-    /// Whether some of what its processes read and write is not visible.
-    pub degraded: bool,
-}
-
-impl Entry {
-    /// The present state of a task of this process.
-    pub fn of(task: &LiveTask, spool: &Spool, redactor: &Redactor) -> Entry {
-        let facts = &task.facts;
-        let redact = |text: &str| redactor.redact(text).into_owned();
-        let output = spool.files();
-        let (segments, first_lines) = spool.starts().into_iter().unzip();
-        let command = redact(&facts.command);
-        let description = facts.description.as_deref().map(redact);
-        let state = task.state();
-        let end = state.ended.as_ref();
-        let millis = |end: &End| u64::try_from(end.duration.as_millis()).unwrap_or(u64::MAX);
-        let mut entry = Entry {
-            id: facts.id.clone(),
-            command,
-            description,
-            part_of: facts.part_of.clone(),
-            detached: facts.detached.clone(),
-            shown: facts.detached.as_ref().map(|_| state.shown_mark()),
-            directory: facts.directory.to_string_lossy().into_owned(),
-            pid: facts.shell.pid,
-            started: facts.started.unix_seconds(),
-            pty: facts.input == Input::Terminal,
-            outcome: end.map(|end| end.outcome),
-            exit_code: end.map(|end| end.exit.code()),
-            duration_ms: end.map(millis),
-            pipestatus: end.map(|end| end.pipestatus.clone()).unwrap_or_default(),
-            moved_to: end
-                .and_then(|end| end.moved_to.as_ref())
-                .map(|directory| directory.to_string_lossy().into_owned()),
-            leftovers: state.leftovers.iter().map(|left| left.pid).collect(),
-            output,
-            segments,
-            first_lines,
-            columns: state.columns,
-            last_output: state.last_output.map(|at| unix_seconds(facts, at)),
-            waiting: state.waiting.clone(),
-            attached: state.people.is_some(),
-            conditions: state.conditions.clone(),
-            progress: progress(&state, facts),
-        };
-        // Not under the task's lock: redaction may take long.
-        drop(state);
-        if let Some(waiting) = &mut entry.waiting {
-            waiting.prompt = redact(&waiting.prompt);
-        }
-        entry
-    }
-
-    /// Whether the task has ended, and everything that it left.
-    pub fn is_over(&self) -> bool {
-        self.outcome.is_some() && self.leftovers.is_empty()
-    }
-
-    /// Its status at this time (Unix seconds); `None` if it runs and was not probed yet.
-    pub fn status(&self, now: f64) -> Option<Status> {
-        let blocked_on = match (&self.waiting, &self.progress) {
-            _ if self.outcome.is_some() => return Some(Status::Ended),
-            (_, Some(progress)) => return Some(progress.outlook.status(now)),
-            (Some(_), None) => BlockedOn::Input,
-            (None, None) if self.conditions.iter().any(Condition::holds_up) => BlockedOn::Stop,
-            (None, None) => return None,
-        };
-        Some(Status::Blocked(blocked_on))
-    }
-
-    /// Whether it runs and is alive. Before the first probe it counts as alive.
-    pub fn alive(&self, now: f64) -> bool {
-        let lives = |progress: &Progress| progress.outlook.alive(now);
-        self.outcome.is_none() && self.progress.as_ref().is_none_or(lives)
-    }
-
-    /// Whether it is stuck: its processes wait for each other, or it only repeats itself.
-    pub fn stuck(&self, now: f64) -> bool {
-        let stuck = |progress: &Progress| progress.outlook.stuck(now);
-        self.outcome.is_none() && self.progress.as_ref().is_some_and(stuck)
-    }
-}
-
-fn progress(state: &LiveState, facts: &Facts) -> Option<Progress> {
-    let found = state.progress.as_ref()?;
-    let unix = |at: Instant| unix_seconds(facts, at);
-    Some(Progress {
-        heartbeats: found.tracker.heartbeat_count,
-        state_changes: found.tracker.change_count,
-        last_change: found.tracker.last_change.map(|change| (change.kind, unix(change.at))),
-        outlook: found.tracker.forecast(state.held_up()).on_clock(unix),
-        delta: without_time(*found.tracker.delta()?),
-        tree_state: found
-            .tree_state
-            .clone()
-            .map(|tree_state| (tree_state, unix(found.tree_state_since))),
-        stuck_part: found.stuck_part.clone(),
-        finished: found.finished.clone(),
-        repeated: state
-            .repetition(Instant::now())
-            .map(|repetition| (repetition.line, found.unserved.clone())),
-        degraded: found.degraded,
-    })
-}
-
-/// No reader of the file uses the time between the probes. It differs at each probe, and would have
-/// the file of a silent task written anew each time.
-fn without_time(delta: ActivityDelta) -> ActivityDelta {
-    ActivityDelta { time: Duration::ZERO, ..delta }
-}
-
-/// A time of this process's clock as Unix seconds, derived from the task's start.
-fn unix_seconds(facts: &Facts, at: Instant) -> f64 {
-    let since_start = at.saturating_duration_since(facts.started.mono);
-    facts.started.unix_seconds() + since_start.as_secs_f64()
 }

@@ -5,11 +5,11 @@
 //! send, and send commands. At shutdown the server reports an overdue end in the worker's place. No
 //! file is read and no pattern matched under the lock.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 use super::events::{EventKind, EventSignal, ReportedEvents};
 use super::output::tail::Tail;
@@ -30,7 +30,7 @@ use crate::progress::waiting::{Reading, Waiting};
 use crate::shell::outcome::Outcome;
 use crate::text::lines::{LinePosition, Position};
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Input {
     /// Callers can send it nothing: stdin is `/dev/null`, or a pipe with the text given at the
     /// start.
@@ -40,8 +40,8 @@ pub enum Input {
     Terminal,
 }
 
-/// What is fixed when a task starts.
-#[derive(Debug, Clone)]
+/// What is fixed when a task starts. Some of it is of use to its own process only.
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Facts {
     /// 8 lower-case hex digits.
     pub id: String,
@@ -54,17 +54,31 @@ pub struct Facts {
     /// `None` if it ends with this process.
     pub detached: Option<Detached>,
     /// Whether it leaves its directory to the next command of a session.
+    #[serde(skip)]
     pub in_session: bool,
+    #[serde(serialize_with = "lossy")]
     pub directory: PathBuf,
     pub started: Now,
     /// How long it may run.
+    #[serde(skip)]
     pub timeout: Option<Duration>,
     /// The limit up to which progress extends the timeout; `None` if it is fixed.
+    #[serde(skip)]
     pub timeout_max: Option<Duration>,
     pub input: Input,
     pub shell: Identity,
     /// Notes on its shell and its environment, such as a fallback.
+    #[serde(skip)]
     pub start_notes: Vec<String>,
+}
+
+/// Writes a path whose invalid UTF-8 is replaced, since JSON has no other text.
+fn lossy<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&path.to_string_lossy())
+}
+
+fn lossy_if_any<S: Serializer>(path: &Option<PathBuf>, serializer: S) -> Result<S::Ok, S::Error> {
+    path.as_ref().map(|path| path.to_string_lossy()).serialize(serializer)
 }
 
 /// What probes of a task's processes have made certain.
@@ -111,16 +125,19 @@ pub struct InputProbe {
     pub computes: bool,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct End {
     /// How its shell ended.
     pub exit: Exit,
+    /// Whether that is unknown, since its server ended first.
+    pub exit_assumed: bool,
     pub outcome: Outcome,
     /// From the start to the shell's end.
     pub duration: Duration,
     /// The statuses of the last pipeline, if they say more than the exit code.
     pub pipestatus: Vec<i32>,
     /// Where the shell was at its end, if it reported that and it is not where it started.
+    #[serde(serialize_with = "lossy_if_any")]
     pub moved_to: Option<PathBuf>,
     /// No process was found that holds the output open, and yet it did not end: the last of it
     /// may be missing.
@@ -573,7 +590,7 @@ impl LiveState {
 /// A task, shared between its worker and its watchers.
 #[derive(Debug)]
 pub struct LiveTask {
-    pub facts: Facts,
+    pub facts: Arc<Facts>,
     monitor: CondvarMutex<LiveState>,
     pub(super) terminal: Option<Terminal>,
     /// Notified when its pending event changes, with no lock held.
@@ -583,7 +600,7 @@ pub struct LiveTask {
 impl LiveTask {
     pub fn new(facts: Facts) -> LiveTask {
         LiveTask {
-            facts,
+            facts: Arc::new(facts),
             monitor: CondvarMutex::new(LiveState::new()),
             terminal: None,
             events: None,

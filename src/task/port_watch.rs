@@ -6,7 +6,7 @@ use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::journal::{self, Entry};
+use super::journal;
 use super::port::{Port, PortFound, PortHolder};
 use super::registry::TaskHandle;
 use super::supervisor::Supervisor;
@@ -98,7 +98,7 @@ impl Supervisor {
         let servers = journal::servers(self.settings.state.as_ref().ok()?);
         let is_its = |path: &&std::path::PathBuf| path.ends_with(instance);
         let server = servers.iter().find(is_its)?;
-        let Entry { command, .. } = journal::read(server, id)?;
+        let command = journal::read(server, id)?.facts.command.clone();
         let is_elsewhere = !journal::is_shim(server);
         Some(HoldingTask { id: id.to_owned(), command, is_elsewhere })
     }

@@ -2,23 +2,17 @@
 //! for its own ended tasks, with the output that is left. It keeps those that were requested last;
 //! no list shows them.
 
-use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
 
 use super::completion::Completion;
-use super::journal::{self, Entry};
-use super::live::{End, Facts, Input, LiveTask};
+use super::journal;
+use super::live::LiveTask;
 use super::output::spool::{Reopened, Spool};
 use super::registry::TaskHandle;
+use super::snapshot::Snapshot;
 use super::supervisor::Supervisor;
 use super::tombstone::{self, Remains};
 use super::worker_requests::RequestSender;
-use crate::base::clock::Now;
-use crate::process::signals::{Exit, Signal};
-use crate::process::tree::Identity;
-use crate::shell::outcome::Outcome;
-use crate::text::lines::Position;
 
 /// How many of these tasks are kept, with how much of their output results have shown.
 const MAX_RECALLED: usize = 64;
@@ -29,7 +23,7 @@ pub enum RecalledTask {
     /// All of it.
     Task(Arc<TaskHandle>),
     /// How it ended; its output is no longer kept.
-    Ended(Box<Entry>),
+    Ended(Box<Snapshot>),
 }
 
 impl Supervisor {
@@ -42,15 +36,15 @@ impl Supervisor {
         let state = self.settings.state.as_ref().ok()?;
         let remains = tombstone::find(state, &self.instance, id)?;
         let files = journal::output_files(&remains.directory, id);
-        let printed = remains.entry.last_output.is_some();
+        let printed = remains.task.output.last.is_some();
         if printed && files.is_empty() {
-            return Some(RecalledTask::Ended(Box::new(remains.entry)));
+            return Some(RecalledTask::Ended(Box::new(remains.task)));
         }
-        let task = match reopen(files, &remains.entry) {
-            Ok(reopened) => Arc::new(revive(remains, reopened, self.clock.now())),
+        let task = match Spool::reopen(files, &remains.task.output.starts) {
+            Ok(reopened) => Arc::new(revive(remains, reopened)),
             Err(error) => {
                 tracing::warn!("the output of task {id} cannot be read: {error}");
-                return Some(RecalledTask::Ended(Box::new(remains.entry)));
+                return Some(RecalledTask::Ended(Box::new(remains.task)));
             }
         };
         let mut recalled = self.recalled.lock();
@@ -81,55 +75,17 @@ impl Supervisor {
     }
 }
 
-fn reopen(files: Vec<(u64, PathBuf)>, entry: &Entry) -> std::io::Result<Reopened> {
-    let starts = entry.segments.iter().zip(&entry.first_lines);
-    let starts: Vec<(u64, Position)> =
-        starts.map(|(&(number, offset), &line)| (number, Position { offset, line })).collect();
-    Spool::reopen(files, &starts)
-}
-
-fn revive(remains: Remains, reopened: Reopened, now: Now) -> TaskHandle {
-    let entry = remains.entry;
-    let since_epoch = Duration::try_from_secs_f64(entry.started).unwrap_or_default();
-    let wall = (SystemTime::UNIX_EPOCH.checked_add(since_epoch)).unwrap_or(SystemTime::UNIX_EPOCH);
-    let age = now.wall.duration_since(wall).unwrap_or_default();
-    let facts = Facts {
-        id: entry.id,
-        command: entry.command,
-        description: entry.description,
-        part_of: entry.part_of,
-        detached: entry.detached,
-        directory: entry.directory.into(),
-        started: Now {
-            // The machine may have started after the task.
-            mono: now.mono.checked_sub(age).unwrap_or(now.mono),
-            wall,
-        },
-        timeout: None,
-        timeout_max: None,
-        input: if entry.pty { Input::Terminal } else { Input::Pipe },
-        shell: Identity { pid: entry.pid, started: 0 },
-        start_notes: Vec::new(),
-        in_session: false,
-    };
-    let unknown = Exit::Signal(Signal::Kill.number());
-    let end = End {
-        exit: entry.exit_code.map_or(unknown, Exit::Code),
-        outcome: entry.outcome.unwrap_or(Outcome::Interrupted),
-        duration: Duration::from_millis(entry.duration_ms.unwrap_or_default()),
-        pipestatus: entry.pipestatus,
-        moved_to: entry.moved_to.map(PathBuf::from),
-        output_cut: false,
-    };
-    let live = LiveTask::new(facts);
+fn revive(remains: Remains, reopened: Reopened) -> TaskHandle {
+    let Snapshot { facts, ended, output, shown, .. } = remains.task;
+    let live = LiveTask::new(Arc::unwrap_or_clone(facts));
     live.report(|state| {
-        state.ended = Some(end);
+        state.ended = ended;
         state.closed = true;
         state.output_end = reopened.end;
         state.line_start = reopened.line_start;
-        state.columns = entry.columns;
+        state.columns = output.columns;
         state.active_calls = 0;
-        if let Some(shown) = entry.shown {
+        if let Some(shown) = shown {
             state.restore(shown);
         }
     });

@@ -10,7 +10,7 @@ use super::live::LiveTask;
 use super::output::budget::StorageKind;
 use super::output::spool::Spool;
 use super::request::StartError;
-use super::tombstone::EndedServer;
+use super::tombstone::ServerEnd;
 use super::worker_requests::RequestSender;
 use crate::text::redact::Redactor;
 
@@ -22,7 +22,7 @@ pub struct TaskHandle {
     pub(super) requests: Arc<RequestSender>,
     pub(super) completion: Arc<Completion>,
     /// How its server ended; `None` for a task of this server.
-    pub ended_server: Option<EndedServer>,
+    pub ended_server: Option<ServerEnd>,
 }
 
 impl TaskHandle {

@@ -593,15 +593,15 @@ impl Supervisor {
     /// The task accepts no input, or too much is waiting already.
     pub fn send(&self, task: &TaskHandle, sending: InputChunk) -> Result<(), InputError> {
         let id = || task.id().to_owned();
-        if task.live.facts.input == Input::None {
-            return Err(InputError::NoInput(id()));
-        }
         let (weight, closes) =
             (sending.weight(), sending.end && task.live.facts.input == Input::Pipe);
         {
             let mut state = task.live.state();
             if state.ended.is_some() {
                 return Err(InputError::Ended(id()));
+            }
+            if task.live.facts.input == Input::None {
+                return Err(InputError::NoInput(id()));
             }
             if state.input_closed {
                 return Err(InputError::Closed(id()));

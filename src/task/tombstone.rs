@@ -12,9 +12,11 @@ use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 
-use super::journal::{self, Entry, LOCK, MAX_ENTRY_BYTES, entry_path, is_being_created};
+use super::journal::{self, LOCK, MAX_ENTRY_BYTES, entry_path, is_being_created};
+use super::live::End;
+use super::snapshot::Snapshot;
 use crate::process::files::{self, FileLock};
-use crate::process::signals::Exit;
+use crate::process::signals::{Exit, Signal};
 use crate::shell::outcome::Outcome;
 use crate::text::foreign::ShowPath;
 
@@ -63,32 +65,22 @@ impl From<Exit> for EndCause {
     }
 }
 
-/// What is known of the end of a task's server.
-#[derive(Debug, Clone, PartialEq)]
-pub struct EndedServer {
-    pub server: ServerEnd,
-    /// Whether the task's exit code is unknown and that of SIGKILL is reported.
-    pub exit_assumed: bool,
-}
-
-impl EndedServer {
-    /// Whether the server exited cleanly.
-    pub fn is_clean(&self) -> bool {
-        self.server.cause == EndCause::CleanExit
-    }
-}
-
 /// A task that an ended server has left, or that a living one has evicted.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub(crate) struct Remains {
     pub(crate) directory: PathBuf,
-    /// The task, with an outcome.
-    pub(crate) entry: Entry,
+    /// The task, ended.
+    pub(crate) task: Snapshot,
     /// How its server ended; `None` if it is alive.
-    pub(crate) past: Option<EndedServer>,
+    pub(crate) past: Option<ServerEnd>,
 }
 
 impl ServerEnd {
+    /// Whether the server exited cleanly.
+    pub fn is_clean(&self) -> bool {
+        self.cause == EndCause::CleanExit
+    }
+
     /// Writes the record. Without it the end is known only by the files' times.
     pub fn write(&self, directory: &Path) {
         let path = directory.join(RECORD);
@@ -157,7 +149,7 @@ fn is_kept(path: &Path) -> bool {
 
 /// The tasks of one server for lists, in no order: all of a living one, and of ended ones those
 /// that were detached.
-pub(crate) fn listed(directory: &Path) -> Vec<Entry> {
+pub(crate) fn listed(directory: &Path) -> Vec<Snapshot> {
     if journal::server_lives(directory) {
         return journal::read_server(directory);
     }
@@ -165,7 +157,7 @@ pub(crate) fn listed(directory: &Path) -> Vec<Entry> {
         return Vec::new();
     }
     let entries = journal::read_server(directory).into_iter();
-    entries.filter_map(|entry| read(directory, &entry.id)).collect()
+    entries.filter_map(|task| read(directory, task.id())).collect()
 }
 
 /// Removes the directories of servers that ended longer ago than `keep`, and the oldest beyond
@@ -241,15 +233,15 @@ pub(crate) fn note_evicted(directory: &Path, task: &str) {
     let _ = std::fs::remove_file(file);
 }
 
-fn evicted(directory: &Path, task: &str) -> Option<Entry> {
+fn evicted(directory: &Path, task: &str) -> Option<Snapshot> {
     [EVICTED, EVICTED_BEFORE].iter().find_map(|name| {
         let text = files::read_private(&directory.join(name), MAX_ENTRY_BYTES).ok()?;
         let mut lines = text.split(|byte| *byte == b'\n').rev();
         lines.find_map(|line| {
             // Most lines are about other tasks: they are not parsed.
             memchr::memmem::find(line, task.as_bytes())?;
-            let entry: Entry = serde_json::from_slice(line).ok()?;
-            (entry.id == task).then_some(entry)
+            let found: Snapshot = serde_json::from_slice(line).ok()?;
+            (found.id() == task).then_some(found)
         })
     })
 }
@@ -261,41 +253,44 @@ pub(crate) fn find(state: &Path, instance: &str, task: &str) -> Option<Remains> 
     }
     journal::servers(state).into_iter().find_map(|directory| {
         if directory.ends_with(instance) {
-            let entry = evicted(&directory, task)?;
-            return Some(Remains { directory, entry, past: None });
+            let task = evicted(&directory, task)?;
+            return Some(Remains { directory, task, past: None });
         }
-        let entry = journal::read(&directory, task).or_else(|| evicted(&directory, task))?;
-        (!journal::server_lives(&directory)).then(|| after_server_end(directory, entry))
+        let task = journal::read(&directory, task).or_else(|| evicted(&directory, task))?;
+        (!journal::server_lives(&directory)).then(|| after_server_end(directory, task))
     })
 }
 
 /// Reads one task from a server's directory. If the server has ended, an unfinished task counts as
 /// interrupted.
-pub(crate) fn read(directory: &Path, task: &str) -> Option<Entry> {
-    let entry = journal::read(directory, task)?;
+pub(crate) fn read(directory: &Path, task: &str) -> Option<Snapshot> {
+    let task = journal::read(directory, task)?;
     if journal::server_lives(directory) {
-        Some(entry)
+        Some(task)
     } else {
-        Some(after_server_end(directory.to_path_buf(), entry).entry)
+        Some(after_server_end(directory.to_path_buf(), task).task)
     }
 }
 
 /// A task after its server's end: an unfinished one counts as interrupted.
-fn after_server_end(directory: PathBuf, mut entry: Entry) -> Remains {
+fn after_server_end(directory: PathBuf, mut task: Snapshot) -> Remains {
     let server = ServerEnd::read(&directory).unwrap_or_else(|| ServerEnd::guess(&directory));
-    let exit = (server.exits.iter()).find_map(|(pid, code)| (*pid == entry.pid).then_some(*code));
-    let interrupted = entry.outcome.is_none();
-    if interrupted {
-        entry.outcome = Some(Outcome::Interrupted);
-        entry.exit_code = exit;
-        entry.duration_ms = Some(((server.at - entry.started).max(0.0) * 1000.0) as u64);
+    let pid = task.facts.shell.pid;
+    let exit = (server.exits.iter()).find_map(|(known, code)| (*known == pid).then_some(*code));
+    if task.running() {
+        let lasted = Duration::try_from_secs_f64(server.at - task.started());
+        task.ended = Some(End {
+            exit: exit.map_or(Exit::Signal(Signal::Kill.number()), Exit::Code),
+            exit_assumed: exit.is_none(),
+            outcome: Outcome::Interrupted,
+            duration: lasted.unwrap_or_default(),
+            pipestatus: Vec::new(),
+            moved_to: None,
+            output_cut: false,
+        });
     }
-    entry.leftovers.clear();
-    Remains {
-        past: Some(EndedServer { exit_assumed: interrupted && exit.is_none(), server }),
-        directory,
-        entry,
-    }
+    task.leftovers.clear();
+    Remains { past: Some(server), directory, task }
 }
 
 /// Claims the report of a detached task's end; returns whether the caller is the first.

@@ -538,6 +538,7 @@ impl Worker {
         }
         let end = End {
             exit,
+            exit_assumed: false,
             outcome,
             duration: exited - self.task.facts.started.mono,
             moved_to: report.moved_from(&self.task.facts.directory),

@@ -140,6 +140,7 @@ fn results(criterion: &mut Criterion) {
     task.report(|state| {
         state.ended = Some(End {
             exit: Exit::Code(1),
+            exit_assumed: false,
             outcome: Outcome::Failure,
             duration: Duration::from_millis(400),
             pipestatus: vec![1, 0],

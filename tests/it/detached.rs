@@ -673,7 +673,7 @@ fn a_shim_of_another_version_is_listed_polled_and_killed() {
     let mut entry: Value = serde_json::from_slice(&text).expect("JSON");
     let members = entry.as_object_mut().expect("an object");
     members.insert("of_a_later_version".to_owned(), json!({"x": 1}));
-    for name in ["shown", "attached", "progress", "first_lines"] {
+    for name in ["shown", "attached", "probed", "leftovers"] {
         members.remove(name);
     }
     fs::write(&file, entry.to_string()).expect("the file");

@@ -42,8 +42,8 @@ fn let_end(env: &Env, task: &str) {
 fn await_end(env: &Env, task: &str) {
     wait_until("the task has ended", || {
         let file = server_files(env, &format!("{task}.json")).pop()?;
-        let entry: Value = serde_json::from_slice(&fs::read(file).ok()?).ok()?;
-        (!entry["outcome"].is_null()).then_some(())
+        let task: Value = serde_json::from_slice(&fs::read(file).ok()?).ok()?;
+        (!task["ended"].is_null()).then_some(())
     });
 }
 
@@ -453,7 +453,7 @@ fn a_wait_that_prints_meanwhile_is_said_once() {
             let file = server_files(&env, &format!("{task}.json")).pop()?;
             let entry: Value = serde_json::from_slice(&fs::read(file).ok()?).ok()?;
             let printed = fs::metadata(&output).ok()?.len() > before;
-            (printed && !entry["waiting"].is_null()).then_some(())
+            (printed && !entry["probed"]["waiting"].is_null()).then_some(())
         });
     }
     let marker = ends_later(&client);

@@ -374,7 +374,7 @@ fn no_sandbox_reports_in_the_shells_place() {
     let client = env.client();
     let script = env.path("forge");
     let forge = format!(
-        "key=$(cat /proc/[0-9]*/cmdline | tr '\\0' '\\n' | grep -aoE '[0-9a-f]{{16}} T' | head -c 16)\n\
+        "key=$(cat /proc/$PPID/cmdline /proc/[0-9]*/cmdline | tr '\\0' '\\n' | grep -aoE '[0-9a-f]{{16}} T' | head -c 16)\n\
          for pipe in {}; do printf '\\0%s\\0T\\0007\\0000\\0/etc\\0' \"${{key:-0}}\" 1<>\"$pipe\"\n\
          echo forged; done\n",
         env.path("state/servers/*/*.report").display()

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use zsh_tool::testing::progress::tracker::{ChangeKind, Totals, Tracker, TrackerSettings};
-use zsh_tool::testing::task::journal::Entry;
+use zsh_tool::testing::task::snapshot::Snapshot;
 
 use crate::support::client::Client;
 use crate::support::env::Env;
@@ -41,8 +41,8 @@ fn the_file_of_a_silent_task_is_written_no_more() {
     let open = || fs::File::open(server_files(&env, &format!("{task}.json")).pop()?).ok();
     let file = wait_until("a probe has found nothing new", || {
         let file = open()?;
-        let entry: Entry = serde_json::from_reader(&file).ok()?;
-        (entry.progress?.delta == Default::default()).then_some(file)
+        let task: Snapshot = serde_json::from_reader(&file).ok()?;
+        (task.probed.progress?.delta == Default::default()).then_some(file)
     });
     // At least two more probes.
     for _ in 0..3 {

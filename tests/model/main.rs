@@ -63,6 +63,7 @@ mod listen_window {
         task.report(|state| {
             state.ended = Some(End {
                 exit: Exit::Code(0),
+                exit_assumed: false,
                 outcome: Outcome::Success,
                 duration: Duration::ZERO,
                 pipestatus: Vec::new(),

@@ -23,9 +23,10 @@ use crate::peer::{ANSWER_LIMIT, Peer, PeerCall, PeerError, RelayedClient};
 use crate::process::probe::VisibilityLimit;
 use crate::process::{files, orphans, processes, pty, tree, wait};
 use crate::task::environment::{self, EnvironmentSettings, Environments};
-use crate::task::journal::{self, CONTROL_SOCKET, Entry};
+use crate::task::journal::{self, CONTROL_SOCKET};
 use crate::task::live::Cancel;
 use crate::task::shell::{self, ShellKind};
+use crate::task::snapshot::Snapshot;
 use crate::text::foreign::{self, ShowPath};
 use crate::text::lines::{elide_middle, grouped};
 use crate::text::quantity::{seconds, size};
@@ -305,14 +306,14 @@ pub(crate) fn shims(config: &Config) -> Vec<Finding> {
 
 fn tasks_of(shim: &Path) -> Vec<Finding> {
     let pid = journal::server_pid(shim).map_or_else(|| "unknown".to_owned(), |pid| pid.to_string());
-    let finding = |entry: Entry| {
-        let age = Duration::try_from_secs_f64(now() - entry.started).unwrap_or_default();
-        let command = elide_middle(&result::command_line(&entry.command), COMMAND_CHARS);
+    let finding = |entry: Snapshot| {
+        let age = Duration::try_from_secs_f64(now() - entry.started()).unwrap_or_default();
+        let command = elide_middle(&result::command_line(&entry.facts.command), COMMAND_CHARS);
         Finding {
-            fix: format!("`zsh-tool kill {}` ends it", entry.id),
+            fix: format!("`zsh-tool kill {}` ends it", entry.id()),
             ..Finding::ok(
                 "detached task",
-                format!("{}, started {} ago, shim pid {pid}: {command}", entry.id, seconds(age)),
+                format!("{}, started {} ago, shim pid {pid}: {command}", entry.id(), seconds(age)),
             )
         }
     };

@@ -55,7 +55,8 @@ pub(crate) fn json(
 ) -> Result<(), OutputError> {
     let live = &task.live;
     let view = View::of(live);
-    let (end, output_end, columns) = (view.ended.as_ref(), view.delta.to, live.state().columns);
+    let (end, output_end, columns) =
+        (view.task.ended.as_ref(), view.delta.to, live.state().columns);
     let spans =
         reading::excerpt(&task.spool, LinePosition::FIRST.at, output_end, config.max_output)
             .map_err(OutputError::Unreadable)?;
@@ -73,7 +74,7 @@ pub(crate) fn json(
     let directory = end.and_then(|end| end.moved_to.as_ref());
     let result = json!({
         "command": live.facts.command,
-        "status": result::status_word(&view),
+        "status": describe::status_word(&view.task),
         "exit_code": end.map(|end| end.exit.code()),
         "pipestatus": end.map(|end| end.pipestatus.clone()).unwrap_or_default(),
         "duration_ms": end.map(|end| result::millis(end.duration)),

@@ -11,7 +11,7 @@ use crate::shell::outcome::Outcome;
 use crate::task::describe;
 use crate::task::live::{End, Facts, Input};
 use crate::task::output::spool::Losses;
-use crate::task::tombstone::{EndCause, EndedServer, ServerEnd};
+use crate::task::tombstone::{EndCause, ServerEnd};
 use crate::text::quantity::{grouped, size};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,12 +50,12 @@ const NO_TERMINAL: [&str; 6] = [
 ];
 
 /// Says that a task's server has ended, and how.
-pub(crate) fn of_past(past: &EndedServer, end: Option<&End>) -> ResultNote {
-    let server = server_end(&past.server);
-    if end.is_none_or(|end| end.outcome != Outcome::Interrupted) {
+pub(crate) fn of_past(past: &ServerEnd, end: Option<&End>) -> ResultNote {
+    let server = server_end(past);
+    let Some(end) = end.filter(|end| end.outcome == Outcome::Interrupted) else {
         return ResultNote::info(format!("{server}, after this command."));
-    }
-    let assumed = if past.exit_assumed { " Its exit code is not known." } else { "" };
+    };
+    let assumed = if end.exit_assumed { " Its exit code is not known." } else { "" };
     ResultNote::warning(format!(
         "{server}, before this command did.{assumed} Run it again if it is still needed."
     ))

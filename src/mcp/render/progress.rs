@@ -30,19 +30,19 @@ pub(crate) fn line(
     next: Option<String>,
 ) -> Option<String> {
     let mut parts = Vec::new();
-    if view.attached {
+    if view.task.attached {
         parts.push("person attached".to_owned());
     }
-    if view.silent_for >= Duration::from_secs(1) {
-        parts.push(format!("silent {}", seconds(view.silent_for)));
+    if view.silent_for() >= Duration::from_secs(1) {
+        parts.push(format!("silent {}", seconds(view.silent_for())));
     }
     match view.empty_polls.polls {
         0 => {}
         1 => parts.push("1 empty poll".to_owned()),
         polls => parts.push(format!("{polls} empty polls")),
     }
-    if view.queued_input > 0 {
-        let waits = size(view.queued_input as u64);
+    if view.task.input.queued > 0 {
+        let waits = size(view.task.input.queued as u64);
         parts.push(format!("{waits} of input wait to be read"));
     }
     let progress = view.progress.as_ref();
@@ -54,7 +54,7 @@ pub(crate) fn line(
     let separator = " · ";
     let room = LINE_CHARS - next.as_ref().map_or(0, |next| separator.len() + next.len());
     let join = |detail| {
-        let estimated = estimate.map(|estimate| estimated(estimate, view.elapsed, detail));
+        let estimated = estimate.map(|estimate| estimated(estimate, view.elapsed(), detail));
         let estimated = estimated.into_iter().flatten();
         let all: Vec<String> =
             parts.iter().cloned().chain(estimated).chain(progress.clone()).collect();
@@ -84,8 +84,8 @@ pub(crate) fn next_wait(
     ceiling: Duration,
 ) -> Option<f64> {
     let by_design = view.progress.as_ref().is_some_and(ProgressStatus::waits_by_design);
-    let stopped = view.conditions.iter().any(Condition::holds_up);
-    let held_up = view.waiting.is_some() || stopped || by_design;
+    let stopped = view.conditions().iter().any(Condition::holds_up);
+    let held_up = view.waiting().is_some() || stopped || by_design;
     (view.running() && !held_up).then(|| next_poll(view, estimate, ceiling))
 }
 
@@ -134,10 +134,10 @@ pub(crate) fn meta(
     ceiling: Duration,
     suggestion: Option<String>,
 ) -> Value {
-    let elapsed = view.elapsed.as_secs_f64();
+    let elapsed = view.elapsed().as_secs_f64();
     json!({
         "polls_since_output": view.empty_polls.polls,
-        "elapsed_since_last_output_s": tenths(view.silent_for.as_secs_f64()),
+        "elapsed_since_last_output_s": tenths(view.silent_for().as_secs_f64()),
         "total_elapsed_s": tenths(elapsed),
         "alan_estimate": estimate.map(|estimate| estimate_meta(estimate, elapsed)),
         "remaining_s": estimate.and_then(|estimate| estimate.remaining(elapsed)).map(tenths),
@@ -148,7 +148,7 @@ pub(crate) fn meta(
 }
 
 fn progress_meta(view: &View, input: Input) -> Value {
-    let waiting = view.waiting.as_ref();
+    let waiting = view.waiting();
     let progress = view.progress.as_ref();
     json!({
         "status": view.status().map(|status| status.to_string()),
@@ -162,10 +162,10 @@ fn progress_meta(view: &View, input: Input) -> Value {
 
 /// All evidence of a task's progress, the strongest first.
 pub(crate) fn evidence(view: &View, input: Input) -> Vec<String> {
-    let waiting = view.waiting.as_ref();
+    let waiting = view.waiting();
     let mut evidence: Vec<String> =
         waiting.map(|waiting| describe::input_proof_phrase(waiting, input)).into_iter().collect();
-    evidence.extend(describe::condition_phrases(&view.conditions));
+    evidence.extend(describe::condition_phrases(view.conditions()));
     evidence.extend(view.progress.iter().flat_map(|now| describe::evidence(&now.verdict)));
     evidence
 }
@@ -186,7 +186,7 @@ fn estimate_meta(estimate: &Estimate, elapsed: f64) -> Value {
 /// How many seconds the next poll should wait; `ceiling` is the longest wait of a call.
 pub(crate) fn next_poll(view: &View, estimate: Option<&Estimate>, ceiling: Duration) -> f64 {
     let is_healthy = view.status().is_some_and(Status::extends_deadline);
-    next_poll_after(view.elapsed.as_secs_f64(), is_healthy, estimate, ceiling.as_secs_f64())
+    next_poll_after(view.elapsed().as_secs_f64(), is_healthy, estimate, ceiling.as_secs_f64())
 }
 
 /// A healthy task can be waited for up to the ceiling, since the wait ends when the task becomes
@@ -214,7 +214,7 @@ pub(crate) fn known_end(history: &History) -> Option<Duration> {
 /// The advice about a running task, if any.
 pub(crate) fn advice(view: &View, new_output: bool, estimate: Option<&Estimate>) -> Option<Advice> {
     // The line about the stop names the remedy.
-    if !view.running() || view.conditions.iter().any(Condition::holds_up) {
+    if !view.running() || view.conditions().iter().any(Condition::holds_up) {
         return None;
     }
     let progress = view.progress.as_ref();
@@ -222,10 +222,10 @@ pub(crate) fn advice(view: &View, new_output: bool, estimate: Option<&Estimate>)
         new_output,
         empty_polls: view.empty_polls.polls,
         idle_polls: view.empty_polls.weight,
-        silent_for: view.silent_for,
-        elapsed: view.elapsed,
+        silent_for: view.silent_for(),
+        elapsed: view.elapsed(),
         estimate: estimate.map(for_advice),
-        waiting_for_input: view.waiting.is_some(),
+        waiting_for_input: view.waiting().is_some(),
         stuck: progress.and_then(ProgressStatus::stuck_reason),
         lock_holder: progress.and_then(ProgressStatus::lock_holder).map(str::to_owned),
         mute_peer: progress.and_then(ProgressStatus::mute_peer),
@@ -237,7 +237,7 @@ pub(crate) fn advice(view: &View, new_output: bool, estimate: Option<&Estimate>)
         waits_by_design: progress
             .is_some_and(|progress| progress.waits_by_design() && !progress.accepts_keys()),
         io_progress: progress.is_some_and(|progress| progress.moves_bytes),
-        does_something_new: progress.is_some_and(|progress| progress.does_something_new),
+        does_something_new: progress.is_some_and(|progress| progress.does_something_new()),
         unseen: progress.is_some_and(|progress| progress.verdict.tree_state.is_none()),
     })
 }
@@ -261,35 +261,32 @@ fn for_advice(estimate: &Estimate) -> advice::DurationEstimate {
 mod tests {
     use super::*;
     use crate::alan::estimate::Sample;
-    use crate::progress::condition::Visibility;
+    use crate::base::clock::{Clock, SystemClock};
+    use crate::process::probe::Identity;
     use crate::progress::wait::ProcessName;
     use crate::progress::waiting::{InputProof, Waiting, WantedInput};
-    use crate::task::live::{Delta, EmptyPolls};
-    use crate::text::lines::LinePosition;
+    use crate::task::live::{Facts, LiveTask};
 
+    /// A task that has just started.
     fn view(waiting: Option<Waiting>) -> View {
-        View {
-            delta: Delta { from: LinePosition::FIRST.at, new_from: 0, to: LinePosition::FIRST },
-            ended: None,
-            leftovers: Vec::new(),
-            kept: Vec::new(),
-            elapsed: Duration::ZERO,
-            silent_for: Duration::ZERO,
-            empty_polls: EmptyPolls::default(),
-            total_lines: 0,
-            total_bytes: 0,
-            unshown: 0,
-            queued_input: 0,
-            input_closed: false,
-            waiting,
-            attached: false,
-            conditions: Vec::new(),
-            evidence: Visibility::Whole,
-            progress: None,
-            repeats_anew: false,
-            at_stop: None,
-            keeps_directory: false,
-        }
+        let now = SystemClock.now();
+        let live = LiveTask::new(Facts {
+            id: "3dc8c9ee".to_owned(),
+            command: "make".to_owned(),
+            description: None,
+            part_of: None,
+            detached: None,
+            in_session: false,
+            directory: "/".into(),
+            started: now,
+            timeout: None,
+            timeout_max: None,
+            input: Input::Terminal,
+            shell: Identity::default(),
+            start_notes: Vec::new(),
+        });
+        live.report(|state| state.waiting = waiting);
+        View::of(&live)
     }
 
     #[test]
@@ -365,8 +362,8 @@ mod tests {
         );
         assert_eq!(short_duration(4.26), "4.3s");
         let mut long = view(None);
-        (long.silent_for, long.empty_polls.polls) = (Duration::from_secs(4000), 1000);
-        long.queued_input = 5_500_000;
+        (long.now, long.empty_polls.polls) = (long.now + 60.0, 1_000_000);
+        long.task.input.queued = 5_500_000;
         let line =
             line(&long, Some(&estimate), Some("zsh_poll listen=25".to_owned())).expect("a line");
         assert!(line.contains("typical 72s, 90% within 118s · ~"), "{line}");

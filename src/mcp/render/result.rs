@@ -21,10 +21,10 @@ use crate::progress::wait::ProcessName;
 use crate::progress::waiting::{InputProof, Waiting, WantedInput};
 use crate::shell::outcome::Outcome;
 use crate::task::describe::{self, ConditionKind};
-use crate::task::journal::Entry;
 use crate::task::live::{End, Facts, Input};
 use crate::task::output::reading::Match;
 use crate::task::port::Port;
+use crate::task::snapshot::Snapshot;
 use crate::task::terminal::ScreenContent;
 use crate::text::ansi::{self, Colours};
 use crate::text::foreign::{self, ShowPath};
@@ -131,9 +131,9 @@ impl TaskResult {
             vec![format!("$ {}", command_line(&facts.command)), frame::OPENING.to_owned()];
         lines.push(if !self.shown.text.is_empty() || self.shown.to_line > 0 {
             self.shown.text.clone()
-        } else if view.running() && view.total_bytes > 0 {
+        } else if view.running() && view.task.output.bytes > 0 {
             "(no new output)".to_owned()
-        } else if view.total_bytes > 0 {
+        } else if view.task.output.bytes > 0 {
             "(no more output)".to_owned()
         } else {
             "(no output)".to_owned()
@@ -142,7 +142,7 @@ impl TaskResult {
         lines.push(status_line(facts, view, palette));
         lines.extend(self.screen.as_ref().map(screen_line));
         lines.extend(leftover_line(facts, view, &self.listening));
-        lines.extend(kept_line(&view.kept).filter(|_| !view.running()));
+        lines.extend(kept_line(&view.task.kept).filter(|_| !view.running()));
         lines.extend(self.position_line(facts));
         // Repeated here, since some clients cut out the middle of a result with its markers.
         if !self.shown.omission.is_empty() {
@@ -158,9 +158,9 @@ impl TaskResult {
             let next = next.filter(|_| advice.is_none());
             lines.extend(progress::line(view, estimate, next));
         }
-        lines.extend(view.waiting.as_ref().map(|waiting| waiting_line(waiting, facts.input)));
+        lines.extend(view.waiting().map(|waiting| waiting_line(waiting, facts.input)));
         lines.extend(self.person_line.clone());
-        lines.extend(condition_lines(&view.conditions, &facts.id));
+        lines.extend(condition_lines(view.conditions(), &facts.id));
         // If a person can answer, `person_line` replaces the advice.
         let by_person = self.person_line.is_some() && advice == Some(Advice::SendInput);
         if let Some(advice) = advice.filter(|_| !by_person) {
@@ -256,42 +256,42 @@ impl TaskResult {
         log_path: Option<String>,
     ) -> Value {
         let view = &self.view;
-        let end = view.ended.as_ref();
-        let waiting = view.waiting.as_ref();
+        let end = view.task.ended.as_ref();
+        let waiting = view.waiting();
         let insights = self.notes.iter();
         json!({
             "task_id": facts.id,
-            "status": status_word(view),
+            "status": describe::status_word(&view.task),
             "exit_code": end.map(|end| end.exit.code()),
             "pipestatus": end.map(|end| end.pipestatus.clone()).unwrap_or_default(),
-            "duration_ms": millis(end.map_or(view.elapsed, |end| end.duration)),
+            "duration_ms": millis(end.map_or(view.elapsed(), |end| end.duration)),
             "cwd": end.and_then(|end| end.moved_to.as_ref()).unwrap_or(&facts.directory).to_string_lossy(),
             "from_line": self.shown.from_line,
             "to_line": self.shown.to_line,
             "new_bytes": self.new_bytes,
-            "total_lines": view.total_lines,
+            "total_lines": view.task.output.lines,
             "omitted_lines": self.shown.omitted_lines,
             "omitted_bytes": self.shown.omitted_bytes,
             "matched_line": self.matched.as_ref().map(|found| found.line),
             "served_port": self.served.as_ref().map(|(port, _)| port.number),
-            "queued_input": view.queued_input,
+            "queued_input": view.task.input.queued,
             "waiting_for": waiting.map(|waiting| describe::wanted_word(waiting.wanted)),
             "prompt": waiting.map(|waiting| waiting.prompt.trim()),
-            "attached": view.attached,
+            "attached": view.task.attached,
             "reader": waiting.map(|waiting| json!({
                 "pid": waiting.reader.pid,
                 "name": waiting.reader.name,
                 "program": waiting.program,
                 "seen": waiting.proof == InputProof::Blocked,
             })),
-            "conditions": view.conditions.iter().map(ConditionRow::from).collect::<Vec<_>>(),
-            "evidence": match view.evidence {
+            "conditions": view.conditions().iter().map(ConditionRow::from).collect::<Vec<_>>(),
+            "evidence": match view.task.probed.evidence {
                 Visibility::Whole => "whole",
                 Visibility::NoSystemCalls => "no_calls",
                 Visibility::Nothing => "none",
             },
-            "leftovers": view.leftovers,
-            "kept": view.kept,
+            "leftovers": view.task.leftovers,
+            "kept": view.task.kept,
             "insights": insights.map(|insight| json!([insight.level.as_str(), insight.message])).collect::<Vec<_>>(),
             "poll_meta": view.running().then(|| {
                 let advice = progress::advice(view, self.new_bytes > 0, estimate);
@@ -310,11 +310,11 @@ fn leftover_line(
     view: &View,
     listening: &BTreeMap<i32, Vec<u16>>,
 ) -> Option<String> {
-    if view.leftovers.is_empty() || view.running() {
+    if view.task.leftovers.is_empty() || view.running() {
         return None;
     }
-    let named = name_leftovers(&view.leftovers, listening);
-    let count = view.leftovers.len();
+    let named = name_leftovers(&view.task.leftovers, listening);
+    let count = view.task.leftovers.len();
     let (noun, them) = if count == 1 { ("process", "it") } else { ("processes", "them") };
     let id = &facts.id;
     Some(format!("{count} {noun} still running: {named} (zsh_kill task_id={id} ends {them})"))
@@ -355,10 +355,10 @@ pub(crate) fn command_line(command: &str) -> String {
 /// `✔ exit=0  0.4s  task=3dc8c9ee`
 pub(crate) fn status_line(facts: &Facts, view: &View, palette: Palette) -> String {
     let mut parts = Vec::new();
-    match &view.ended {
+    match &view.task.ended {
         None => {
             parts.push(palette.paint(CYAN, "⟳ RUNNING"));
-            parts.push(format!("{:.1}s", view.elapsed.as_secs_f64()));
+            parts.push(format!("{:.1}s", view.elapsed().as_secs_f64()));
             parts.push(format!("task={}", facts.id));
             parts.push(format!("stdin={}", input_word(facts.input, view)));
         }
@@ -369,7 +369,7 @@ pub(crate) fn status_line(facts: &Facts, view: &View, palette: Palette) -> Strin
                 parts.push(format!("pipestatus=[{}]", statuses.join(",")));
             }
             let took = format!("{:.1}s", end.duration.as_secs_f64());
-            let at_stop = view.at_stop.as_ref();
+            let at_stop = view.task.at_stop.as_ref();
             let at_deadline = at_stop.filter(|_| end.outcome == Outcome::Timeout);
             parts.push(match at_deadline.and_then(describe::at_deadline) {
                 Some(why) => format!("{took} ({why})"),
@@ -380,8 +380,8 @@ pub(crate) fn status_line(facts: &Facts, view: &View, palette: Palette) -> Strin
                 let kept = if view.keeps_directory { "" } else { ", not kept: pass cwd" };
                 parts.push(format!("cwd={}{kept}", directory.shown()));
             }
-            if !view.leftovers.is_empty() {
-                parts.push(format!("{} still running", view.leftovers.len()));
+            if !view.task.leftovers.is_empty() {
+                parts.push(format!("{} still running", view.task.leftovers.len()));
             }
         }
     }
@@ -401,13 +401,13 @@ pub(crate) fn end_words(end: &End, palette: Palette) -> String {
 }
 
 /// Says how a task ended whose output has been removed.
-pub(crate) fn output_gone(entry: &Entry) -> String {
-    let exit = entry.exit_code.map(|code| format!(", exit={code}"));
+pub(crate) fn output_gone(snapshot: &Snapshot) -> String {
+    let exit = snapshot.exit_code().map(|code| format!(", exit={code}"));
     format!(
         "task {} has ended ({}{}), and its output is no longer kept \
          (max_finished_tasks, spool_quota, spool_keep_hours)",
-        entry.id,
-        entry.outcome.map_or("ended", describe::outcome_word),
+        snapshot.id(),
+        snapshot.outcome().map_or("ended", describe::outcome_word),
         exit.unwrap_or_default()
     )
 }
@@ -424,16 +424,10 @@ fn exit_colour(code: i32) -> &'static str {
 fn input_word(input: Input, view: &View) -> &'static str {
     match input {
         Input::None => "no",
-        Input::Pipe if view.input_closed => "closed",
+        Input::Pipe if view.task.input.closed => "closed",
         Input::Pipe => "open",
         Input::Terminal => "pty",
     }
-}
-
-/// The status as a word, for JSON and lists.
-pub(crate) fn status_word(view: &View) -> &'static str {
-    let end = view.ended.as_ref();
-    end.map_or("running", |end| describe::outcome_word(end.outcome))
 }
 
 /// `4711 node, 4712 esbuild`

@@ -3,50 +3,37 @@
 use std::time::{Duration, Instant};
 
 use crate::progress::advice::MUTE_FROM;
-use crate::progress::condition::{Condition, Visibility};
+use crate::progress::condition::Condition;
 use crate::progress::progress_state::Verdict;
 use crate::progress::tracker::{BlockedOn, ChangeKind, Status};
 use crate::progress::tree_state::{TreeState, TreeStateKind};
-use crate::progress::wait::{Peer, ProcessName};
+use crate::progress::wait::Peer;
 use crate::progress::waiting::Waiting;
 use crate::task::describe;
-use crate::task::live::{Delta, EmptyPolls, End, LiveState, LiveTask};
+use crate::task::live::{Delta, EmptyPolls, LiveState, LiveTask};
+use crate::task::snapshot::Snapshot;
 use crate::text::foreign::Foreign;
 
-/// A task at one moment, as results report it.
+/// A task at one moment, and what of it results have not reported.
 ///
-/// The end and the new output are read together: a result that reports this end and shows this
-/// output omits nothing that was printed before the end.
+/// Both are read together: a result that reports this end and shows this output omits nothing that
+/// was printed before the end.
 #[derive(Debug, Clone)]
 pub struct View {
+    pub task: Snapshot,
+    /// When it was taken, in Unix seconds.
+    pub(crate) now: f64,
     /// Output that no result had shown.
     pub delta: Delta,
-    pub ended: Option<End>,
-    pub(crate) leftovers: Vec<ProcessName>,
-    /// Daemons that outlive the command by rule.
-    pub(crate) kept: Vec<ProcessName>,
-    pub(crate) elapsed: Duration,
-    pub(crate) silent_for: Duration,
-    pub(crate) empty_polls: EmptyPolls,
-    pub(crate) total_lines: u64,
-    pub(crate) total_bytes: u64,
     /// Bytes of output that no result has shown.
     pub(crate) unshown: u64,
-    pub(crate) queued_input: usize,
-    pub(crate) input_closed: bool,
-    /// The process that waits for input; `None` while an attached person can answer it.
-    pub(crate) waiting: Option<Waiting>,
-    /// Whether a person is attached, and may type.
-    pub(crate) attached: bool,
-    pub(crate) conditions: Vec<Condition>,
-    pub(crate) evidence: Visibility,
-    pub(crate) progress: Option<ProgressStatus>,
+    pub(crate) empty_polls: EmptyPolls,
     /// Whether no result has reported that the task prints the same again and again.
     pub(crate) repeats_anew: bool,
-    /// The verdict when the task was killed or its deadline passed.
-    pub(crate) at_stop: Option<Verdict>,
     /// Whether the next command starts where this one ended.
     pub(crate) keeps_directory: bool,
+    /// `None` before the first probe.
+    pub(crate) progress: Option<ProgressStatus>,
 }
 
 impl View {
@@ -57,50 +44,58 @@ impl View {
 
     /// As [`View::of`], with the new output that `take` reads from the state at the same moment.
     pub fn when(task: &LiveTask, take: impl FnOnce(&mut LiveState) -> Delta) -> View {
-        let now = Instant::now();
+        let moment = Instant::now();
+        let now = task.facts.started.unix_seconds_at(moment);
         let mut state = task.state();
-        let repeats_anew = !state.repetition_reported && state.repetition(now).is_some();
+        let repeats_anew = !state.repetition_reported && state.repetition(moment).is_some();
         let delta = take(&mut state);
-        let started = task.facts.started.mono;
-        let unfinished = u64::from(state.output_end.offset > state.line_start.offset);
-        let mut view = View {
-            delta,
-            ended: state.ended.clone(),
-            leftovers: state.leftovers.clone(),
-            kept: Vec::new(),
-            elapsed: now.duration_since(started),
-            silent_for: now.duration_since(state.last_output.unwrap_or(started)),
-            empty_polls: state.empty_polls,
-            total_lines: state.output_end.line.saturating_sub(1) + unfinished,
-            total_bytes: state.output_end.offset,
-            unshown: state.unshown(),
-            queued_input: state.queued_input,
-            input_closed: state.input_closed,
-            attached: state.people.is_some(),
-            waiting: state.waiting.clone().filter(|_| state.people.is_none()),
-            conditions: state.conditions.clone(),
-            evidence: state.evidence,
-            progress: ProgressStatus::of(&state, now),
-            repeats_anew,
-            at_stop: state.verdict_at_kill.clone(),
-            keeps_directory: task.facts.in_session,
-        };
+        let (unshown, empty_polls) = (state.unshown(), state.empty_polls);
+        let mut snapshot = Snapshot::of(task, &state, moment);
         drop(state);
-        if !view.running() {
-            view.kept = task.kept();
+        if !snapshot.running() {
+            snapshot.kept = task.kept();
         }
-        view
+        let progress = ProgressStatus::of(&snapshot, now);
+        let keeps_directory = task.facts.in_session;
+        View {
+            task: snapshot,
+            now,
+            delta,
+            unshown,
+            empty_polls,
+            repeats_anew,
+            keeps_directory,
+            progress,
+        }
     }
 
     /// Whether its shell runs.
     pub fn running(&self) -> bool {
-        self.ended.is_none()
+        self.task.running()
+    }
+
+    /// How long it has run, or had run at its end.
+    pub(crate) fn elapsed(&self) -> Duration {
+        self.task.elapsed(self.now)
+    }
+
+    pub(crate) fn silent_for(&self) -> Duration {
+        self.task.silent_for(self.now)
+    }
+
+    /// The process that waits for input; `None` while an attached person can answer it.
+    pub(crate) fn waiting(&self) -> Option<&Waiting> {
+        self.task.probed.waiting.as_ref().filter(|_| !self.task.attached)
+    }
+
+    pub(crate) fn conditions(&self) -> &[Condition] {
+        &self.task.probed.conditions
     }
 
     /// Whether the task makes progress; `None` after its end and before the first probe.
     pub(crate) fn status(&self) -> Option<Status> {
         // Waiting for input is known even before the first probe of progress.
-        if self.waiting.is_some() {
+        if self.waiting().is_some() {
             return Some(Status::Blocked(BlockedOn::Input));
         }
         let progress = self.progress.as_ref().filter(|_| self.running())?;
@@ -114,25 +109,24 @@ pub(crate) struct ProgressStatus {
     pub(crate) verdict: Verdict,
     /// The task reads or writes steadily.
     pub(crate) moves_bytes: bool,
-    /// The last change was recent, and was not output.
-    pub(crate) does_something_new: bool,
     /// Some evidence is not available.
     pub(crate) degraded: bool,
 }
 
 impl ProgressStatus {
-    /// `None` before the first probe.
-    fn of(state: &LiveState, now: Instant) -> Option<ProgressStatus> {
-        let progress = state.progress.as_ref()?;
-        let verdict = state.verdict(now)?;
-        let newest = progress.tracker.last_change;
+    fn of(task: &Snapshot, now: f64) -> Option<ProgressStatus> {
+        let progress = task.probed.progress.as_ref()?;
         Some(ProgressStatus {
-            does_something_new: verdict.status == Status::Progressing
-                && newest.is_some_and(|change| change.kind != ChangeKind::Output),
-            verdict,
-            moves_bytes: progress.tracker.moves_bytes(now),
+            verdict: task.verdict(now)?,
+            moves_bytes: progress.moves_bytes,
             degraded: progress.degraded,
         })
+    }
+
+    /// Whether the last change was recent, and was not output.
+    pub(crate) fn does_something_new(&self) -> bool {
+        self.verdict.status == Status::Progressing
+            && self.verdict.last_change.is_some_and(|change| change != ChangeKind::Output)
     }
 
     /// `progressing: read or wrote 5.5 MB`, `idle: sleeping on a timer`; `None` if another line
@@ -217,7 +211,6 @@ mod tests {
                 unserved: None,
             },
             moves_bytes: false,
-            does_something_new: false,
             degraded: false,
         }
     }

@@ -386,17 +386,12 @@ impl Spool {
             .collect()
     }
 
-    /// Where the output in each of those files begins, by the file's number, and in which line.
-    pub fn starts(&self) -> Vec<((u64, u64), u64)> {
+    /// Where the output in each of those files begins, by the file's number.
+    pub fn starts(&self) -> Vec<(u64, Position)> {
         let index = self.index.lock();
         let on_disk = |segment: &&Segment| segment.store() == StorageKind::Disk;
         let segments = index.segments.iter().filter(on_disk);
-        segments
-            .map(|segment| {
-                let Position { offset, line } = segment.start.at;
-                ((segment.number, offset), line)
-            })
-            .collect()
+        segments.map(|segment| (segment.number, segment.start.at)).collect()
     }
 
     /// Drops the oldest segment in a kind of storage, for the quota of all tasks; returns the bytes

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use zsh_tool::testing::task::journal::Entry;
+use zsh_tool::testing::task::snapshot::Snapshot;
 
 use super::env::Env;
 
@@ -29,11 +29,11 @@ pub fn assert_task_files_whole(env: &Env) -> usize {
     let files = server_files(env, ".json");
     for file in &files {
         let text = fs::read(file).expect("a task's file");
-        let entry: Entry = serde_json::from_slice(&text)
+        let task: Snapshot = serde_json::from_slice(&text)
             .unwrap_or_else(|error| panic!("{}: {error}", file.display()));
         let id = file.file_stem().expect("a name").to_string_lossy();
-        assert_eq!(entry.id, id, "{entry:?}");
-        assert_eq!(entry.id.len(), 8, "{entry:?}");
+        assert_eq!(task.id(), id, "{task:?}");
+        assert_eq!(task.id().len(), 8, "{task:?}");
     }
     files.len()
 }
