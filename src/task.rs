@@ -12,7 +12,8 @@
 //!   that show or keep it, [`watch`] waits for a change, [`probes`] asks
 //!   the kernel, [`describe`] puts evidence into words, [`events`] tells what is worth waking an agent,
 //!   [`port_watch`] and [`port`] are about TCP ports.
-//! - End: [`termination`] kills the tree, [`completion`] records the end before anybody sees it,
+//! - End: [`termination`] kills the tree, `leftovers` follows what outlives
+//!   the shell, [`completion`] records the end before anybody sees it,
 //!   [`housekeeping`] frees what is old.
 //! - Other processes and later servers: [`journal`] is the file of a task, [`tombstone`] and
 //!   [`recalled`] what remains of ended servers, [`follower`] a reader that misses no byte.
@@ -30,6 +31,7 @@ pub(crate) mod housekeeping;
 pub(crate) mod input;
 pub(crate) mod invocation;
 pub(crate) mod journal;
+mod leftovers;
 pub(crate) mod live;
 pub(crate) mod port;
 pub(crate) mod port_watch;
@@ -46,6 +48,7 @@ pub(crate) mod state;
 pub(crate) mod supervisor;
 pub(crate) mod terminal;
 pub(crate) mod termination;
+pub(crate) mod told;
 pub(crate) mod tombstone;
 pub(crate) mod watch;
 pub(crate) mod worker;

@@ -143,7 +143,7 @@ pub mod mcp {
             let (config, warnings) = Config::load(&env);
             let supervisor = setup::supervisor(&config);
             let recorder = setup::recorder(&config, &supervisor.settings.redactor);
-            let hosts = Arc::new(Hosts::of_server(config.hosts.clone(), &supervisor));
+            let hosts = Arc::new(Hosts::for_server(config.hosts.clone(), &supervisor));
             let directory = supervisor.directory().map_err(io::Error::other)?.path.clone();
             let listener = ControlSocket::bind(&directory).map_err(io::Error::other)?;
             let message_limit = setup::message_limit(&config);

@@ -131,7 +131,7 @@ impl Finding {
     }
 
     /// The finding of a letter, in upper or lower case.
-    pub(crate) fn of_letter(letter: char) -> Option<Finding> {
+    pub(crate) fn from_letter(letter: char) -> Option<Finding> {
         let findings = [Finding::Progress, Finding::Loop, Finding::Blocked, Finding::Failed];
         let letter = Some(letter.to_ascii_uppercase());
         findings.into_iter().find(|finding| finding.letter() == letter)

@@ -60,7 +60,7 @@ pub struct Sample {
 
 impl Sample {
     /// The sample of a recorded run; `None` if it has no duration.
-    pub fn of_run(duration_ms: Option<i64>, outcome: Outcome) -> Option<Sample> {
+    pub fn from_run(duration_ms: Option<i64>, outcome: Outcome) -> Option<Sample> {
         let milliseconds = duration_ms.filter(|duration| *duration > 0)?;
         Some(Sample { seconds: milliseconds as f64 / 1000.0, completed: outcome.is_complete() })
     }

@@ -58,7 +58,7 @@ pub struct Observation {
 impl Observation {
     /// What became of it.
     pub fn outcome(&self) -> Outcome {
-        Outcome::of_row(self.outcome_type.as_deref(), self.timed_out, self.exit_code)
+        Outcome::from_row(self.outcome_type.as_deref(), self.timed_out, self.exit_code)
     }
 }
 
@@ -95,7 +95,7 @@ impl RecentCommand {
 
     /// The same of these columns.
     pub fn outcome_of(outcome_type: Option<&str>, timed_out: bool, success: bool) -> Outcome {
-        Outcome::of_row(outcome_type, timed_out, Some(i64::from(!success)))
+        Outcome::from_row(outcome_type, timed_out, Some(i64::from(!success)))
     }
 }
 

@@ -215,7 +215,7 @@ impl<'a> Run<'a> {
             remote_command: remote.map(|remote| remote.preview.clone()),
             remote_command_template: remote.map(|remote| remote.template.clone()),
             exit_code: whole.exit_code,
-            exit_type: Some(ExitType::of(code).name().to_owned()),
+            exit_type: Some(ExitType::from_code(code).name().to_owned()),
             duration_ms: whole.duration_ms,
             timed_out: false,
             weight: Some(1.0),

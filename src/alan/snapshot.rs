@@ -156,7 +156,7 @@ impl Snapshot {
         let Snapshot { pattern, .. } = self;
         for row in &rows.observations {
             let outcome = row.outcome();
-            let sample = Sample::of_run(row.duration_ms, outcome);
+            let sample = Sample::from_run(row.duration_ms, outcome);
             let is_of_kind = row.command_template.as_ref() == Some(&pattern.template);
             let is_same = row.command_hash == pattern.hash;
             if is_same || is_of_kind {

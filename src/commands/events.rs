@@ -392,7 +392,7 @@ impl<'a> Sources<'a> {
             let event = match self.supervisor.recall(entry.id()) {
                 Some(RecalledTask::Task(task)) => {
                     let redactor = &self.supervisor.settings.redactor;
-                    Event::of(EventKind::Ended, &task, redactor, |_| None)
+                    Event::from_task(EventKind::Ended, &task, redactor, |_| None)
                 }
                 Some(RecalledTask::Ended(entry)) => Event::of_ended(&entry),
                 None => continue,

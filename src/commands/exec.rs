@@ -125,7 +125,7 @@ fn start(
     }
     setup::start_housekeeping(supervisor, || {});
 
-    let source = InputOrigin::of_stdin(arguments.pty);
+    let source = InputOrigin::from_stdin(arguments.pty);
     let is_raw = source == InputOrigin::Terminal && !arguments.json;
     let request = request(arguments, source, is_raw);
     let run_record = match recorder.begin(&request.command, request.timeout, arguments.pty) {

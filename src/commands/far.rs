@@ -129,14 +129,14 @@ fn hold(instance: String, arguments: &FarArguments, guarded: Option<Guarded>) ->
         return ExitCode::FAILURE;
     }
     let directory = supervisor.directory_made();
-    let hosts = Arc::new(Hosts::of_server(config.hosts.clone(), &supervisor));
+    let hosts = Arc::new(Hosts::for_server(config.hosts.clone(), &supervisor));
     let tools = Arc::new(Tools::new(
         Arc::clone(&supervisor),
         Arc::clone(&recorder),
         config,
         warnings,
         None,
-        Shims::of(guarded),
+        Shims::from_guard(guarded),
         hosts,
     ));
     let (shown, known) = (Arc::clone(&supervisor), Arc::clone(&recorder));

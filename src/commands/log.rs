@@ -50,7 +50,7 @@ pub(crate) fn run(arguments: &LogArguments) -> ExitCode {
         return ExitCode::FAILURE;
     };
     let printed = Output::stdout().map_err(OutputError::from).and_then(|output| {
-        let output = if *raw { output } else { output.filtered(TerminalFilter::of_record()) };
+        let output = if *raw { output } else { output.filtered(TerminalFilter::for_record()) };
         let mut log = Log { server: &server, task: entry.id(), output, current: None };
         if *follow { log.follow() } else { log.print() }
     });

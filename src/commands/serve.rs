@@ -102,7 +102,7 @@ fn serve(guarded: Option<Guarded>, instance: String) -> ExitCode {
         return ExitCode::FAILURE;
     }
     let recorder = setup::recorder(&config, &supervisor.settings.redactor);
-    let hosts = Arc::new(Hosts::of_server(config.hosts.clone(), &supervisor));
+    let hosts = Arc::new(Hosts::for_server(config.hosts.clone(), &supervisor));
     let monitor = start_monitor(&config, &mut warnings, &supervisor, &recorder, &hosts);
     let location = monitor.as_ref().map(Monitor::location);
     let directory = supervisor.directory_made();
@@ -112,7 +112,7 @@ fn serve(guarded: Option<Guarded>, instance: String) -> ExitCode {
         config,
         warnings,
         location,
-        Shims::of(guarded),
+        Shims::from_guard(guarded),
         Arc::clone(&hosts),
     ));
     if let Err(error) = ControlSocket::start(Arc::clone(&tools), message_limit, directory) {

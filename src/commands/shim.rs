@@ -70,7 +70,7 @@ fn hold(instance: String, guarded: Option<Guarded>) -> ExitCode {
         .map_err(str::to_owned)
         .and_then(|directory| ControlSocket::bind(&directory.path));
     let reachable = listener.as_ref().map(drop).map_err(Clone::clone);
-    let hosts = Arc::new(Hosts::of_server(config.hosts.clone(), &supervisor));
+    let hosts = Arc::new(Hosts::for_server(config.hosts.clone(), &supervisor));
     let tools = Arc::new(Tools::new(
         Arc::clone(&supervisor),
         Arc::clone(&recorder),

@@ -95,7 +95,7 @@ impl<'a> Sources<'a> {
     pub(super) fn add_variables(&mut self, variables: &[(&str, Option<&'static str>)]) {
         let set = variables.iter().filter_map(|&(key, name)| {
             let name = name?;
-            let value = Raw::of_env(variable(self.env, name)?);
+            let value = Raw::from_env(variable(self.env, name)?);
             Some((key.to_owned(), (SettingSource::Env { name }, value)))
         });
         let layer = set.collect();

@@ -177,7 +177,7 @@ impl RunSettings {
     }
 
     /// The settings whose values come from the project's file.
-    pub(crate) fn of_project(&self) -> Vec<Row> {
+    pub(crate) fn project_rows(&self) -> Vec<Row> {
         let is_of_project = |row: &Row| match &row.source {
             SettingSource::File { path, .. } => Some(path) == self.project.as_ref(),
             _ => false,
@@ -188,7 +188,7 @@ impl RunSettings {
     /// Lowers the limits on what a run may cost to those that the user has set, and says so.
     fn lower_to(&mut self, own: &RunSettings) -> Vec<Warning> {
         let exceeds = |key: &str, is_higher: bool| {
-            let is_of_project = self.of_project().iter().any(|row| row.key.ends_with(key));
+            let is_of_project = self.project_rows().iter().any(|row| row.key.ends_with(key));
             is_of_project && is_higher && own.source(key) != SettingSource::Default
         };
         let iterations = exceeds("max_iterations", self.max_iterations > own.max_iterations);
@@ -336,7 +336,7 @@ mod tests {
         let (settings, warnings) = place.load(&[], &flags);
         assert_eq!((settings.max_iterations.get(), warnings), (1000, Vec::new()));
         let keys = |settings: &RunSettings| {
-            settings.of_project().iter().map(|row| row.key).collect::<Vec<_>>()
+            settings.project_rows().iter().map(|row| row.key).collect::<Vec<_>>()
         };
         let all = ["oneshot.model", "oneshot.max_iterations", "oneshot.max_runtime"];
         assert_eq!(keys(&settings), all);
@@ -351,7 +351,10 @@ mod tests {
         // The command line and the environment may.
         let flags = RunFlags { max_iterations: NonZeroU32::new(10), ..flags };
         assert_eq!(place.load(&[], &flags).0.max_iterations.get(), 10);
-        assert_eq!(place.load(&[("ONESHOT_MAX_ITERATIONS", "9")], &flags).0.of_project().len(), 1);
+        assert_eq!(
+            place.load(&[("ONESHOT_MAX_ITERATIONS", "9")], &flags).0.project_rows().len(),
+            1
+        );
         // A project's lower limits hold.
         file(&place.work, "{\"max_iterations\": 1, \"max_runtime\": 30}");
         let (settings, warnings) = place.load(&[], &RunFlags::default());
@@ -367,7 +370,7 @@ mod tests {
         let (config, _) = Config::load(&env);
         let project = Some(place.home.path());
         let (settings, _) = RunSettings::load(&config, &env, project, &RunFlags::default());
-        assert_eq!((settings.max_iterations.get(), settings.of_project().len()), (8, 0));
+        assert_eq!((settings.max_iterations.get(), settings.project_rows().len()), (8, 0));
     }
 
     #[test]

@@ -59,7 +59,7 @@ pub(crate) struct Field {
 }
 
 impl Raw {
-    pub(crate) fn of_env(value: OsString) -> Raw {
+    pub(crate) fn from_env(value: OsString) -> Raw {
         value.into_string().map_or_else(Raw::NotUtf8, Raw::Text)
     }
 

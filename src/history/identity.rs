@@ -24,7 +24,7 @@ pub(crate) struct CommandIdentity {
 
 impl CommandIdentity {
     /// The identity of this command.
-    pub(crate) fn of(command: &str, redactor: &Redactor) -> CommandIdentity {
+    pub(crate) fn derive(command: &str, redactor: &Redactor) -> CommandIdentity {
         let redacted = redactor.redact(command).into_owned();
         let decisive = exit_status_source(&redacted);
         let last = decisive.as_ref();
@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     fn known(command: &str) -> CommandIdentity {
-        CommandIdentity::of(command, &Redactor::new([]))
+        CommandIdentity::derive(command, &Redactor::new([]))
     }
 
     #[test]

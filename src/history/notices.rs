@@ -27,14 +27,14 @@ pub(crate) fn take(tasks: &[Arc<TaskHandle>], about: Option<&str>) -> Vec<Notice
             let mut state = task.live.state();
             let end = state.ended.clone();
             let is_new = match &end {
-                Some(_) => !state.end_reported && !state.end_noticed && state.active_calls == 0,
-                None => state.start_call_timed_out,
+                Some(_) => !state.told.end && !state.told.end_noticed && state.active_calls == 0,
+                None => state.told.start_timed_out,
             };
             if !is_new {
                 return None;
             }
-            state.end_noticed = end.is_some();
-            state.start_call_timed_out = false;
+            state.told.end_noticed = end.is_some();
+            state.told.start_timed_out = false;
             drop(state);
             Some(Notice { task: Arc::clone(&task.live), end })
         })

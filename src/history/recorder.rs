@@ -77,7 +77,7 @@ impl Recorder {
 
     /// The identity of a command.
     pub(crate) fn identify(&self, command: &str) -> CommandIdentity {
-        CommandIdentity::of(command, &self.context.settings.redactor)
+        CommandIdentity::derive(command, &self.context.settings.redactor)
     }
 
     /// Begins the record of a command that is about to run with this time limit.

@@ -155,7 +155,7 @@ fn results(
     redactor: &Redactor,
     ended_at: SystemTime,
 ) -> Vec<(Vec<Insight>, bool)> {
-    let identity = CommandIdentity::of(&call.command, redactor);
+    let identity = CommandIdentity::derive(&call.command, redactor);
     let mut insights = before::insights(history, &lints(&identity.redacted, false));
     let mut results = Vec::new();
     if call.seconds > YIELD_SECONDS {
@@ -229,7 +229,7 @@ fn useful_insights_take_far_fewer_characters_and_lose_no_warning() {
                 panic!("{name}: {error}: {line}");
             });
             calls += 1;
-            let pattern = CommandIdentity::of(&call.command, &redactor).pattern;
+            let pattern = CommandIdentity::derive(&call.command, &redactor).pattern;
             let history = store.history(&pattern, now);
             now += Duration::from_secs_f64(call.seconds);
             for (insights, is_running) in results(&store, &call, &history, &redactor, now) {

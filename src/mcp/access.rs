@@ -75,7 +75,7 @@ pub(crate) struct SocketClient {
 
 impl SocketClient {
     /// The client with this pid, which has just connected.
-    pub(crate) fn of(pid: Option<i32>) -> SocketClient {
+    pub(crate) fn connected(pid: Option<i32>) -> SocketClient {
         let process = pid.and_then(tree::look_up).map(|process| process.id);
         SocketClient { pid, process }
     }

@@ -176,7 +176,7 @@ impl Attachment {
                     redraw |= drawn.as_ref().is_some_and(left_alternate);
                 }
                 Some(Next::End(exit_code)) => {
-                    let view = View::of(&self.task.live);
+                    let view = View::take(&self.task.live);
                     let status_line = status_line(&self.task.live.facts, &view, Palette::Plain);
                     let end = AttachEnd { status_line, exit_code };
                     return Ok(self.write(message::response(id, &end))?);

@@ -203,7 +203,7 @@ impl Shared {
 
     fn open(self: &Arc<Self>, stream: UnixStream, peer: PeerProcess) -> io::Result<()> {
         local_socket::limit_writes(&stream, WRITE_LIMIT)?;
-        let access = Access::ControlSocket(SocketClient::of(peer.pid));
+        let access = Access::ControlSocket(SocketClient::connected(peer.pid));
         let connection = Arc::new(Connection {
             stream,
             server: Arc::new(Server::new(Arc::clone(&self.tools), access)),

@@ -42,7 +42,7 @@ impl Tools {
         arguments: &Value,
         call: &mut CallContext,
     ) -> Option<Answered> {
-        let refused = |text: String| Some(Answered::of(ToolResult::error(text)));
+        let refused = |text: String| Some(Answered::from_result(ToolResult::error(text)));
         if !self.config.allow_detach {
             return refused(
                 "detach is turned off: leave it out, or set allow_detach: true in the config"

@@ -33,7 +33,7 @@ use crate::protocol::message::put;
 use crate::protocol::outbox::OnWritten;
 use crate::protocol::stateless::ResultType;
 use crate::task::environment::StartEnvironment;
-use crate::task::live::{Cancel, Delta, End, Input, LiveState, ShownMark};
+use crate::task::live::{Cancel, Delta, End, Input, LiveState};
 use crate::task::output::reading;
 use crate::task::port::{self, InvalidPort, Port, PortFound, PortHolder};
 use crate::task::port_watch;
@@ -41,6 +41,7 @@ use crate::task::recalled::RecalledTask;
 use crate::task::registry::TaskHandle;
 use crate::task::supervisor::Supervisor;
 use crate::task::terminal::Terminal;
+use crate::task::told::ShownMark;
 use crate::task::watch::{Goal, TaskWatch, Tick, WaitEnd};
 use crate::text::foreign;
 use crate::text::foreign::ShowPath;
@@ -156,10 +157,10 @@ impl CallContext<'_> {
 
     fn show(&mut self, task: &Arc<TaskHandle>, mark: impl FnOnce(&mut LiveState) -> Delta) -> View {
         if self.for_person {
-            return View::of(&task.live);
+            return View::take(&task.live);
         }
-        View::when(&task.live, |state| {
-            self.shown_before = Some((Arc::clone(task), state.shown_mark()));
+        View::take_with(&task.live, |state| {
+            self.shown_before = Some((Arc::clone(task), state.told.mark()));
             mark(state)
         })
     }
@@ -198,7 +199,7 @@ pub(super) enum Relayed {
 
 impl Answered {
     /// This process's own result.
-    pub(super) fn of(result: ToolResult) -> Answered {
+    pub(super) fn from_result(result: ToolResult) -> Answered {
         Answered {
             result_type: ResultType::Complete,
             result: result.into_result(),
@@ -270,7 +271,7 @@ pub(crate) enum Shims {
 
 impl Shims {
     /// For a server that is no shim.
-    pub(crate) fn of(guarded: Option<Guarded>) -> Shims {
+    pub(crate) fn from_guard(guarded: Option<Guarded>) -> Shims {
         let launcher = guarded.and_then(|guarded| guarded.launcher);
         launcher.map_or(Shims::Unavailable, Shims::Launcher)
     }
@@ -431,7 +432,7 @@ impl Tools {
             return None;
         }
         result.text = self.with_notices(result.text, about, call);
-        let mut answered = Answered::of(result);
+        let mut answered = Answered::from_result(result);
         // A shim remembers how much of its task was shown; after its end, the task's file does.
         let has_no_owner =
             |task: &TaskHandle| task.ended_server.is_some() && task.live.facts.detached.is_some();
@@ -569,10 +570,10 @@ impl Tools {
         let limit = self.config.max_processes_task;
         let mut state = task.live.state();
         let count = state.process_count;
-        if limit == 0 || count <= limit || state.process_count_reported {
+        if limit == 0 || count <= limit || state.told.process_count {
             return None;
         }
-        state.process_count_reported = true;
+        state.told.process_count = true;
         Some(ResultNote::warning(format!("this task has {} processes", grouped(count as u64))))
     }
 
@@ -616,7 +617,7 @@ impl Tools {
                     Numbering::Plain | Numbering::Numbered => Repeats::Collapse,
                     Numbering::Range => Repeats::Each,
                 },
-                colours: client.palette.of_output(task.live.facts.input),
+                colours: client.palette.output_colours(task.live.facts.input),
                 columns,
                 read_call: &reader,
             },
@@ -650,7 +651,7 @@ impl Tools {
         // The shim of a detached task always ends with it, so a clean end is not reported.
         let past =
             task.ended_server.as_ref().filter(|past| facts.detached.is_none() || !past.is_clean());
-        insights.extend(past.map(|past| notes::of_past(past, end)));
+        insights.extend(past.map(|past| notes::server_ended_note(past, end)));
         insights.extend(limited_visibility_note(task));
         insights.extend(self.many_processes_note(task));
         insights.append(&mut result.notes);
@@ -693,18 +694,18 @@ pub(super) fn poll_call(task: &TaskHandle) -> String {
 /// Warns, once for each task that takes input, that a wait for input may go unnoticed.
 fn limited_visibility_note(task: &TaskHandle) -> Option<ResultNote> {
     let mut state = task.live.state();
-    if state.ended.is_some() || state.evidence_reported || task.live.facts.input == Input::None {
+    if state.ended.is_some() || state.told.evidence || task.live.facts.input == Input::None {
         return None;
     }
-    let note = notes::of_evidence(state.evidence)?;
-    state.evidence_reported = true;
+    let note = notes::evidence_note(state.evidence)?;
+    state.told.evidence = true;
     Some(note)
 }
 
 /// Says, once for each task, how to see the screen of a full-screen program.
 pub(super) fn screen_hint(task: &TaskHandle) -> Option<ResultNote> {
     let is_full_screen = task.live.terminal().is_some_and(Terminal::is_full_screen);
-    let is_new = is_full_screen && !std::mem::replace(&mut task.live.state().screen_reported, true);
+    let is_new = is_full_screen && !std::mem::replace(&mut task.live.state().told.screen, true);
     is_new.then(|| {
         ResultNote::info("a full-screen program: zsh_poll screen=true shows what it looks like.")
     })

@@ -72,7 +72,7 @@ pub(crate) struct Event {
 impl Event {
     /// An event of a task, described by the task's current state. `person` tells how a person can
     /// answer a prompt.
-    pub(crate) fn of(
+    pub(crate) fn from_task(
         kind: EventKind,
         task: &TaskHandle,
         redactor: &Redactor,
@@ -366,7 +366,7 @@ impl Tools {
                 claims.push(claim);
                 let facts = &task.live.facts;
                 let person = |wanted| self.person_line(wanted, facts);
-                let event = Event::of(event, &task, &supervisor.settings.redactor, person);
+                let event = Event::from_task(event, &task, &supervisor.settings.redactor, person);
                 send(number, Some(&event));
                 if follow && !deliver(number, &mut claims) {
                     return failed(UNACKNOWLEDGED);

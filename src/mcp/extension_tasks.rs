@@ -68,7 +68,7 @@ impl Tools {
     /// Turns the call into a task that the client polls. The client learns of the end that way, so
     /// no notice reports it.
     pub(super) fn become_task(&self, task: Arc<TaskHandle>, rest: DeferredResult) -> NoResult {
-        task.live.state().end_noticed = true;
+        task.live.state().told.end_noticed = true;
         // Forget tasks that the supervisor no longer has: no request can find them.
         let mut evicted: Vec<String> = self.deferred_results.lock().keys().cloned().collect();
         evicted.retain(|id| self.supervisor.task(id).is_none());
@@ -196,10 +196,10 @@ impl Tools {
         notes: Vec<ResultNote>,
         client: ClientProfile,
     ) -> Answer {
-        let view = View::of(&task.live);
+        let view = View::take(&task.live);
         let spans =
             reading::excerpt(&task.spool, LinePosition::FIRST.at, view.delta.to, max_output);
-        let result = TaskResult::of(view, notes);
+        let result = TaskResult::new(view, notes);
         self.show(task, result, spans, Numbering::Plain, max_output, client)
     }
 

@@ -37,7 +37,7 @@ pub(super) struct HostCall {
 }
 
 impl HostCall {
-    fn of(tool: &Tool, arguments: Option<&Value>) -> Option<HostCall> {
+    fn parse(tool: &Tool, arguments: Option<&Value>) -> Option<HostCall> {
         let arguments = arguments?;
         if let Some(id) = arguments.get("task_id").and_then(Value::as_str) {
             let (host, task) = id.rsplit_once(':')?;
@@ -72,7 +72,7 @@ impl HostCall {
 impl Tools {
     /// The call without its host, if the call names a host.
     pub(super) fn host_call(tool: &Tool, arguments: Option<&Value>) -> Option<HostCall> {
-        HostCall::of(tool, arguments)
+        HostCall::parse(tool, arguments)
     }
 
     /// Lets a host carry out a call. `None` if the call was cancelled.
@@ -85,7 +85,7 @@ impl Tools {
         match self.ask_host(tool, &on_host, call) {
             Ok((peer, result)) => self.pass_on(peer, result, call),
             Err(HostFailure::Cancelled) => None,
-            Err(HostFailure::Error(text)) => Some(Answered::of(ToolResult::error(text))),
+            Err(HostFailure::Error(text)) => Some(Answered::from_result(ToolResult::error(text))),
         }
     }
 

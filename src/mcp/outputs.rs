@@ -79,7 +79,7 @@ impl From<&Condition> for ConditionRow {
     fn from(condition: &Condition) -> ConditionRow {
         let process = condition.process();
         let mut row = ConditionRow {
-            kind: ConditionKind::of(condition).word(),
+            kind: ConditionKind::from_condition(condition).word(),
             pid: process.pid,
             name: process.name.raw().to_owned(),
             signal: None,

@@ -86,7 +86,7 @@ impl Tools {
         } else {
             reading::new_output(&task.spool, &delta, max_output)
         };
-        let mut result = TaskResult::of(view, notes);
+        let mut result = TaskResult::new(view, notes);
         self.note_found(&mut result, stopped, until);
         self.show(&task, result, spans, Numbering::Numbered, max_output, call.client)
     }
@@ -127,7 +127,7 @@ impl Tools {
         let view = call.report_end(task);
         let screen = terminal.content();
         let max_output = arguments.max_output.unwrap_or(self.config.max_output);
-        let mut result = TaskResult::of(view, notes);
+        let mut result = TaskResult::new(view, notes);
         result.shown = screen_rows(&screen.view, call.client.room(max_output), id);
         if let Some(stopped) = stopped {
             self.note_found(&mut result, stopped, until);
@@ -145,7 +145,7 @@ impl Tools {
         client: ClientProfile,
     ) -> Answer {
         let first = arguments.from_line.unwrap_or(1);
-        let view = View::of(&task.live);
+        let view = View::take(&task.live);
         let end = view.delta.to;
         if arguments.from_char.is_some() || arguments.to_line == Some(first) {
             let first_char = arguments.from_char.unwrap_or(1);
@@ -153,14 +153,14 @@ impl Tools {
             if let Some((shown, note)) = line {
                 notes.extend(note);
                 notes.extend(screen_hint(task));
-                let result = TaskResult { shown, ..TaskResult::of(view, notes) };
+                let result = TaskResult { shown, ..TaskResult::new(view, notes) };
                 return Ok(self.task_result(task, result, client));
             }
         }
         let spans = reading::range(&task.spool, first, arguments.to_line, end, max_output);
         notes.extend(past_the_end(first, end));
         notes.extend(spans.as_deref().ok().and_then(beginning_gone));
-        let result = TaskResult::of(view, notes);
+        let result = TaskResult::new(view, notes);
         self.show(task, result, spans, Numbering::Range, max_output, client)
     }
 
@@ -175,7 +175,7 @@ impl Tools {
     ) -> Answer {
         let client = call.client;
         let mut effort = Effort::new(call.cancel, Instant::now() + client.ceiling);
-        let view = View::of(&task.live);
+        let view = View::take(&task.live);
         let (end, columns) = (view.delta.to, task.live.state().columns);
         let query = search::Query {
             pattern,
@@ -200,7 +200,7 @@ impl Tools {
             )));
         }
         let shown = found.into_shown(pattern, &poll_call(task));
-        let result = TaskResult { shown, ..TaskResult::of(view, notes) };
+        let result = TaskResult { shown, ..TaskResult::new(view, notes) };
         Ok(self.task_result(task, result, client))
     }
 }

@@ -34,7 +34,7 @@ impl Tools {
         let arguments = arguments.unwrap_or(&Value::Null);
         if arguments.get("secret_env").is_some_and(|name| !name.is_null()) {
             let id = arguments.get("task_id").and_then(Value::as_str).unwrap_or_default();
-            return Relayed::Answered(Some(Answered::of(ToolResult::error(format!(
+            return Relayed::Answered(Some(Answered::from_result(ToolResult::error(format!(
                 "secrets are not typed into detached tasks: a person can answer with `zsh-tool attach {id}`"
             )))));
         }
@@ -57,7 +57,7 @@ impl Tools {
             Err(PeerError::Cancelled) => Relayed::Answered(None),
             Err(PeerError::Gone(_)) if owner.await_end(ANSWER_LIMIT) => Relayed::OwnerEnded,
             Err(error) => {
-                Relayed::Answered(Some(Answered::of(ToolResult::error(error.to_string()))))
+                Relayed::Answered(Some(Answered::from_result(ToolResult::error(error.to_string()))))
             }
         }
     }

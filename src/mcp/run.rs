@@ -80,7 +80,7 @@ impl Tools {
             let known = progress::known_end(&history).filter(|end| *end <= limit);
             yield_after = yield_after.max(known.unwrap_or_default());
         }
-        let _active_call = ActiveCall::of_start(&task.live);
+        let _active_call = ActiveCall::of_started_task(&task.live);
         // A call that waits for a line or a port is answered only then.
         let awaits = pattern.is_some() || port.is_some();
         let at_once = !awaits && self.answers_by_task(call.takes_tasks, background);
@@ -108,7 +108,7 @@ impl Tools {
         if let Some(directory) = moved_to.filter(|_| arguments.session.is_none()) {
             view.keeps_directory = self.supervisor.keep_directory(directory);
         }
-        let mut result = TaskResult::of(view, notes);
+        let mut result = TaskResult::new(view, notes);
         self.note_found(&mut result, stopped, until);
         self.show(&task, result, spans, Numbering::Plain, max_output, call.client)
     }

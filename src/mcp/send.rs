@@ -99,7 +99,7 @@ impl Tools {
         let view = call.show_new(&task);
         notes.extend(after_sending(&task.live, !keys.is_empty()));
         let spans = reading::new_output(&task.spool, &view.delta, max_output);
-        let mut result = TaskResult::of(view, notes);
+        let mut result = TaskResult::new(view, notes);
         self.note_found(&mut result, found, until);
         self.show(&task, result, spans, Numbering::Plain, max_output, call.client)
     }

@@ -45,9 +45,10 @@ use crate::protocol::tasks::Operation;
 use crate::protocol::transport::Outbound;
 use crate::task::environment::StartEnvironment;
 use crate::task::journal::is_task_id;
-use crate::task::live::{Cancel, ShownMark};
+use crate::task::live::Cancel;
 use crate::task::registry::TaskHandle;
 use crate::task::supervisor::Supervisor;
+use crate::task::told::ShownMark;
 use crate::text::foreign;
 use crate::text::mask::Secret;
 
@@ -236,7 +237,7 @@ impl Server {
                     return Err(unknown_method(method));
                 }
             },
-            (Era::Stateless(envelope), _) => match Operation::of_method(method) {
+            (Era::Stateless(envelope), _) => match Operation::from_method(method) {
                 Some(operation) if self.tools.offers_tasks() && self.access == Access::Full => {
                     Work::task(operation, envelope, params.as_ref())?
                 }

@@ -46,7 +46,7 @@ impl Tools {
         let members: Vec<ListedTask> = shown().map(|task| members(task)).collect();
         let ports = supervisor.ports_of(&members);
         let rows: Vec<TaskSummary> = (shown().zip(ports))
-            .map(|(task, ports)| TaskSummary::of(task, ports, &redact))
+            .map(|(task, ports)| TaskSummary::new(task, ports, &redact))
             .collect();
         let (mut lines, detached): (Vec<String>, Vec<DetachedRow>) =
             self.detached_rows(all).into_iter().unzip();
@@ -204,9 +204,13 @@ struct TaskSummary {
 }
 
 impl TaskSummary {
-    fn of(task: &TaskHandle, listening: Vec<u16>, redact: &impl Fn(&str) -> String) -> TaskSummary {
+    fn new(
+        task: &TaskHandle,
+        listening: Vec<u16>,
+        redact: &impl Fn(&str) -> String,
+    ) -> TaskSummary {
         let facts = &task.live.facts;
-        let view = View::of(&task.live);
+        let view = View::take(&task.live);
         let silent = (!task.live.state().closed).then_some(view.silent_for());
         let command = command_line(&redact(&facts.command));
         let output = TaskRow {

@@ -77,7 +77,7 @@ impl Routes for Api {
         }
         let answered = match (path, request.method) {
             (["sessions"], Method::Get) => {
-                let of_hosts = self.hosts.clone().map(HostLists::of_now).unwrap_or_default();
+                let of_hosts = self.hosts.clone().map(HostLists::current).unwrap_or_default();
                 Ok(Response::json(200, &self.sessions.list().with(of_hosts)))
             }
             (["sessions", id, "events"], Method::Get) => self.session_events(id, request),
@@ -131,7 +131,7 @@ impl Api {
     }
 
     fn session_events(&self, id: &str, request: &Request) -> Answer {
-        let last = LastSent::of(request.header("Last-Event-ID"));
+        let last = LastSent::parse(request.header("Last-Event-ID"));
         let sessions = Arc::clone(&self.sessions);
         Ok(match self.find(id)? {
             // 204 keeps a browser from reconnecting after the end.

@@ -112,7 +112,7 @@ impl FileChanges {
         shows_all: bool,
         others: &[BorrowedFd],
     ) {
-        self.be_woken_by(cancel);
+        self.wake_on(cancel);
         let sees_all = shows_all && self.watch.is_some() && self.woken.is_some();
         let recheck = if sees_all { RECHECK } else { BLIND_RECHECK };
         let limit = deadline.min(Instant::now() + recheck);
@@ -147,7 +147,7 @@ impl FileChanges {
         }
     }
 
-    fn be_woken_by(&mut self, cancel: &Cancel) {
+    fn wake_on(&mut self, cancel: &Cancel) {
         if self.woken.is_some() {
             return;
         }

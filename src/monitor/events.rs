@@ -55,7 +55,7 @@ pub(crate) enum LastSent {
 
 impl LastSent {
     /// Parses a `Last-Event-ID`; an invalid id counts as none.
-    pub(crate) fn of(id: Option<&str>) -> LastSent {
+    pub(crate) fn parse(id: Option<&str>) -> LastSent {
         let position = |digits: &str| digits.parse().ok();
         match id.map(|id| (id.strip_suffix(END_MARK), id)) {
             Some((Some(digits), _)) if position(digits).is_some() => LastSent::End,
@@ -381,11 +381,11 @@ mod tests {
 
     #[test]
     fn the_last_event_is_read_from_its_id() {
-        assert_eq!(LastSent::of(None), LastSent::Nothing);
-        assert_eq!(LastSent::of(Some("")), LastSent::Nothing);
-        assert_eq!(LastSent::of(Some("12")), LastSent::Output(12));
-        assert_eq!(LastSent::of(Some("12.end")), LastSent::End);
-        assert_eq!(LastSent::of(Some(".end")), LastSent::Nothing);
-        assert_eq!(LastSent::of(Some("-1")), LastSent::Nothing);
+        assert_eq!(LastSent::parse(None), LastSent::Nothing);
+        assert_eq!(LastSent::parse(Some("")), LastSent::Nothing);
+        assert_eq!(LastSent::parse(Some("12")), LastSent::Output(12));
+        assert_eq!(LastSent::parse(Some("12.end")), LastSent::End);
+        assert_eq!(LastSent::parse(Some(".end")), LastSent::Nothing);
+        assert_eq!(LastSent::parse(Some("-1")), LastSent::Nothing);
     }
 }

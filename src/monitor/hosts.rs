@@ -83,7 +83,7 @@ impl HostLists {
     }
 
     /// The sessions of all connected hosts that answer within [`LIST_LIMIT`].
-    pub(super) fn of_now(hosts: Arc<Hosts>) -> Vec<Value> {
+    pub(super) fn current(hosts: Arc<Hosts>) -> Vec<Value> {
         let mut lists = HostLists::new(hosts);
         let deadline = Instant::now() + LIST_LIMIT;
         let mut sessions = lists.sessions();

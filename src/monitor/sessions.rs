@@ -174,7 +174,7 @@ impl Sessions {
         let state = self.state.as_ref()?;
         let others = journal::servers(state).into_iter();
         others.filter(|directory| !self.is_own(directory)).find_map(|directory| {
-            Some(Task::of_another(&directory, tombstone::read(&directory, id)?))
+            Some(Task::from_server_dir(&directory, tombstone::read(&directory, id)?))
         })
     }
 
@@ -192,7 +192,7 @@ impl Sessions {
         match &task.source {
             OutputSource::Own(own) => Some(self.own_task(own)),
             OutputSource::Files { directory, task } => {
-                Some(Task::of_another(directory, tombstone::read(directory, task)?))
+                Some(Task::from_server_dir(directory, tombstone::read(directory, task)?))
             }
         }
     }
@@ -220,7 +220,7 @@ impl Sessions {
                 continue;
             }
             let snapshots = tombstone::listed(&directory).into_iter();
-            tasks.extend(snapshots.map(|snapshot| Task::of_another(&directory, snapshot)));
+            tasks.extend(snapshots.map(|snapshot| Task::from_server_dir(&directory, snapshot)));
         }
         tasks
     }
@@ -273,7 +273,7 @@ pub(crate) struct Task {
 
 impl Task {
     /// A task of the server with this directory.
-    pub(crate) fn of_another(directory: &Path, snapshot: Snapshot) -> Task {
+    pub(crate) fn from_server_dir(directory: &Path, snapshot: Snapshot) -> Task {
         let instance = directory.file_name().unwrap_or_default();
         Task {
             server: ServerName {
@@ -433,7 +433,7 @@ mod tests {
             let Ok(task) = serde_json::from_str::<Snapshot>(&file.to_string()) else {
                 return Ok(());
             };
-            let task = Task::of_another(Path::new("/nowhere/servers/a"), task);
+            let task = Task::from_server_dir(Path::new("/nowhere/servers/a"), task);
             let session = task.session(now, 3, None);
             prop_assert!(serde_json::to_string(&session).is_ok());
             prop_assert_eq!(session.tail.len(), 0);

@@ -140,7 +140,7 @@ impl RunLog {
             let ends_a_worker = matches!(line.kind, LineKind::Result | LineKind::Recovered);
             if ends_a_worker && line.origin.role == Some(Role::Worker) {
                 let written = text.get(start..).unwrap_or_default();
-                last_result = Some(LogLineDigest::of(seq, written));
+                last_result = Some(LogLineDigest::compute(seq, written));
             }
             text.push(b'\n');
         }
@@ -357,7 +357,7 @@ impl Lines {
         }
         let start = self.at;
         self.at += length;
-        let head = Head::of(&text);
+        let head = Head::parse(&text);
         let span = LogSpan { start, length, head };
         Ok(Some((span, text)))
     }
@@ -410,7 +410,7 @@ pub(crate) fn check(directory: &Path, file: &RunFile) -> Result<(), LogCheckErro
         return Ok(());
     };
     let line = log_reader::text_of(directory, proof.seq).map_err(LogCheckError::Unreadable)?;
-    if line.is_some_and(|line| LogLineDigest::of(proof.seq, &line) == *proof) {
+    if line.is_some_and(|line| LogLineDigest::compute(proof.seq, &line) == *proof) {
         return Ok(());
     }
     let proof = proof.clone();
@@ -498,7 +498,7 @@ mod tests {
             prop_assert_eq!(lines.first().unwrap().seq, 1);
             if let Some(last_result) = log.last_result() {
                 let text = text_of(directory.path(), last_result.seq).unwrap();
-                prop_assert_eq!(&LogLineDigest::of(last_result.seq, &text.unwrap()), last_result);
+                prop_assert_eq!(&LogLineDigest::compute(last_result.seq, &text.unwrap()), last_result);
             }
             // A reopened log continues with the next number.
             drop(log);

@@ -161,7 +161,7 @@ pub(super) const HEAD_BYTES: usize = 128;
 
 impl Head {
     /// Parses the head of a line as this program writes it; `None` for other formats.
-    pub(super) fn of(line: &[u8]) -> Option<Head> {
+    pub(super) fn parse(line: &[u8]) -> Option<Head> {
         let line = line.get(..line.len().min(HEAD_BYTES))?;
         let (ts, rest) = until(line.strip_prefix(b"{\"ts\":")?, b",\"seq\":")?;
         let (seq, rest) = until(rest, b",\"type\":\"")?;

@@ -97,7 +97,7 @@ pub(crate) fn newest_that(
     let is_wanted = |line: &LogLine| kinds.contains(&line.kind) && wanted(line);
     while let Some(line) = backwards.previous_line()? {
         // A line without a head must be parsed.
-        let may_be = Head::of(&line).is_none_or(|head| kinds.contains(&head.kind));
+        let may_be = Head::parse(&line).is_none_or(|head| kinds.contains(&head.kind));
         if may_be && let Some(line) = parse(&line).filter(is_wanted) {
             return Ok(Some(line));
         }
@@ -112,7 +112,7 @@ pub(crate) fn newest_that(
 pub(crate) fn text_of(directory: &Path, seq: u64) -> io::Result<Option<Vec<u8>>> {
     let mut backwards = Backwards::of_lines(directory, u64::MAX)?;
     while let Some(line) = backwards.previous_line()? {
-        let head = Head::of(&line).map(|head| head.seq);
+        let head = Head::parse(&line).map(|head| head.seq);
         let number = head.or_else(|| parse(&line).map(|line| line.seq));
         if number.is_some_and(|number| number <= seq) {
             return Ok((number == Some(seq)).then_some(line));

@@ -487,7 +487,7 @@ pub struct LogLineDigest {
 
 impl LogLineDigest {
     /// The digest of a line with this number; `line` has no newline.
-    pub fn of(seq: u64, line: &[u8]) -> LogLineDigest {
+    pub fn compute(seq: u64, line: &[u8]) -> LogLineDigest {
         let digest = Sha256::digest(line);
         LogLineDigest {
             seq,

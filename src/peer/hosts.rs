@@ -152,7 +152,7 @@ impl Hosts {
     }
 
     /// Those of the configuration, for the server that owns these tasks.
-    pub(crate) fn of_server(list: HostList, supervisor: &Supervisor) -> Hosts {
+    pub(crate) fn for_server(list: HostList, supervisor: &Supervisor) -> Hosts {
         let settings = &supervisor.settings;
         let context = HostContext {
             purpose: Purpose::Server(supervisor.instance.clone()),
@@ -473,7 +473,7 @@ impl Carrier {
         purpose: &Purpose,
         wakes: &OwnedFd,
     ) -> Result<FarSystem, String> {
-        let limit = Limit::of(ANSWER_LIMIT);
+        let limit = Limit::new(ANSWER_LIMIT);
         self.write(bootstrap::script(entry, purpose).as_bytes(), wakes)?;
         let system = match self.report(limit, wakes)? {
             Report::Ready(system) => return Ok(system),
@@ -495,7 +495,7 @@ impl Carrier {
             self.write(line.as_bytes(), wakes).and_then(|()| self.write(&payload.bytes, wakes));
         // If it was not read, the report says why.
         let limit = if sent.is_ok() { INSTALL_LIMIT } else { FINAL_READ_LIMIT };
-        match (self.report(Limit::of(limit), wakes), sent) {
+        match (self.report(Limit::new(limit), wakes), sent) {
             (Ok(Report::Ready(system)), Ok(())) => Ok(system),
             (Ok(Report::Failed(reason)), _) => Err(reason),
             (Ok(_), _) => Err("it has not installed zsh-tool".to_owned()),
@@ -531,12 +531,12 @@ impl Carrier {
     /// Fails when nothing has been read for long, however much there is to write.
     fn write(&self, mut bytes: &[u8], wakes: &OwnedFd) -> Result<(), String> {
         let input = self.input.as_ref().ok_or("it has no input")?;
-        let mut limit = Limit::of(ANSWER_LIMIT);
+        let mut limit = Limit::new(ANSWER_LIMIT);
         while !bytes.is_empty() {
             match descriptors::write(input, bytes) {
                 Transfer::Bytes(count) => {
                     bytes = bytes.get(count..).unwrap_or_default();
-                    limit = Limit::of(ANSWER_LIMIT);
+                    limit = Limit::new(ANSWER_LIMIT);
                 }
                 Transfer::WouldBlock => await_ready(input, Interest::Write, limit, wakes)?,
                 Transfer::Closed => return Err(CONNECTION_CLOSED.to_owned()),
@@ -612,7 +612,7 @@ struct Limit {
 }
 
 impl Limit {
-    fn of(whole: Duration) -> Limit {
+    fn new(whole: Duration) -> Limit {
         Limit { whole, deadline: Instant::now() + whole }
     }
 }
@@ -668,7 +668,7 @@ struct CarrierErrors {
 fn keep_last(mut pipe: impl Read, errors: &CarrierErrors) {
     let mut buffer = [0; 1024];
     // What a host says, a person may see on a terminal.
-    let mut filter = TerminalFilter::of_record();
+    let mut filter = TerminalFilter::for_record();
     while let Ok(count @ 1..) = pipe.read(&mut buffer) {
         let read = buffer.get(..count).unwrap_or_default();
         if let Some(out) = &mut *errors.pass_on.lock() {

@@ -29,18 +29,18 @@ impl Payload {
         let running = std::env::current_exe()?;
         let own = is_own(system).then(|| read(&PathBuf::from("/proc/self/exe"))).transpose()?;
         if let Some(bytes) = own.as_ref().filter(|bytes| is_static(bytes)) {
-            return Ok(Some(Payload::of(bytes.clone())));
+            return Ok(Some(Payload::new(bytes.clone())));
         }
         let beside = target(system)
             .and_then(|target| Some(running.parent()?.join("bin").join(target).join("zsh-tool")))
             .filter(|path| path.is_file());
         match beside {
-            Some(path) => Ok(Some(Payload::of(read(&path)?))),
-            None => Ok(own.map(Payload::of)),
+            Some(path) => Ok(Some(Payload::new(read(&path)?))),
+            None => Ok(own.map(Payload::new)),
         }
     }
 
-    fn of(bytes: Vec<u8>) -> Payload {
+    fn new(bytes: Vec<u8>) -> Payload {
         Payload { hash: hash(&bytes), bytes }
     }
 }

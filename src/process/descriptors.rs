@@ -255,7 +255,7 @@ impl<'a> Poller<'a> {
         let watched = self.watched.iter();
         let queues: Vec<Option<HangupQueue>> = watched
             .map(|(fd, interest)| match interest {
-                Interest::Hangup => HangupQueue::of_reader(*fd),
+                Interest::Hangup => HangupQueue::for_reader(*fd),
                 Interest::Read | Interest::Write => None,
             })
             .collect();

@@ -56,7 +56,7 @@ mod tests {
             environment: &[("A".into(), "a b".into()), ("B".into(), "".into())],
             directory: Path::new(directory),
             descriptors: &descriptors,
-            birthmark: Some(Birthmark::of("a/1")),
+            birthmark: Some(Birthmark::for_cookie("a/1")),
         };
         let pid = start(&program)?;
         drop(theirs);

@@ -144,7 +144,7 @@ impl LineModes {
     };
 
     /// The modes of a terminal at this moment.
-    pub(crate) fn of(master: impl AsFd) -> Option<LineModes> {
+    pub(crate) fn read(master: impl AsFd) -> Option<LineModes> {
         let termios = rustix::termios::tcgetattr(master).ok()?;
         let code = |index| termios.special_codes[index];
         let returns = termios.input_modes.contains(InputModes::ICRNL)

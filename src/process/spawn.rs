@@ -131,7 +131,7 @@ impl Launch {
     /// The mark that belongs to the cookie in the environment.
     fn birthmark(&self) -> Option<Birthmark> {
         let mut cookies = self.environment.iter().filter(|(name, _)| name == COOKIE_VARIABLE);
-        cookies.find_map(|(_, cookie)| cookie.to_str()).map(Birthmark::of)
+        cookies.find_map(|(_, cookie)| cookie.to_str()).map(Birthmark::for_cookie)
     }
 
     /// `$0` is the name, not the path, as if it had been typed.

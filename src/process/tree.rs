@@ -300,7 +300,7 @@ impl TaskProcesses {
     pub(crate) fn new(criteria: MatchCriteria) -> TaskProcesses {
         TaskProcesses {
             entry: format!("{COOKIE_VARIABLE}={}", criteria.cookie).into_bytes(),
-            birthmark: Birthmark::of(&criteria.cookie),
+            birthmark: Birthmark::for_cookie(&criteria.cookie),
             known: HashSet::from([criteria.shell]),
             lineage: HashSet::from([criteria.shell.started]),
             strangers: HashSet::new(),

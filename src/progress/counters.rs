@@ -290,7 +290,7 @@ fn add_step(
     now: &mut HashMap<Key, KnownProcess>,
 ) -> Counters {
     let mut rises: HashMap<Key, Rise> =
-        now.values().map(|known| (known.member.key, Rise::of(known, before))).collect();
+        now.values().map(|known| (known.member.key, Rise::since(known, before))).collect();
     let by_pid: HashMap<i32, &Member> =
         before.values().map(|known| (known.member.key.0, &known.member)).collect();
     for known in before.values().filter(|known| !now.contains_key(&known.member.key)) {
@@ -319,7 +319,7 @@ fn add_step(
 }
 
 impl Rise {
-    fn of(known: &KnownProcess, before: &HashMap<Key, KnownProcess>) -> Rise {
+    fn since(known: &KnownProcess, before: &HashMap<Key, KnownProcess>) -> Rise {
         let member = &known.member;
         let earlier = before.get(&member.key).map(|known| &known.member);
         let bytes = member.io.unwrap_or_default();

@@ -25,7 +25,7 @@ pub(crate) enum Operation {
 
 impl Operation {
     /// The operation of a method; `None` if the method is not about tasks.
-    pub(crate) fn of_method(method: &str) -> Option<Operation> {
+    pub(crate) fn from_method(method: &str) -> Option<Operation> {
         match method {
             "tasks/get" => Some(Operation::Get),
             "tasks/cancel" => Some(Operation::Cancel),
@@ -192,7 +192,7 @@ mod tests {
 
     #[test]
     fn an_operation_names_missing_params() {
-        assert_eq!(Operation::of_method("tasks/list"), None);
+        assert_eq!(Operation::from_method("tasks/list"), None);
         let id = json!({"taskId": "x"});
         assert_eq!(Operation::Get.task_of(Some(&id)), Ok("x".to_owned()));
         for (operation, params, named) in [

@@ -43,7 +43,11 @@ impl Outcome {
 
     /// The outcome of a row. Without a known `outcome_type`, as in rows older than that column, a
     /// recorded timeout or the exit code decides.
-    pub fn of_row(outcome_type: Option<&str>, timed_out: bool, exit_code: Option<i64>) -> Outcome {
+    pub fn from_row(
+        outcome_type: Option<&str>,
+        timed_out: bool,
+        exit_code: Option<i64>,
+    ) -> Outcome {
         outcome_type.and_then(Outcome::named).unwrap_or(match (timed_out, exit_code) {
             (true, _) => Outcome::Timeout,
             (false, Some(0)) => Outcome::Success,
@@ -108,12 +112,12 @@ mod tests {
 
     #[test]
     fn rows_older_than_the_column_use_the_other_columns() {
-        assert_eq!(Outcome::of_row(None, true, Some(0)), Outcome::Timeout);
-        assert_eq!(Outcome::of_row(None, false, Some(0)), Outcome::Success);
-        assert_eq!(Outcome::of_row(None, false, Some(3)), Outcome::Failure);
-        assert_eq!(Outcome::of_row(None, false, None), Outcome::Failure);
+        assert_eq!(Outcome::from_row(None, true, Some(0)), Outcome::Timeout);
+        assert_eq!(Outcome::from_row(None, false, Some(0)), Outcome::Success);
+        assert_eq!(Outcome::from_row(None, false, Some(3)), Outcome::Failure);
+        assert_eq!(Outcome::from_row(None, false, None), Outcome::Failure);
         for outcome in Outcome::ALL {
-            assert_eq!(Outcome::of_row(Some(outcome.as_str()), true, Some(7)), outcome);
+            assert_eq!(Outcome::from_row(Some(outcome.as_str()), true, Some(7)), outcome);
         }
     }
 }

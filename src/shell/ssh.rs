@@ -34,7 +34,7 @@ pub(crate) enum ExitType {
 const CONNECTION_FAILED: i32 = 255;
 
 impl ExitType {
-    pub(crate) fn of(exit_code: i32) -> ExitType {
+    pub(crate) fn from_code(exit_code: i32) -> ExitType {
         match exit_code {
             0 => ExitType::Success,
             CONNECTION_FAILED => ExitType::ConnectionFailed,
@@ -315,7 +315,7 @@ mod tests {
             (255, ExitType::ConnectionFailed),
             (-9, ExitType::CommandFailed),
         ] {
-            assert_eq!(ExitType::of(code), expected, "{code}");
+            assert_eq!(ExitType::from_code(code), expected, "{code}");
         }
     }
 }

@@ -351,7 +351,7 @@ pub(crate) enum ConditionKind<'a> {
 }
 
 impl ConditionKind<'_> {
-    pub(crate) fn of(condition: &Condition) -> ConditionKind<'_> {
+    pub(crate) fn from_condition(condition: &Condition) -> ConditionKind<'_> {
         match condition {
             Condition::Stopped { by, holds_up, .. } => {
                 ConditionKind::Stopped { by: *by, holds_up: *holds_up }
@@ -377,7 +377,7 @@ impl ConditionKind<'_> {
 pub(crate) fn kinds(conditions: &[Condition]) -> Vec<(ConditionKind<'_>, Vec<&Condition>)> {
     let mut kinds: Vec<(ConditionKind<'_>, Vec<&Condition>)> = Vec::new();
     for condition in conditions {
-        let kind = ConditionKind::of(condition);
+        let kind = ConditionKind::from_condition(condition);
         match kinds.iter_mut().find(|(known, _)| *known == kind) {
             Some((_, processes)) => processes.push(condition),
             None => kinds.push((kind, vec![condition])),

@@ -55,7 +55,7 @@ pub(crate) struct Environments {
 impl Environments {
     /// What a command starts with in this directory. May run the login shell and the tools; a
     /// second command waits for the login shell that the first one has started.
-    pub(crate) fn of(
+    pub(crate) fn environment_for(
         &self,
         settings: &EnvironmentSettings,
         shell: &Shell,

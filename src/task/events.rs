@@ -1,4 +1,4 @@
-//! Events that spare an agent from polling a task, and which of them have been reported.
+//! Events that spare an agent from polling a task.
 //!
 //! An event is pending until a tool's answer, a notice or an event stream has reported it. While a
 //! call is about the task, no event is pending, since the call's answer reports it:
@@ -9,7 +9,6 @@ use std::time::Instant;
 use serde::{Deserialize, Serialize};
 
 use crate::base::sync::CondvarMutex;
-use crate::progress::waiting::Waiting;
 
 /// What has happened to a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -23,30 +22,6 @@ pub enum EventKind {
     Stuck,
     /// The processes that outlived it, which have been reported, are gone.
     LeftoversGone,
-}
-
-/// Which events of a task have been reported, besides its end and being stuck.
-#[derive(Debug, Default)]
-pub(crate) struct ReportedEvents {
-    /// The last wait for input.
-    pub(super) waiting: Option<Waiting>,
-    /// The program draws a full screen, whose last line is no prompt.
-    pub(super) is_screen: bool,
-    /// It is held up by a signal.
-    pub(super) stopped: bool,
-    /// Its end, with processes that outlived it.
-    pub(super) leftovers: bool,
-}
-
-impl ReportedEvents {
-    /// Whether this wait has been reported. Output of a waiting program does not make it a new
-    /// wait.
-    pub(super) fn has_reported(&self, waiting: &Waiting) -> bool {
-        self.waiting.as_ref().is_some_and(|reported| {
-            (&reported.reader, reported.wanted) == (&waiting.reader, waiting.wanted)
-                && (self.is_screen || reported.prompt == waiting.prompt)
-        })
-    }
 }
 
 /// Signals that the pending events of some task have changed.

@@ -140,7 +140,7 @@ impl Supervisor {
                     let closed = task.live.state().closed;
                     !closed
                         && (task.live.facts.shell.pid == process.session
-                            || birthmark == Some(Birthmark::of(&cookie))
+                            || birthmark == Some(Birthmark::for_cookie(&cookie))
                             || tree::cookie_of(process.id.pid) == Some(cookie))
                 };
                 !tasks.iter().any(of_task)

@@ -115,7 +115,7 @@ impl InputQueue {
     /// reached or its reader is gone; the caller closes the descriptor.
     pub(crate) fn flush(&mut self, fd: &OwnedFd, input: Input) -> Option<Flushed> {
         let modes = match input {
-            Input::Terminal => LineModes::of(fd),
+            Input::Terminal => LineModes::read(fd),
             Input::Pipe | Input::None => None,
         };
         let (mut taken, mut dropped) = (0, 0);
@@ -139,7 +139,7 @@ impl InputQueue {
                 Piece::End => {
                     // All earlier input is in the terminal by now, so its present modes count, not
                     // those at the time of the request.
-                    let modes = LineModes::of(fd).unwrap_or(LineModes::USUAL);
+                    let modes = LineModes::read(fd).unwrap_or(LineModes::USUAL);
                     *piece = Piece::Ending {
                         code: modes.end_of_file,
                         left: self.line.codes_to_end(&modes),

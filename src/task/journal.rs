@@ -15,10 +15,11 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
-use super::live::{LiveTask, ShownMark};
+use super::live::LiveTask;
 use super::output::spool::{Spool, SpoolWriter};
 use super::request::StartError;
 use super::snapshot::Snapshot;
+use super::told::ShownMark;
 use crate::process::files::{self, FileLock, PrivateDirError};
 use crate::process::probe::Identity;
 use crate::text::foreign::ShowPath;

@@ -11,10 +11,11 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize, Serializer};
 
-use super::events::{EventKind, EventSignal, ReportedEvents};
+use super::events::{EventKind, EventSignal};
 use super::output::tail::Tail;
 use super::request::Detached;
 use super::terminal::Terminal;
+use super::told::{EmptyPolls, ShownMark, Told};
 use crate::base::clock::Now;
 use crate::base::sync::{CondvarMutex, Guard};
 use crate::process::descriptors::Waker;
@@ -144,14 +145,6 @@ pub struct End {
     pub output_cut: bool,
 }
 
-/// Polls in a row that brought nothing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct EmptyPolls {
-    pub polls: u32,
-    /// As how many they count for advice: a long wait counts as several.
-    pub weight: u32,
-}
-
 /// What changes during a task's life.
 #[derive(Debug, Default)]
 pub struct LiveState {
@@ -169,8 +162,6 @@ pub struct LiveState {
     pub last_output: Option<Instant>,
     /// How many processes it had at the last probe.
     pub process_count: usize,
-    /// Whether a result has warned of their number.
-    pub process_count_reported: bool,
     /// The most memory in bytes that a probe has found its processes to occupy.
     pub memory_peak: u64,
     /// Its stderr, if that is separate.
@@ -194,8 +185,6 @@ pub struct LiveState {
     pub people: Option<People>,
     /// How often viewers must redraw the screen: at each report of a size, even the same.
     pub redraws: u64,
-    /// Whether a result has reported that the program draws a full screen.
-    pub screen_reported: bool,
     /// Whether the task's input is closed, or its end queued.
     pub input_closed: bool,
     /// The offset that the reader that must not miss a byte has reached: the worker stops reading
@@ -213,38 +202,20 @@ pub struct LiveState {
     pub last_input_probe: Option<InputProbe>,
     /// The last input of a call.
     pub sent: Option<SentInput>,
-    /// Whether a result has reported that not all can be seen.
-    pub evidence_reported: bool,
     /// Its progress; `None` before the first probe.
     pub progress: Option<Box<ProgressState>>,
     /// Its verdict when it was asked to end.
     pub verdict_at_kill: Option<Verdict>,
     /// Whether the last probe found it stuck.
     pub is_stuck: bool,
-    /// Whether a result has reported that since it became stuck.
-    pub stuck_reported: bool,
-    /// Whether a result has reported that it prints the same again and again, since it began to.
-    pub repetition_reported: bool,
     /// How long such a command usually takes at most, if known.
     pub expected_duration: Option<Duration>,
-    pub polls: u64,
-    /// The polls that have brought nothing since the last that brought something.
-    pub empty_polls: EmptyPolls,
-    /// Whether a result has reported the end.
-    pub end_reported: bool,
-    /// Whether the client has given up the call that started it, and no result has reported that.
-    pub start_call_timed_out: bool,
     /// How many calls are about the task now; the one that starts it counts from the beginning.
     pub active_calls: usize,
-    /// Whether a notice ahead of another task's result, or an event, has reported the end.
-    pub end_noticed: bool,
-    pub(super) reported: ReportedEvents,
     /// How many threads wait for output, among other changes.
     output_watchers: usize,
-    /// Bytes that results have shown.
-    shown: u64,
-    /// The start of the line that the next byte belongs to.
-    shown_line: Position,
+    /// What results, notices and events have told of it.
+    pub told: Told,
 }
 
 /// The people who are attached to a task, and may type.
@@ -294,32 +265,6 @@ impl People {
     }
 }
 
-/// What results have shown of a task, to restore it when a result is lost.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ShownMark {
-    bytes: u64,
-    line: Position,
-    end_reported: bool,
-    stuck_reported: bool,
-    screen_reported: bool,
-}
-
-impl ShownMark {
-    /// No result has shown anything.
-    pub const NOTHING: ShownMark = ShownMark {
-        bytes: 0,
-        line: Position { offset: 0, line: 1 },
-        end_reported: false,
-        stuck_reported: false,
-        screen_reported: false,
-    };
-
-    /// A result has reported the end.
-    pub fn end_reported(&self) -> bool {
-        self.end_reported
-    }
-}
-
 /// See [`LiveState::change_stamp`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ChangeStamp {
@@ -354,13 +299,7 @@ impl Delta {
 impl LiveState {
     fn new() -> LiveState {
         let start = Position { offset: 0, line: 1 };
-        LiveState {
-            output_end: start,
-            line_start: start,
-            active_calls: 1,
-            shown_line: start,
-            ..LiveState::default()
-        }
+        LiveState { output_end: start, line_start: start, active_calls: 1, ..LiveState::default() }
     }
 
     /// Whether a stopped process holds up the task.
@@ -424,7 +363,7 @@ impl LiveState {
 
     /// Discards what the probes have found: the processes have done something since.
     pub fn forget_detected(&mut self) {
-        self.reported.stopped = false;
+        self.told.events.stopped = false;
         self.waiting = None;
         self.unconfirmed = false;
         self.conditions.clear();
@@ -444,12 +383,7 @@ impl LiveState {
 
     /// How many bytes no result has shown.
     pub fn unshown(&self) -> u64 {
-        self.output_end.offset - self.shown
-    }
-
-    /// How many bytes results have shown.
-    pub fn shown(&self) -> u64 {
-        self.shown
+        self.output_end.offset - self.told.bytes()
     }
 
     /// The end of what can be shown: an incomplete character is held back while the rest may come.
@@ -464,57 +398,36 @@ impl LiveState {
 
     /// The output that no result has shown.
     pub fn delta(&self) -> Delta {
-        Delta { from: self.shown_line, new_from: self.shown, to: self.showable_end() }
+        Delta { from: self.told.line(), new_from: self.told.bytes(), to: self.showable_end() }
     }
 
     /// Takes the output that no result has shown: the next delta begins after it. An end counts as
     /// reported then.
     pub fn take_delta(&mut self) -> Delta {
         let delta = self.delta();
-        self.shown = delta.to.at.offset;
-        self.shown_line = self.line_start;
+        self.told.show_to(delta.to.at.offset, self.line_start);
         if delta.new_bytes() > 0 {
-            self.empty_polls = EmptyPolls::default();
+            self.told.empty_polls = EmptyPolls::default();
         }
         self.mark_end_shown();
-        self.stuck_reported = self.is_stuck;
-        self.repetition_reported |= self.repeats(Instant::now());
-        self.start_call_timed_out = false;
+        self.told.stuck = self.is_stuck;
+        self.told.repetition |= self.repeats(Instant::now());
+        self.told.start_timed_out = false;
         delta
-    }
-
-    /// How much results have shown.
-    pub fn shown_mark(&self) -> ShownMark {
-        ShownMark {
-            bytes: self.shown,
-            line: self.shown_line,
-            end_reported: self.end_reported,
-            stuck_reported: self.stuck_reported,
-            screen_reported: self.screen_reported,
-        }
-    }
-
-    /// Restores what results of an earlier server have shown.
-    pub fn restore(&mut self, mark: ShownMark) {
-        self.shown = mark.bytes;
-        self.shown_line = mark.line;
-        self.end_reported = mark.end_reported;
-        self.stuck_reported = mark.stuck_reported;
-        self.screen_reported = mark.screen_reported;
     }
 
     /// Takes back what a lost result has shown since `before`. What later results have shown is
     /// shown once more, after the lost lines.
     pub fn take_back(&mut self, before: ShownMark) {
-        if before.bytes <= self.shown {
-            self.restore(before);
+        if before.bytes() <= self.told.bytes() {
+            self.told.restore(before);
             self.forget_reported();
         }
     }
 
     /// Notes that a result has reported the end, if there is one.
     pub fn mark_end_shown(&mut self) {
-        self.end_reported |= self.ended.is_some();
+        self.told.end |= self.ended.is_some();
         self.note_reported();
     }
 
@@ -524,8 +437,8 @@ impl LiveState {
             return None;
         }
         if self.ended.is_some() {
-            let reported = self.end_reported || self.end_noticed;
-            let gone = self.closed && self.reported.leftovers;
+            let reported = self.told.end || self.told.end_noticed;
+            let gone = self.closed && self.told.events.leftovers;
             return if reported {
                 gone.then_some(EventKind::LeftoversGone)
             } else {
@@ -537,19 +450,19 @@ impl LiveState {
             return None;
         }
         if let Some(waiting) = &self.waiting {
-            return (!self.reported.has_reported(waiting)).then_some(EventKind::Waiting);
+            return (!self.told.events.has_reported(waiting)).then_some(EventKind::Waiting);
         }
         if self.is_held_up_by_stop() {
-            return (!self.reported.stopped).then_some(EventKind::Stopped);
+            return (!self.told.events.stopped).then_some(EventKind::Stopped);
         }
-        (self.is_stuck && !self.stuck_reported).then_some(EventKind::Stuck)
+        (self.is_stuck && !self.told.stuck).then_some(EventKind::Stuck)
     }
 
     /// Marks an event as reported.
     pub(crate) fn report_event(&mut self, event: EventKind) {
         match event {
-            EventKind::Ended => self.end_noticed = true,
-            EventKind::Stuck => self.stuck_reported = true,
+            EventKind::Ended => self.told.end_noticed = true,
+            EventKind::Stuck => self.told.stuck = true,
             EventKind::Waiting | EventKind::Stopped | EventKind::LeftoversGone => {}
         }
         self.note_reported();
@@ -558,32 +471,32 @@ impl LiveState {
     /// Makes an event pending again after its report was lost.
     pub(crate) fn take_back_event(&mut self, event: EventKind) {
         match event {
-            EventKind::Ended => self.end_noticed = false,
-            EventKind::Stuck => self.stuck_reported = false,
-            EventKind::Waiting => self.reported.waiting = None,
-            EventKind::Stopped => self.reported.stopped = false,
-            EventKind::LeftoversGone => self.reported.leftovers = true,
+            EventKind::Ended => self.told.end_noticed = false,
+            EventKind::Stuck => self.told.stuck = false,
+            EventKind::Waiting => self.told.events.waiting = None,
+            EventKind::Stopped => self.told.events.stopped = false,
+            EventKind::LeftoversGone => self.told.events.leftovers = true,
         }
     }
 
     /// Notes that the present state has been reported.
     fn note_reported(&mut self) {
         if self.waiting.is_some() {
-            self.reported.waiting.clone_from(&self.waiting);
+            self.told.events.waiting.clone_from(&self.waiting);
         }
-        self.reported.stopped = self.is_held_up_by_stop();
-        self.reported.leftovers = self.lingers();
+        self.told.events.stopped = self.is_held_up_by_stop();
+        self.told.events.leftovers = self.lingers();
     }
 
     /// A wait or a stop was answered: report the next one, even if it is the same.
     fn forget_reported(&mut self) {
-        self.reported.waiting = None;
-        self.reported.stopped = false;
+        self.told.events.waiting = None;
+        self.told.events.stopped = false;
     }
 
     /// Whether the end of processes that outlive the task is still to be reported.
     pub(super) fn awaits_leftovers(&self) -> bool {
-        self.reported.leftovers
+        self.told.events.leftovers
     }
 }
 
@@ -662,7 +575,7 @@ impl LiveTask {
     pub fn report_detected(&self, found: Detected) -> bool {
         let is_screen = self.terminal().is_some_and(Terminal::is_full_screen);
         self.report(|state| {
-            state.reported.is_screen = is_screen;
+            state.told.events.is_screen = is_screen;
             let answered = state.queued_input > 0 || state.queued_sizes > 0;
             let waiting = found.waiting.filter(|_| !answered);
             let changed = state.waiting != waiting
@@ -680,7 +593,7 @@ impl LiveTask {
                 computes: found.computes,
             });
             // A process that runs again may be stopped again: that is another event.
-            state.reported.stopped &= state.is_held_up_by_stop();
+            state.told.events.stopped &= state.is_held_up_by_stop();
             changed
         })
     }
@@ -727,20 +640,20 @@ impl LiveTask {
         self.wait_for(Some(deadline), &Cancel::default(), check, Instant::now);
     }
 
-    /// Counts a poll. One without output counts as `as_idle` idle polls, since a long wait replaces
+    /// Counts a poll. One without output counts as `counts_as` idle polls, since a long wait replaces
     /// several.
-    pub fn count_poll(&self, brought_output: bool, as_idle: u32) -> EmptyPolls {
+    pub fn count_poll(&self, brought_output: bool, counts_as: u32) -> EmptyPolls {
         let mut state = self.state();
-        state.polls += 1;
-        state.empty_polls = if brought_output {
+        state.told.polls += 1;
+        state.told.empty_polls = if brought_output {
             EmptyPolls::default()
         } else {
             EmptyPolls {
-                polls: state.empty_polls.polls.saturating_add(1),
-                weight: state.empty_polls.weight.saturating_add(as_idle),
+                polls: state.told.empty_polls.polls.saturating_add(1),
+                weight: state.told.empty_polls.weight.saturating_add(counts_as),
             }
         };
-        state.empty_polls
+        state.told.empty_polls
     }
 }
 
@@ -766,11 +679,11 @@ pub(crate) struct ActiveCall {
 impl ActiveCall {
     pub(crate) fn begin(task: &Arc<LiveTask>) -> ActiveCall {
         task.state().active_calls += 1;
-        ActiveCall::of_start(task)
+        ActiveCall::of_started_task(task)
     }
 
     /// The call that started the task, which was counted from the beginning.
-    pub(crate) fn of_start(task: &Arc<LiveTask>) -> ActiveCall {
+    pub(crate) fn of_started_task(task: &Arc<LiveTask>) -> ActiveCall {
         ActiveCall { task: Arc::clone(task) }
     }
 }
@@ -844,7 +757,7 @@ impl Cancel {
         if let Some(started) = started.and_then(|task| task.upgrade())
             && stage != Stage::Cancelled
         {
-            started.state().start_call_timed_out = true;
+            started.state().told.start_timed_out = true;
         }
         self.call.notify_all();
         if let Some(waker) = waker {
@@ -887,7 +800,7 @@ impl Cancel {
             matches!(call.stage, Stage::TimedOut(_))
         };
         if given_up {
-            task.state().start_call_timed_out = true;
+            task.state().told.start_timed_out = true;
         }
     }
 

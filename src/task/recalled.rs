@@ -68,7 +68,7 @@ impl Supervisor {
     pub(crate) fn keep_shown(&self, task: &TaskHandle) {
         let Ok(state) = &self.settings.state else { return };
         let Some(remains) = tombstone::find(state, &self.instance, task.id()) else { return };
-        let shown = task.live.state().shown_mark();
+        let shown = task.live.state().told.mark();
         if let Err(error) = journal::write_shown(&remains.directory, task.id(), shown) {
             tracing::warn!("cannot record how much of task {} was shown: {error}", task.id());
         }
@@ -86,7 +86,7 @@ fn revive(remains: Remains, reopened: Reopened) -> TaskHandle {
         state.columns = output.columns;
         state.active_calls = 0;
         if let Some(shown) = shown {
-            state.restore(shown);
+            state.told.restore(shown);
         }
     });
     TaskHandle {

@@ -43,13 +43,13 @@ impl TaskHandle {
 
     /// Whether a result has shown its end, and with it all of its output.
     fn is_read(&self) -> bool {
-        self.live.state().end_reported
+        self.live.state().told.end
     }
 
     /// Whether nothing more will happen to it, and its end was reported.
     fn is_settled(&self) -> bool {
         let state = self.live.state();
-        let reported = state.end_reported || state.end_noticed;
+        let reported = state.told.end || state.told.end_noticed;
         state.closed && reported && !state.awaits_leftovers()
     }
 }

@@ -102,7 +102,7 @@ impl SecretInput {
         }
         // Before the first byte: a program may print it as soon as it has it.
         masking.cover(&self.name, &self.secret);
-        let modes = LineModes::of(master);
+        let modes = LineModes::read(master);
         let mut written = 0;
         while written < keys.len() {
             let rest = keys.get(written..).unwrap_or_default();

@@ -10,8 +10,9 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use super::live::{End, Facts, Input, LiveState, LiveTask, ShownMark};
+use super::live::{End, Facts, Input, LiveState, LiveTask};
 use super::output::spool::Spool;
+use super::told::ShownMark;
 use crate::progress::condition::{Condition, Visibility};
 use crate::progress::progress_state::Verdict;
 use crate::progress::status_forecast::{BlockedOn, Status, StatusForecast};
@@ -124,7 +125,7 @@ pub struct Progress {
 impl Snapshot {
     /// The present state of a task of this process, without [`Snapshot::kept`] and the files of its
     /// output.
-    pub fn of(task: &LiveTask, state: &LiveState, now: Instant) -> Snapshot {
+    pub fn take(task: &LiveTask, state: &LiveState, now: Instant) -> Snapshot {
         let facts = &task.facts;
         let unfinished = u64::from(state.output_end.offset > state.line_start.offset);
         Snapshot {
@@ -143,13 +144,13 @@ impl Snapshot {
                 waiting: state.waiting.clone(),
                 conditions: state.conditions.clone(),
                 evidence: state.evidence,
-                progress: Progress::of(state, facts, now),
+                progress: Progress::from_state(state, facts, now),
             },
             leftovers: state.leftovers.clone(),
             kept: Vec::new(),
             attached: state.people.is_some(),
             at_stop: state.verdict_at_kill.clone(),
-            shown: facts.detached.as_ref().map(|_| state.shown_mark()),
+            shown: facts.detached.as_ref().map(|_| state.told.mark()),
         }
     }
 
@@ -157,7 +158,7 @@ impl Snapshot {
     pub fn for_others(task: &LiveTask, spool: &Spool, redactor: &Redactor) -> Snapshot {
         let redact = |text: &str| redactor.redact(text).into_owned();
         let (files, starts) = (spool.files(), spool.starts());
-        let mut snapshot = Snapshot::of(task, &task.state(), Instant::now());
+        let mut snapshot = Snapshot::take(task, &task.state(), Instant::now());
         // Not under the task's lock: redaction may take long.
         let facts = &task.facts;
         snapshot.facts = Arc::new(Facts {
@@ -265,7 +266,7 @@ impl Snapshot {
 }
 
 impl Progress {
-    fn of(state: &LiveState, facts: &Facts, now: Instant) -> Option<Progress> {
+    fn from_state(state: &LiveState, facts: &Facts, now: Instant) -> Option<Progress> {
         let found = state.progress.as_ref()?;
         let unix = |at: Instant| facts.started.unix_seconds_at(at);
         let tracker = &found.tracker;

@@ -16,7 +16,7 @@ use super::events::{EventKind, EventSignal};
 use super::input::{InputChunk, MAX_QUEUED_INPUT};
 use super::invocation::{self, LaunchContext, Prepared, StartupFileCache};
 use super::journal::{CONTROL_SOCKET, Journal, ServerDir};
-use super::live::{Facts, Input, LiveTask, ShownMark};
+use super::live::{Facts, Input, LiveTask};
 use super::output::budget::{Budget, StorageKind};
 use super::output::spool::SpoolWriter;
 use super::registry::{Registry, TaskHandle};
@@ -27,6 +27,7 @@ use super::shell::{self, NoShell, Report, Shell};
 use super::state::{KILL_GRACE, KILL_PATIENCE, KillRequest};
 use super::terminal::Terminal;
 use super::termination::Receipt;
+use super::told::ShownMark;
 use super::tombstone::{EndCause, ServerEnd};
 use super::worker::{OnShellEnd, Setup, Worker};
 use super::worker_requests::{MAX_REQUESTS, RequestSender, SendError, WorkerRequest};
@@ -301,9 +302,10 @@ impl Supervisor {
         };
         let directory =
             directory.unwrap_or_else(|| self.start_directory(request.directory.as_deref()));
-        let StartEnvironment { mut variables, files, problems } = request
-            .start
-            .unwrap_or_else(|| self.environments.of(&self.settings.environment, shell, &directory));
+        let StartEnvironment { mut variables, files, problems } =
+            request.start.unwrap_or_else(|| {
+                self.environments.environment_for(&self.settings.environment, shell, &directory)
+            });
         if let Some(session) = &session {
             session.apply(Arc::make_mut(&mut variables));
         }
@@ -461,7 +463,7 @@ impl Supervisor {
     ) -> Result<StartEnvironment, NoShell> {
         let shell = self.find_shell()?;
         let directory = self.start_directory(directory);
-        Ok(self.environments.of(&self.settings.environment, &shell, &directory))
+        Ok(self.environments.environment_for(&self.settings.environment, &shell, &directory))
     }
 
     fn start_directory(&self, requested: Option<&Path>) -> PathBuf {

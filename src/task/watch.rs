@@ -117,9 +117,9 @@ impl TaskWatch<'_> {
             let state = task.live.state();
             let shown = match self.goal {
                 Goal::Reply { after, .. } => after,
-                Goal::Output | Goal::End => state.shown(),
+                Goal::Output | Goal::End => state.told.bytes(),
             };
-            (shown, state.end_reported, state.columns)
+            (shown, state.told.end, state.columns)
         };
         let mut pattern = self
             .pattern
@@ -223,9 +223,9 @@ fn needs_attention(state: &LiveState, of_repetition: bool) -> Option<WaitEnd> {
         Some(WaitEnd::WaitsForInput)
     } else if state.is_held_up_by_stop() {
         Some(WaitEnd::TaskStopped)
-    } else if state.is_stuck && !state.stuck_reported {
+    } else if state.is_stuck && !state.told.stuck {
         Some(WaitEnd::Stuck)
-    } else if of_repetition && !state.repetition_reported && state.repeats(Instant::now()) {
+    } else if of_repetition && !state.told.repetition && state.repeats(Instant::now()) {
         Some(WaitEnd::Repeats)
     } else {
         None

@@ -32,7 +32,7 @@ pub struct Room {
 
 impl Room {
     /// Room for this many characters, with unlimited bytes.
-    pub fn of_chars(chars: usize) -> Room {
+    pub fn with_chars(chars: usize) -> Room {
         Room { chars, bytes: usize::MAX }
     }
 
@@ -481,7 +481,7 @@ mod tests {
 
     fn layout(max_chars: usize, numbered: bool) -> Layout<'static> {
         Layout {
-            room: Room::of_chars(max_chars),
+            room: Room::with_chars(max_chars),
             numbered,
             repeats: Repeats::Collapse,
             colours: Colours::Drop,

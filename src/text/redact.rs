@@ -96,7 +96,7 @@ static WORDS: LazyLock<Words> = LazyLock::new(|| {
 struct Present(Vec<bool>);
 
 impl Present {
-    fn of(text: &str) -> Present {
+    fn find(text: &str) -> Present {
         let mut present = vec![false; WORDS.places.len()];
         for found in WORDS.finder.find_overlapping_iter(&fold(text)) {
             if let Some(word) = present.get_mut(found.pattern().as_usize()) {
@@ -196,7 +196,7 @@ impl Redactor {
 
     /// One pass of all rules; `None` if it changes nothing.
     fn pass(&self, text: &str) -> Option<String> {
-        let present = Present::of(text);
+        let present = Present::find(text);
         let mut secrets = shaped(text, &present);
         for literal in &self.literals {
             secrets.extend(
@@ -893,7 +893,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_rule_matches_without_one_of_its_words(text in pieces()) {
-            let present = Present::of(&text);
+            let present = Present::find(&text);
             for rule in all_rules() {
                 prop_assert!(rule.regex_if_possible(&present).is_some() || !rule.regex().is_match(&text));
             }

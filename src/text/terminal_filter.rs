@@ -36,7 +36,7 @@ pub struct TerminalFilter {
 
 impl TerminalFilter {
     /// A filter of output that is only read, from which nothing changes a mode of the terminal.
-    pub fn of_record() -> TerminalFilter {
+    pub fn for_record() -> TerminalFilter {
         TerminalFilter { is_record: true, ..TerminalFilter::default() }
     }
 
@@ -283,7 +283,7 @@ mod tests {
     fn what_is_only_read_sets_no_mode() {
         let output =
             b"\x1b[?1000h\x1b[?25lx\x1b[4h\x1b[3;5r\x1b[5 q\x1bc\x1b(0\x1b)0\x0e\x1b[1my\x1b[m";
-        let passed = TerminalFilter::of_record().pass(output);
+        let passed = TerminalFilter::for_record().pass(output);
         assert_eq!(String::from_utf8_lossy(&passed), "x\x1b[1my\x1b[m");
     }
 

@@ -70,7 +70,7 @@ fn output(criterion: &mut Criterion) {
         lay_out(
             &piece,
             &Layout {
-                room: Room::of_chars(SHOWN_CHARS),
+                room: Room::with_chars(SHOWN_CHARS),
                 numbered: true,
                 repeats: Repeats::Collapse,
                 colours: Colours::Drop,
@@ -158,7 +158,8 @@ fn results(criterion: &mut Criterion) {
 fn rendered(task: &LiveTask) -> usize {
     let shown =
         Shown { text: "hello\nworld".to_owned(), from_line: 1, to_line: 2, ..Shown::default() };
-    let result = TaskResult { shown, new_bytes: 12, ..TaskResult::of(View::of(task), Vec::new()) };
+    let result =
+        TaskResult { shown, new_bytes: 12, ..TaskResult::new(View::take(task), Vec::new()) };
     let log_path = "/home/somebody/.local/state/zsh-tool/output/3dc8c9ee.0".to_owned();
     let text = result.text(&task.facts, None, MAX_WAIT, Palette::Plain);
     text.len() + result.meta(&task.facts, None, MAX_WAIT, Some(log_path)).to_string().len()

@@ -49,7 +49,7 @@ mod listen_window {
 
     /// The task for an answer that reports its end without the output.
     fn report_end(task: &LiveTask) -> View {
-        View::when(task, |state| {
+        View::take_with(task, |state| {
             state.mark_end_shown();
             state.delta()
         })
@@ -127,8 +127,9 @@ mod listen_window {
                         let mut taken = 0;
                         loop {
                             let closed = task.state().closed;
-                            let shown = task.state().shown();
-                            taken += View::when(&task, LiveState::take_delta).delta.new_bytes();
+                            let shown = task.state().told.bytes();
+                            taken +=
+                                View::take_with(&task, LiveState::take_delta).delta.new_bytes();
                             if closed {
                                 return taken;
                             }
@@ -156,9 +157,9 @@ mod listen_window {
                 thread::spawn(move || {
                     let mut taken = 0;
                     loop {
-                        let view = View::when(&task, LiveState::take_delta);
+                        let view = View::take_with(&task, LiveState::take_delta);
                         taken += view.delta.new_bytes();
-                        if view.ended.is_some() {
+                        if view.task.ended.is_some() {
                             return taken;
                         }
                         listen(&task, &Cancel::default(), taken);
@@ -180,11 +181,11 @@ mod listen_window {
             let task = task();
             let killer = {
                 let task = Arc::clone(&task);
-                thread::spawn(move || report_end(&task).ended.is_some())
+                thread::spawn(move || report_end(&task).task.ended.is_some())
             };
             end(&task);
             let named = killer.join().expect("an answer");
-            assert_eq!(task.state().end_reported, named);
+            assert_eq!(task.state().told.end, named);
         });
     }
 

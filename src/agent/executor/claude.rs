@@ -17,7 +17,7 @@ pub(super) fn classify(event: &Value) -> Vec<Activity> {
         Some("assistant" | "user") => {
             let mut activities = json::message(message);
             activities.extend(written(event));
-            of_subagent(event, activities)
+            from_subagent(event, activities)
         }
         Some("result") => vec![Activity::Final(result(event))],
         _ => vec![Activity::Other],
@@ -32,7 +32,7 @@ fn session(event: &Value) -> Vec<Activity> {
 }
 
 /// A subagent's text is addressed to the agent, not to the user.
-fn of_subagent(event: &Value, activities: Vec<Activity>) -> Vec<Activity> {
+fn from_subagent(event: &Value, activities: Vec<Activity>) -> Vec<Activity> {
     if activities.is_empty() {
         return vec![Activity::Other];
     }

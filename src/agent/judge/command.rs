@@ -197,7 +197,7 @@ impl Judge for CommandJudge {
             .start(self.request(&prompt, &evidence.session), None)
             .map_err(|error| JudgeError::Unreachable(error.to_string()))?;
         // No other call reports the task's end.
-        let _active_call = ActiveCall::of_start(&task.live);
+        let _active_call = ActiveCall::of_started_task(&task.live);
         let waited = self.wait(&task, &cancel);
         task.live.state().mark_end_shown();
         waited?;

@@ -58,7 +58,7 @@ fn answer(reply: &str) -> Option<(Finding, &str)> {
     let opened = reply.get(..reply.len() - start.len()).unwrap_or_default();
     let mut characters = start.chars();
     let letter = characters.next()?;
-    let finding = Finding::of_letter(letter)?;
+    let finding = Finding::from_letter(letter)?;
     let rest = characters.as_str();
     (ends_the_letter(rest, opened) && !is_one_of_several(rest) && !is_prose(letter, rest))
         .then_some((finding, rest))
@@ -148,7 +148,7 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
 
 fn is_letter(word: &str) -> bool {
     let mut characters = word.chars();
-    let letter = characters.next().and_then(Finding::of_letter);
+    let letter = characters.next().and_then(Finding::from_letter);
     letter.is_some() && characters.next().is_none()
 }
 

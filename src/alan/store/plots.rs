@@ -94,8 +94,10 @@ fn plot(connection: &Connection, template: String, max_runs: usize) -> rusqlite:
         })
     })?;
     let mut runs: Vec<PlottedRun> = rows.collect::<rusqlite::Result<_>>()?;
-    let samples: Vec<Sample> =
-        runs.iter().filter_map(|run| Sample::of_run(Some(run.duration_ms), run.outcome)).collect();
+    let samples: Vec<Sample> = runs
+        .iter()
+        .filter_map(|run| Sample::from_run(Some(run.duration_ms), run.outcome))
+        .collect();
     let estimate = Estimate::new(&template, &[], &samples);
     runs.truncate(max_runs);
     Ok(Plot {

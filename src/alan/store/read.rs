@@ -201,7 +201,7 @@ impl<'a> ReadView<'a> {
                     success = Some(row.get(6)?);
                 }
                 if samples.len() < RUNS_CONSIDERED {
-                    let sample = Sample::of_run(row.get(4)?, outcome);
+                    let sample = Sample::from_run(row.get(4)?, outcome);
                     samples.extend(sample.map(|sample| (outcome, sample)));
                 }
                 if runs.len() < RUNS_CONSIDERED {
@@ -348,7 +348,7 @@ impl<'a> ReadView<'a> {
                 let at = seconds_of(row.get_ref(4)?.as_str().unwrap_or_default());
                 *newest_at = newest_at.max(at.unwrap_or_default());
             }
-            samples.extend(Sample::of_run(row.get(0)?, outcome_at(row, 1)?));
+            samples.extend(Sample::from_run(row.get(0)?, outcome_at(row, 1)?));
             Ok(ControlFlow::Continue(()))
         })?;
         Ok(samples)
@@ -426,7 +426,7 @@ pub(super) fn outcome_at(row: &Row<'_>, first: usize) -> rusqlite::Result<Outcom
         return Ok(outcome);
     }
     let timed_out = row.get::<_, Option<bool>>(first + 1)?.unwrap_or_default();
-    Ok(Outcome::of_row(None, timed_out, row.get(first + 2)?))
+    Ok(Outcome::from_row(None, timed_out, row.get(first + 2)?))
 }
 
 /// Reads the outcome from the column `outcome_type`, which all but old rows have. The other columns

@@ -67,7 +67,7 @@ pub(crate) fn login_path(config: &Config) -> Vec<Finding> {
     let Ok(shell) = supervisor.find_shell() else {
         return Vec::new();
     };
-    let start = Environments::default().of(&settings, &shell, Path::new("/"));
+    let start = Environments::default().environment_for(&settings, &shell, Path::new("/"));
     if let Some(problem) = start.problems.into_iter().next() {
         return vec![match config.environment {
             EnvironmentChoice::Inherit => Finding::ok(WHAT, problem),

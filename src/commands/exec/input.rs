@@ -32,7 +32,7 @@ pub(crate) enum InputOrigin {
 impl InputOrigin {
     /// Classifies this process's stdin. A command without a terminal keeps `/dev/null`, since
     /// programs distinguish it from a pipe; a command with a terminal needs the end of the input.
-    pub(crate) fn of_stdin(with_terminal: bool) -> InputOrigin {
+    pub(crate) fn from_stdin(with_terminal: bool) -> InputOrigin {
         let stdin = io::stdin();
         if stdin.is_terminal() {
             return if with_terminal { InputOrigin::Terminal } else { InputOrigin::Nothing };

@@ -54,7 +54,7 @@ pub(crate) fn json(
     config: &Config,
 ) -> Result<(), OutputError> {
     let live = &task.live;
-    let view = View::of(live);
+    let view = View::take(live);
     let (end, output_end, columns) =
         (view.task.ended.as_ref(), view.delta.to, live.state().columns);
     let spans =
@@ -63,7 +63,7 @@ pub(crate) fn json(
     let shown = lines::lay_out(
         &spans,
         &Layout {
-            room: Room::of_chars(config.max_output),
+            room: Room::with_chars(config.max_output),
             numbered: false,
             repeats: Repeats::Each,
             colours: Colours::Drop,

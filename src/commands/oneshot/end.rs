@@ -33,7 +33,7 @@ pub(super) struct End {
 }
 
 impl End {
-    pub(super) fn of(engine: &Engine) -> End {
+    pub(super) fn from_engine(engine: &Engine) -> End {
         let run = engine.run();
         let position = run.position();
         // A paused run shows no result, and searching for it takes time.

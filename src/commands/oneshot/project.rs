@@ -26,7 +26,7 @@ pub(super) fn agree(
     settings: &RunSettings,
     is_trusted: bool,
 ) -> Result<(), ExitCode> {
-    let rows = settings.of_project();
+    let rows = settings.project_rows();
     let Some(file) = settings.project.as_deref().filter(|_| !rows.is_empty()) else {
         return Ok(());
     };

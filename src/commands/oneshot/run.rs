@@ -279,7 +279,7 @@ fn execute(
     let checks = Arc::new(Checks::new(judge, config.enable_concurrent_checks));
     setup::start_housekeeping(&supervisor, memory::trim_heap);
     let directory = supervisor.directory_made();
-    let hosts = Arc::new(Hosts::of_server(config.hosts.clone(), &supervisor));
+    let hosts = Arc::new(Hosts::for_server(config.hosts.clone(), &supervisor));
     let tools = Tools::new(
         Arc::clone(&supervisor),
         Arc::clone(&recorder),
@@ -327,7 +327,7 @@ fn execute(
     // This process owns the run until its agents have ended, so that a process that resumes the run
     // finds none.
     supervisor.shut_down();
-    let end = driven.map(|()| End::of(&engine));
+    let end = driven.map(|()| End::from_engine(&engine));
     drop(engine);
     screen.close();
     drop(monitor);

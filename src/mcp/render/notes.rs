@@ -50,7 +50,7 @@ const NO_TERMINAL: [&str; 6] = [
 ];
 
 /// Says that a task's server has ended, and how.
-pub(crate) fn of_past(past: &ServerEnd, end: Option<&End>) -> ResultNote {
+pub(crate) fn server_ended_note(past: &ServerEnd, end: Option<&End>) -> ResultNote {
     let server = server_end(past);
     let Some(end) = end.filter(|end| end.outcome == Outcome::Interrupted) else {
         return ResultNote::info(format!("{server}, after this command."));
@@ -140,7 +140,7 @@ fn refused_by_privacy(tail: &str) -> Option<&'static str> {
 }
 
 /// Says what zsh-tool cannot see of a task's processes.
-pub(crate) fn of_evidence(evidence: Visibility) -> Option<ResultNote> {
+pub(crate) fn evidence_note(evidence: Visibility) -> Option<ResultNote> {
     match evidence {
         Visibility::Whole => None,
         Visibility::NoSystemCalls => Some(ResultNote::warning(

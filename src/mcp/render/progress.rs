@@ -286,7 +286,7 @@ mod tests {
             start_notes: Vec::new(),
         });
         live.report(|state| state.waiting = waiting);
-        View::of(&live)
+        View::take(&live)
     }
 
     #[test]

@@ -59,7 +59,7 @@ impl Palette {
 
     /// Whether to keep the colours in the command's output: only if it was printed on a terminal
     /// and colours are on.
-    pub(crate) fn of_output(self, input: Input) -> Colours {
+    pub(crate) fn output_colours(self, input: Input) -> Colours {
         match (self, input) {
             (Palette::Coloured, Input::Terminal) => Colours::Keep,
             _ => Colours::Drop,
@@ -101,7 +101,7 @@ pub struct TaskResult {
 
 impl TaskResult {
     /// A result without output; lines to be added are numbered and not new.
-    pub fn of(view: View, notes: Vec<ResultNote>) -> TaskResult {
+    pub fn new(view: View, notes: Vec<ResultNote>) -> TaskResult {
         TaskResult {
             view,
             shown: Shown::default(),

@@ -10,8 +10,9 @@ use crate::progress::tree_state::{TreeState, TreeStateKind};
 use crate::progress::wait::Peer;
 use crate::progress::waiting::Waiting;
 use crate::task::describe;
-use crate::task::live::{Delta, EmptyPolls, LiveState, LiveTask};
+use crate::task::live::{Delta, LiveState, LiveTask};
 use crate::task::snapshot::Snapshot;
+use crate::task::told::EmptyPolls;
 use crate::text::foreign::Foreign;
 
 /// A task at one moment, and what of it results have not reported.
@@ -38,24 +39,24 @@ pub struct View {
 
 impl View {
     /// The task now.
-    pub fn of(task: &LiveTask) -> View {
-        View::when(task, |state| state.delta())
+    pub fn take(task: &LiveTask) -> View {
+        View::take_with(task, |state| state.delta())
     }
 
-    /// As [`View::of`], with the new output that `take` reads from the state at the same moment.
-    pub fn when(task: &LiveTask, take: impl FnOnce(&mut LiveState) -> Delta) -> View {
+    /// As [`View::take`], with the new output that `take` reads from the state at the same moment.
+    pub fn take_with(task: &LiveTask, take: impl FnOnce(&mut LiveState) -> Delta) -> View {
         let moment = Instant::now();
         let now = task.facts.started.unix_seconds_at(moment);
         let mut state = task.state();
-        let repeats_anew = !state.repetition_reported && state.repetition(moment).is_some();
+        let repeats_anew = !state.told.repetition && state.repetition(moment).is_some();
         let delta = take(&mut state);
-        let (unshown, empty_polls) = (state.unshown(), state.empty_polls);
-        let mut snapshot = Snapshot::of(task, &state, moment);
+        let (unshown, empty_polls) = (state.unshown(), state.told.empty_polls);
+        let mut snapshot = Snapshot::take(task, &state, moment);
         drop(state);
         if !snapshot.running() {
             snapshot.kept = task.kept();
         }
-        let progress = ProgressStatus::of(&snapshot, now);
+        let progress = ProgressStatus::from_snapshot(&snapshot, now);
         let keeps_directory = task.facts.in_session;
         View {
             task: snapshot,
@@ -114,7 +115,7 @@ pub(crate) struct ProgressStatus {
 }
 
 impl ProgressStatus {
-    fn of(task: &Snapshot, now: f64) -> Option<ProgressStatus> {
+    fn from_snapshot(task: &Snapshot, now: f64) -> Option<ProgressStatus> {
         let progress = task.probed.progress.as_ref()?;
         Some(ProgressStatus {
             verdict: task.verdict(now)?,

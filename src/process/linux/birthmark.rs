@@ -17,7 +17,7 @@ pub(crate) struct Birthmark(u64);
 
 impl Birthmark {
     /// The mark of the task with this cookie. Tasks share a mark as rarely as 61-bit hashes agree.
-    pub(crate) fn of(cookie: &str) -> Birthmark {
+    pub(crate) fn for_cookie(cookie: &str) -> Birthmark {
         /// Far above any limit that is meant as one, and below "unlimited".
         const FLAG: u64 = 1 << 62;
         // FNV-1a: the same in each process, since a task may outlive the server that marked it.
@@ -59,7 +59,7 @@ mod tests {
 
     #[test]
     fn each_task_has_a_mark_of_its_own() {
-        let marks = ["a/1", "a/2", "b/1", ""].map(|cookie| Birthmark::of(cookie).0);
+        let marks = ["a/1", "a/2", "b/1", ""].map(|cookie| Birthmark::for_cookie(cookie).0);
         assert!(marks.iter().all(|mark| (1 << 62..1 << 63).contains(mark)), "{marks:?}");
         let distinct: std::collections::HashSet<u64> = marks.into_iter().collect();
         assert_eq!(distinct.len(), marks.len());
@@ -68,7 +68,7 @@ mod tests {
     #[test]
     fn a_process_without_a_mark_has_none_of_a_task() {
         let own = std::process::id() as i32;
-        assert_ne!(Birthmark::on(own), Some(Birthmark::of("a/1")));
+        assert_ne!(Birthmark::on(own), Some(Birthmark::for_cookie("a/1")));
         // Above any pid of a live machine.
         assert_eq!(Birthmark::on(50_000_000), None);
     }

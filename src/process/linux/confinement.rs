@@ -48,8 +48,8 @@ fn brings_code(entry: &[u8]) -> bool {
 /// Why a process may do less than this one; `None` if it may do as much. `process` is `None` for one
 /// that is not shown.
 pub(crate) fn confinement(process: Option<Identity>) -> Option<&'static str> {
-    let own = Limits::of(std::process::id() as i32)?;
-    let theirs = process.and_then(|process| Limits::of(process.pid));
+    let own = Limits::read(std::process::id() as i32)?;
+    let theirs = process.and_then(|process| Limits::read(process.pid));
     // Looked up afterwards: a number that another process has got meanwhile would mislead.
     let now = process.and_then(|process| tree::look_up(process.pid)).map(|now| now.id);
     if now.is_none() || now != process {
@@ -70,7 +70,7 @@ struct Limits {
 }
 
 impl Limits {
-    fn of(pid: i32) -> Option<Limits> {
+    fn read(pid: i32) -> Option<Limits> {
         let directory = proc_directory(pid);
         let status = read_proc_text(directory.join("status")).ok()?;
         let number = |name| field(&status, name).and_then(|value| value.trim().parse().ok());
@@ -116,7 +116,7 @@ mod tests {
 
     #[test]
     fn what_the_owner_has_as_well_does_not_confine() {
-        let own = Limits::of(std::process::id() as i32).expect("its limits");
+        let own = Limits::read(std::process::id() as i32).expect("its limits");
         let with = |change: fn(&mut Limits)| {
             let mut limits = own.clone();
             change(&mut limits);

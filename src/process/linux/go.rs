@@ -73,7 +73,7 @@ pub(super) struct Runtime {
 
 impl Runtime {
     /// The runtime of a process; `None` without a table of symbols.
-    pub(crate) fn of(pid: i32) -> Option<Runtime> {
+    pub(crate) fn detect(pid: i32) -> Option<Runtime> {
         let directory = processes::proc_directory(pid);
         let program = File::open(directory.join("exe")).ok()?;
         let [goroutines, reasons] = elf::symbols(&program, [GOROUTINES, REASONS])?;
@@ -205,8 +205,8 @@ mod tests {
 
     #[test]
     fn this_program_has_no_goroutines() {
-        assert!(Runtime::of(std::process::id() as i32).is_none());
-        assert!(Runtime::of(50_000_000).is_none());
+        assert!(Runtime::detect(std::process::id() as i32).is_none());
+        assert!(Runtime::detect(50_000_000).is_none());
         assert_eq!(load_address("555500-5556 r--p 0 0:0 1 /x\n"), Some(0x0055_5500));
         assert_eq!(load_address(""), None);
     }

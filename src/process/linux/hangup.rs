@@ -9,7 +9,7 @@ use rustix::event::{PollFd, PollFlags};
 pub(crate) enum HangupQueue {}
 
 impl HangupQueue {
-    pub(crate) fn of_reader(_fd: BorrowedFd) -> Option<HangupQueue> {
+    pub(crate) fn for_reader(_fd: BorrowedFd) -> Option<HangupQueue> {
         None
     }
 

@@ -148,7 +148,7 @@ fn program_name(pid: i32) -> Option<String> {
 /// its runtime sets for itself. See `timer_create(2)`.
 pub(super) fn has_timer(pid: i32) -> bool {
     let timers = processes::read_proc_text(processes::proc_directory(pid).join("timers"));
-    timers.is_ok_and(|timers| !timers.is_empty()) && !Runtime::of(pid).hides_waits()
+    timers.is_ok_and(|timers| !timers.is_empty()) && !Runtime::detect(pid).hides_waits()
 }
 
 /// Whether a process handles the signal of `alarm(2)` and `setitimer(2)`, which the kernel does not
@@ -170,7 +170,7 @@ fn handled_signals(pid: i32) -> u64 {
 
 impl Runtime {
     /// The runtime of a process.
-    pub(crate) fn of(pid: i32) -> Runtime {
+    pub(crate) fn detect(pid: i32) -> Runtime {
         let Some(name) = program_name(pid) else {
             return Runtime::None;
         };
@@ -241,8 +241,8 @@ mod tests {
 
     #[test]
     fn handlers_that_every_program_of_a_runtime_has_do_not_count() {
-        assert_eq!(Runtime::of(std::process::id() as i32), Runtime::None);
-        assert_eq!(Runtime::of(50_000_000), Runtime::None);
+        assert_eq!(Runtime::detect(std::process::id() as i32), Runtime::None);
+        assert_eq!(Runtime::detect(50_000_000), Runtime::None);
         assert!(!Runtime::None.handles_signals(50_000_000));
     }
 }

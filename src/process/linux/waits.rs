@@ -45,7 +45,7 @@ impl Known {
         {
             return *runtime;
         }
-        let runtime = Runtime::of(process.id.pid);
+        let runtime = Runtime::detect(process.id.pid);
         self.goroutines.remove(&process.id);
         self.runtimes.insert(process.id, (process.name.clone(), runtime));
         runtime
@@ -54,7 +54,7 @@ impl Known {
     /// Whether all goroutines of a Go program wait for each other, as far as that can be read.
     fn is_deadlocked_go(&mut self, process: &ProcessInfo) -> bool {
         let pid = process.id.pid;
-        let known = self.goroutines.entry(process.id).or_insert_with(|| go::Runtime::of(pid));
+        let known = self.goroutines.entry(process.id).or_insert_with(|| go::Runtime::detect(pid));
         known.as_ref().and_then(|runtime| runtime.is_deadlocked(pid)) == Some(true)
     }
 }
@@ -89,7 +89,7 @@ impl<'a> Waits<'a> {
     }
 
     /// What every process of the task waits for.
-    pub(crate) fn of_all(&mut self, known: &mut Known) -> Vec<ProcessWaits> {
+    pub(crate) fn read_all(&mut self, known: &mut Known) -> Vec<ProcessWaits> {
         let members = self.members;
         let lives = |id: &Identity| members.iter().any(|process| process.id == *id);
         known.sleeps.retain(|id, _| lives(id));
@@ -103,7 +103,7 @@ impl<'a> Waits<'a> {
     }
 
     /// What one process waits for. A process that has ended meanwhile has no threads.
-    pub(crate) fn of(&mut self, process: &ProcessInfo) -> ProcessWaits {
+    pub(crate) fn read_one(&mut self, process: &ProcessInfo) -> ProcessWaits {
         self.probe(process, None)
     }
 
@@ -576,14 +576,14 @@ mod tests {
         let own = look_up(std::process::id() as i32).expect("this process");
         let members = [own];
         let blocked = Thread::In(WaitSource::Futex);
-        while !Waits::new(None, 0, &members).of_all(&mut known)[0].threads.contains(&blocked) {}
+        while !Waits::new(None, 0, &members).read_all(&mut known)[0].threads.contains(&blocked) {}
         drop(sender);
         assert!(!waiting.join().expect("the thread ends"));
         // Above any pid of a live machine.
         let mut gone = members[0].clone();
         gone.id.pid = 50_000_000;
         let members = [gone];
-        let seen = Waits::new(None, 0, &members).of_all(&mut known);
+        let seen = Waits::new(None, 0, &members).read_all(&mut known);
         assert_eq!(seen[0].threads, []);
     }
 

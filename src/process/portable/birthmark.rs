@@ -5,7 +5,7 @@ pub(crate) struct Birthmark;
 
 impl Birthmark {
     /// The mark of the task with this cookie.
-    pub(crate) fn of(_cookie: &str) -> Birthmark {
+    pub(crate) fn for_cookie(_cookie: &str) -> Birthmark {
         Birthmark
     }
 

@@ -27,7 +27,7 @@ impl DirectoryWatch {
     /// Watches a directory.
     ///
     /// # Errors
-    /// When the directory is gone, or there is no descriptor or thread to be had.
+    /// When the directory is gone, or no descriptor or thread is available.
     pub(crate) fn new(directory: &Path) -> io::Result<DirectoryWatch> {
         let (ticks, writer) = pipe_without_waiting()?;
         let (stopped, stop) = pipe_without_waiting()?;

@@ -40,7 +40,7 @@ pub(crate) fn send(_pidfd: &OwnedFd, _signal: Signal) -> Result<()> {
 /// the child can be waited for, and NOTE_EXITSTATUS adds nothing to what `waitpid` returns.
 ///
 /// # Errors
-/// When there is no descriptor or no thread to be had.
+/// When no descriptor or thread is available.
 pub(crate) fn watch(child: Pid) -> io::Result<OwnedFd> {
     let ended = wait_on_thread(child)?;
     groups::begun(child);

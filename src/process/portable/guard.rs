@@ -228,7 +228,7 @@ fn wait_for_server(server: Pid, signals: &Receiver<i32>) -> (Exit, bool) {
 /// when the guard is killed.
 ///
 /// # Errors
-/// When there is no socket or no thread to be had: then the guard learns of no group.
+/// When no socket or thread is available: then the guard learns of no group.
 pub(crate) fn watch_guard() -> io::Result<Guarded> {
     // SAFETY: asks for the flags of a number that may or may not be open.
     if unsafe { libc::fcntl(LINK, libc::F_GETFD) } < 0 {

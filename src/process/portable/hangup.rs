@@ -17,7 +17,7 @@ pub(crate) struct HangupQueue(OwnedFd);
 impl HangupQueue {
     /// Watches for the end of the reader of the bytes written to `fd`. `None` if there is no such
     /// end, as for a file, or if descriptors have run out.
-    pub(crate) fn of_reader(fd: BorrowedFd) -> Option<HangupQueue> {
+    pub(crate) fn for_reader(fd: BorrowedFd) -> Option<HangupQueue> {
         queue::watch(fd, Side::Reader).ok().map(HangupQueue)
     }
 

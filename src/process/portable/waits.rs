@@ -63,13 +63,13 @@ impl<'a> Waits<'a> {
     }
 
     /// What every process of the family does.
-    pub(crate) fn of_all(&mut self, _known: &mut Known) -> Vec<ProcessWaits> {
+    pub(crate) fn read_all(&mut self, _known: &mut Known) -> Vec<ProcessWaits> {
         let family = self.family;
-        family.iter().map(|process| self.of(process)).collect()
+        family.iter().map(|process| self.read_one(process)).collect()
     }
 
     /// What one process does.
-    pub(crate) fn of(&mut self, process: &ProcessInfo) -> ProcessWaits {
+    pub(crate) fn read_one(&mut self, process: &ProcessInfo) -> ProcessWaits {
         ProcessWaits {
             process: process.label(),
             parent: process.parent,

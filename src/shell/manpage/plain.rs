@@ -30,7 +30,7 @@ impl Line {
         self.indent + self.width
     }
 
-    fn of(text: &str) -> Line {
+    fn parse(text: &str) -> Line {
         let text = text.trim_end();
         let trimmed = text.trim_start();
         Line {
@@ -46,7 +46,7 @@ pub(super) fn columns(text: &str) -> usize {
 }
 
 pub(super) fn lines(rendered: &str) -> Vec<Line> {
-    rendered.split('\n').map(|line| Line::of(&without_formatting(line))).collect()
+    rendered.split('\n').map(|line| Line::parse(&without_formatting(line))).collect()
 }
 
 /// Appends the next line of a paragraph, joining a word that was divided at the line end.
@@ -135,9 +135,9 @@ mod tests {
 
     #[test]
     fn tabs_lead_to_their_columns() {
-        let line = Line::of(&plain("     -C\u{9}     Requests"));
+        let line = Line::parse(&plain("     -C\u{9}     Requests"));
         assert_eq!((line.indent, line.text.as_str()), (5, "-C      Requests"));
-        assert_eq!(Line::of(&plain("\t x ")).indent, 9);
+        assert_eq!(Line::parse(&plain("\t x ")).indent, 9);
     }
 
     #[test]

@@ -817,7 +817,7 @@ mod tests {
         let mut parts = Vec::new();
         let mut next = 1;
         loop {
-            let room = Room::of_chars(chars);
+            let room = Room::with_chars(chars);
             let part = line_part(&spool, line, next, end, None, room).expect("memory");
             let part = part.expect("the line exists");
             assert_eq!(part.first, next);
@@ -844,9 +844,9 @@ mod tests {
         assert_eq!(parts_of(&writer, 1, 3), ["bef", "ore"]);
         assert_eq!(parts_of(&writer, 3, 100), ["behind"]);
         let (spool, end) = (writer.reader(), writer.line_end());
-        let beyond = line_part(&spool, 3, 50, end, None, Room::of_chars(10)).expect("memory");
+        let beyond = line_part(&spool, 3, 50, end, None, Room::with_chars(10)).expect("memory");
         assert_eq!(beyond.map(|part| (part.text, part.first)), Some((String::new(), 7)));
-        let none = line_part(&spool, 4, 1, end, None, Room::of_chars(10)).expect("memory");
+        let none = line_part(&spool, 4, 1, end, None, Room::with_chars(10)).expect("memory");
         assert_eq!(none, None);
     }
 

@@ -258,7 +258,7 @@ impl InputDetection {
         let mut waits = Waits::new(Some(&source), view.shell, view.processes);
         let all = view.candidates().into_iter().chain(view.readers_in_other_sessions());
         for process in all.filter(|process| !is_stopped(process)) {
-            let waits = waits.of(process);
+            let waits = waits.read_one(process);
             let may_read =
                 |thread: &Thread| *thread == Thread::Unreadable || thread.input_wait().is_some();
             if waits.threads.iter().any(may_read) {
@@ -378,7 +378,7 @@ impl InputDetection {
         // A stopped process reads nothing, although the kernel shows the call that it will
         // continue.
         for process in candidates.iter().filter(|process| !is_stopped(process)) {
-            let waits = waits.of(process);
+            let waits = waits.read_one(process);
             let is_readable = |thread: &Thread| *thread != Thread::Unreadable;
             if !waits.threads.is_empty() && !waits.threads.iter().any(is_readable) {
                 unreadable.push(*process);
@@ -387,7 +387,7 @@ impl InputDetection {
         }
         let others = view.readers_in_other_sessions().into_iter();
         let others = others.filter(|process| !is_stopped(process));
-        let of_others: Vec<ProcessWaits> = others.map(|process| waits.of(process)).collect();
+        let of_others: Vec<ProcessWaits> = others.map(|process| waits.read_one(process)).collect();
         // A process that passes input on to a second terminal, or waits for it among other
         // events, is considered last.
         let own = strongest(&seen, false);
@@ -592,7 +592,7 @@ pub(crate) fn reader_at_second_terminal(
     for process in readers {
         let terminal = PathBuf::from(format!("/dev/pts/{}", process.terminal?));
         let source = InputSource::Terminal(terminal);
-        let waits = Waits::new(Some(&source), process.session, &relatives).of(process);
+        let waits = Waits::new(Some(&source), process.session, &relatives).read_one(process);
         if let Some(sample) = strongest(&[waits], true) {
             return Some(sample);
         }
@@ -605,7 +605,7 @@ pub(crate) fn reader_at_second_terminal(
 pub(crate) fn pinentry(snapshot: &Snapshot, waits: &mut Waits<'_>) -> Option<Sample> {
     let asks = |process: &&ProcessInfo| process.name.starts_with(PINENTRY) && !process.zombie;
     let seen: Vec<ProcessWaits> =
-        snapshot.processes().filter(asks).map(|process| waits.of(process)).collect();
+        snapshot.processes().filter(asks).map(|process| waits.read_one(process)).collect();
     strongest(&seen, false)
 }
 

@@ -211,7 +211,7 @@ impl ProgressProbe {
             return (Some(TreeState::Computing { process, share }), None);
         }
         let waits = Waits::new(self.input.as_ref(), self.session, members);
-        let tree = waits.with_output(output).of_all(&mut self.known);
+        let tree = waits.with_output(output).read_all(&mut self.known);
         let Some(found) = tree_state::classify(&tree) else {
             return (None, None);
         };
@@ -405,8 +405,8 @@ impl ProgressProbe {
             let status = state.status(now);
             state.is_stuck = status == Some(Status::Stuck);
             // A moment of work in between is no news to a caller that knows it is stuck.
-            state.stuck_reported &= status != Some(Status::Progressing);
-            state.repetition_reported &= state.repeats(now);
+            state.told.stuck &= status != Some(Status::Progressing);
+            state.told.repetition &= state.repeats(now);
             status.is_some_and(Status::extends_deadline)
         })
     }

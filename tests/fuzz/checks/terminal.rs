@@ -21,7 +21,7 @@ pub fn check(data: &[u8]) {
     draw(u16::from(*rows % 40), u16::from(*cols % 90), step, output);
     mask(step, output);
     filter(step, output, TerminalFilter::default);
-    filter(step, output, TerminalFilter::of_record);
+    filter(step, output, TerminalFilter::for_record);
     for columns in [None, Some(u16::from(*cols))] {
         for line in output.split(|byte| *byte == b'\n') {
             let text = readable(line, Colours::Drop, columns);

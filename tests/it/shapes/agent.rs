@@ -75,7 +75,7 @@ impl Listed {
             let mut listed = self.0.lock().expect("no reader panicked");
             for row in rows.into_iter().flatten() {
                 let task = row["task_id"].as_str().unwrap_or_default().to_owned();
-                listed.entry(task).or_default().push(Answer::of_row(row));
+                listed.entry(task).or_default().push(Answer::from_row(row));
             }
             drop(listed);
             // The list has no event for a change: an agent looks now and then.

@@ -56,7 +56,7 @@ impl Answer {
     }
 
     /// Of a task's row in the structured result of `zsh_tasks`.
-    pub fn of_row(row: &Value) -> Answer {
+    pub fn from_row(row: &Value) -> Answer {
         let milliseconds = |value: &Value| value.as_f64().unwrap_or_default() / 1000.0;
         Answer {
             at: milliseconds(&row["age_ms"]),
