@@ -97,11 +97,15 @@ impl ToolResult {
         let mut result = json!({
             "content": [{
                 "type": "text",
-                "text": self.text,
+                "text": Value::Null,
                 "annotations": {"audience": ["user", "assistant"], "priority": self.priority},
             }],
             "isError": self.is_error,
         });
+        // `json!` would copy it, and it may have a megabyte.
+        if let Some(text) = result.pointer_mut("/content/0/text") {
+            *text = Value::String(self.text);
+        }
         if let Some(structured) = self.structured {
             put(&mut result, "structuredContent", structured);
         }
@@ -462,6 +466,9 @@ impl Tools {
         // On a host, the detached tasks belong to other servers.
         if !call.on_host && !self.detached_reported.swap(true, Ordering::Relaxed) {
             lines.extend(self.detached_notice(about));
+        }
+        if lines.is_empty() {
+            return text;
         }
         lines.push(text);
         lines.join("\n")

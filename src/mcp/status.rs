@@ -117,46 +117,7 @@ impl Tools {
         let status = self.recorder.store().status();
         let database = history_tools::database(&status);
         problems.extend(history_tools::database_problems(&database));
-        let mut lines = vec![
-            format!(
-                "status     {}",
-                if problems.is_empty() { "ok" } else { "problems, see below" }
-            ),
-            format!("version    {}", env!("CARGO_PKG_VERSION")),
-            format!("shell      {shell_text}"),
-            format!(
-                "tasks      {running} running of at most {}, {lingering} with processes left behind, {} ended kept of at most {}",
-                config.max_tasks,
-                tasks.len() - running,
-                config.max_finished_tasks
-            ),
-            format!(
-                "timeout    {} s by default, {} s at most",
-                config.timeout_default.as_secs_f64(),
-                config.timeout_max.as_secs_f64()
-            ),
-            format!("waits      {} s at most in one call", call.client.ceiling.as_secs_f64()),
-            format!(
-                "spool      {} of {} on disk",
-                size(supervisor.disk_bytes()),
-                size(config.spool_quota)
-            ),
-            format!("state      {state}"),
-            format!("database   {}", history_tools::database_line(&database, status.opened)),
-            format!("neverhang  {circuits_open} circuits open"),
-        ];
         let learned = self.learned_ceilings().into_iter().filter(|learned| learned.is_sure);
-        let learned: Vec<LearnedRow> = learned.map(LearnedRow::from).collect();
-        lines.extend(learned.iter().map(LearnedRow::line));
-        for host in self.hosts.iter() {
-            lines.push(format!(
-                "host       {}: {}",
-                host.entry.name,
-                foreign::shown(&host.status())
-            ));
-        }
-        lines.extend(monitor.as_ref().map(|monitor| format!("monitor    {monitor}")));
-        lines.extend(problems.iter().map(|problem| format!("⚠ {problem}")));
         let output = HealthOutput {
             status: if problems.is_empty() { "ok" } else { "problems" },
             version: env!("CARGO_PKG_VERSION"),
@@ -169,7 +130,7 @@ impl Tools {
             timeout_default_s: config.timeout_default.as_secs_f64(),
             timeout_max_s: config.timeout_max.as_secs_f64(),
             ceiling_s: call.client.ceiling.as_secs_f64(),
-            learned_ceilings: learned,
+            learned_ceilings: learned.map(LearnedRow::from).collect(),
             spool_bytes: supervisor.disk_bytes(),
             spool_quota: config.spool_quota,
             state_directory: state,
@@ -183,7 +144,46 @@ impl Tools {
                 .collect(),
             problems,
         };
-        Ok(ToolResult::structured(lines.join("\n"), &output))
+        let database = history_tools::database_line(&output.database, status.opened);
+        Ok(ToolResult::structured(self.health_text(&output, &database), &output))
+    }
+
+    /// The state of the server as lines; `database` is the one about the database.
+    fn health_text(&self, health: &HealthOutput, database: &str) -> String {
+        let is_ok = health.problems.is_empty();
+        let mut lines = vec![
+            format!("status     {}", if is_ok { "ok" } else { "problems, see below" }),
+            format!("version    {}", health.version),
+            format!("shell      {}", health.shell),
+            format!(
+                "tasks      {} running of at most {}, {} with processes left behind, {} ended kept of at most {}",
+                health.running,
+                health.max_tasks,
+                health.lingering,
+                health.ended,
+                self.config.max_finished_tasks
+            ),
+            format!(
+                "timeout    {} s by default, {} s at most",
+                health.timeout_default_s, health.timeout_max_s
+            ),
+            format!("waits      {} s at most in one call", health.ceiling_s),
+            format!(
+                "spool      {} of {} on disk",
+                size(health.spool_bytes),
+                size(health.spool_quota)
+            ),
+            format!("state      {}", health.state_directory),
+            format!("database   {database}"),
+            format!("neverhang  {} circuits open", health.circuits_open),
+        ];
+        lines.extend(health.learned_ceilings.iter().map(LearnedRow::line));
+        let host =
+            |host: &HostRow| format!("host       {}: {}", host.name, foreign::shown(&host.status));
+        lines.extend(health.hosts.iter().map(host));
+        lines.extend(self.monitor.as_ref().map(|monitor| format!("monitor    {monitor}")));
+        lines.extend(health.problems.iter().map(|problem| format!("⚠ {problem}")));
+        lines.join("\n")
     }
 }
 

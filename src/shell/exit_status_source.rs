@@ -9,7 +9,7 @@
 //! before `&&`. Does not recognise a user's function named like a builtin. Pure.
 
 use super::lexer::lex;
-use super::syntax::{List, lists, only_command};
+use super::syntax::{Pipeline, lists, only_command};
 use super::token::{Separator, Token, TokenKind};
 use super::unquote::Unquoted;
 
@@ -39,39 +39,31 @@ pub(crate) struct ExitStatusSource<'a> {
 pub(crate) fn exit_status_source(command: &str) -> Option<ExitStatusSource<'_>> {
     let lists = lists(&lex(command));
     let (last, earlier) = lists.split_last()?;
-    let pipeline = last.pipelines.last()?;
-    if last.is_background || last.negated.last() != Some(&false) {
+    let (pipeline, before) = last.pipelines.split_last()?;
+    if last.is_background || pipeline.is_negated {
         return None;
     }
-    let text = |list: &List, at: usize| -> Option<Vec<&str>> {
-        let segments = list.pipelines.get(at)?.iter();
-        segments.map(|span| command.get(span.clone())).collect()
-    };
-    let continues = |list: &List, at: usize| {
-        let segments = text(list, at).unwrap_or_default();
-        segments.into_iter().all(leaves_shell_alone)
-    };
+    let continues =
+        |pipeline: &Pipeline| pipeline.texts(command).into_iter().all(leaves_shell_alone);
     let mut foreground = earlier.iter().filter(|list| !list.is_background);
-    if !foreground.all(|list| (0..list.pipelines.len()).all(|at| continues(list, at))) {
+    if !foreground.all(|list| list.pipelines.iter().all(continues)) {
         return None;
     }
     // Before `||` a failure is not the command's failure.
     let mut may_fail_for_all = true;
-    for at in (0..last.pipelines.len().saturating_sub(1)).rev() {
-        may_fail_for_all &= last.joints.get(at) == Some(&Separator::And);
-        let is_fine = match text(last, at)?.as_slice() {
-            [only] if may_fail_for_all => {
-                last.negated.get(at) == Some(&false) && reports_failure(only)
-            }
-            _ => !may_fail_for_all && continues(last, at),
+    for earlier in before.iter().rev() {
+        may_fail_for_all &= earlier.joint == Some(Separator::And);
+        let is_fine = match earlier.texts(command).as_slice() {
+            [only] if may_fail_for_all => !earlier.is_negated && reports_failure(only),
+            _ => !may_fail_for_all && continues(earlier),
         };
         if !is_fine {
             return None;
         }
     }
     Some(ExitStatusSource {
-        segments: text(last, last.pipelines.len() - 1)?,
-        is_alone: earlier.is_empty() && pipeline == last.pipelines.first()?,
+        segments: pipeline.texts(command),
+        is_alone: earlier.is_empty() && before.is_empty(),
     })
 }
 

@@ -117,55 +117,57 @@ pub(super) fn take(current: &mut Option<Simple>, token: &Token, text: &str) -> b
 /// Pipelines joined by `&&` and `||`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct List {
-    /// The segments of each pipeline, by their positions in the text.
-    pub(crate) pipelines: Vec<Vec<Range<usize>>>,
-    /// For each pipeline, whether `!` inverts its status.
-    pub(crate) negated: Vec<bool>,
-    /// The operator after each pipeline except the last.
-    pub(crate) joints: Vec<Separator>,
+    pub(crate) pipelines: Vec<Pipeline>,
     /// Whether the shell runs it without waiting for it.
     pub(crate) is_background: bool,
+}
+
+/// Commands joined by `|` and `|&`.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Pipeline {
+    /// Its segments, by their positions in the text.
+    pub(crate) segments: Vec<Range<usize>>,
+    /// Whether `!` inverts its status.
+    pub(crate) is_negated: bool,
+    /// The operator after it; `None` for the last of a list.
+    pub(crate) joint: Option<Separator>,
 }
 
 /// The lists of the top level in order. `!` and `time` are not part of a segment.
 pub(crate) fn lists(lexed: &Lexed) -> Vec<List> {
     let mut lists = Vec::new();
     let mut list = List::default();
-    let mut pipeline: Vec<Range<usize>> = Vec::new();
+    let mut pipeline = Pipeline::default();
     let mut segment: Option<Range<usize>> = None;
-    let mut is_negated = false;
     for token in &lexed.tokens {
         let Some(separator) = top_level_separator(token) else {
-            is_negated ^= token.kind == TokenKind::Reserved(Reserved::Not) && token.depth == 0;
+            pipeline.is_negated ^=
+                token.kind == TokenKind::Reserved(Reserved::Not) && token.depth == 0;
             if belongs(token, segment.is_some()) {
                 let start = segment.map_or(token.span.start, |segment| segment.start);
                 segment = Some(start..token.span.end);
             }
             continue;
         };
-        pipeline.extend(segment.take());
+        pipeline.segments.extend(segment.take());
         if separator.is_pipe() {
             continue;
         }
-        let is_not = std::mem::take(&mut is_negated);
-        if !pipeline.is_empty() {
-            list.pipelines.push(std::mem::take(&mut pipeline));
-            list.negated.push(is_not);
-        }
-        if list.pipelines.is_empty() {
+        let ended = std::mem::take(&mut pipeline);
+        list.pipelines.extend((!ended.segments.is_empty()).then_some(ended));
+        let Some(last) = list.pipelines.last_mut() else {
             continue;
-        }
+        };
         if separator.waits_for_more() {
-            list.joints.push(separator);
+            last.joint = Some(separator);
             continue;
         }
         list.is_background = matches!(separator, Separator::Background | Separator::Disown);
         lists.push(std::mem::take(&mut list));
     }
-    pipeline.extend(segment);
-    if !pipeline.is_empty() {
+    pipeline.segments.extend(segment);
+    if !pipeline.segments.is_empty() {
         list.pipelines.push(pipeline);
-        list.negated.push(is_negated);
     }
     if !list.pipelines.is_empty() {
         lists.push(list);
@@ -195,7 +197,7 @@ pub fn last_pipeline_segments(command: &str) -> Vec<&str> {
     let lists = lists(&lexed);
     let last = lists.iter().rev().find(|list| !list.is_background);
     let pipeline = last.and_then(|list| list.pipelines.last());
-    texts(command, pipeline.map_or(&[], Vec::as_slice))
+    pipeline.map(|pipeline| pipeline.texts(command)).unwrap_or_default()
 }
 
 /// The segments of the pipeline that ran last, given the number of statuses in zsh's final
@@ -206,7 +208,7 @@ pub(crate) fn reported_segments(command: &str, statuses: usize) -> Vec<&str> {
     let lists = lists(&lexed);
     let any_may_run_last = ENDS_ON_FAILURE.iter().any(|setting| command.contains(setting));
     let last = lists.iter().rposition(|list| !list.is_background);
-    let candidates: Vec<&Vec<Range<usize>>> = lists
+    let candidates: Vec<&Pipeline> = lists
         .iter()
         .enumerate()
         .filter(|(at, list)| Some(*at) == last || any_may_run_last || may_end(command, list))
@@ -215,32 +217,36 @@ pub(crate) fn reported_segments(command: &str, statuses: usize) -> Vec<&str> {
     if candidates.iter().any(|pipeline| is_open(command, pipeline)) {
         return Vec::new();
     }
-    let mut fitting = candidates.into_iter().filter(|pipeline| pipeline.len() == statuses);
+    let mut fitting = candidates.into_iter().filter(|pipeline| pipeline.segments.len() == statuses);
     match (fitting.next(), fitting.next()) {
-        (Some(only), None) => texts(command, only),
+        (Some(only), None) => only.texts(command),
         _ => Vec::new(),
     }
 }
 
 /// Whether the shell may end within this list.
 fn may_end(command: &str, list: &List) -> bool {
-    list.pipelines.iter().flatten().any(|segment| {
-        let text = command.get(segment.clone()).unwrap_or_default();
-        text.split([' ', '\t', '\n', ';', '(', '{']).any(|word| ENDS.contains(&word))
-    })
+    list.pipelines
+        .iter()
+        .flat_map(|pipeline| pipeline.texts(command))
+        .any(|text| text.split([' ', '\t', '\n', ';', '(', '{']).any(|word| ENDS.contains(&word)))
 }
 
 /// Whether the statuses may belong to a pipeline within this one: zsh reports the inner statuses if
 /// a group or a branch is the whole pipeline.
-fn is_open(command: &str, pipeline: &[Range<usize>]) -> bool {
-    let [only] = pipeline else { return false };
-    let text = command.get(only.clone()).unwrap_or_default();
+fn is_open(command: &str, pipeline: &Pipeline) -> bool {
+    let texts = pipeline.texts(command);
+    let [text] = texts.as_slice() else { return false };
     let first = text.split([' ', '\t', '\n', ';']).next();
     first.is_some_and(|word| COMPOUND.contains(&word))
 }
 
-fn texts<'a>(command: &'a str, pipeline: &[Range<usize>]) -> Vec<&'a str> {
-    pipeline.iter().map(|segment| command.get(segment.clone()).unwrap_or_default()).collect()
+impl Pipeline {
+    /// The segments as texts of the command line.
+    pub(super) fn texts<'a>(&self, command: &'a str) -> Vec<&'a str> {
+        let text = |segment: &Range<usize>| command.get(segment.clone()).unwrap_or_default();
+        self.segments.iter().map(text).collect()
+    }
 }
 
 /// The program whose manual explains a failure, with its subcommands (`git`, `push`): the program

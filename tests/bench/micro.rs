@@ -161,8 +161,8 @@ fn rendered(task: &LiveTask) -> usize {
     let result =
         TaskResult { shown, new_bytes: 12, ..TaskResult::new(View::take(task), Vec::new()) };
     let log_path = "/home/somebody/.local/state/zsh-tool/output/3dc8c9ee.0".to_owned();
-    let text = result.text(&task.facts, None, MAX_WAIT, Palette::Plain);
-    text.len() + result.meta(&task.facts, None, MAX_WAIT, Some(log_path)).to_string().len()
+    let meta = result.meta(&task.facts, None, MAX_WAIT, Some(log_path)).to_string();
+    meta.len() + result.text(&task.facts, None, MAX_WAIT, Palette::Plain).len()
 }
 
 fn facts() -> Facts {

@@ -120,17 +120,18 @@ impl TaskResult {
 
     /// The result as text. The calls that it names wait for at most `ceiling`.
     pub fn text(
-        &self,
+        mut self,
         facts: &Facts,
         estimate: Option<&Estimate>,
         ceiling: Duration,
         palette: Palette,
     ) -> String {
+        let shown = std::mem::take(&mut self.shown.text);
         let view = &self.view;
         let mut lines =
             vec![format!("$ {}", command_line(&facts.command)), frame::OPENING.to_owned()];
-        lines.push(if !self.shown.text.is_empty() || self.shown.to_line > 0 {
-            self.shown.text.clone()
+        lines.push(if !shown.is_empty() || self.shown.to_line > 0 {
+            shown
         } else if view.running() && view.task.output.bytes > 0 {
             "(no new output)".to_owned()
         } else if view.task.output.bytes > 0 {
