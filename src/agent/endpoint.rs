@@ -213,7 +213,7 @@ impl Endpoint {
                 .by_ref()
                 .take(MAX_STREAM_LINE)
                 .read_until(b'\n', &mut line)
-                .map_err(|error| self.from_io(&error, None))?;
+                .map_err(|error| self.io_error(&error, None))?;
             if count == 0 && has_ended {
                 return Ok(());
             }
@@ -249,7 +249,7 @@ impl Endpoint {
         }
         let left = limit.map(|limit| limit.deadline.saturating_duration_since(Instant::now()));
         let request = request.config().timeout_global(left).build();
-        let response = request.send(body).map_err(|error| self.from_transport(error, limit))?;
+        let response = request.send(body).map_err(|error| self.transport_error(error, limit))?;
         match response.status().as_u16() {
             200..300 => Ok(response),
             status => Err(self.refusal(status, response)),
@@ -291,14 +291,14 @@ impl Endpoint {
             .into_reader()
             .take(MAX_ANSWER + 1)
             .read_to_end(&mut bytes)
-            .map_err(|error| self.from_io(&error, limit))?;
+            .map_err(|error| self.io_error(&error, limit))?;
         if bytes.len() as u64 > MAX_ANSWER {
             return Err(self.bad_answer("it is larger than 16 MiB"));
         }
         String::from_utf8(bytes).map_err(|_| self.bad_answer("it is not UTF-8"))
     }
 
-    fn from_transport(&self, error: ureq::Error, limit: Option<Limit>) -> EndpointError {
+    fn transport_error(&self, error: ureq::Error, limit: Option<Limit>) -> EndpointError {
         match error {
             ureq::Error::HostNotFound => self.unreachable("no host has that name"),
             ureq::Error::Timeout(Timeout::Connect | Timeout::Resolve) => {
@@ -306,7 +306,7 @@ impl Endpoint {
             }
             ureq::Error::ConnectionFailed => self.unreachable("the connection failed"),
             ureq::Error::Timeout(_) => self.timed_out(limit),
-            ureq::Error::Io(error) => self.from_io(&error, limit),
+            ureq::Error::Io(error) => self.io_error(&error, limit),
             // The error quotes the header, which may contain the key.
             ureq::Error::Http(_) => {
                 self.bad_answer("the key contains characters that are not allowed in a header")
@@ -315,7 +315,7 @@ impl Endpoint {
         }
     }
 
-    fn from_io(&self, error: &io::Error, limit: Option<Limit>) -> EndpointError {
+    fn io_error(&self, error: &io::Error, limit: Option<Limit>) -> EndpointError {
         let inner: Option<&ureq::Error> = error.get_ref().and_then(|inner| inner.downcast_ref());
         if let Some(ureq::Error::Timeout(_)) = inner {
             return self.timed_out(limit);

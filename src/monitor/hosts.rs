@@ -112,13 +112,17 @@ impl HostLists {
             });
         }
         self.by_name.retain(|name, list| {
-            while let Some(answer) = list.stream.take() {
-                let Some(answer) = answer else { return false };
-                if let Some(event) = answer.events.last() {
-                    list.sessions = Some(listed(&event.data, name, ahead(&answer)));
+            loop {
+                match list.stream.take() {
+                    Pull::Answer(answer) => {
+                        if let Some(event) = answer.events.last() {
+                            list.sessions = Some(listed(&event.data, name, ahead(&answer)));
+                        }
+                    }
+                    Pull::Nothing => return true,
+                    Pull::Ended => return false,
                 }
             }
-            true
         });
         self.by_name.values().flat_map(|list| list.sessions.iter().flatten().cloned()).collect()
     }
@@ -179,31 +183,37 @@ struct Pulled {
     ended: bool,
 }
 
+/// What a stream from a host has for its reader.
+enum Pull {
+    Answer(PageAnswer),
+    Nothing,
+    Ended,
+}
+
 impl Pulled {
     fn new(host: Arc<Host>, request: Value) -> Pulled {
         let request = PageRequest { request, stream: files::random_id() };
         Pulled { host, request, call: None, ended: false }
     }
 
-    /// Takes an answer that has arrived, if any. The inner `None` means that the stream has ended.
-    fn take(&mut self) -> Option<Option<PageAnswer>> {
+    fn take(&mut self) -> Pull {
         if self.ended {
-            return Some(None);
+            return Pull::Ended;
         }
         let Some(call) = self.call.take().or_else(|| PageCall::begin(&self.host, &self.request))
         else {
-            return Some(None);
+            return Pull::Ended;
         };
         let mut poller = Poller::default();
         let readable = poller.watch(call.as_fd(), Interest::Read);
         poller.wait(Some(Duration::ZERO));
         if !poller.ready(Some(readable)) {
             self.call = Some(call);
-            return None;
+            return Pull::Nothing;
         }
         let answer = call.answer(READ_LIMIT).ok().filter(|answer| answer.status == 200);
         self.ended = answer.as_ref().is_none_or(|answer| answer.ended);
-        Some(answer)
+        answer.map_or(Pull::Ended, Pull::Answer)
     }
 
     fn awaited(&self) -> Option<BorrowedFd<'_>> {
@@ -258,9 +268,9 @@ impl EventSource for HostEvents {
                 return StreamStep::Event(event);
             }
             match self.stream.take() {
-                Some(Some(answer)) => self.receive(answer),
-                Some(None) => return StreamStep::End,
-                None => {
+                Pull::Answer(answer) => self.receive(answer),
+                Pull::Ended => return StreamStep::End,
+                Pull::Nothing => {
                     let rest = deadline.saturating_duration_since(Instant::now());
                     if rest.is_zero() {
                         return StreamStep::Quiet;

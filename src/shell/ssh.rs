@@ -109,9 +109,10 @@ fn login(words: &[Unquoted], values: Values) -> Option<Ssh> {
     let command: Vec<&str> = rest.get(after..)?.iter().map(|word| word.text.as_str()).collect();
     let command = command.join(" ");
     Some(Ssh {
-        host: match url_host(host) {
-            Some(host) => host?,
-            None => plain_host(host.fixed()?)?,
+        host: match url(host) {
+            Url::Host(host) => host,
+            Url::OtherHost => return None,
+            Url::No => plain_host(host.fixed()?)?,
         },
         remote_command: Some(command).filter(|command| !command.trim().is_empty()),
     })
@@ -162,8 +163,10 @@ fn operands(words: &[Unquoted], values: Values) -> Vec<&Unquoted> {
 
 /// The host of `[user@]host:path`, or of an SSH URL.
 fn copied_host(word: &Unquoted) -> Option<String> {
-    if let Some(host) = url_host(word) {
-        return host;
+    match url(word) {
+        Url::No => {}
+        Url::OtherHost => return None,
+        Url::Host(host) => return Some(host),
     }
     // Only the host must have no expansions; the path may have some.
     let address = word.fixed_part();
@@ -182,20 +185,32 @@ fn copied_host(word: &Unquoted) -> Option<String> {
     plain_host(host)
 }
 
-/// The host of a URL: `Some(None)` for a URL with another scheme or without a known host.
-fn url_host(word: &Unquoted) -> Option<Option<String>> {
-    let (scheme, rest) = word.fixed_part().split_once("://")?;
+/// A word as a URL.
+enum Url {
+    /// It is none.
+    No,
+    /// Of another scheme, or without a known host.
+    OtherHost,
+    Host(String),
+}
+
+fn url(word: &Unquoted) -> Url {
+    let Some((scheme, rest)) = word.fixed_part().split_once("://") else {
+        return Url::No;
+    };
     if !["ssh", "scp", "sftp", "rsync+ssh", "git+ssh", "ssh+git"].contains(&scheme) {
-        return Some(None);
+        return Url::OtherHost;
     }
     let is_whole = word.fixed().is_some() || rest.contains('/');
-    let authority = rest.split('/').next().filter(|_| is_whole)?;
+    let Some(authority) = rest.split('/').next().filter(|_| is_whole) else {
+        return Url::No;
+    };
     let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
     let host = match host.strip_prefix('[') {
         Some(bracketed) => bracketed.split(']').next(),
         None => host.split(':').next(),
     };
-    Some(host.and_then(plain_host))
+    host.and_then(plain_host).map_or(Url::OtherHost, Url::Host)
 }
 
 /// The host of `[user@]host`.

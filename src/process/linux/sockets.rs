@@ -167,11 +167,23 @@ const ATTRIBUTE: usize = 4;
 /// How long to wait for the kernel, which usually answers at once.
 const PATIENCE: Duration = Duration::from_millis(20);
 
-/// The inode of a socket's peer, if it has one; `None` if the kernel does not report it.
-pub(super) fn peer_of_local(inode: u64) -> Option<Option<u64>> {
-    let inode = u32::try_from(inode).ok()?;
-    let answer = ask(inode).ok()?;
-    is_about_a_socket(&answer).then(|| parse(&answer).map(u64::from))
+/// The other end of a local socket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum LocalPeer {
+    Inode(u64),
+    None,
+    /// The kernel does not report it.
+    Unknown,
+}
+
+pub(super) fn peer_of_local(inode: u64) -> LocalPeer {
+    let answer = u32::try_from(inode).ok().and_then(|inode| ask(inode).ok());
+    match answer.filter(|answer| is_about_a_socket(answer)) {
+        Some(answer) => {
+            parse(&answer).map_or(LocalPeer::None, |inode| LocalPeer::Inode(inode.into()))
+        }
+        None => LocalPeer::Unknown,
+    }
 }
 
 /// Whether an answer is no error message.
@@ -294,8 +306,9 @@ mod tests {
     fn each_end_of_a_pair_names_the_other() {
         let (one, other) = UnixStream::pair().expect("a pair of sockets");
         let (one, other) = (inode_of(&one), inode_of(&other));
-        assert_eq!(peer_of_local(one.expect("an inode")), Some(other));
-        assert_eq!(peer_of_local(u64::MAX), None);
+        let other = LocalPeer::Inode(other.expect("an inode"));
+        assert_eq!(peer_of_local(one.expect("an inode")), other);
+        assert_eq!(peer_of_local(u64::MAX), LocalPeer::Unknown);
     }
 
     proptest::proptest! {

@@ -18,7 +18,7 @@ use super::hotspot;
 use super::locks;
 use super::mounts;
 use super::runtimes::{self, Runtime};
-use super::sockets::{self, LOCAL, Socket, Sockets, inode_of};
+use super::sockets::{self, LOCAL, LocalPeer, Socket, Sockets, inode_of};
 use crate::process::probe::{Identity, InputSource, ProcessInfo, StallReason};
 use crate::process::{processes, usage};
 use crate::progress::standstill::{Runs, ThreadRuns};
@@ -398,12 +398,11 @@ impl<'a> Waits<'a> {
     }
 
     fn local_socket(&mut self, pid: i32, inode: u64, name: Option<String>) -> WaitSource {
-        let answer = sockets::peer_of_local(inode);
-        let peer = answer.flatten();
-        // The kernel numbers the two sockets of a pair one after the other.
-        let candidates = match answer {
-            Some(peer) => peer.into_iter().collect(),
-            None => vec![inode.wrapping_sub(1), inode.wrapping_add(1)],
+        let (peer, candidates) = match sockets::peer_of_local(inode) {
+            LocalPeer::Inode(peer) => (Some(peer), vec![peer]),
+            LocalPeer::None => (None, Vec::new()),
+            // The kernel numbers the two sockets of a pair one after the other.
+            LocalPeer::Unknown => (None, vec![inode.wrapping_sub(1), inode.wrapping_add(1)]),
         };
         let names: Vec<PathBuf> =
             candidates.iter().map(|inode| PathBuf::from(format!("socket:[{inode}]"))).collect();
@@ -488,7 +487,7 @@ fn is_housekeeping(thread: &Thread, directory: &ThreadDirectory) -> bool {
 fn may_be_guessed(thread: &ThreadDirectory, descriptor: i32) -> bool {
     let name = thread.descriptor_name(descriptor).unwrap_or_default();
     let inode = inode_of(&name.to_string_lossy());
-    inode.is_some_and(|inode| sockets::peer_of_local(inode).is_none())
+    inode.is_some_and(|inode| sockets::peer_of_local(inode) == LocalPeer::Unknown)
 }
 
 /// Whether a process holds an end of this pipe that can be written to.
@@ -522,25 +521,34 @@ fn master_number(thread: &ThreadDirectory, descriptor: i32) -> Option<u32> {
 /// memory it is shared with relatives.
 fn shared_futex(pid: i32, address: u64) -> WaitSource {
     let maps = MemoryMaps::from_file(processes::proc_directory(pid).join("maps"));
-    match maps.map(|maps| shared_memory(maps, address)) {
-        Ok(Some(Some(path))) => WaitSource::Lock(Lock::new(path, None)),
-        Ok(Some(None)) => WaitSource::SharedFutex,
-        Ok(None) | Err(_) => WaitSource::Futex,
+    match maps.map(|maps| memory_at(maps, address)) {
+        Ok(Memory::OfFile(path)) => WaitSource::Lock(Lock::new(path, None)),
+        Ok(Memory::Shared) => WaitSource::SharedFutex,
+        Ok(Memory::Own) | Err(_) => WaitSource::Futex,
     }
 }
 
-/// The memory at an address, if it is shared: with its file, unless that was deleted and has no name
-/// by which another program could open it.
-fn shared_memory(maps: MemoryMaps, address: u64) -> Option<Option<String>> {
+/// Who sees the memory at an address.
+#[derive(Debug, PartialEq, Eq)]
+enum Memory {
+    Own,
+    /// Relatives: it has no file, or one without a name by which another program could open it.
+    Shared,
+    /// Whoever opens this file.
+    OfFile(String),
+}
+
+fn memory_at(maps: MemoryMaps, address: u64) -> Memory {
     let map = maps.into_iter().find(|map| {
         map.perms.contains(MMPermissions::SHARED)
             && (map.address.0..map.address.1).contains(&address)
-    })?;
+    });
+    let Some(map) = map else { return Memory::Own };
     let path = match map.pathname {
         MMapPath::Path(path) => path.into_os_string().into_string().ok(),
         _ => None,
     };
-    Some(path.filter(|path| !path.ends_with(" (deleted)")))
+    path.filter(|path| !path.ends_with(" (deleted)")).map_or(Memory::Shared, Memory::OfFile)
 }
 
 /// How often a path is looked up in the kernel's cache, which fails while a file system is mounted.
@@ -618,9 +626,9 @@ mod tests {
                     7f20-7f30 rw-p 00000000 00:1a 7    /usr/lib/libfoo.so\n";
         let maps = || MemoryMaps::from_read(text.as_bytes()).expect("maps");
         let path = "/dev/shm/sem.x".to_owned();
-        assert_eq!(shared_memory(maps(), 0x7f08), Some(Some(path)));
-        assert_eq!(shared_memory(maps(), 0x7f18), Some(None));
-        assert_eq!(shared_memory(maps(), 0x7f28), None);
-        assert_eq!(shared_memory(maps(), 0x1), None);
+        assert_eq!(memory_at(maps(), 0x7f08), Memory::OfFile(path));
+        assert_eq!(memory_at(maps(), 0x7f18), Memory::Shared);
+        assert_eq!(memory_at(maps(), 0x7f28), Memory::Own);
+        assert_eq!(memory_at(maps(), 0x1), Memory::Own);
     }
 }
