@@ -22,6 +22,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Value, json};
 use zeroize::Zeroize;
 
+use crate::base::cancel::Cancel;
 use crate::process::descriptors::{Interest, Poller, Waker};
 use crate::process::executable::AllowedPrograms;
 use crate::process::kill::Handle;
@@ -34,7 +35,6 @@ use crate::protocol::message;
 use crate::protocol::reader::FrameReader;
 use crate::task::environment::{self, StartEnvironment};
 use crate::task::journal::{self, CONTROL_SOCKET};
-use crate::task::live::Cancel;
 use crate::text::foreign::ShowPath;
 use link::{Carried, Link};
 

@@ -380,7 +380,8 @@ pub mod task {
         pub use crate::task::environment::EnvironmentSettings;
     }
     pub mod live {
-        pub use crate::task::live::{Cancel, End, Facts, Input, LiveState, LiveTask, WaitStep};
+        pub use crate::base::cancel::Cancel;
+        pub use crate::task::live::{End, Facts, Input, LiveState, LiveTask, WaitStep};
     }
     pub mod registry {
         pub use crate::task::registry::TaskHandle;

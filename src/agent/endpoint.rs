@@ -21,7 +21,7 @@ use ureq::http::{Response, Uri};
 use ureq::{Agent, Body, Timeout};
 
 use super::activity::AgentError;
-use crate::task::live::Cancel;
+use crate::base::cancel::Cancel;
 use crate::text::redact::Redactor;
 pub(crate) use wire::Piece;
 

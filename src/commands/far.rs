@@ -15,6 +15,7 @@ use std::time::{Duration, SystemTime};
 use crossbeam_channel::{Receiver, after, bounded, select};
 
 use super::{monitor, output, serve, setup, shim};
+use crate::base::cancel::Cancel;
 use crate::cli::FarArguments;
 use crate::mcp::access::Access;
 use crate::mcp::control::ControlSocket;
@@ -28,7 +29,6 @@ use crate::process::guard::{self, Guarded, Role, Side};
 use crate::process::{files, local_socket, memory};
 use crate::protocol::transport::{Outbound, Transport};
 use crate::task::journal::{self, CONTROL_SOCKET, SHIM_PREFIX};
-use crate::task::live::Cancel;
 
 /// How long calls may take to end when the connection is over.
 const LAST_CALLS: Duration = Duration::from_secs(3);

@@ -12,6 +12,7 @@ use crossbeam_channel::{Receiver, Sender, bounded, select};
 
 use super::signals::{self, StopRequest};
 use super::{serve, setup};
+use crate::base::cancel::Cancel;
 use crate::mcp::access::Access;
 use crate::mcp::control::ControlSocket;
 use crate::mcp::dispatch::{Shims, Tools};
@@ -21,7 +22,7 @@ use crate::process::guard::{Guarded, Role, Side};
 use crate::process::{descriptors, files, guard, memory};
 use crate::protocol::transport::{Outbound, Transport};
 use crate::task::journal::{self, SHIM_PREFIX};
-use crate::task::live::{Cancel, LiveState, WaitStep};
+use crate::task::live::{LiveState, WaitStep};
 use crate::task::supervisor::Supervisor;
 
 /// How long cancelled calls may take to end.

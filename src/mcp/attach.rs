@@ -16,6 +16,7 @@ use serde_json::Value;
 use super::render::result::{Palette, status_line};
 use super::render::view::View;
 use super::rpc_error::RpcError;
+use crate::base::cancel::Cancel;
 use crate::peer::{
     ATTACH_OUTPUT, ATTACH_STATE, AttachEnd, AttachMode, AttachRequest, AttachState, Bytes, Typed,
 };
@@ -27,7 +28,7 @@ use crate::protocol::transport::Outbound;
 use crate::task::attached::Person;
 use crate::task::follower::{Read, read_next};
 use crate::task::input::InputChunk;
-use crate::task::live::{Cancel, Input, LiveState, WaitStep};
+use crate::task::live::{Input, LiveState, WaitStep};
 use crate::task::registry::TaskHandle;
 use crate::task::request::InputError;
 use crate::task::supervisor::Supervisor;

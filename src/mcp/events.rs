@@ -16,12 +16,13 @@ use super::dispatch::Tools;
 use super::render::progress::short_duration;
 use super::render::result::{self, command_line, millis};
 use super::rpc_error::RpcError;
+use crate::base::cancel::Cancel;
 use crate::progress::condition::Condition;
 use crate::progress::waiting::WantedInput;
 use crate::protocol::message::INTERNAL_ERROR;
 use crate::task::describe::{self, outcome_word, wanted_word};
 use crate::task::events::EventKind;
-use crate::task::live::{Cancel, Facts};
+use crate::task::live::Facts;
 use crate::task::output::reading;
 use crate::task::registry::TaskHandle;
 use crate::task::snapshot::Snapshot;
@@ -329,7 +330,8 @@ impl Tools {
             claims.clear();
             is_complete
         };
-        cancel.set_event_signal(signal);
+        let awaited = Arc::downgrade(signal);
+        cancel.wait_for(awaited);
         loop {
             let seen = signal.count();
             if cancel.is_cancelled() {

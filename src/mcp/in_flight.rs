@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex};
 
 use super::ceilings;
+use crate::base::cancel::Cancel;
 use crate::protocol::id::RequestId;
-use crate::task::live::Cancel;
 
 /// The maximum number of concurrent calls.
 pub(crate) const MAX_CALLS: usize = 64;

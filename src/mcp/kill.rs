@@ -13,11 +13,12 @@ use super::render::result::{
 use super::render::view::View;
 use super::tools::{KillArguments, Tool};
 use crate::alan::kill::{KillClass, KillInsight};
+use crate::base::cancel::Cancel;
 use crate::process::probe::ProcessInfo;
 use crate::process::signals::Signal;
 use crate::progress::wait::ProcessName;
 use crate::task::describe;
-use crate::task::live::{ActiveCall, Cancel, Facts, LiveState, WaitStep};
+use crate::task::live::{ActiveCall, Facts, LiveState, WaitStep};
 use crate::task::registry::TaskHandle;
 use crate::task::state::KillRequest;
 use crate::task::supervisor::KillError;

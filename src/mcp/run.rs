@@ -1,6 +1,7 @@
 //! `zsh`: runs a command and answers when it ends or the call yields.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -69,7 +70,12 @@ impl Tools {
         let started = self.supervisor.start(request, Some(run_record.on_end()));
         let task = started.inspect_err(|_| run_record.abandon())?;
         self.recorder.follow(&task.live, &run_record);
-        call.cancel.note_started(&task.live);
+        let live = Arc::downgrade(&task.live);
+        call.cancel.on_time_out(move || {
+            if let Some(live) = live.upgrade() {
+                live.state().told.start_timed_out = true;
+            }
+        });
         // Looked up while the command runs.
         let history = run_record.history();
         if let Some(estimate) = &history.estimate {

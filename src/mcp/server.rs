@@ -24,6 +24,7 @@ use super::in_flight::{BeginError, InFlight, MAX_CALLS};
 use super::render::result::Palette;
 use super::rpc_error::RpcError;
 use super::tools::{self, INSTRUCTIONS, Tool};
+use crate::base::cancel::Cancel;
 use crate::config::{ColorChoice, MAX_WAIT};
 use crate::peer::pages::{PAGE, PageRequest};
 use crate::peer::{
@@ -45,7 +46,6 @@ use crate::protocol::tasks::Operation;
 use crate::protocol::transport::Outbound;
 use crate::task::environment::StartEnvironment;
 use crate::task::journal::is_task_id;
-use crate::task::live::Cancel;
 use crate::task::registry::TaskHandle;
 use crate::task::supervisor::Supervisor;
 use crate::task::told::ShownMark;

@@ -9,9 +9,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::base::cancel::Cancel;
 use crate::process::descriptors::{Interest, Poller, Waker};
 use crate::process::directory_watch::DirectoryWatch;
-use crate::task::live::{Cancel, ChangeStamp, WaitStep};
+use crate::task::live::{ChangeStamp, WaitStep};
 use crate::task::registry::TaskHandle;
 use crate::text::foreign::ShowPath;
 

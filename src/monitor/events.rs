@@ -20,11 +20,11 @@ use super::output::{Chunk, OutputSource};
 use super::runs;
 use super::session::{List, Session, now};
 use super::sessions::{Sessions, Task};
+use crate::base::cancel::Cancel;
 use crate::oneshot::log::LogLine;
 use crate::oneshot::log_reader::{self, Follower};
 use crate::oneshot::sessions::{self, RunView};
 use crate::peer::hosts::Hosts;
-use crate::task::live::Cancel;
 use crate::text::quantity::grouped;
 
 /// How much earlier output a new client gets.

@@ -9,8 +9,8 @@ use serde_json::Value;
 
 use super::http::response::{EventSource, Response, Routes, StreamStep};
 use super::session::now;
+use crate::base::cancel::Cancel;
 use crate::peer::pages::{PULL_WAIT, PageAnswer, PageEvent, PageRequest, Pages};
-use crate::task::live::Cancel;
 
 /// A stream that no request continues is dropped after this time.
 const FORGET_AFTER: Duration = Duration::from_secs(60);

@@ -13,11 +13,11 @@ use serde_json::{Value, json};
 use super::http::request::Request;
 use super::http::response::{Event, EventSource, Response, StreamStep};
 use super::session::now;
+use crate::base::cancel::Cancel;
 use crate::peer::hosts::{Host, Hosts};
 use crate::peer::pages::{PageAnswer, PageCall, PageRequest};
 use crate::process::descriptors::{Interest, Poller, Waker};
 use crate::process::files;
-use crate::task::live::Cancel;
 
 /// How long a host may take to answer.
 const ANSWER_LIMIT: Duration = Duration::from_secs(30);

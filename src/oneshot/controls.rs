@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 
 use super::state::Event;
 use crate::agent::checks::CheckState;
-use crate::task::live::Cancel;
+use crate::base::cancel::Cancel;
 
 /// How many requests may be queued. A person and a judge send few.
 const MAX_QUEUED: usize = 16;

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::hosts::Host;
 use super::{Peer, PeerError};
-use crate::task::live::Cancel;
+use crate::base::cancel::Cancel;
 
 /// The JSON-RPC method.
 pub(crate) const PAGE: &str = "zsh-tool/page";

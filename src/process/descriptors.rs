@@ -17,6 +17,7 @@ pub(crate) use super::close_on_exec::{
     mark_inherited as seal_inherited, pipe, pipe_size, widen_pipe,
 };
 use super::hangup::{self, HangupQueue};
+use crate::base::cancel::Wake;
 
 /// `/dev/null` for reading and writing.
 ///
@@ -112,9 +113,15 @@ pub(crate) fn leaves_room(fd: &OwnedFd) -> bool {
     u64::try_from(fd.as_raw_fd()).is_ok_and(|number| number + free < limit)
 }
 
+impl Wake for Waker {
+    fn wake(&self) {
+        Waker::wake(self);
+    }
+}
+
 /// Wakes a thread that waits in [`Poller::wait`]; wake-ups that come before it checks count as one.
 #[derive(Debug)]
-pub struct Waker {
+pub(crate) struct Waker {
     write: OwnedFd,
 }
 

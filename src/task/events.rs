@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
+use crate::base::cancel::Wake;
 use crate::base::sync::CondvarMutex;
 
 /// What has happened to a task.
@@ -28,6 +29,12 @@ pub enum EventKind {
 #[derive(Debug, Default)]
 pub(crate) struct EventSignal {
     count: CondvarMutex<u64>,
+}
+
+impl Wake for EventSignal {
+    fn wake(&self) {
+        self.notify();
+    }
 }
 
 impl EventSignal {

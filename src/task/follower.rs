@@ -8,8 +8,9 @@ use std::io;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::live::{Cancel, LiveState, WaitStep};
+use super::live::{LiveState, WaitStep};
 use super::registry::TaskHandle;
+use crate::base::cancel::Cancel;
 use crate::text::lines::{LinePosition, Position};
 
 /// The most bytes read at once.

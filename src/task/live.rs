@@ -16,9 +16,9 @@ use super::output::tail::Tail;
 use super::request::Detached;
 use super::terminal::Terminal;
 use super::told::{EmptyPolls, ShownMark, Told};
+use crate::base::cancel::{Cancel, Wake};
 use crate::base::clock::Now;
 use crate::base::sync::{CondvarMutex, Guard};
-use crate::process::descriptors::Waker;
 use crate::process::probe::{Identity, ProcessInfo};
 use crate::process::pty::TerminalSize;
 use crate::process::signals::Exit;
@@ -607,7 +607,8 @@ impl LiveTask {
         mut check: impl FnMut(&LiveState) -> WaitStep<R>,
         now: impl Fn() -> Instant,
     ) -> Option<R> {
-        cancel.call.lock().task = Some(Arc::downgrade(self));
+        let awaited: Weak<Self> = Arc::downgrade(self);
+        cancel.wait_for(awaited);
         let mut state = self.monitor.lock();
         loop {
             let (recheck_at, awaits_output) = match check(&state) {
@@ -657,6 +658,15 @@ impl LiveTask {
     }
 }
 
+impl Wake for LiveTask {
+    fn wake(&self) {
+        // A watcher between its check and its wait holds the lock: once it is free, the watcher waits
+        // and is notified.
+        drop(self.monitor.lock());
+        self.monitor.notify_all();
+    }
+}
+
 /// The result of one check of the state.
 #[derive(Debug)]
 pub enum WaitStep<R> {
@@ -694,149 +704,6 @@ impl Drop for ActiveCall {
     }
 }
 
-/// How far a call has come.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum Stage {
-    /// It can still be cancelled.
-    #[default]
-    Open,
-    /// It was cancelled: there will be no answer.
-    Cancelled,
-    /// It was cancelled because the client stopped waiting after this long.
-    TimedOut(Duration),
-    /// Its answer has begun and will be sent, so what it takes from the task is not lost.
-    Answering,
-}
-
-impl Stage {
-    fn is_cancelled(self) -> bool {
-        matches!(self, Stage::Cancelled | Stage::TimedOut(_))
-    }
-}
-
-/// A call that may be cancelled until its answer begins, and what to wake then.
-#[derive(Debug, Default)]
-pub struct Cancel {
-    call: CondvarMutex<CallState>,
-}
-
-#[derive(Debug, Default)]
-struct CallState {
-    stage: Stage,
-    /// The task that it waits for.
-    task: Option<Weak<LiveTask>>,
-    /// The task that it has started.
-    started: Option<Weak<LiveTask>>,
-    /// Wakes it while it waits for descriptors.
-    waker: Option<Waker>,
-    /// Wakes it while it waits for events.
-    events: Option<Arc<EventSignal>>,
-}
-
-impl Cancel {
-    /// Cancels the call and ends its wait, unless its answer has begun.
-    pub fn cancel(&self) {
-        self.cancel_at(Stage::Cancelled);
-    }
-
-    /// As [`Cancel::cancel`], because the client stopped waiting after this long: a task that the
-    /// call has started continues, and the next result reports it.
-    pub(crate) fn time_out(&self, waited: Duration) {
-        self.cancel_at(Stage::TimedOut(waited));
-    }
-
-    fn cancel_at(&self, stage: Stage) {
-        let (task, started, waker, events) = {
-            let mut call = self.call.lock();
-            if call.stage != Stage::Open {
-                return;
-            }
-            call.stage = stage;
-            (call.task.take(), call.started.take(), call.waker.take(), call.events.take())
-        };
-        if let Some(started) = started.and_then(|task| task.upgrade())
-            && stage != Stage::Cancelled
-        {
-            started.state().told.start_timed_out = true;
-        }
-        self.call.notify_all();
-        if let Some(waker) = waker {
-            waker.wake();
-        }
-        if let Some(events) = events {
-            events.notify();
-        }
-        if let Some(task) = task.as_ref().and_then(Weak::upgrade) {
-            // A watcher between its check and its wait holds the lock: once it is free, the
-            // watcher waits and is notified.
-            drop(task.monitor.lock());
-            task.monitor.notify_all();
-        }
-    }
-
-    /// Sets the event signal that a cancellation notifies. The caller checks for a cancellation
-    /// after this.
-    pub(crate) fn set_event_signal(&self, events: &Arc<EventSignal>) {
-        self.call.lock().events = Some(Arc::clone(events));
-    }
-
-    pub fn is_cancelled(&self) -> bool {
-        self.call.lock().stage.is_cancelled()
-    }
-
-    /// How long the client has waited, if the call was cancelled for that reason.
-    pub(crate) fn timed_out_after(&self) -> Option<Duration> {
-        match self.call.lock().stage {
-            Stage::TimedOut(waited) => Some(waited),
-            _ => None,
-        }
-    }
-
-    /// Records the task that the call has started.
-    pub(crate) fn note_started(&self, task: &Arc<LiveTask>) {
-        let given_up = {
-            let mut call = self.call.lock();
-            call.started = Some(Arc::downgrade(task));
-            matches!(call.stage, Stage::TimedOut(_))
-        };
-        if given_up {
-            task.state().told.start_timed_out = true;
-        }
-    }
-
-    /// Waits for the cancellation only; returns false if it did not come before the deadline.
-    pub fn await_cancellation(&self, deadline: Instant) -> bool {
-        let mut call = self.call.lock();
-        while !call.stage.is_cancelled() {
-            if Instant::now() >= deadline {
-                return false;
-            }
-            call = self.call.wait(call, Some(deadline));
-        }
-        true
-    }
-
-    /// Begins the answer: from now on the call cannot be cancelled. Returns false if it already
-    /// was.
-    pub fn begin_answer(&self) -> bool {
-        let mut call = self.call.lock();
-        if call.stage == Stage::Open {
-            call.stage = Stage::Answering;
-        }
-        call.stage == Stage::Answering
-    }
-
-    /// Sets what wakes the call if it is cancelled while it waits for descriptors. Wakes at once
-    /// if it was cancelled before.
-    pub fn set_waker(&self, waker: Waker) {
-        let mut call = self.call.lock();
-        match call.stage {
-            Stage::Cancelled | Stage::TimedOut(_) => waker.wake(),
-            Stage::Open | Stage::Answering => call.waker = Some(waker),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -851,19 +718,5 @@ mod tests {
         assert_eq!(state.pending_event(), None);
         state.people = None;
         assert_eq!(state.pending_event(), Some(EventKind::Stuck));
-    }
-
-    #[test]
-    fn a_call_is_cancelled_until_its_answer_begins() {
-        let cancel = Cancel::default();
-        assert!(cancel.begin_answer());
-        cancel.cancel();
-        assert!(!cancel.is_cancelled(), "the answer is sent");
-        assert!(cancel.begin_answer());
-
-        let cancel = Cancel::default();
-        cancel.cancel();
-        assert!(cancel.is_cancelled());
-        assert!(!cancel.begin_answer(), "a cancelled call takes no output");
     }
 }

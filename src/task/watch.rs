@@ -4,12 +4,13 @@
 use std::io;
 use std::time::{Duration, Instant};
 
-use super::live::{Cancel, LiveState, WaitStep};
+use super::live::{LiveState, WaitStep};
 use super::output::effort::Effort;
 use super::output::reading::{self, Match, PatternWatch};
 use super::port::PortFound;
 use super::port_watch::{CHECK_INTERVAL, PortWatch};
 use super::registry::TaskHandle;
+use crate::base::cancel::Cancel;
 use crate::process::timers::PreciseWaits;
 use crate::progress::waiting::Reading;
 use crate::text::pattern::{GivenUp, Pattern};

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::{Evidence, Judgement};
 use super::{Judge, JudgeError, prompt, reply};
 use crate::agent::endpoint::{Bounds, Endpoint, EndpointError};
-use crate::task::live::Cancel;
+use crate::base::cancel::Cancel;
 use crate::text::redact::Redactor;
 
 /// Bounds for a letter and a brief reason, deterministic. The time allows a local model to finish

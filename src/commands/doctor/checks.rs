@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use super::Finding;
 use crate::alan::store::Status;
+use crate::base::cancel::Cancel;
 use crate::commands::{output, setup};
 use crate::config::{
     Config, EnvironmentChoice, HostEntry, ResolveContext, SecretSource, SpoolMode,
@@ -24,7 +25,6 @@ use crate::process::probe::VisibilityLimit;
 use crate::process::{files, orphans, processes, pty, tree, wait};
 use crate::task::environment::{self, EnvironmentSettings, Environments};
 use crate::task::journal::{self, CONTROL_SOCKET};
-use crate::task::live::Cancel;
 use crate::task::shell::{self, ShellKind};
 use crate::task::snapshot::Snapshot;
 use crate::text::foreign::{self, ShowPath};

@@ -7,10 +7,11 @@ use std::os::unix::fs::FileTypeExt;
 use std::sync::Arc;
 use std::time::Instant;
 
+use crate::base::cancel::Cancel;
 use crate::commands::output::complain;
 use crate::process::descriptors::{self, Interest, Poller, Transfer};
 use crate::task::input::{InputChunk, MAX_QUEUED_INPUT};
-use crate::task::live::{Cancel, WaitStep};
+use crate::task::live::WaitStep;
 use crate::task::registry::TaskHandle;
 use crate::task::request::InputError;
 use crate::task::supervisor::Supervisor;

@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 
+use crate::base::cancel::Cancel;
 use crate::commands::output::{Output, OutputError, complain};
 use crate::process::descriptors::{Interest, Poller};
 use crate::task::follower::{Follower, TaskEvent, Topics};
-use crate::task::live::Cancel;
 use crate::task::registry::TaskHandle;
 
 /// Copying sends two messages: at the shell's end and at its own.

@@ -14,7 +14,7 @@ use super::request::{self, Fault, Head, METHODS, Method};
 use super::response::{self, Response, Routes};
 use super::sse::{self, Pace};
 use super::wire::{Wire, WireError};
-use crate::task::live::Cancel;
+use crate::base::cancel::Cancel;
 
 /// The number of connections, and the time limits of each.
 #[derive(Debug, Clone, Copy)]

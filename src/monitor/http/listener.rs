@@ -19,11 +19,11 @@ use super::access::{Access, Token};
 use super::connection::{Connection, Limits, Site};
 use super::response::{self, Response, Routes};
 use super::wire::Wire;
+use crate::base::cancel::Cancel;
 use crate::base::sync::CondvarMutex;
 use crate::monitor::dashboard;
 use crate::process::descriptors::{Interest, Poller, Waker, drain_wakes};
 use crate::process::files;
-use crate::task::live::Cancel;
 
 /// A connection needs little stack: its buffers are on the heap.
 const STACK: usize = 512 * 1024;

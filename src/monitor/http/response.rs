@@ -6,7 +6,7 @@ use std::time::Instant;
 use serde::Serialize;
 
 use super::request::Request;
-use crate::task::live::Cancel;
+use crate::base::cancel::Cancel;
 
 /// Sent with every response: no framing, type sniffing, caching or referrer.
 const SECURITY_HEADERS: &str = "X-Content-Type-Options: nosniff\r\n\

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::response::{EventSource, StreamStep};
 use super::wire::{Wire, WireError};
-use crate::task::live::Cancel;
+use crate::base::cancel::Cancel;
 
 /// Makes browsers wait before they reconnect, so that not all of them do so at once when the server
 /// restarts.

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, MutexGuard};
 
-use crate::task::live::Cancel;
+use crate::base::cancel::Cancel;
 use crate::text::pattern::{GivenUp, Pattern};
 
 /// The work that every search may do, and what each searched byte adds.
