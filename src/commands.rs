@@ -1,7 +1,7 @@
 //! L8: the subcommands. One file each, named as it is; [`crate::cli`] defines their arguments.
 //!
-//! - [`serve`] is the server, [`shim`] the owner of a detached task, [`far`] a host's side; [`setup`]
-//!   builds what they and the others share.
+//! - [`serve`] is the server, [`shim`] the owner of a detached task, [`far`] a host's side: each is an
+//!   `owner` of tasks. [`setup`] builds what all share.
 //! - For people: [`exec`], [`tasks`], [`log`], [`control`], [`attach`], [`monitor`], [`oneshot`],
 //!   [`alan`], [`manopt`], [`doctor`], [`config`], [`help`], [`man`], [`completions`].
 //! - For agents' hooks: [`events`], `permissions`, [`agent_openai`].
@@ -28,6 +28,7 @@ pub(crate) mod monitor;
 mod on_host;
 pub(crate) mod oneshot;
 pub(crate) mod output;
+mod owner;
 mod permissions;
 pub(crate) mod serve;
 pub(crate) mod setup;

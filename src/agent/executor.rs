@@ -51,7 +51,6 @@ impl Executor {
         Executor { listing, is_user_defined, words: Vec::new(), environment: Vec::new() }
     }
 
-    /// Its name.
     pub fn name(&self) -> &str {
         &self.listing.name
     }
@@ -195,18 +194,13 @@ pub enum UnknownExecutor {
     /// No executor has this name.
     #[error("no executor {name:?}; known are {known}, and executors in config.yaml adds others")]
     NoSuch {
-        /// The name.
         name: String,
         /// The known names.
         known: String,
     },
     /// Its entry in the configuration is unusable.
     #[error("executors.{name} of config.yaml: {fault}")]
-    Faulty {
-        /// The name.
-        name: String,
-        fault: EntryFault,
-    },
+    Faulty { name: String, fault: EntryFault },
 }
 
 /// Why the built-in executors cannot be read.

@@ -66,7 +66,6 @@ impl Judge for Heuristic {
 /// A configured judge that is unusable. The heuristic's judgements in its place contain the cause.
 #[derive(Debug, Clone)]
 pub(crate) struct UnusableJudge {
-    /// Its name.
     pub(crate) name: String,
     /// The fault in its configuration.
     pub(crate) cause: String,

@@ -163,7 +163,6 @@ impl Store {
         self.shared.queue.notify_all();
     }
 
-    /// The history of a command.
     pub fn history(&self, pattern: &CommandPattern, now: SystemTime) -> History {
         let now = unix_seconds(now);
         self.snapshot(pattern, now).history(now)

@@ -94,7 +94,6 @@ struct Slot<T> {
 pub(crate) struct Giver<T>(Arc<CondvarMutex<Slot<T>>>);
 
 impl<T> Giver<T> {
-    /// Gives it.
     pub(crate) fn give(self, value: T) {
         self.0.lock().value = Some(value);
     }

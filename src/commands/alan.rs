@@ -49,7 +49,6 @@ enum AlanError {
     Output(#[from] OutputError),
 }
 
-/// Runs the command.
 pub(crate) fn run(command: &AlanCommand) -> ExitCode {
     let (config, _) = setup::load_config();
     setup::start_log(&config);

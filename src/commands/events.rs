@@ -51,7 +51,6 @@ const HOOK_LIMIT: Duration = Duration::from_secs(3);
 /// The maximum size of a hook's input.
 const MAX_HOOK_INPUT: u64 = 1 << 20;
 
-/// Runs `events`.
 pub(crate) fn run(arguments: &EventsArguments) -> ExitCode {
     let (config, _) = setup::load_config();
     let state = match setup::state_directory(&config) {

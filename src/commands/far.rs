@@ -14,7 +14,8 @@ use std::time::{Duration, SystemTime};
 
 use crossbeam_channel::{Receiver, after, bounded, select};
 
-use super::{monitor, output, serve, setup, shim};
+use super::owner::{self, TaskOwner};
+use super::{monitor, output, setup};
 use crate::base::cancel::Cancel;
 use crate::cli::FarArguments;
 use crate::mcp::access::Access;
@@ -22,18 +23,16 @@ use crate::mcp::control::ControlSocket;
 use crate::mcp::dispatch::{Shims, Tools};
 use crate::mcp::server::Server;
 use crate::monitor::far::FarPages;
-use crate::peer::hosts::{self, Hosts};
+use crate::peer::hosts;
 use crate::peer::{self, ANSWER_LIMIT, Owner, Peer, payload};
 use crate::process::descriptors::{self, BlockingFile};
-use crate::process::guard::{self, Guarded, Role, Side};
-use crate::process::{files, local_socket, memory};
+use crate::process::guard::{Guarded, Role};
+use crate::process::{files, local_socket};
 use crate::protocol::transport::{Outbound, Transport};
 use crate::task::journal::{self, CONTROL_SOCKET, SHIM_PREFIX};
 
 /// How long calls may take to end when the connection is over.
 const LAST_CALLS: Duration = Duration::from_secs(3);
-/// How long other processes may take to read the tasks' ends.
-const LAST_ANSWERS: Duration = Duration::from_secs(1);
 /// How long an answer may take to be written.
 const FLUSH: Duration = Duration::from_millis(150);
 /// The connection counts as lost after this time without a message. The server gives up earlier.
@@ -54,21 +53,11 @@ pub(crate) fn run(arguments: FarArguments) -> ExitCode {
         return forward(task);
     }
     descriptors::seal_inherited();
-    if let Some(instance) = arguments.guarded.clone() {
-        let guard = guard::watch_guard()
-            .inspect_err(|error| tracing::warn!("cannot talk to the guard: {error}"));
-        return hold(instance, &arguments, guard.ok());
-    }
-    let instance = format!("{}{}", far_prefix(&arguments.server), files::random_id());
-    match guard::start(Role::Server, &instance) {
-        Ok(Side::Guard(guard)) => serve::conclude(&instance, guard),
-        Ok(Side::Server(guarded)) => hold(instance, &arguments, Some(guarded)),
-        Err(error) => {
-            output::complain(format_args!(
-                "no guard ({error}): if this process is killed, processes may be left behind"
-            ));
-            hold(instance, &arguments, None)
-        }
+    let instance = || format!("{}{}", far_prefix(&arguments.server), files::random_id());
+    let hold = |instance, guarded| hold(instance, &arguments, guarded);
+    match arguments.guarded.clone() {
+        Some(instance) => hold(instance, owner::watched_guard()),
+        None => owner::guarded(Role::Server, instance(), hold),
     }
 }
 
@@ -110,42 +99,28 @@ fn far_prefix(server: &str) -> String {
 }
 
 fn hold(instance: String, arguments: &FarArguments, guarded: Option<Guarded>) -> ExitCode {
-    memory::hide_from_other_processes();
-    memory::use_one_arena();
-    let (config, warnings) = setup::start();
+    let owner = TaskOwner::start(instance);
+    let (message_limit, supervisor) = (owner.message_limit, Arc::clone(&owner.supervisor));
     if let Err(error) = payload::remove_unused(SystemTime::now()) {
         tracing::warn!("cannot remove unused versions beside this program: {error}");
     }
-    setup::adopt_orphans();
-    let message_limit = setup::message_limit(&config);
-    let supervisor = setup::supervisor_with_instance(instance, &config);
-    let recorder = setup::recorder(&config, &supervisor.settings.redactor);
     let (stop, stopped) = bounded(1);
     let guard = guarded.as_ref().map(|guarded| guarded.guard);
     let stopping = Arc::new(Cancel::default());
-    let daemons = config.daemons.clone();
-    if let Err(error) = shim::watch_signals(guard, stop, Arc::clone(&stopping), daemons) {
+    let daemons = owner.config.daemons.clone();
+    if let Err(error) = owner::watch_signals(guard, stop, Arc::clone(&stopping), daemons) {
         output::complain(format_args!("cannot handle signals: {error}"));
         return ExitCode::FAILURE;
     }
     let directory = supervisor.directory_made();
-    let hosts = Arc::new(Hosts::for_server(config.hosts.clone(), &supervisor));
-    let tools = Arc::new(Tools::new(
-        Arc::clone(&supervisor),
-        Arc::clone(&recorder),
-        config,
-        warnings,
-        None,
-        Shims::from_guard(guarded),
-        hosts,
-    ));
-    let (shown, known) = (Arc::clone(&supervisor), Arc::clone(&recorder));
-    let config = tools.config.clone();
+    let tools = owner.tools(None, Shims::from_guard(guarded));
+    let (shown, known) = (Arc::clone(&supervisor), Arc::clone(&owner.recorder));
+    let config = owner.config.clone();
     let routes = move || monitor::routes_beside(&shown, &config, &known, None);
     let _ = tools.pages.set(Box::new(FarPages::new(routes)));
     let control = ControlSocket::start(Arc::clone(&tools), message_limit, directory);
     let control = control.inspect_err(|error| tracing::error!("no control socket: {error}")).ok();
-    setup::start_housekeeping(&supervisor, setup::release_memory(&recorder));
+    owner.start_housekeeping();
     let earlier = supervisor.settings.state.as_deref().map(far_sides).unwrap_or_default();
     let own_earlier: Vec<PathBuf> = earlier
         .iter()
@@ -168,18 +143,12 @@ fn hold(instance: String, arguments: &FarArguments, guarded: Option<Guarded>) ->
             let now = std::time::Instant::now();
             let unconnected_since =
                 || control.as_ref().map_or(Some(now), ControlSocket::unconnected_since);
-            shim::await_end(&supervisor, &stopping, Some(lease), unconnected_since);
+            owner::await_end(&supervisor, &stopping, Some(lease), unconnected_since);
         }
         Err(error) => output::complain(format_args!("cannot serve: {error}")),
     }
     drop(holds);
-    supervisor.shut_down();
-    if let Some(control) = control {
-        control.finish(LAST_ANSWERS);
-    }
-    shim::write_last(&supervisor);
-    recorder.close();
-    supervisor.leave_server_dir();
+    owner.end(control);
     ExitCode::SUCCESS
 }
 

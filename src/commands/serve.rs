@@ -9,22 +9,18 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, Sender, after, bounded, never, select};
 
 use super::monitor::{self, Monitor};
+use super::output;
+use super::owner::{self, TaskOwner};
 use super::signals::{self, StopRequest};
-use super::{output, setup};
-use crate::config::{Config, Warning};
-use crate::history::recorder::Recorder;
+use crate::config::Warning;
 use crate::mcp::access::Access;
 use crate::mcp::control::ControlSocket;
-use crate::mcp::dispatch::{Shims, Tools};
+use crate::mcp::dispatch::Shims;
 use crate::mcp::server::Server;
-use crate::peer::hosts::Hosts;
 use crate::process::descriptors::BlockingFile;
-use crate::process::guard::{Guard, Guarded, Role, Side};
-use crate::process::signals::Exit;
-use crate::process::{descriptors, files, guard, memory, survivors, tree};
+use crate::process::guard::{Guarded, Role};
+use crate::process::{descriptors, files, memory, survivors, tree};
 use crate::protocol::transport::{Outbound, StreamEnd, Transport};
-use crate::task::supervisor::Supervisor;
-use crate::task::{journal, tombstone};
 
 /// How long calls may still answer after the end of the input, since scripts pipe in a few requests
 /// and close.
@@ -47,47 +43,15 @@ type SecondSignal = Arc<OnceLock<i32>>;
 /// Runs the command.
 pub(crate) fn run(guarded: Option<String>) -> ExitCode {
     descriptors::seal_inherited();
-    if let Some(instance) = guarded {
-        let guard = guard::watch_guard().inspect_err(|error| {
-            output::complain(format_args!(
-                "cannot talk to the guard ({error}): if this server is killed, processes may be left behind"
-            ));
-        });
-        return serve(guard.ok(), instance);
-    }
-    let instance = files::random_id();
-    match guard::start(Role::Server, &instance) {
-        Ok(Side::Guard(guard)) => conclude(&instance, guard),
-        Ok(Side::Server(guarded)) => serve(Some(guarded), instance),
-        Err(error) => {
-            output::complain(format_args!(
-                "no guard ({error}): if this server is killed, processes may be left behind"
-            ));
-            serve(None, instance)
-        }
+    match guarded {
+        Some(instance) => serve(instance, owner::watched_guard()),
+        None => owner::guarded(Role::Server, files::random_id(), serve),
     }
 }
 
-/// Guards a server to its end; returns the exit code. If the server had no time to record its end,
-/// the guard does so for later servers.
-pub(super) fn conclude(instance: &str, guard: Guard) -> ExitCode {
-    let (exit, reaped) = guard.run(|| setup::load_config().0.daemons);
-    if exit != Exit::Code(0)
-        && let Ok(state) = setup::load_config().0.state_dir
-    {
-        let directory = journal::servers_folder(&state).join(instance);
-        tombstone::conclude(&directory, exit.into(), &reaped);
-    }
-    ExitCode::from(u8::try_from(exit.code()).unwrap_or(u8::MAX))
-}
-
-fn serve(guarded: Option<Guarded>, instance: String) -> ExitCode {
-    memory::hide_from_other_processes();
-    memory::use_one_arena();
-    let (config, mut warnings) = setup::start();
-    setup::adopt_orphans();
-    let message_limit = setup::message_limit(&config);
-    let supervisor = setup::supervisor_with_instance(instance, &config);
+fn serve(instance: String, guarded: Option<Guarded>) -> ExitCode {
+    let mut owner = TaskOwner::start(instance);
+    let (message_limit, supervisor) = (owner.message_limit, Arc::clone(&owner.supervisor));
     let guard = guarded.as_ref().map(|guarded| guarded.guard);
     let parent = guard.and_then(tree::look_up).map(|guard| guard.parent);
     let parent = parent.or_else(|| i32::try_from(std::os::unix::process::parent_id()).ok());
@@ -96,25 +60,15 @@ fn serve(guarded: Option<Guarded>, instance: String) -> ExitCode {
     }
     let (stop, stopped) = bounded(1);
     let hurried = SecondSignal::default();
-    let daemons = config.daemons.clone();
+    let daemons = owner.config.daemons.clone();
     if let Err(error) = watch_signals(guard, stop, Arc::clone(&hurried), daemons) {
         output::complain(format_args!("cannot handle signals: {error}"));
         return ExitCode::FAILURE;
     }
-    let recorder = setup::recorder(&config, &supervisor.settings.redactor);
-    let hosts = Arc::new(Hosts::for_server(config.hosts.clone(), &supervisor));
-    let monitor = start_monitor(&config, &mut warnings, &supervisor, &recorder, &hosts);
+    let monitor = start_monitor(&mut owner);
     let location = monitor.as_ref().map(Monitor::location);
     let directory = supervisor.directory_made();
-    let tools = Arc::new(Tools::new(
-        Arc::clone(&supervisor),
-        Arc::clone(&recorder),
-        config,
-        warnings,
-        location,
-        Shims::from_guard(guarded),
-        Arc::clone(&hosts),
-    ));
+    let tools = owner.tools(location, Shims::from_guard(guarded));
     if let Err(error) = ControlSocket::start(Arc::clone(&tools), message_limit, directory) {
         tracing::error!("no control socket: {error}");
     }
@@ -141,7 +95,7 @@ fn serve(guarded: Option<Guarded>, instance: String) -> ExitCode {
         "zsh-tool {}: serving MCP on stdin and stdout{monitor_note}",
         env!("CARGO_PKG_VERSION")
     ));
-    setup::start_housekeeping(&supervisor, setup::release_memory(&recorder));
+    owner.start_housekeeping();
     let hung_up = watch_hangup().unwrap_or_else(|error| {
         tracing::error!("no hangup thread: {error}");
         never()
@@ -151,12 +105,12 @@ fn serve(guarded: Option<Guarded>, instance: String) -> ExitCode {
         server.await_calls(LAST_CALLS);
     }
     // Before the supervisor kills all processes, including the hosts' carriers.
-    hosts.end();
+    owner.hosts.end();
     supervisor.shut_down();
     server.await_calls(INTERRUPTED_CALLS);
     transport.finish(FLUSH);
     drop(monitor);
-    recorder.close();
+    owner.recorder.close();
     supervisor.leave_server_dir();
     match hurried.get() {
         Some(number) => {
@@ -168,13 +122,8 @@ fn serve(guarded: Option<Guarded>, instance: String) -> ExitCode {
 
 /// Starts the monitor if the configuration enables it. If that fails, the server still serves, and
 /// `zsh_health` reports why there is no monitor.
-fn start_monitor(
-    config: &Config,
-    warnings: &mut Vec<Warning>,
-    supervisor: &Arc<Supervisor>,
-    recorder: &Arc<Recorder>,
-    hosts: &Arc<Hosts>,
-) -> Option<Monitor> {
+fn start_monitor(owner: &mut TaskOwner) -> Option<Monitor> {
+    let TaskOwner { config, warnings, supervisor, recorder, hosts, .. } = owner;
     let address = config.http?;
     monitor::start_beside(supervisor, address, config, recorder, Some(hosts))
         .inspect_err(|error| {

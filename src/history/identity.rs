@@ -23,7 +23,6 @@ pub(crate) struct CommandIdentity {
 }
 
 impl CommandIdentity {
-    /// The identity of this command.
     pub(crate) fn derive(command: &str, redactor: &Redactor) -> CommandIdentity {
         let redacted = redactor.redact(command).into_owned();
         let decisive = exit_status_source(&redacted);

@@ -75,7 +75,6 @@ impl Recorder {
         &self.context.settings.store
     }
 
-    /// The identity of a command.
     pub(crate) fn identify(&self, command: &str) -> CommandIdentity {
         CommandIdentity::derive(command, &self.context.settings.redactor)
     }

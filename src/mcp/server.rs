@@ -683,6 +683,22 @@ impl RunningCall {
             report = |progress: Progress| self.report_progress(token, progress);
             progress = Some(&mut report);
         }
+        // What only the server at the other end of a carrier, or the one that starts this shim, sends.
+        let (secret, start) = match self.server.access {
+            Access::Carrier => {
+                let secret = relayed.and_then(|client| client.secret.as_ref());
+                let secret = secret.and_then(|secret| {
+                    let bytes = Zeroizing::new(secret.data.clone());
+                    Some((Secret::new(bytes).ok()?, secret.programs.clone()))
+                });
+                (secret, None)
+            }
+            Access::Launch => {
+                let start = relayed.and_then(|client| client.start.as_ref());
+                (None, start.map(StartEnvironment::from))
+            }
+            Access::Full | Access::ControlSocket(_) => (None, None),
+        };
         let mut call = CallContext {
             cancel: &self.cancel,
             progress,
@@ -693,17 +709,8 @@ impl RunningCall {
             for_person: relayed.is_some_and(|client| client.for_person),
             on_host: self.server.access == Access::Carrier,
             task_id: relayed.and_then(|client| client.task_id.clone()).filter(|id| is_task_id(id)),
-            secret: relayed
-                .filter(|_| self.server.access == Access::Carrier)
-                .and_then(|client| client.secret.as_ref())
-                .and_then(|secret| {
-                    let bytes = Zeroizing::new(secret.data.clone());
-                    Some((Secret::new(bytes).ok()?, secret.programs.clone()))
-                }),
-            start: relayed
-                .filter(|_| self.server.access == Access::Launch)
-                .and_then(|client| client.start.as_ref())
-                .map(StartEnvironment::from),
+            secret,
+            start,
             shown_before: None,
         };
         let answered = self.server.tools.call(tool, arguments, &mut call);

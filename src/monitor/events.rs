@@ -49,7 +49,6 @@ pub(crate) enum LastSent {
     Nothing,
     /// Output, up to this position.
     Output(u64),
-    /// The end.
     End,
 }
 

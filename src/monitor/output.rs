@@ -32,12 +32,7 @@ pub(crate) enum OutputSource {
     /// In this process.
     Own(Arc<TaskHandle>),
     /// In another server's directory.
-    Files {
-        /// The directory.
-        directory: PathBuf,
-        /// The task.
-        task: String,
-    },
+    Files { directory: PathBuf, task: String },
 }
 
 /// A piece of output as text.
@@ -45,7 +40,6 @@ pub(crate) enum OutputSource {
 pub(crate) struct Chunk {
     /// Bytes before the piece that are lost.
     pub(crate) gap: u64,
-    /// The text.
     pub(crate) text: String,
     /// The offset after the piece, from which to continue.
     pub(crate) end: u64,

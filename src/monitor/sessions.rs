@@ -62,7 +62,6 @@ pub(crate) struct Sessions {
 
 /// The session with an id.
 pub(crate) enum FoundSession {
-    /// A task.
     Task(Box<Task>),
     /// An agent run.
     Run(Box<RunView>),

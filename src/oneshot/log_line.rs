@@ -204,7 +204,6 @@ pub struct Heartbeat {
     pub last_change_ts: Option<f64>,
     /// `worker`, `auditor`, `recovery`, …
     pub phase: String,
-    /// The iteration.
     pub iteration: u32,
     /// The evidence, in words.
     pub evidence: Vec<String>,

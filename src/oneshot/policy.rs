@@ -7,6 +7,7 @@
 use std::time::{Duration, Instant};
 
 use super::state::Event;
+use crate::cli::OnStuck;
 
 /// How long a process may take to exit after it has reported its result.
 pub(crate) const EXIT_PATIENCE: Duration = Duration::from_secs(5);
@@ -16,19 +17,6 @@ const STUCK_PROBES: u64 = 2;
 /// How many probes in a row must see no process before the agent counts as invisible: an exiting
 /// process is briefly invisible too.
 const BLIND_PROBES: u64 = 2;
-
-/// What to do about an agent that a judge calls stuck.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum OnStuck {
-    /// Ask the person at the terminal; the run continues.
-    Ask,
-    /// Do nothing but log it.
-    Wait,
-    /// Kill it and recover its work.
-    Recover,
-    /// Kill it and fail the run.
-    Fail,
-}
 
 /// What counts as a sign of life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,7 +34,7 @@ pub(crate) struct WatchRules {
     pub(crate) inactivity: Duration,
     /// The end of the run's time limit.
     pub(crate) runtime_ends: Option<Instant>,
-    /// See [`OnStuck`].
+    /// What to do about an agent that a judge calls stuck.
     pub(crate) on_stuck: OnStuck,
     /// See [`SignsOfLife`].
     pub(crate) signs_of_life: SignsOfLife,

@@ -14,7 +14,6 @@ pub(crate) enum RunNews<'a> {
         state: RunState,
         /// The reason, if there is one.
         reason: Option<&'a Reason>,
-        /// The iteration.
         iteration: u32,
         /// The maximum number of iterations.
         maximum: u32,

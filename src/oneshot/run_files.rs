@@ -238,7 +238,6 @@ pub enum Contradiction {
     /// The history ends in a state other than the file's.
     #[error("its state is {state}, the last entry of its history {last}")]
     State {
-        /// The state.
         state: RunState,
         /// The last entry of the history.
         last: RunState,

@@ -422,11 +422,9 @@ pub enum Event {
 pub enum Action {
     /// Apply this event immediately.
     Take(Event),
-    /// Run the worker.
     RunWorker,
     /// Recover the worker's work.
     Recover,
-    /// Run the auditor.
     RunAuditor(Audit),
     /// Read the auditor's verdict as after exit 0; its processes have been killed.
     ReadVerdict,
@@ -527,7 +525,6 @@ impl RecoveryCause {
 /// An attempt at an iteration's audit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Audit {
-    /// The first.
     First,
     /// The second, after an answer without a verdict: the auditor is reminded of the format.
     Reminded,

@@ -33,7 +33,6 @@ const MAX_POLLS_PER_WAIT: u32 = 5;
 pub(crate) struct DurationEstimate {
     /// The kind of command, as in `git push origin *`.
     pub(crate) template: String,
-    /// The median duration.
     pub(crate) median: Duration,
     /// The longest run so far.
     pub(crate) longest: Duration,

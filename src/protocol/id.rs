@@ -13,7 +13,6 @@ use serde_json::{Number, Value};
 pub enum RequestId {
     /// A number, of any size.
     Number(NumberId),
-    /// A string.
     String(String),
 }
 

@@ -158,7 +158,6 @@ pub(super) enum CommandPosition {
     Command,
     /// A command or another assignment.
     Assigned,
-    /// An argument.
     Argument,
     /// An argument of `typeset` and its like, which may assign.
     Declaration,
@@ -168,11 +167,9 @@ pub(super) enum CommandPosition {
     LoopWords,
     /// The values of a `for` in parentheses.
     LoopList,
-    /// The count of a `repeat`.
     RepeatCount,
     /// The word after `case`.
     CaseSubject,
-    /// The `in` of a `case`.
     CaseIn,
     /// A pattern of a `case`, or `esac`.
     CasePattern,

@@ -48,10 +48,13 @@ pub enum Lint {
         /// `vim`, `git commit`.
         program: String,
     },
-    /// A pager without a terminal.
-    PagerWithoutTerminal { program: String },
+    PagerWithoutTerminal {
+        program: String,
+    },
     /// A program that draws on the screen, without a terminal.
-    ScreenWithoutTerminal { program: String },
+    ScreenWithoutTerminal {
+        program: String,
+    },
 }
 
 /// A warning in one line: what will happen, and what to do instead.

@@ -24,7 +24,6 @@ pub struct Ssh {
 pub(crate) enum ExitType {
     /// Connected, and the command succeeded.
     Success,
-    /// The connection failed.
     ConnectionFailed,
     /// Connected, and the command failed.
     CommandFailed,

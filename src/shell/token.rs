@@ -33,7 +33,6 @@ pub enum TokenKind {
     Open,
     /// `)` of a subshell, or without an opening parenthesis.
     Close,
-    /// The `()` of a function.
     FunctionParens,
     /// `((…))` as a command, or the head of a `for`.
     Arithmetic,

@@ -37,7 +37,6 @@ enum Address {
 pub struct InvalidPort(String);
 
 impl Port {
-    /// A port at any address.
     pub fn at_any_address(number: u16) -> Port {
         Port { address: Address::Any, number }
     }

@@ -96,7 +96,6 @@ pub(crate) struct ExportsReport<'a> {
 }
 
 impl PrologueContext<'_> {
-    /// Wraps a command for a shell.
     pub(crate) fn wrap(&self, shell: &Shell, command: &str) -> WrappedCommand {
         let prologue = match shell.kind {
             ShellKind::Zsh => self.zsh_prologue(),

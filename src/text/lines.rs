@@ -75,7 +75,6 @@ pub struct Position {
 /// A position, and whether it is inside its line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LinePosition {
-    /// The position.
     pub at: Position,
     /// Whether bytes of its line precede it.
     pub inside_line: bool,
@@ -108,7 +107,6 @@ impl LinePosition {
 pub struct Piece {
     /// Where it begins.
     pub start: LinePosition,
-    /// Its bytes.
     pub bytes: Vec<u8>,
 }
 

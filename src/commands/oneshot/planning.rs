@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use crate::cli::{OnStuck, OneshotRunArguments};
 use crate::config::{Config, RunFlags, RunSettings, StuckChoice};
 use crate::oneshot::engine::WatchSettings;
-use crate::oneshot::policy::{self, SignsOfLife, WatchRules};
+use crate::oneshot::policy::{SignsOfLife, WatchRules};
 use crate::oneshot::run_files::RunOptions;
 use crate::progress::tracker;
 
@@ -84,13 +84,13 @@ pub(super) fn plan(options: &RunOptions, config: &Config, settings: &RunSettings
 }
 
 /// Waits instead of asking if there is no terminal to ask on.
-fn on_stuck_of(choice: StuckChoice) -> policy::OnStuck {
+fn on_stuck_of(choice: StuckChoice) -> OnStuck {
     let is_attended = io::stdin().is_terminal() && io::stderr().is_terminal();
     match choice {
-        StuckChoice::Auto | StuckChoice::Ask if is_attended => policy::OnStuck::Ask,
-        StuckChoice::Auto | StuckChoice::Ask | StuckChoice::Wait => policy::OnStuck::Wait,
-        StuckChoice::Recover => policy::OnStuck::Recover,
-        StuckChoice::Fail => policy::OnStuck::Fail,
+        StuckChoice::Auto | StuckChoice::Ask if is_attended => OnStuck::Ask,
+        StuckChoice::Auto | StuckChoice::Ask | StuckChoice::Wait => OnStuck::Wait,
+        StuckChoice::Recover => OnStuck::Recover,
+        StuckChoice::Fail => OnStuck::Fail,
     }
 }
 

@@ -59,7 +59,6 @@ impl ThreadDirectory {
         name.trim_end_matches('\n').to_owned()
     }
 
-    /// The name of a descriptor.
     pub(crate) fn descriptor_name(&self, descriptor: i32) -> Option<PathBuf> {
         std::fs::read_link(self.0.join(format!("fd/{descriptor}"))).ok()
     }
