@@ -108,7 +108,7 @@
 //! ([`task::events`]) is notified. Only [`task::live::LiveTask::report`] changes state that other
 //! threads wait for; it changes the state under the task's lock, then notifies those that wait; a model
 //! check (`tests/model`) shows that no wake-up is lost. A thread that waits for another's
-//! scan of the machine ([`process::snapshots`]) holds no lock.
+//! scan of the machine ([`process::scans`]) holds no lock.
 //!
 //! # Threads
 //!

@@ -5,7 +5,7 @@
 //!
 //! - Start: [`program`] is what is started, [`spawn`] starts it with its own session, descriptors and
 //!   signals, [`pty`] gives it a terminal, [`descriptors`] reads and writes without blocking.
-//! - Watch: [`probe`] is what a scan reports, [`snapshots`] shares scans among tasks, [`tree`] decides
+//! - Watch: [`probe`] is what a scan reports, [`scans`] shares scans among tasks, [`tree`] decides
 //!   which processes belong to a task, [`wait`] notices a shell's end.
 //! - End: [`kill`] signals a process only if pid and start time match, [`terminate`] does it in steps,
 //!   [`survivors`] when the supervisor is gone.
@@ -28,8 +28,8 @@ pub(crate) mod probe;
 mod program;
 pub(crate) mod pty;
 pub(crate) mod restorer;
+pub(crate) mod scans;
 pub(crate) mod signals;
-pub(crate) mod snapshots;
 pub(crate) mod spawn;
 pub(crate) mod survivors;
 pub(crate) mod terminate;

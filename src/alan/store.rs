@@ -31,6 +31,7 @@ use self::queue::{Job, Phase, Queue, note_losses};
 pub(crate) use self::read::KillCounts;
 use self::read::ReadView;
 use self::tables::written;
+use super::cache::{CachedCommand, CommandCache};
 use super::estimate::Estimate;
 use super::history::History;
 use super::insight::Insight;
@@ -38,7 +39,6 @@ use super::pattern::CommandPattern;
 use super::rows::{CachedOptions, timestamp, unix_seconds};
 use super::run::Run;
 use super::schema::Derivation;
-use super::snapshot::{Snapshot, Snapshots};
 use crate::base::sync::CondvarMutex;
 use crate::neverhang::Rules;
 use crate::process::files;
@@ -105,7 +105,7 @@ struct Shared {
     instance: String,
     queue: CondvarMutex<Queue>,
     /// A thread that holds this lock must not take the queue's.
-    snapshots: Mutex<Snapshots>,
+    cache: Mutex<CommandCache>,
     pool: Pool,
 }
 
@@ -116,7 +116,7 @@ impl Store {
             shared: Arc::new(Shared {
                 instance: format!("{}{}", files::random_id(), files::random_id()),
                 queue: CondvarMutex::new(Queue::default()),
-                snapshots: Mutex::default(),
+                cache: Mutex::default(),
                 pool: Pool::new(settings.path.clone()),
                 settings,
             }),
@@ -156,7 +156,7 @@ impl Store {
         let mut queue = self.shared.queue.lock();
         let job = job(queue.last + 1);
         if let Job::Run(rows) = &job {
-            self.shared.snapshots.lock().add(rows);
+            self.shared.cache.lock().add(rows);
         }
         queue.push(job);
         drop(queue);
@@ -165,39 +165,39 @@ impl Store {
 
     pub fn history(&self, pattern: &CommandPattern, now: SystemTime) -> History {
         let now = unix_seconds(now);
-        self.snapshot(pattern, now).history(now)
+        self.cached(pattern, now).history(now)
     }
 
     /// What is known of a command at this time.
-    fn snapshot(&self, pattern: &CommandPattern, now: f64) -> Arc<Snapshot> {
-        self.kept_snapshot(pattern, now).unwrap_or_else(|| self.read_snapshot(pattern, now))
+    fn cached(&self, pattern: &CommandPattern, now: f64) -> Arc<CachedCommand> {
+        self.kept_command(pattern, now).unwrap_or_else(|| self.read_command(pattern, now))
     }
 
-    /// The snapshot in memory, if others have not changed the history since it was read.
-    fn kept_snapshot(&self, pattern: &CommandPattern, now: f64) -> Option<Arc<Snapshot>> {
-        let Shared { instance, snapshots, .. } = &*self.shared;
-        if !snapshots.lock().contains(pattern) {
+    /// The cached command in memory, if others have not changed the history since it was read.
+    fn kept_command(&self, pattern: &CommandPattern, now: f64) -> Option<Arc<CachedCommand>> {
+        let Shared { instance, cache, .. } = &*self.shared;
+        if !cache.lock().contains(pattern) {
             return None;
         }
         let by_others = self.read(|connection| written(connection, instance))?.by_others?;
-        snapshots.lock().valid(pattern, by_others, now)
+        cache.lock().valid(pattern, by_others, now)
     }
 
-    /// Reads a snapshot and keeps it.
-    fn read_snapshot(&self, pattern: &CommandPattern, now: f64) -> Arc<Snapshot> {
+    /// Reads a cached command and keeps it.
+    fn read_command(&self, pattern: &CommandPattern, now: f64) -> Arc<CachedCommand> {
         let session = &self.shared.settings.session;
-        let (snapshot, by_others, last) = self
-            .view(|view| Ok((view.snapshot(pattern, session, now)?, view.by_others, view.last)));
-        let snapshot = Arc::new(snapshot);
+        let (cached, by_others, last) =
+            self.view(|view| Ok((view.cached(pattern, session, now)?, view.by_others, view.last)));
+        let cached = Arc::new(cached);
         if let Some(by_others) = by_others {
-            let mut kept = Arc::clone(&snapshot);
+            let mut kept = Arc::clone(&cached);
             // Runs recorded meanwhile are not yet part of it.
             let queue = self.shared.queue.lock();
             if queue.each_run_after(last, |rows| Arc::make_mut(&mut kept).add(rows)) {
-                self.shared.snapshots.lock().keep(by_others, kept);
+                self.shared.cache.lock().keep(by_others, kept);
             }
         }
-        snapshot
+        cached
     }
 
     /// How long a command takes.
@@ -265,10 +265,10 @@ impl Store {
         self.shared.pool.clear();
     }
 
-    /// Frees the connections' page caches and the snapshots.
+    /// Frees the connections' page caches and the cached commands.
     pub fn release_memory(&self) {
         self.shared.pool.clear();
-        self.shared.snapshots.lock().clear();
+        self.shared.cache.lock().clear();
         self.shared.queue.lock().release = true;
         self.shared.queue.notify_all();
         let until = Instant::now() + WRITTEN_PATIENCE;
@@ -776,7 +776,7 @@ mod tests {
                     let pair = || {
                         let history = store.history(&pattern, now);
                         let seconds = unix_seconds(now);
-                        let read = store.view(|view| view.snapshot(&pattern, "session", seconds));
+                        let read = store.view(|view| view.cached(&pattern, "session", seconds));
                         (history, read.history(seconds))
                     };
                     let (history, read) = pair();
@@ -824,7 +824,7 @@ mod tests {
         assert_eq!(runs(), 1, "from the database");
         store.release_memory();
         database.execute("DELETE FROM observations", []).expect("removed");
-        assert_eq!(runs(), 0, "no snapshot is left");
+        assert_eq!(runs(), 0, "no command is left");
     }
 
     #[test]
@@ -835,7 +835,7 @@ mod tests {
         count_while_recording(&store, || {
             // Every second look uses what the one before has kept.
             if looks.fetch_add(1, Ordering::SeqCst).is_multiple_of(2) {
-                store.shared.snapshots.lock().clear();
+                store.shared.cache.lock().clear();
             }
             history(&store, "make").streak.current_streak.unsigned_abs()
         });

@@ -16,7 +16,7 @@ use super::kill::{Handle, handles};
 use super::signals::{Exit, Signal};
 use super::spawn::{Launch, SpawnError, Spawned};
 use super::terminate::{PATIENCE, Target, Termination};
-use super::tree::{self, COOKIE_VARIABLE, MatchCriteria, Snapshot, TaskProcesses};
+use super::tree::{self, COOKIE_VARIABLE, MatchCriteria, Scan, TaskProcesses};
 use super::wait::Child;
 
 /// The limits of a run.
@@ -165,9 +165,9 @@ impl Running {
         let child = &spawned.child;
         Termination::begin(Duration::ZERO, PATIENCE).finish(
             || {
-                let snapshot = Snapshot::take();
-                let living = processes.living(&snapshot);
-                if !snapshot.is_whole() {
+                let scan = Scan::take();
+                let living = processes.living(&scan);
+                if !scan.is_whole() {
                     // This reaches the members of its process group that cannot be seen.
                     let _ = child.signal_group(Signal::Kill);
                 }
@@ -278,7 +278,7 @@ mod tests {
         assert!(begun.elapsed() < LONG);
         for seconds in &seconds {
             let line = format!("sleep\0{seconds}\0").into_bytes();
-            let alive = Snapshot::take()
+            let alive = Scan::take()
                 .descendants(1)
                 .iter()
                 .map(|process| format!("/proc/{}/cmdline", process.id.pid))

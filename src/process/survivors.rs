@@ -11,7 +11,7 @@ use super::kill::handles;
 use super::orphans;
 use super::signals::Signal;
 use super::terminate::{GRACE, PATIENCE, PATIENCE_AT_END, Target, Termination, terminate};
-use super::tree::{self, Identity, ProcessInfo, Snapshot};
+use super::tree::{self, Identity, ProcessInfo, Scan};
 
 /// How survivors are recognised.
 #[derive(Debug, Clone)]
@@ -38,24 +38,24 @@ impl SurvivorQuery<'_> {
 
     /// The survivors that are alive.
     pub(crate) fn living(&self) -> Vec<ProcessInfo> {
-        let snapshot = Snapshot::take();
+        let scan = Scan::take();
         let own = std::process::id() as i32;
-        let ancestors = with_ancestors(own, &snapshot);
-        let session = self.session(&snapshot);
+        let ancestors = with_ancestors(own, &scan);
+        let session = self.session(&scan);
         let mut found: HashSet<i32> = HashSet::new();
-        for process in snapshot.processes() {
+        for process in scan.processes() {
             let pid = process.id.pid;
             if !ancestors.contains(&pid)
                 && !found.contains(&pid)
                 && (session.is_some_and(|leader| is_in_session_of(leader, process))
                     || self.carries_variable(process))
             {
-                let below = snapshot.descendants_but(pid, |child| child.id.pid == own);
+                let below = scan.descendants_but(pid, |child| child.id.pid == own);
                 found.insert(pid);
                 found.extend(below.iter().map(|child| child.id.pid));
             }
         }
-        let mut found = snapshot.pick(&found);
+        let mut found = scan.pick(&found);
         found.retain(|process| !process.zombie && !ancestors.contains(&process.id.pid));
         found
     }
@@ -63,12 +63,12 @@ impl SurvivorQuery<'_> {
     /// The leader, if the session of its number is still the one that it led. Once the leader
     /// is gone, the number may have been reused by a session whose leader is gone as well:
     /// then a member must carry the variable.
-    fn session(&self, snapshot: &Snapshot) -> Option<Identity> {
+    fn session(&self, scan: &Scan) -> Option<Identity> {
         let leader = self.leader?;
-        let is_the_same = match snapshot.process(leader.pid) {
+        let is_the_same = match scan.process(leader.pid) {
             Some(found) => found.id == leader,
             None => {
-                let mut members = snapshot.processes();
+                let mut members = scan.processes();
                 members.any(|process| {
                     is_in_session_of(leader, process) && self.carries_variable(process)
                 })
@@ -88,13 +88,13 @@ fn is_in_session_of(leader: Identity, process: &ProcessInfo) -> bool {
     process.id == leader || (process.session == leader.pid && process.id.started >= leader.started)
 }
 
-fn with_ancestors(pid: i32, snapshot: &Snapshot) -> HashSet<i32> {
+fn with_ancestors(pid: i32, scan: &Scan) -> HashSet<i32> {
     let mut ancestors = HashSet::new();
     let mut next = Some(pid);
     while let Some(pid) = next
         && ancestors.insert(pid)
     {
-        next = snapshot.process(pid).map(|process| process.parent);
+        next = scan.process(pid).map(|process| process.parent);
     }
     ancestors
 }

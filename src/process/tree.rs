@@ -5,7 +5,7 @@
 //! nothing without its start time, since pids are reused.
 //!
 //! Limits: reading `/proc` takes time, during which processes come and go, and it may fail
-//! altogether; see [`Snapshot::is_whole`].
+//! altogether; see [`Scan::is_whole`].
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::CStr;
@@ -93,25 +93,25 @@ pub(crate) fn command_line(pid: i32) -> String {
 
 /// The processes of the machine at one moment.
 #[derive(Debug, Default)]
-pub(crate) struct Snapshot {
+pub(crate) struct Scan {
     processes: HashMap<i32, ProcessInfo>,
     children: HashMap<i32, Vec<i32>>,
-    /// Those without a parent, once a task has asked; all tasks share a snapshot.
+    /// Those without a parent, once a task has asked; all tasks share a scan.
     orphans: OnceLock<Vec<i32>>,
     failed: bool,
 }
 
-impl Snapshot {
+impl Scan {
     /// Reads `/proc`. If that fails for some processes, they are missing, and
-    /// [`Snapshot::is_whole`] is false.
-    pub(crate) fn take() -> Snapshot {
-        let mut snapshot = Snapshot::default();
-        snapshot.failed = !processes::visit(|process| snapshot.add(process));
-        snapshot.add_latecomers();
+    /// [`Scan::is_whole`] is false.
+    pub(crate) fn take() -> Scan {
+        let mut scan = Scan::default();
+        scan.failed = !processes::visit(|process| scan.add(process));
+        scan.add_latecomers();
         // Something else may be mounted there.
         let own = std::process::id() as i32;
-        snapshot.failed |= !snapshot.processes.contains_key(&own);
-        snapshot
+        scan.failed |= !scan.processes.contains_key(&own);
+        scan
     }
 
     /// Adds processes that the scan missed because each started the next and exited before the
@@ -210,7 +210,7 @@ impl Snapshot {
         self.descendants_but(pid, |_| false)
     }
 
-    /// As [`Snapshot::descendants`], without processes that are spared and their descendants.
+    /// As [`Scan::descendants`], without processes that are spared and their descendants.
     pub(crate) fn descendants_but(
         &self,
         pid: i32,
@@ -314,19 +314,19 @@ impl TaskProcesses {
 
     /// The task's living processes without daemons that have left it, with the shell while it
     /// lives.
-    pub(crate) fn living(&mut self, snapshot: &Snapshot) -> Vec<ProcessInfo> {
+    pub(crate) fn living(&mut self, scan: &Scan) -> Vec<ProcessInfo> {
         let own = std::process::id() as i32;
-        self.learn_start(snapshot);
-        self.adopt_holders_of_output(snapshot, own);
+        self.learn_start(scan);
+        self.adopt_holders_of_output(scan, own);
         let shell = self.criteria.shell;
         // The session keeps the shell's pid while it has members. If another process has that
         // pid, the session is empty and its number was reused.
         let session_is_ours =
-            snapshot.processes.get(&shell.pid).is_none_or(|leader| leader.id == shell);
+            scan.processes.get(&shell.pid).is_none_or(|leader| leader.id == shell);
         let mut members: HashSet<i32> = HashSet::new();
         self.inconclusive = false;
         let now = Instant::now();
-        for process in snapshot.processes.values() {
+        for process in scan.processes.values() {
             let is_older = process.id.started < shell.started || process.id.pid == own;
             if is_older || members.contains(&process.id.pid) {
                 continue;
@@ -335,9 +335,9 @@ impl TaskProcesses {
             if self.known.contains(&process.id)
                 || in_session
                 || self.was_started_by_member(process)
-                || self.is_marked(process, snapshot, now)
+                || self.is_marked(process, scan, now)
             {
-                snapshot.add_tree(process.id.pid, &mut members);
+                scan.add_tree(process.id.pid, &mut members);
             }
         }
         let since = self.inconclusive_since.unwrap_or(now);
@@ -345,29 +345,29 @@ impl TaskProcesses {
         self.inconclusive = self
             .inconclusive_since
             .is_some_and(|since| now.duration_since(since) < INCONCLUSIVE_LIMIT);
-        let mut daemons = snapshot.pick(&members);
+        let mut daemons = scan.pick(&members);
         daemons.retain(|process| self.is_kept(process));
         for daemon in &daemons {
             let has_stayed = |child: &ProcessInfo| !self.criteria.has_left(child);
-            let left = snapshot.descendants_but(daemon.id.pid, has_stayed);
+            let left = scan.descendants_but(daemon.id.pid, has_stayed);
             for process in left.into_iter().chain([daemon]) {
                 members.remove(&process.id.pid);
             }
         }
         self.kept = sorted_living(daemons);
-        let living = snapshot.pick(&members);
+        let living = scan.pick(&members);
         self.note_lineage(&living);
-        if snapshot.is_whole() {
+        if scan.is_whole() {
             self.known.clear();
-            self.forget_ended(snapshot);
+            self.forget_ended(scan);
         }
         self.known.extend(living.iter().map(|process| process.id));
         sorted_living(living)
     }
 
-    fn forget_ended(&mut self, snapshot: &Snapshot) {
+    fn forget_ended(&mut self, scan: &Scan) {
         let lives = |id: &Identity| {
-            let shown = snapshot.processes.get(&id.pid);
+            let shown = scan.processes.get(&id.pid);
             shown.is_some_and(|process| process.id == *id)
         };
         self.strangers.retain(lives);
@@ -387,43 +387,43 @@ impl TaskProcesses {
         self.inconclusive
     }
 
-    /// The task's living processes, as far as the snapshot and earlier scans show them: the
+    /// The task's living processes, as far as the scan and earlier scans show them: the
     /// session, processes that an earlier scan found, marked orphans, and their descendants. Cheap
     /// enough to be called often.
-    pub(crate) fn known_members(&mut self, snapshot: &Snapshot) -> Vec<ProcessInfo> {
-        self.learn_start(snapshot);
-        self.adopt_marked_orphans(snapshot);
+    pub(crate) fn known_members(&mut self, scan: &Scan) -> Vec<ProcessInfo> {
+        self.learn_start(scan);
+        self.adopt_marked_orphans(scan);
         let shell = self.criteria.shell;
         let mut pids: HashSet<i32> = HashSet::new();
-        for process in snapshot.processes.values() {
+        for process in scan.processes.values() {
             let in_session = process.session == shell.pid && process.id.started >= shell.started;
             let belongs = in_session
                 || self.known.contains(&process.id)
                 || self.was_started_by_member(process);
             if belongs && !pids.contains(&process.id.pid) {
-                snapshot.add_tree(process.id.pid, &mut pids);
+                scan.add_tree(process.id.pid, &mut pids);
             }
         }
-        let members = snapshot.pick(&pids);
+        let members = scan.pick(&pids);
         self.note_lineage(&members);
         sorted_living(members)
     }
 
     /// Adds the orphans that are the task's by their mark, but for daemons. Each is read once.
-    fn adopt_marked_orphans(&mut self, snapshot: &Snapshot) {
+    fn adopt_marked_orphans(&mut self, scan: &Scan) {
         let (now, shell) = (Instant::now(), self.criteria.shell);
         let inconclusive = self.inconclusive;
-        for process in snapshot.orphans() {
+        for process in scan.orphans() {
             let is_unknown = process.id.started >= shell.started
                 && process.session != shell.pid
                 && !self.known.contains(&process.id);
-            if is_unknown && self.is_marked(process, snapshot, now) && !self.is_kept(process) {
+            if is_unknown && self.is_marked(process, scan, now) && !self.is_kept(process) {
                 self.known.insert(process.id);
             }
         }
         self.inconclusive = inconclusive;
         if self.strangers.len() > MAX_STRANGERS {
-            self.forget_ended(snapshot);
+            self.forget_ended(scan);
         }
     }
 
@@ -439,17 +439,17 @@ impl TaskProcesses {
 
     /// The task's living processes with its daemons, such as the server of a terminal
     /// multiplexer. Reads the environments of processes that are new since the last scan.
-    pub(crate) fn living_with_daemons(&mut self, snapshot: &Snapshot) -> Vec<ProcessInfo> {
+    pub(crate) fn living_with_daemons(&mut self, scan: &Scan) -> Vec<ProcessInfo> {
         let now = Instant::now();
         let shell = self.criteria.shell;
         let inconclusive = self.inconclusive;
         let mut relatives = Vec::new();
-        for process in snapshot.processes.values() {
+        for process in scan.processes.values() {
             let is_older = process.id.started < shell.started;
             let belongs = self.known.contains(&process.id)
                 || process.session == shell.pid
                 || self.was_started_by_member(process);
-            if !is_older && (belongs || self.is_marked(process, snapshot, now)) {
+            if !is_older && (belongs || self.is_marked(process, scan, now)) {
                 relatives.push(process.clone());
             }
         }
@@ -458,10 +458,10 @@ impl TaskProcesses {
     }
 
     /// Learns when the shell started, if `/proc` could not be read then.
-    fn learn_start(&mut self, snapshot: &Snapshot) {
+    fn learn_start(&mut self, scan: &Scan) {
         let shell = &mut self.criteria.shell;
         if shell.started == 0
-            && let Some(leader) = snapshot.processes.get(&shell.pid)
+            && let Some(leader) = scan.processes.get(&shell.pid)
         {
             *shell = leader.id;
             self.known.insert(leader.id);
@@ -476,12 +476,12 @@ impl TaskProcesses {
 
     /// Adds the processes that hold the task's output, which belong to it even without any other
     /// sign. `env -i setsid` starts such processes.
-    fn adopt_holders_of_output(&mut self, snapshot: &Snapshot, own: i32) {
+    fn adopt_holders_of_output(&mut self, scan: &Scan, own: i32) {
         if self.criteria.output.is_none() {
             return;
         }
         let program = program_of(own);
-        for process in snapshot.descendants(own) {
+        for process in scan.descendants(own) {
             let younger = process.id.started >= self.criteria.shell.started;
             // Until its exec, another task's child holds every descriptor of this process, and
             // still runs this program.
@@ -514,18 +514,18 @@ impl TaskProcesses {
         }
         // A descriptor can be passed to any process. Until its exec, another task's child holds
         // every descriptor of this process, and still runs this program.
-        let snapshot = Snapshot::take();
+        let scan = Scan::take();
         let own = std::process::id() as i32;
         let program = program_of(own);
-        !snapshot.is_whole()
-            || snapshot.processes().any(|process| {
+        !scan.is_whole()
+            || scan.processes().any(|process| {
                 let pid = process.id.pid;
                 pid != own && holds_open(pid, output) == Some(true) && program_of(pid) != program
             })
     }
 
     /// Whether it carries the task's cookie or birthmark.
-    fn is_marked(&mut self, process: &ProcessInfo, snapshot: &Snapshot, now: Instant) -> bool {
+    fn is_marked(&mut self, process: &ProcessInfo, scan: &Scan, now: Instant) -> bool {
         if self.strangers.contains(&process.id) {
             return false;
         }
@@ -543,9 +543,8 @@ impl TaskProcesses {
             // A zombie's children began before this scan, so the next one shows them.
             let counts =
                 is_first || !process.zombie && now.duration_since(first_seen) < INCONCLUSIVE_LIMIT;
-            self.inconclusive |= counts
-                && snapshot.is_orphan(process)
-                && !self.is_in_foreign_session(process, snapshot);
+            self.inconclusive |=
+                counts && scan.is_orphan(process) && !self.is_in_foreign_session(process, scan);
             return false;
         }
         // Not remembered if hidden or empty: it may become readable after the next exec.
@@ -560,8 +559,8 @@ impl TaskProcesses {
 
     /// Whether its session is led by a living process outside the task; no process of the task
     /// can be in such a session.
-    fn is_in_foreign_session(&self, process: &ProcessInfo, snapshot: &Snapshot) -> bool {
-        let leader = snapshot.processes.get(&process.session);
+    fn is_in_foreign_session(&self, process: &ProcessInfo, scan: &Scan) -> bool {
+        let leader = scan.processes.get(&process.session);
         leader.is_some_and(|leader| {
             let is_older = leader.id.started < self.criteria.shell.started;
             leader.id != process.id && (is_older || self.strangers.contains(&leader.id))
@@ -606,11 +605,11 @@ mod tests {
         }
     }
 
-    impl Snapshot {
-        fn of(all: impl IntoIterator<Item = ProcessInfo>) -> Snapshot {
-            let mut snapshot = Snapshot::default();
-            all.into_iter().for_each(|process| snapshot.add(process));
-            snapshot
+    impl Scan {
+        fn of(all: impl IntoIterator<Item = ProcessInfo>) -> Scan {
+            let mut scan = Scan::default();
+            all.into_iter().for_each(|process| scan.add(process));
+            scan
         }
     }
 
@@ -625,14 +624,14 @@ mod tests {
     #[test]
     fn members_are_found_by_parent_chain_and_session() {
         let mut task = TaskProcesses::new(criteria(SHELL));
-        let snapshot = Snapshot::of([
+        let scan = Scan::of([
             process(BASE, 1, BASE, 100),
             process(BASE + 1, BASE, BASE, 101),
             process(BASE + 2, BASE + 1, BASE + 2, 102),
             process(BASE + 3, 1, BASE, 103),
             process(BASE + 4, 1, 1, 104),
         ]);
-        let pids: Vec<i32> = task.living(&snapshot).iter().map(|p| p.id.pid - BASE).collect();
+        let pids: Vec<i32> = task.living(&scan).iter().map(|p| p.id.pid - BASE).collect();
         assert_eq!(pids, [0, 1, 2, 3]);
     }
 
@@ -640,8 +639,8 @@ mod tests {
     fn a_member_once_seen_stays_one_when_its_parent_is_gone() {
         let mut task = TaskProcesses::new(criteria(SHELL));
         let both = [process(BASE, 1, BASE, 100), process(BASE + 2, BASE, BASE + 2, 102)];
-        task.living(&Snapshot::of(both));
-        let left = task.living(&Snapshot::of([process(BASE + 2, 1, BASE + 2, 102)]));
+        task.living(&Scan::of(both));
+        let left = task.living(&Scan::of([process(BASE + 2, 1, BASE + 2, 102)]));
         assert_eq!(left.len(), 1);
     }
 
@@ -656,7 +655,7 @@ mod tests {
         // It has left the session, and its parents have ended, the second one before any scan.
         let orphan = from(&[102, 101, 100], process(BASE + 3, 1, BASE + 3, 103));
         let stranger = from(&[90], process(BASE + 4, 1, BASE + 4, 104));
-        let all = || Snapshot::of([&leader, &orphan, &stranger].into_iter().cloned());
+        let all = || Scan::of([&leader, &orphan, &stranger].into_iter().cloned());
         let pids = |members: Vec<ProcessInfo>| -> Vec<i32> {
             members.iter().map(|member| member.id.pid - BASE).collect()
         };
@@ -665,7 +664,7 @@ mod tests {
         assert_eq!(pids(task.living(&all())), [0, 3]);
         // What it has started is a member too, when it has ended as well.
         let next = from(&[103], process(BASE + 5, 1, BASE + 5, 105));
-        let later = Snapshot::of([leader.clone(), next, stranger.clone()]);
+        let later = Scan::of([leader.clone(), next, stranger.clone()]);
         assert_eq!(pids(task.living(&later)), [0, 5]);
     }
 
@@ -673,7 +672,7 @@ mod tests {
     fn a_scan_that_finds_an_orphan_in_the_middle_of_exec_is_inconclusive() {
         let mut task = TaskProcesses::new(criteria(SHELL));
         let mut is_inconclusive = |all: &[ProcessInfo]| {
-            task.living(&Snapshot::of(all.iter().cloned()));
+            task.living(&Scan::of(all.iter().cloned()));
             task.is_inconclusive()
         };
         let shell = process(BASE, 1, BASE, 100);
@@ -709,9 +708,9 @@ mod tests {
     #[test]
     fn a_pid_used_again_is_a_stranger() {
         let mut task = TaskProcesses::new(criteria(SHELL));
-        task.living(&Snapshot::of([process(BASE, 1, BASE, 100)]));
+        task.living(&Scan::of([process(BASE, 1, BASE, 100)]));
         let reused = [process(BASE, 1, 1, 900)];
-        assert_eq!(task.living(&Snapshot::of(reused)), []);
+        assert_eq!(task.living(&Scan::of(reused)), []);
     }
 
     #[test]
@@ -720,13 +719,13 @@ mod tests {
             daemons: Arc::new([format!("p{}", BASE + 1), format!("p{}", BASE + 3)]),
             ..criteria(SHELL)
         });
-        let snapshot = Snapshot::of([
+        let scan = Scan::of([
             process(BASE, 1, BASE, 100),
             process(BASE + 1, BASE, BASE + 1, 101),
             process(BASE + 2, BASE + 1, BASE + 2, 102),
             process(BASE + 3, BASE, BASE, 103),
         ]);
-        let pids: Vec<i32> = task.living(&snapshot).iter().map(|p| p.id.pid - BASE).collect();
+        let pids: Vec<i32> = task.living(&scan).iter().map(|p| p.id.pid - BASE).collect();
         assert_eq!(pids, [0, 3]);
         let kept: Vec<i32> = task.kept().iter().map(|p| p.id.pid - BASE).collect();
         assert_eq!(kept, [1]);
@@ -735,8 +734,8 @@ mod tests {
     #[test]
     fn older_processes_with_the_same_session_number_are_left_out() {
         let mut task = TaskProcesses::new(criteria(SHELL));
-        let snapshot = Snapshot::of([process(BASE + 9, 1, BASE, 99)]);
-        assert_eq!(task.living(&snapshot), []);
+        let scan = Scan::of([process(BASE + 9, 1, BASE, 99)]);
+        assert_eq!(task.living(&scan), []);
     }
 
     #[test]
@@ -744,11 +743,11 @@ mod tests {
         let mut task = TaskProcesses::new(criteria(SHELL));
         let child = || process(BASE + 2, BASE, BASE + 2, 102);
         let both = [process(BASE, 1, BASE, 100), child()];
-        task.living(&Snapshot::of(both));
-        let failed = Snapshot { failed: true, ..Snapshot::default() };
+        task.living(&Scan::of(both));
+        let failed = Scan { failed: true, ..Scan::default() };
         assert_eq!(task.living(&failed), []);
         let orphan = ProcessInfo { parent: 1, ..child() };
-        let left = task.living(&Snapshot::of([orphan]));
+        let left = task.living(&Scan::of([orphan]));
         assert_eq!(left.len(), 1);
     }
 
@@ -756,7 +755,7 @@ mod tests {
     fn a_shell_whose_start_could_not_be_read_is_known_by_its_pid() {
         let mut task = TaskProcesses::new(criteria(Identity { pid: BASE, started: 0 }));
         let both = [process(BASE, 1, BASE, 100), process(BASE + 1, 1, BASE, 101)];
-        assert_eq!(task.living(&Snapshot::of(both)).len(), 2);
+        assert_eq!(task.living(&Scan::of(both)).len(), 2);
     }
 
     #[test]
@@ -767,16 +766,16 @@ mod tests {
             process(BASE + 2, BASE, BASE + 7, 102),
         ];
         let stranger = process(BASE + 3, 1, BASE + 7, 103);
-        let snapshot = Snapshot::of(members.iter().cloned().chain([stranger]));
+        let scan = Scan::of(members.iter().cloned().chain([stranger]));
         let groups: Vec<i32> =
-            snapshot.groups_of(&members).into_iter().map(|member| member.group - BASE).collect();
+            scan.groups_of(&members).into_iter().map(|member| member.group - BASE).collect();
         assert_eq!(groups, [0]);
     }
 
     #[test]
     fn a_scan_of_this_machine_is_whole_and_shows_this_process() {
-        let snapshot = Snapshot::take();
-        assert!(snapshot.is_whole());
-        assert!(snapshot.processes.contains_key(&(std::process::id() as i32)));
+        let scan = Scan::take();
+        assert!(scan.is_whole());
+        assert!(scan.processes.contains_key(&(std::process::id() as i32)));
     }
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::process::kill::Handle;
 use crate::process::orphans;
-use crate::process::tree::{self, Identity, ProcessInfo, Snapshot, TaskProcesses};
+use crate::process::tree::{self, Identity, ProcessInfo, Scan, TaskProcesses};
 use crate::progress::wait::ProcessName;
 
 /// How many leftovers are watched for their end; scans notice the ends of others.
@@ -70,7 +70,7 @@ impl Leftovers {
 
     /// Scans for leftovers; returns those that are alive.
     pub(super) fn scan(&mut self, processes: &mut TaskProcesses) -> Vec<ProcessName> {
-        let found = processes.living(&Snapshot::take());
+        let found = processes.living(&Scan::take());
         self.update(found, processes)
     }
 
@@ -90,12 +90,12 @@ impl Leftovers {
             if is_clear {
                 break;
             }
-            found = processes.living(&Snapshot::take());
+            found = processes.living(&Scan::take());
             self.watched = open_handles(&found);
         }
         let deadline = Instant::now() + NAMING_LIMIT;
         while await_exec(&found, deadline) {
-            found = processes.living(&Snapshot::take());
+            found = processes.living(&Scan::take());
             self.watched = open_handles(&found);
         }
         self.count = found.len();

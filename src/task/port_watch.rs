@@ -13,8 +13,8 @@ use super::supervisor::Supervisor;
 use crate::process::listening;
 use crate::process::probe::Listener;
 use crate::process::processes;
-use crate::process::snapshots::Snapshots;
-use crate::process::tree::{self, MatchCriteria, ProcessInfo, Snapshot, TaskProcesses};
+use crate::process::scans::Scans;
+use crate::process::tree::{self, MatchCriteria, ProcessInfo, Scan, TaskProcesses};
 
 /// The pause between two checks, each of which reads two small tables.
 pub(super) const CHECK_INTERVAL: Duration = Duration::from_millis(100);
@@ -38,10 +38,10 @@ pub(crate) struct ListedTask {
 }
 
 impl ListedTask {
-    fn pids(&self, snapshot: &Snapshot) -> BTreeSet<i32> {
+    fn pids(&self, scan: &Scan) -> BTreeSet<i32> {
         let of_shell = self.shell.into_iter().flat_map(|shell| {
-            let in_session = snapshot.processes().filter(move |process| process.session == shell);
-            let below = snapshot.descendants(shell);
+            let in_session = scan.processes().filter(move |process| process.session == shell);
+            let below = scan.descendants(shell);
             let pids = in_session.chain(below).map(|process| process.id.pid);
             pids.chain([shell]).collect::<Vec<i32>>()
         });
@@ -67,7 +67,7 @@ impl Supervisor {
             output: None,
             daemons: Arc::default(),
         });
-        PortWatch { port, processes, snapshots: Arc::clone(&self.snapshots), held_since: None }
+        PortWatch { port, processes, scans: Arc::clone(&self.scans), held_since: None }
     }
 
     /// The ports at which each of these tasks listens, in order.
@@ -75,8 +75,8 @@ impl Supervisor {
         if tasks.is_empty() {
             return Vec::new();
         }
-        let snapshot = self.snapshots.recent(MAX_LIST_AGE);
-        let members: Vec<BTreeSet<i32>> = tasks.iter().map(|task| task.pids(&snapshot)).collect();
+        let scan = self.scans.recent(MAX_LIST_AGE);
+        let members: Vec<BTreeSet<i32>> = tasks.iter().map(|task| task.pids(&scan)).collect();
         let all: Vec<i32> = members.iter().flatten().copied().collect();
         let ports = listening::ports_of(&all);
         let of_task = |pids: &BTreeSet<i32>| {
@@ -108,7 +108,7 @@ impl Supervisor {
 pub(crate) struct PortWatch {
     pub(crate) port: Port,
     processes: TaskProcesses,
-    snapshots: Arc<Snapshots>,
+    scans: Arc<Scans>,
     /// Since when another process holds the port.
     held_since: Option<Instant>,
 }
@@ -121,8 +121,8 @@ impl PortWatch {
             return self.accepts_connections().then_some(PortFound::Served(None));
         };
         let age = if listening.is_empty() { MAX_SCAN_AGE } else { Duration::ZERO };
-        let snapshot = self.snapshots.recent(age);
-        let members = self.processes.living(&snapshot);
+        let scan = self.scans.recent(age);
+        let members = self.processes.living(&scan);
         if let Some(server) = self.server_in_other_namespace(&members, own) {
             return Some(PortFound::Served(Some(server.label())));
         }

@@ -13,7 +13,7 @@ use super::journal::Journal;
 use super::live::{LiveState, LiveTask};
 use super::output::spool::SpoolWriter;
 use crate::process::probe::InputSource;
-use crate::process::snapshots::Snapshots;
+use crate::process::scans::Scans;
 use crate::process::spawn::Spawned;
 use crate::process::tree::TaskProcesses;
 use crate::progress::tracker::TrackerSettings;
@@ -30,16 +30,16 @@ impl Probes {
     /// probe is due before `moving_deadline`.
     pub(super) fn new(
         settings: TrackerSettings,
-        snapshots: Arc<Snapshots>,
+        scans: Arc<Scans>,
         source: Option<InputSource>,
         session: i32,
         moving_deadline: Option<Instant>,
     ) -> Probes {
-        let phase_offset = snapshots.phase_offset();
-        let (shared, input) = ((Arc::clone(&snapshots), phase_offset), source.clone());
+        let phase_offset = scans.phase_offset();
+        let (shared, input) = ((Arc::clone(&scans), phase_offset), source.clone());
         Probes {
             progress_probe: ProgressProbe::new(settings, shared, input, session, moving_deadline),
-            input_detection: InputDetection::new(source, (snapshots, phase_offset)),
+            input_detection: InputDetection::new(source, (scans, phase_offset)),
         }
     }
 

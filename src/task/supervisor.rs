@@ -38,7 +38,7 @@ use crate::process::executable::AllowedPrograms;
 use crate::process::files;
 use crate::process::probe::Identity;
 use crate::process::pty::TerminalSize;
-use crate::process::snapshots::Snapshots;
+use crate::process::scans::Scans;
 use crate::process::spawn::{Launch, StderrTarget, Wiring};
 use crate::process::survivors;
 use crate::progress::tracker;
@@ -114,7 +114,7 @@ pub struct Supervisor {
     pub(crate) instance: String,
     pub(super) registry: Arc<Mutex<Registry>>,
     pub(super) budget: Arc<Budget>,
-    pub(super) snapshots: Arc<Snapshots>,
+    pub(super) scans: Arc<Scans>,
     directory: OnceLock<Result<ServerDir, String>>,
     /// Notified when the pending event of a task changes.
     pub(crate) events: Arc<EventSignal>,
@@ -149,7 +149,7 @@ impl Supervisor {
     ) -> Supervisor {
         Supervisor {
             budget: Budget::new(settings.directory_quota),
-            snapshots: Arc::default(),
+            scans: Arc::default(),
             shell: Mutex::default(),
             environments: Environments::default(),
             startup_files: StartupFileCache::default(),
@@ -402,7 +402,7 @@ impl Supervisor {
             script,
             sideband,
             on_shell_end: session,
-            snapshots: Arc::clone(&self.snapshots),
+            scans: Arc::clone(&self.scans),
             tracker: self.settings.tracker,
             on_pressure: self.pressure_relief(),
             completion: Arc::clone(&completion),

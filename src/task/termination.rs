@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use crate::process::kill::{self, Handle, Undelivered};
 use crate::process::signals::Signal;
-use crate::process::tree::{Identity, ProcessInfo, Snapshot, TaskProcesses};
+use crate::process::tree::{Identity, ProcessInfo, Scan, TaskProcesses};
 use crate::process::wait::Child;
 use crate::progress::wait::ProcessName;
 
@@ -149,8 +149,8 @@ impl TreeKill {
         let (alive, is_incomplete) = if kill.seen_gone {
             (Vec::new(), false)
         } else {
-            let snapshot = Snapshot::take();
-            (processes.living(&snapshot), !snapshot.is_whole())
+            let scan = Scan::take();
+            (processes.living(&scan), !scan.is_whole())
         };
         let receipt = Receipt {
             kept: processes.kept().iter().map(ProcessInfo::label).collect(),
@@ -166,7 +166,7 @@ impl TreeKill {
     /// Scans the tree and signals processes that it has not signalled yet; returns whether all are
     /// gone.
     fn sweep(&mut self, processes: &mut TaskProcesses, shell: &Child) -> bool {
-        let snapshot = self.scan(processes);
+        let scan = self.scan(processes);
         let newcomers: Vec<ProcessInfo> = self
             .alive
             .iter()
@@ -179,11 +179,11 @@ impl TreeKill {
         }
         if !self.shell_signalled_unseen && self.is_unseen(shell) {
             self.shell_signalled_unseen = true;
-            self.signal_unseen_shell(shell, self.signals, &snapshot);
+            self.signal_unseen_shell(shell, self.signals, &scan);
         }
         let forced = self.signals.contains(&Signal::Kill);
         if forced {
-            self.kill_groups(shell, &snapshot);
+            self.kill_groups(shell, &scan);
         }
         self.next_sweep = if processes.is_inconclusive() {
             Some(Instant::now() + SCAN_AGAIN)
@@ -191,20 +191,20 @@ impl TreeKill {
             // The tree may start processes faster than they are ended: scan without a pause.
             Some(Instant::now())
         } else {
-            (!self.watches_all(&snapshot)).then(|| Instant::now() + RESCAN)
+            (!self.watches_all(&scan)).then(|| Instant::now() + RESCAN)
         };
-        let is_over = !processes.is_inconclusive() && self.is_over(shell, &snapshot);
-        self.seen_gone = is_over && snapshot.is_whole();
+        let is_over = !processes.is_inconclusive() && self.is_over(shell, &scan);
+        self.seen_gone = is_over && scan.is_whole();
         is_over
     }
 
     /// Whether no process is left. The shell's end is known without a scan; processes that no
     /// scan can show are gone once their group was killed.
-    fn is_over(&mut self, shell: &Child, snapshot: &Snapshot) -> bool {
+    fn is_over(&mut self, shell: &Child, scan: &Scan) -> bool {
         if !self.alive.is_empty() || !shell.has_ended() {
             return false;
         }
-        if snapshot.is_whole() {
+        if scan.is_whole() {
             // This reaches only a process that the scan has missed.
             let _ = shell.signal_group(Signal::Kill);
             return true;
@@ -220,30 +220,30 @@ impl TreeKill {
         shell: &Child,
     ) {
         self.begin();
-        let snapshot = self.scan(processes);
+        let scan = self.scan(processes);
         for process in self.alive.clone() {
             self.signal(&process, &[signal]);
         }
         if self.is_unseen(shell) {
-            self.signal_unseen_shell(shell, &[signal], &snapshot);
+            self.signal_unseen_shell(shell, &[signal], &scan);
         }
         if signal == Signal::Kill {
-            self.kill_groups(shell, &snapshot);
+            self.kill_groups(shell, &scan);
         }
-        let rescans = signal.is_terminating() && !self.watches_all(&snapshot);
+        let rescans = signal.is_terminating() && !self.watches_all(&scan);
         self.next_sweep = rescans.then(|| Instant::now() + RESCAN);
     }
 
-    fn scan(&mut self, processes: &mut TaskProcesses) -> Snapshot {
+    fn scan(&mut self, processes: &mut TaskProcesses) -> Scan {
         self.seen_gone = false;
-        let mut snapshot = Snapshot::take();
-        self.alive = processes.living(&snapshot);
+        let mut scan = Scan::take();
+        self.alive = processes.living(&scan);
         for _ in 1..SCANS {
             if !processes.is_inconclusive() {
                 break;
             }
-            snapshot = Snapshot::take();
-            self.alive = processes.living(&snapshot);
+            scan = Scan::take();
+            self.alive = processes.living(&scan);
         }
         self.handles = self
             .alive
@@ -251,7 +251,7 @@ impl TreeKill {
             .filter_map(|process| Handle::open(process.id).ok())
             .take(MAX_HANDLES)
             .collect();
-        snapshot
+        scan
     }
 
     fn signal(&mut self, process: &ProcessInfo, signals: &[Signal]) {
@@ -273,22 +273,19 @@ impl TreeKill {
     }
 
     /// Signals a shell that no scan shows, and its group if scans show too few.
-    fn signal_unseen_shell(&mut self, shell: &Child, signals: &[Signal], snapshot: &Snapshot) {
+    fn signal_unseen_shell(&mut self, shell: &Child, signals: &[Signal], scan: &Scan) {
         for signal in signals {
-            let sent = if snapshot.is_whole() {
-                shell.signal(*signal)
-            } else {
-                shell.signal_group(*signal)
-            };
+            let sent =
+                if scan.is_whole() { shell.signal(*signal) } else { shell.signal_group(*signal) };
             self.record(unseen_shell(shell), sent);
         }
     }
 
     /// Kills whole groups, which reaches all members at once: none escapes by starting others.
-    fn kill_groups(&mut self, shell: &Child, snapshot: &Snapshot) {
+    fn kill_groups(&mut self, shell: &Child, scan: &Scan) {
         let _ = shell.signal_group(Signal::Kill);
         self.group_killed = true;
-        for member in snapshot.groups_of(&self.alive) {
+        for member in scan.groups_of(&self.alive) {
             if member.group != shell.pid() {
                 let _ = kill::signal_group(member, Signal::Kill);
             }
@@ -308,8 +305,8 @@ impl TreeKill {
     }
 
     /// Whether each living process is watched, so that no scan is needed before one ends.
-    fn watches_all(&self, snapshot: &Snapshot) -> bool {
-        snapshot.is_whole()
+    fn watches_all(&self, scan: &Scan) -> bool {
+        scan.is_whole()
             && self.handles.len() >= self.alive.len()
             && self.handles.iter().all(|handle| handle.ended().is_some())
     }

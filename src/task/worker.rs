@@ -25,8 +25,8 @@ use crate::process::descriptors::{self, Interest, Poller, Transfer, Waker};
 use crate::process::files::Temporary;
 use crate::process::probe::InputSource;
 use crate::process::pty::{self, TerminalSize};
+use crate::process::scans::Scans;
 use crate::process::signals::Exit;
-use crate::process::snapshots::Snapshots;
 use crate::process::spawn::Spawned;
 use crate::process::tree::{self, Identity, MatchCriteria, TaskProcesses};
 use crate::progress::tracker::TrackerSettings;
@@ -64,7 +64,7 @@ pub(super) struct Setup {
     /// Takes what the shell of a session reports at its end.
     pub(crate) on_shell_end: Option<OnShellEnd>,
     /// Scans of the machine, shared by all tasks.
-    pub(crate) snapshots: Arc<Snapshots>,
+    pub(crate) scans: Arc<Scans>,
     pub(crate) tracker: TrackerSettings,
     /// Called when the spools of all tasks together exceed the directory's quota.
     pub(crate) on_pressure: OnPressure,
@@ -126,7 +126,7 @@ impl Worker {
         Worker {
             probes: Probes::new(
                 setup.tracker,
-                setup.snapshots,
+                setup.scans,
                 source,
                 spawned.id.pid,
                 deadline.moving(),

@@ -400,8 +400,8 @@ mod tests {
             ssh: Some(Ssh { host: host.to_owned(), remote: Some(remote) }),
             ..CommandPattern::default()
         };
-        let snapshot = view.snapshot(&pattern, "s", now).expect("a snapshot");
-        let history = snapshot.history(now);
+        let cached = view.cached(&pattern, "s", now).expect("a command");
+        let history = cached.history(now);
         let rates = history.rates();
         for rate in [rates.success, rates.timeout] {
             assert!((0.0..=1.0).contains(&rate), "{rate} of {history:?}");
@@ -412,7 +412,7 @@ mod tests {
                 let _ = (estimate.remaining(elapsed), estimate.completion_probability(elapsed));
             }
         }
-        snapshot.usual_success();
+        cached.usual_success();
         view.kills(template, "s").expect("kills");
         view.options(template).expect("options");
         let mut circuit = circuits::circuit(database, hash).expect("a circuit");

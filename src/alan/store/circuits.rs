@@ -94,7 +94,7 @@ impl Store {
         let end = match end {
             RunEnd::TimedOut { allowed, waited_for_input, .. } => RunEnd::TimedOut {
                 allowed,
-                usual: self.snapshot(pattern, now).usual_success(),
+                usual: self.cached(pattern, now).usual_success(),
                 waited_for_input,
             },
             // Without a lease, only a timeout matters.

@@ -14,15 +14,15 @@ use serde::Serialize;
 
 use super::queue::{Job, QueueCopy, Queued};
 use super::tables;
+use crate::alan::cache::{
+    Alike, CachedCommand, KnownRun, RemoteTry, SIMILAR, SessionRun, TRIES_CONSIDERED, retries_since,
+};
 use crate::alan::estimate::{RUNS_CONSIDERED, Sample};
 use crate::alan::history::{RunPlace, failures_after};
 use crate::alan::insight::after::programs_of;
 use crate::alan::pattern::CommandPattern;
 use crate::alan::rows::{Observation, RecentCommand, Streak, seconds_of};
 use crate::alan::run::RunRows;
-use crate::alan::snapshot::{
-    Alike, KnownRun, RemoteTry, SIMILAR, SessionRun, Snapshot, TRIES_CONSIDERED, retries_since,
-};
 use crate::shell::outcome::Outcome;
 use crate::shell::ssh::ExitType;
 
@@ -152,42 +152,42 @@ impl<'a> ReadView<'a> {
     }
 
     /// What is known of a command at this time, in seconds since 1970.
-    pub(super) fn snapshot(
+    pub(super) fn cached(
         &self,
         pattern: &CommandPattern,
         session: &str,
         now: f64,
-    ) -> rusqlite::Result<Snapshot> {
-        let mut snapshot = Snapshot {
+    ) -> rusqlite::Result<CachedCommand> {
+        let mut cached = CachedCommand {
             pattern: pattern.clone(),
             read_at: now,
             streak: Streak { command_hash: pattern.hash.clone(), ..Streak::default() },
-            ..Snapshot::default()
+            ..CachedCommand::default()
         };
-        self.read_runs(&mut snapshot)?;
-        self.read_session_runs(&mut snapshot, session)?;
+        self.read_runs(&mut cached)?;
+        self.read_session_runs(&mut cached, session)?;
         if let Some(connection) = self.connection {
-            snapshot.streak = tables::streak(connection, &pattern.hash)?;
+            cached.streak = tables::streak(connection, &pattern.hash)?;
         }
         if let Some(ssh) = &pattern.ssh {
-            snapshot.connections = self.connections(&ssh.host)?;
+            cached.connections = self.connections(&ssh.host)?;
             if let Some(remote) = &ssh.remote {
-                snapshot.remote_tries = self.remote_tries(&remote.template)?;
+                cached.remote_tries = self.remote_tries(&remote.template)?;
             }
         }
-        if !snapshot.has_enough_durations() {
-            self.read_alike(&mut snapshot)?;
+        if !cached.has_enough_durations() {
+            self.read_alike(&mut cached)?;
         }
         for rows in self.queued_runs() {
-            snapshot.add(rows);
+            cached.add(rows);
         }
-        Ok(snapshot)
+        Ok(cached)
     }
 
     /// Reads the newest runs of the command, in one pass over an index that contains what is read
     /// of each.
-    fn read_runs(&self, snapshot: &mut Snapshot) -> rusqlite::Result<()> {
-        let Snapshot { pattern, runs, samples, .. } = snapshot;
+    fn read_runs(&self, cached: &mut CachedCommand) -> rusqlite::Result<()> {
+        let CachedCommand { pattern, runs, samples, .. } = cached;
         let mut success: Option<i64> = None;
         self.each(
             "SELECT outcome_type, timed_out, exit_code, created_at, duration_ms,
@@ -213,23 +213,23 @@ impl<'a> ReadView<'a> {
                 Ok(if is_complete { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
             },
         )?;
-        snapshot.newest_at = snapshot.runs.first().map_or(0.0, |newest| newest.at);
+        cached.newest_at = cached.runs.first().map_or(0.0, |newest| newest.at);
         if let Some(rowid) = success {
             let sql = "SELECT cwd, git_head FROM observations WHERE rowid = ?1";
-            snapshot.last_success = self.first(sql, [rowid], |row| {
+            cached.last_success = self.first(sql, [rowid], |row| {
                 Ok(RunPlace { cwd: row.get(0)?, git_head: row.get(1)? })
             })?;
         }
-        let kind = &snapshot.pattern.template;
+        let kind = &cached.pattern.template;
         let sql = "SELECT 1 FROM template_totals WHERE command_template = ?1 AND runs > 0";
-        snapshot.is_kind_known =
-            !snapshot.runs.is_empty() || self.first(sql, [kind], |_| Ok(()))?.is_some();
+        cached.is_kind_known =
+            !cached.runs.is_empty() || self.first(sql, [kind], |_| Ok(()))?.is_some();
         Ok(())
     }
 
     /// Reads the session's runs of the command and of its kind.
-    fn read_session_runs(&self, snapshot: &mut Snapshot, session: &str) -> rusqlite::Result<()> {
-        let Snapshot { pattern, retries, similar, failures, read_at, newest_at, .. } = snapshot;
+    fn read_session_runs(&self, cached: &mut CachedCommand, session: &str) -> rusqlite::Result<()> {
+        let CachedCommand { pattern, retries, similar, failures, read_at, newest_at, .. } = cached;
         let since = retries_since(*read_at);
         self.each_session_run("command_hash", session, &pattern.hash, RUNS_CONSIDERED, |run| {
             if run.at <= since {
@@ -321,15 +321,15 @@ impl<'a> ReadView<'a> {
     }
 
     /// Reads the durations of commands of the same kind.
-    fn read_alike(&self, snapshot: &mut Snapshot) -> rusqlite::Result<()> {
+    fn read_alike(&self, cached: &mut CachedCommand) -> rusqlite::Result<()> {
         let mut alike = Alike::default();
-        let kind = snapshot.pattern.subcommand_template.as_deref();
+        let kind = cached.pattern.subcommand_template.as_deref();
         if let Some(kind) = kind {
-            alike.subcommand = self.samples(Key::Subcommand, kind, &mut snapshot.newest_at)?;
+            alike.subcommand = self.samples(Key::Subcommand, kind, &mut cached.newest_at)?;
         }
-        let kind = &snapshot.pattern.template;
-        alike.template = self.samples(Key::Template, kind, &mut snapshot.newest_at)?;
-        snapshot.alike = Some(alike);
+        let kind = &cached.pattern.template;
+        alike.template = self.samples(Key::Template, kind, &mut cached.newest_at)?;
+        cached.alike = Some(alike);
         Ok(())
     }
 
@@ -525,8 +525,8 @@ mod tests {
         let queue = QueueCopy { entries: queued, last: 3 };
         let view = ReadView::new(Some(&database), "me", queue.clone()).expect("a view");
         let now = unix_seconds(SystemTime::now());
-        let snapshot = view.snapshot(&pattern("make"), "s", now).expect("a snapshot");
-        let history = snapshot.history(now);
+        let cached = view.cached(&pattern("make"), "s", now).expect("a command");
+        let history = cached.history(now);
         assert_eq!((history.runs.len(), history.streak.current_streak), (3, 3));
         assert_eq!(history.retries.len(), 3);
         assert_eq!(view.kills("make *", "s").expect("counts").runs, 3);
@@ -546,8 +546,8 @@ mod tests {
         let copy = QueueCopy { last: 1, ..QueueCopy::default() };
         let view = ReadView::new(Some(&database), "me", copy).expect("a view");
         assert_eq!(view.last, 2);
-        let snapshot = view.snapshot(&pattern("make"), "s", 0.0).expect("a snapshot");
-        assert_eq!(snapshot.runs.len(), 1);
+        let cached = view.cached(&pattern("make"), "s", 0.0).expect("a command");
+        assert_eq!(cached.runs.len(), 1);
     }
 
     #[test]
@@ -574,15 +574,15 @@ mod tests {
         insert(300..500, None, 1);
         let view = ReadView::new(Some(&database), "me", QueueCopy::default()).expect("a view");
         let pattern = CommandPattern { hash: "h".to_owned(), ..CommandPattern::default() };
-        let snapshot = || view.snapshot(&pattern, "s", 0.0).expect("a snapshot");
-        let known = snapshot();
+        let cached = || view.cached(&pattern, "s", 0.0).expect("a command");
+        let known = cached();
         assert_eq!((known.runs.len(), known.samples.len()), (RUNS_CONSIDERED, RUNS_CONSIDERED));
         let history = known.history(0.0);
         assert_eq!(history.same_failures("no"), RUNS_CONSIDERED as u32 + 1);
         let place = history.last_success.expect("a success");
         assert_eq!(place.cwd.as_deref(), Some("/299"));
         insert(500..600, None, 1);
-        assert_eq!(snapshot().samples.len(), RUNS_READ - 300, "no further back than that");
+        assert_eq!(cached().samples.len(), RUNS_READ - 300, "no further back than that");
     }
 
     #[test]
@@ -592,7 +592,7 @@ mod tests {
             ssh: Some(Ssh { host: "h".to_owned(), remote: Some(RemoteCommand::default()) }),
             ..CommandPattern::default()
         };
-        let history = view.snapshot(&pattern, "s", 0.0).expect("a snapshot").history(0.0);
+        let history = view.cached(&pattern, "s", 0.0).expect("a command").history(0.0);
         assert!(!history.is_known() && history.estimate.is_none());
         assert_eq!(view.kills("t", "s").expect("counts"), KillCounts::default());
     }

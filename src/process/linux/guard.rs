@@ -28,7 +28,7 @@ use crate::process::kill::handles;
 use crate::process::launcher;
 use crate::process::signals::{self, EndRequest, EndRequests, Exit, Signal, is_ignored};
 use crate::process::terminate::{GRACE, PATIENCE, Termination};
-use crate::process::tree::{self, Identity, ProcessInfo, Snapshot, cookie_of};
+use crate::process::tree::{self, Identity, ProcessInfo, Scan, cookie_of};
 use crate::process::{descriptors, memory, orphans};
 
 /// A server that ends later than this after a launch has not ended during it.
@@ -172,15 +172,15 @@ impl Guard {
             let grace = if hurry { Duration::ZERO } else { GRACE };
             Termination::begin(grace, PATIENCE).finish(
                 || {
-                    let snapshot = Snapshot::take();
-                    let left = orphans::below(&snapshot, &spared);
+                    let scan = Scan::take();
+                    let left = orphans::below(&scan, &spared);
                     // Processes that cannot be seen may be alive; `waitid` shows whether there are
                     // children.
                     let may_live =
-                        !left.is_empty() || (!snapshot.is_whole() && orphans::has_children());
+                        !left.is_empty() || (!scan.is_whole() && orphans::has_children());
                     let mut found = handles(left);
                     if let Some(lost) = &mut lost {
-                        found.extend(handles(lost.find(&snapshot, &spared)));
+                        found.extend(handles(lost.find(&scan, &spared)));
                     }
                     (may_live || !found.is_empty()).then_some(found)
                 },
@@ -215,14 +215,14 @@ struct Lost {
 impl Lost {
     /// The living ones, except the named programs that lead a session of their own, and their
     /// descendants.
-    fn find<'a>(&mut self, snapshot: &'a Snapshot, spared: &[String]) -> Vec<&'a ProcessInfo> {
+    fn find<'a>(&mut self, scan: &'a Scan, spared: &[String]) -> Vec<&'a ProcessInfo> {
         let carries_cookie = |process: &ProcessInfo| {
             cookie_of(process.id.pid).is_some_and(|cookie| cookie.starts_with(&self.cookies))
         };
         let (mut found, mut spared_ids) = (Vec::new(), HashSet::new());
-        for process in snapshot.processes() {
+        for process in scan.processes() {
             if self.known.contains(&process.id) || carries_cookie(process) {
-                let below = snapshot.descendants(process.id.pid);
+                let below = scan.descendants(process.id.pid);
                 if process.is_spared(spared) {
                     spared_ids.extend(below.iter().map(|process| process.id).chain([process.id]));
                 } else {
@@ -285,7 +285,7 @@ impl Launches {
     /// A shim must not be a descendant of the guard, so the guard is no subreaper for a moment. If
     /// the server is killed in that moment, its orphans go elsewhere: [`Launches::lost`].
     fn launch(&mut self, stdin: OwnedFd) {
-        let before = Snapshot::take();
+        let before = Scan::take();
         let before = orphans::below(&before, &[]).into_iter().map(|process| process.id).collect();
         let own = rustix::process::getpid();
         if rustix::process::set_child_subreaper(None).is_err() {

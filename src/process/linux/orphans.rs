@@ -17,7 +17,7 @@ use crate::process::descriptors::Waker;
 use crate::process::kill::{Handle, handles};
 use crate::process::processes::program_of;
 use crate::process::signals;
-use crate::process::tree::{self, Identity, ProcessInfo, Snapshot};
+use crate::process::tree::{self, Identity, ProcessInfo, Scan};
 use crate::process::wait;
 
 /// Whether this process adopts orphans.
@@ -49,7 +49,7 @@ impl PreexistingProcesses {
         let children: Vec<ProcessInfo> = match tree::adopted_orphans() {
             Some(children) => children.into_iter().filter_map(tree::look_up).collect(),
             None => {
-                let all = Snapshot::take();
+                let all = Scan::take();
                 let children = all.processes().filter(|process| process.parent == own);
                 children.cloned().collect()
             }
@@ -189,14 +189,14 @@ pub(crate) fn reap_adopted(seen: &mut HashSet<Identity>) -> bool {
 /// The living descendants of this process, except the named programs that lead a session of their
 /// own, and preexisting processes.
 pub(in crate::process) fn living(spared: &[String]) -> Vec<Handle> {
-    handles(below(&Snapshot::take(), spared))
+    handles(below(&Scan::take(), spared))
 }
 
-/// As [`living`], in a snapshot.
-pub(super) fn below<'a>(snapshot: &'a Snapshot, spared: &[String]) -> Vec<&'a ProcessInfo> {
+/// As [`living`], in a scan.
+pub(super) fn below<'a>(scan: &'a Scan, spared: &[String]) -> Vec<&'a ProcessInfo> {
     let own = std::process::id() as i32;
-    let mut below = snapshot
-        .descendants_but(own, |process| process.is_spared(spared) || is_preexisting(process));
+    let mut below =
+        scan.descendants_but(own, |process| process.is_spared(spared) || is_preexisting(process));
     below.retain(|process| !process.zombie);
     below
 }

@@ -56,8 +56,8 @@ pub(super) fn living_or_in(
     groups: &std::collections::BTreeSet<i32>,
 ) -> Vec<Handle> {
     use super::{darwin, lineage};
-    use crate::process::tree::{ProcessInfo, Snapshot};
-    let snapshot = Snapshot::take();
+    use crate::process::tree::{ProcessInfo, Scan};
+    let scan = Scan::take();
     let own = std::process::id().cast_signed();
     let is_ours = |process: &ProcessInfo| {
         process.id.pid != own
@@ -66,7 +66,7 @@ pub(super) fn living_or_in(
                 || groups.contains(&process.group))
     };
     let is_spared = |process: &ProcessInfo| process.is_spared(spared);
-    handles(darwin::select_own(snapshot.processes(), is_ours, is_spared))
+    handles(darwin::select_own(scan.processes(), is_ours, is_spared))
 }
 
 /// The groups that this process has started. A program to be spared leads a session of its own, and

@@ -16,9 +16,9 @@ use std::time::{Duration, Instant};
 
 use crate::process::executable;
 use crate::process::probe::{InputSource, StallReason};
-use crate::process::snapshots::Snapshots;
+use crate::process::scans::Scans;
 use crate::process::spawn::Spawned;
-use crate::process::tree::{Identity, ProcessInfo, Snapshot, TaskProcesses};
+use crate::process::tree::{Identity, ProcessInfo, Scan, TaskProcesses};
 use crate::process::waits::Waits;
 use crate::process::{processes, pty, signals, tree, usage};
 use crate::progress::condition::{Condition, Sighting, Sightings, Visibility};
@@ -35,7 +35,7 @@ use crate::task::terminal::{ScreenContent, Terminal};
 use crate::task::watch::is_echo;
 
 /// One scan of the machine serves all tasks that probe within this time.
-const MAX_SNAPSHOT_AGE: Duration = Duration::from_millis(40);
+const MAX_SCAN_AGE: Duration = Duration::from_millis(40);
 /// How much of the newest output may hold a menu.
 const MENU_BYTES: u64 = 4096;
 /// The name of a process that is not shown.
@@ -46,7 +46,7 @@ const UNSEEN: &str = "(hidden)";
 pub(crate) struct InputDetection {
     /// The input that the task may wait for; `None` if it takes none.
     source: Option<InputSource>,
-    snapshots: Arc<Snapshots>,
+    scans: Arc<Scans>,
     phase_offset: Duration,
     /// When the next probe is due; `None` once the task has ended.
     pub(crate) next: Option<Instant>,
@@ -76,7 +76,7 @@ type Usage = (Identity, u64, Option<u64>);
 
 /// What one probe examines.
 struct TreeView<'a> {
-    snapshot: &'a Snapshot,
+    scan: &'a Scan,
     processes: &'a [ProcessInfo],
     /// The process group that holds the terminal.
     foreground: Option<i32>,
@@ -103,7 +103,7 @@ impl TreeView<'_> {
         let below: Vec<Vec<i32>> = self
             .group(group)
             .iter()
-            .map(|member| self.snapshot.descendants(member.id.pid))
+            .map(|member| self.scan.descendants(member.id.pid))
             .map(|below| below.iter().map(|process| process.id.pid).collect())
             .collect();
         let is_awaited = |process: &&ProcessInfo| {
@@ -124,7 +124,7 @@ impl TreeView<'_> {
         !stopped.is_empty()
             && members.iter().all(|member| {
                 let pid = member.id.pid;
-                let below = || self.snapshot.descendants(pid);
+                let below = || self.scan.descendants(pid);
                 stopped.contains(&pid)
                     || below().iter().any(|child| stopped.contains(&child.id.pid))
             })
@@ -132,7 +132,7 @@ impl TreeView<'_> {
 
     /// The living members of a process group of the task's own session.
     fn group(&self, group: i32) -> Vec<&ProcessInfo> {
-        let members = self.snapshot.group(group);
+        let members = self.scan.group(group);
         members.filter(|process| process.session == self.shell).collect()
     }
 
@@ -145,10 +145,10 @@ impl TreeView<'_> {
 impl InputDetection {
     pub(super) fn new(
         source: Option<InputSource>,
-        (snapshots, phase_offset): (Arc<Snapshots>, Duration),
+        (scans, phase_offset): (Arc<Scans>, Duration),
     ) -> InputDetection {
         let mut input_detection =
-            InputDetection { source, snapshots, phase_offset, ..InputDetection::default() };
+            InputDetection { source, scans, phase_offset, ..InputDetection::default() };
         input_detection.restart(Instant::now());
         input_detection
     }
@@ -170,7 +170,7 @@ impl InputDetection {
     /// takes no input has no early probes, and rare ones once it has been silent for long and no
     /// call is about it.
     fn time_after_pause(&self, now: Instant, awaited: bool) -> Instant {
-        let common = |pause| self.snapshots.common_time(now, pause, self.phase_offset);
+        let common = |pause| self.scans.common_time(now, pause, self.phase_offset);
         match (FIRST_PAUSES.get(self.probes_taken), &self.source) {
             (Some(pause), Some(_)) => now + *pause,
             (_, None) if !awaited && self.probes_taken >= PROBES_BEFORE_RARE => common(RARE_PAUSE),
@@ -197,10 +197,10 @@ impl InputDetection {
             Input::Terminal => Some(spawned.output.as_fd()),
             Input::Pipe | Input::None => None,
         };
-        let snapshot = self.snapshots.recent(MAX_SNAPSHOT_AGE);
-        let members = processes.known_members(&snapshot);
+        let scan = self.scans.recent(MAX_SCAN_AGE);
+        let members = processes.known_members(&scan);
         let view = TreeView {
-            snapshot: &snapshot,
+            scan: &scan,
             processes: &members,
             foreground: terminal.and_then(pty::foreground_group),
             shell: spawned.id.pid,
@@ -246,10 +246,10 @@ impl InputDetection {
         let (Input::Terminal, Some(source)) = (task.facts.input, self.source.clone()) else {
             return Vec::new();
         };
-        let snapshot = self.snapshots.recent(Duration::ZERO);
-        let members = processes.known_members(&snapshot);
+        let scan = self.scans.recent(Duration::ZERO);
+        let members = processes.known_members(&scan);
         let view = TreeView {
-            snapshot: &snapshot,
+            scan: &scan,
             processes: &members,
             foreground: pty::foreground_group(spawned.output.as_fd()),
             shell: spawned.id.pid,
@@ -396,12 +396,12 @@ impl InputDetection {
             .filter(|sample| !is_mixed(sample))
             .or_else(|| strongest(&of_others, false))
             .or_else(|| {
-                let (snapshot, shell) = (view.snapshot, view.shell);
-                reader_at_second_terminal(snapshot, shell, view.processes, &seen, processes)
+                let (scan, shell) = (view.scan, view.shell);
+                reader_at_second_terminal(scan, shell, view.processes, &seen, processes)
             })
             .or_else(|| {
                 view.foreground?;
-                pinentry(view.snapshot, &mut waits)
+                pinentry(view.scan, &mut waits)
             })
             .or(own);
         if let Some(sample) = found {
@@ -410,19 +410,19 @@ impl InputDetection {
         unreadable.sort_by_key(|process| (process.id.started, process.id.pid));
         // Presumably the youngest asks, since the others have started it.
         match unreadable.last() {
-            Some(process) => self.unreadable_reader(view.snapshot, process, &unreadable),
+            Some(process) => self.unreadable_reader(view.scan, process, &unreadable),
             None => self.hidden_reader(view, &candidates),
         }
     }
 
     fn unreadable_reader(
         &mut self,
-        snapshot: &Snapshot,
+        scan: &Scan,
         youngest: &ProcessInfo,
         all: &[&ProcessInfo],
     ) -> Sample {
         let below: Vec<&ProcessInfo> =
-            all.iter().flat_map(|process| snapshot.descendants(process.id.pid)).collect();
+            all.iter().flat_map(|process| scan.descendants(process.id.pid)).collect();
         let relays = below.iter().any(|process| process.session != youngest.session);
         let usage: Vec<Usage> = all.iter().chain(&below).map(|process| usage_of(process)).collect();
         // Only where no process can be read is silence after a plain question a sign of a prompt:
@@ -452,7 +452,7 @@ impl InputDetection {
         let Some(group) = view.foreground.filter(|_| hides) else {
             return Sample::NotWaiting;
         };
-        let is_hidden = |pid: &i32| view.snapshot.process(*pid).is_none() && signals::lives(*pid);
+        let is_hidden = |pid: &i32| view.scan.process(*pid).is_none() && signals::lives(*pid);
         let hidden = if candidates.is_empty() {
             signals::group_lives(group).then_some(group)
         } else {
@@ -559,7 +559,7 @@ pub(crate) fn is_mixed(sample: &Sample) -> bool {
 /// end and passes the task's input on to it, as `script`, rlwrap and tmux do. `seen` are the
 /// waits of the foreground, `members` the task's processes, `shell` its session.
 pub(crate) fn reader_at_second_terminal(
-    snapshot: &Snapshot,
+    scan: &Scan,
     shell: i32,
     members: &[ProcessInfo],
     seen: &[ProcessWaits],
@@ -581,7 +581,7 @@ pub(crate) fn reader_at_second_terminal(
         MULTIPLEXERS.iter().any(|known| name.starts_with(known))
     });
     let relatives =
-        if multiplexes { processes.living_with_daemons(snapshot) } else { members.to_vec() };
+        if multiplexes { processes.living_with_daemons(scan) } else { members.to_vec() };
     let readers = relatives.iter().filter(|process| {
         let is_second = |terminal| multiplexes || second_terminals.contains(&terminal);
         process.session != shell
@@ -602,10 +602,10 @@ pub(crate) fn reader_at_second_terminal(
 
 /// The program that asks for a passphrase on behalf of gpg-agent, which started it outside the
 /// task.
-pub(crate) fn pinentry(snapshot: &Snapshot, waits: &mut Waits<'_>) -> Option<Sample> {
+pub(crate) fn pinentry(scan: &Scan, waits: &mut Waits<'_>) -> Option<Sample> {
     let asks = |process: &&ProcessInfo| process.name.starts_with(PINENTRY) && !process.zombie;
     let seen: Vec<ProcessWaits> =
-        snapshot.processes().filter(asks).map(|process| waits.read_one(process)).collect();
+        scan.processes().filter(asks).map(|process| waits.read_one(process)).collect();
     strongest(&seen, false)
 }
 

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::process::probe::InputSource;
-use crate::process::snapshots::Snapshots;
+use crate::process::scans::Scans;
 use crate::process::tree::{self, Identity, ProcessInfo, TaskProcesses};
 use crate::process::usage;
 use crate::process::waits::{self, Known, Waits};
@@ -32,7 +32,7 @@ use crate::task::output::spool::SpoolWriter;
 use crate::task::terminal::Terminal;
 
 /// One scan of the machine serves all tasks that probe within this time.
-const MAX_SNAPSHOT_AGE: Duration = Duration::from_millis(200);
+const MAX_SCAN_AGE: Duration = Duration::from_millis(200);
 /// Pauses between the first probes, where the interval is longer: a caller gets evidence
 /// with its first or second answer.
 const FIRST_PAUSES: [Duration; 3] =
@@ -53,7 +53,7 @@ const BEFORE_DEADLINE: Duration = Duration::from_millis(50);
 
 /// The series of probes of one task.
 pub(crate) struct ProgressProbe {
-    snapshots: Arc<Snapshots>,
+    scans: Arc<Scans>,
     phase_offset: Duration,
     settings: TrackerSettings,
     /// The input that the task may wait for, and the session in which it may.
@@ -91,13 +91,13 @@ pub(crate) struct ProgressProbe {
 impl ProgressProbe {
     pub(super) fn new(
         settings: TrackerSettings,
-        (snapshots, phase_offset): (Arc<Snapshots>, Duration),
+        (scans, phase_offset): (Arc<Scans>, Duration),
         input: Option<InputSource>,
         session: i32,
         moving_deadline: Option<Instant>,
     ) -> ProgressProbe {
         let mut progress_probe = ProgressProbe {
-            snapshots,
+            scans,
             phase_offset,
             settings,
             input,
@@ -129,7 +129,7 @@ impl ProgressProbe {
         if awaited {
             pause = pause.min(AWAITED_PAUSE);
         }
-        let regular = self.snapshots.common_time(now, pause.min(interval), self.phase_offset);
+        let regular = self.scans.common_time(now, pause.min(interval), self.phase_offset);
         match self.before_deadline.filter(|before| *before > now) {
             Some(before) => regular.min(before),
             None => regular,
@@ -157,8 +157,8 @@ impl ProgressProbe {
             return None;
         }
         self.probes_taken += 1;
-        let snapshot = self.snapshots.recent(MAX_SNAPSHOT_AGE);
-        let members = processes.known_members(&snapshot);
+        let scan = self.scans.recent(MAX_SCAN_AGE);
+        let members = processes.known_members(&scan);
         let before = self.totals;
         let (errors, awaited) = {
             let state = task.state();

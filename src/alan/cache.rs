@@ -1,9 +1,9 @@
 //! What the database knows of a command, kept in memory, so that its next history costs one small
 //! read instead of hundreds of rows.
 //!
-//! A snapshot contains times instead of ages, and this server's own runs are added to it as they
+//! A cached command contains times instead of ages, and this server's own runs are added to it as they
 //! are recorded. It is valid until others change the history, which the database counts
-//! ([`Snapshots`]). Limits: the snapshots of the 16 commands that were asked for last, up to 30 KB
+//! ([`CommandCache`]). Limits: the cached commands of the 16 commands that were asked for last, up to 30 KB
 //! each. Pure.
 
 use std::collections::HashSet;
@@ -24,7 +24,7 @@ use crate::shell::ssh::ExitType;
 pub(super) const SIMILAR: usize = 5;
 /// How many of the newest connections to a host, and runs of a remote command, are considered.
 pub(super) const TRIES_CONSIDERED: usize = 50;
-/// How many snapshots are kept.
+/// How many cached commands are kept.
 const KEPT: usize = 16;
 
 /// One run of the command.
@@ -89,7 +89,7 @@ impl RemoteTry {
 
 /// What a history of a command is made from. Every list is newest first.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Snapshot {
+pub(super) struct CachedCommand {
     pub(super) pattern: CommandPattern,
     /// The time for which the session's runs were read, in seconds since 1970.
     pub(super) read_at: f64,
@@ -133,7 +133,7 @@ fn add_newest<T>(list: &mut Vec<T>, value: T, most: usize) {
     list.insert(0, value);
 }
 
-impl Snapshot {
+impl CachedCommand {
     /// Adds a run of this server's session as the newest, wherever it concerns the command.
     pub(super) fn add(&mut self, rows: &RunRows) {
         self.add_observations(rows);
@@ -153,7 +153,7 @@ impl Snapshot {
     }
 
     fn add_observations(&mut self, rows: &RunRows) {
-        let Snapshot { pattern, .. } = self;
+        let CachedCommand { pattern, .. } = self;
         for row in &rows.observations {
             let outcome = row.outcome();
             let sample = Sample::from_run(row.duration_ms, outcome);
@@ -299,43 +299,43 @@ impl Snapshot {
     }
 }
 
-/// The snapshots of the commands that were asked for last, the newest first, each with the number
+/// The cached commands of the commands that were asked for last, the newest first, each with the number
 /// of transactions of others at which it was read. It is valid while they have made no more.
 #[derive(Debug, Default)]
-pub(super) struct Snapshots {
-    kept: Vec<(i64, Arc<Snapshot>)>,
+pub(super) struct CommandCache {
+    kept: Vec<(i64, Arc<CachedCommand>)>,
 }
 
-impl Snapshots {
-    /// Whether there is a snapshot of this command, valid or not.
+impl CommandCache {
+    /// Whether there is a cached command of this command, valid or not.
     pub(super) fn contains(&self, pattern: &CommandPattern) -> bool {
-        self.kept.iter().any(|(_, snapshot)| snapshot.pattern == *pattern)
+        self.kept.iter().any(|(_, cached)| cached.pattern == *pattern)
     }
 
-    /// The snapshot for this time, in seconds since 1970; `None` without a valid one.
+    /// The cached command for this time, in seconds since 1970; `None` without a valid one.
     pub(super) fn valid(
         &mut self,
         pattern: &CommandPattern,
         by_others: i64,
         now: f64,
-    ) -> Option<Arc<Snapshot>> {
-        let place = self.kept.iter().position(|(_, snapshot)| snapshot.pattern == *pattern)?;
+    ) -> Option<Arc<CachedCommand>> {
+        let place = self.kept.iter().position(|(_, cached)| cached.pattern == *pattern)?;
         self.kept.get_mut(..=place)?.rotate_right(1);
-        let (read_at, snapshot) = self.kept.first()?;
-        let is_valid = *read_at == by_others && snapshot.suffices(now);
-        is_valid.then(|| Arc::clone(snapshot))
+        let (read_at, cached) = self.kept.first()?;
+        let is_valid = *read_at == by_others && cached.suffices(now);
+        is_valid.then(|| Arc::clone(cached))
     }
 
-    /// Keeps a snapshot instead of an older one of the command.
-    pub(super) fn keep(&mut self, by_others: i64, snapshot: Arc<Snapshot>) {
-        self.kept.retain(|(_, known)| known.pattern != snapshot.pattern);
-        add_newest(&mut self.kept, (by_others, snapshot), KEPT);
+    /// Keeps a cached command instead of an older one of the command.
+    pub(super) fn keep(&mut self, by_others: i64, cached: Arc<CachedCommand>) {
+        self.kept.retain(|(_, known)| known.pattern != cached.pattern);
+        add_newest(&mut self.kept, (by_others, cached), KEPT);
     }
 
-    /// Adds a run of this server to every snapshot that it concerns.
+    /// Adds a run of this server to every cached command that it concerns.
     pub(super) fn add(&mut self, rows: &RunRows) {
-        for (_, snapshot) in &mut self.kept {
-            Arc::make_mut(snapshot).add(rows);
+        for (_, cached) in &mut self.kept {
+            Arc::make_mut(cached).add(rows);
         }
     }
 
@@ -356,9 +356,9 @@ mod tests {
     use crate::alan::run::{Ending, Run};
     use crate::text::redact::Redactor;
 
-    fn snapshot(command: &str) -> Snapshot {
+    fn cached(command: &str) -> CachedCommand {
         let alike = Some(Alike::default());
-        Snapshot { pattern: pattern(command), alike, ..Snapshot::default() }
+        CachedCommand { pattern: pattern(command), alike, ..CachedCommand::default() }
     }
 
     fn rows(command: &str, ending: Ending) -> RunRows {
@@ -367,16 +367,16 @@ mod tests {
     }
 
     #[test]
-    fn a_snapshot_is_used_until_others_write_or_the_clock_is_set_back() {
+    fn a_cached_command_is_used_until_others_write_or_the_clock_is_set_back() {
         let make = pattern("make");
-        let mut kept = Snapshots::default();
+        let mut kept = CommandCache::default();
         assert_eq!(kept.valid(&make, 7, 1000.0), None);
-        kept.keep(7, Arc::new(Snapshot { read_at: 1000.0, ..snapshot("make") }));
+        kept.keep(7, Arc::new(CachedCommand { read_at: 1000.0, ..cached("make") }));
         assert!(kept.contains(&make));
         assert!(kept.valid(&make, 7, 1000.0).is_some());
         assert_eq!(kept.valid(&make, 8, 1000.0), None, "others have written");
         assert_eq!(kept.valid(&make, 7, 999.0), None, "read for a later time");
-        kept.keep(8, Arc::new(snapshot("make")));
+        kept.keep(8, Arc::new(cached("make")));
         assert!(kept.valid(&make, 8, 1000.0).is_some(), "replaced");
         kept.clear();
         assert!(!kept.contains(&make));
@@ -384,19 +384,19 @@ mod tests {
 
     #[test]
     fn the_commands_asked_for_last_are_kept() {
-        let mut kept = Snapshots::default();
+        let mut kept = CommandCache::default();
         for number in 0..KEPT {
-            kept.keep(0, Arc::new(snapshot(&number.to_string())));
+            kept.keep(0, Arc::new(cached(&number.to_string())));
         }
         assert!(kept.valid(&pattern("0"), 0, 0.0).is_some());
-        kept.keep(0, Arc::new(snapshot("one more")));
+        kept.keep(0, Arc::new(cached("one more")));
         assert!(kept.contains(&pattern("0")), "just asked for");
         assert!(!kept.contains(&pattern("1")) && kept.contains(&pattern("2")));
     }
 
     #[test]
     fn lists_keep_their_lengths_and_their_newest() {
-        let mut known = snapshot("make");
+        let mut known = cached("make");
         for _ in 0..RUNS_CONSIDERED {
             known.add(&rows("make", Ending::Exited(0)));
         }
@@ -410,7 +410,7 @@ mod tests {
 
     #[test]
     fn durations_of_the_kind_must_be_read_once_those_of_the_command_no_longer_suffice() {
-        let mut known = snapshot("make");
+        let mut known = cached("make");
         for _ in 0..MIN_EXACT_SAMPLES {
             known.add(&rows("make", Ending::Exited(0)));
         }
@@ -427,7 +427,7 @@ mod tests {
 
     #[test]
     fn a_run_older_than_the_newest_needs_another_look() {
-        let mut known = snapshot("make");
+        let mut known = cached("make");
         known.add(&rows("make", Ending::Exited(0)));
         assert!(known.suffices(0.0));
         let before = SystemTime::now() - Duration::from_secs(60);

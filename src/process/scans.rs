@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use super::tree::Snapshot;
+use super::tree::Scan;
 use crate::base::sync::CondvarMutex;
 
 /// How long after a common time the last of the turns is, each a [`TURNS`]th of it after the one
@@ -18,7 +18,7 @@ const TURNS: u32 = 64;
 
 /// The common scans.
 #[derive(Debug)]
-pub(crate) struct Snapshots {
+pub(crate) struct Scans {
     /// Common times are whole multiples of a pause after this one.
     epoch: Instant,
     turns: AtomicU32,
@@ -28,14 +28,14 @@ pub(crate) struct Snapshots {
 #[derive(Debug, Default)]
 struct LatestScan {
     /// The last scan, and when it was taken.
-    snapshot: Option<(Instant, Arc<Snapshot>)>,
+    scan: Option<(Instant, Arc<Scan>)>,
     /// Whether a thread is taking a new one.
     under_way: bool,
 }
 
-impl Default for Snapshots {
-    fn default() -> Snapshots {
-        Snapshots {
+impl Default for Scans {
+    fn default() -> Scans {
+        Scans {
             epoch: Instant::now(),
             turns: AtomicU32::new(0),
             newest: CondvarMutex::new(LatestScan::default()),
@@ -43,18 +43,18 @@ impl Default for Snapshots {
     }
 }
 
-impl Snapshots {
+impl Scans {
     /// The newest scan if it is not older than `max_age`, otherwise a new one, taken here or by
     /// a thread that has already begun one.
-    pub(crate) fn recent(&self, max_age: Duration) -> Arc<Snapshot> {
+    pub(crate) fn recent(&self, max_age: Duration) -> Arc<Scan> {
         let mut newest = self.newest.lock();
         let mut waited = false;
         loop {
-            if let Some((taken, snapshot)) = &newest.snapshot
+            if let Some((taken, scan)) = &newest.scan
                 && !newest.under_way
                 && (waited || taken.elapsed() <= max_age)
             {
-                return Arc::clone(snapshot);
+                return Arc::clone(scan);
             }
             if !newest.under_way {
                 break;
@@ -64,11 +64,11 @@ impl Snapshots {
         }
         newest.under_way = true;
         drop(newest);
-        let scan = ScanInProgress(self);
-        let snapshot = Arc::new(Snapshot::take());
-        self.newest.lock().snapshot = Some((Instant::now(), Arc::clone(&snapshot)));
-        drop(scan);
-        snapshot
+        let in_progress = ScanInProgress(self);
+        let scan = Arc::new(Scan::take());
+        self.newest.lock().scan = Some((Instant::now(), Arc::clone(&scan)));
+        drop(in_progress);
+        scan
     }
 
     /// A new caller's offset from the common times, so that callers do not all scan at once.
@@ -92,7 +92,7 @@ impl Snapshots {
 }
 
 /// A scan in progress. Waiting threads are notified of its end even if it panics.
-struct ScanInProgress<'a>(&'a Snapshots);
+struct ScanInProgress<'a>(&'a Scans);
 
 impl Drop for ScanInProgress<'_> {
     fn drop(&mut self) {
@@ -107,22 +107,22 @@ mod tests {
 
     #[test]
     fn one_scan_serves_all_callers_that_ask_at_once() {
-        let snapshots = Snapshots::default();
-        let first = snapshots.recent(Duration::ZERO);
-        let again = snapshots.recent(Duration::from_secs(3600));
+        let scans = Scans::default();
+        let first = scans.recent(Duration::ZERO);
+        let again = scans.recent(Duration::from_secs(3600));
         assert!(Arc::ptr_eq(&first, &again));
-        let newer = snapshots.recent(Duration::ZERO);
+        let newer = scans.recent(Duration::ZERO);
         assert!(!Arc::ptr_eq(&first, &newer));
     }
 
     #[test]
     fn common_times_are_the_same_for_all() {
-        let snapshots = Snapshots::default();
+        let scans = Scans::default();
         let pause = Duration::from_secs(1);
         let at = |millis| {
-            let now = snapshots.epoch + Duration::from_millis(millis);
-            let next = snapshots.common_time(now, pause, Duration::ZERO);
-            next.duration_since(snapshots.epoch).as_millis()
+            let now = scans.epoch + Duration::from_millis(millis);
+            let next = scans.common_time(now, pause, Duration::ZERO);
+            next.duration_since(scans.epoch).as_millis()
         };
         assert_eq!(at(0), 1000);
         assert_eq!(at(499), 1000);
@@ -133,15 +133,15 @@ mod tests {
 
     #[test]
     fn each_has_its_turn_after_a_common_time() {
-        let snapshots = Snapshots::default();
+        let scans = Scans::default();
         let pause = Duration::from_secs(1);
-        let turns: Vec<Duration> = (0..=TURNS).map(|_| snapshots.phase_offset()).collect();
+        let turns: Vec<Duration> = (0..=TURNS).map(|_| scans.phase_offset()).collect();
         assert_eq!(turns.first(), Some(&Duration::ZERO));
         assert!(turns.iter().all(|turn| *turn < SPREAD));
         assert_eq!(turns.last(), Some(&Duration::ZERO), "they begin anew");
         let turn = SPREAD / 2;
-        let first = snapshots.common_time(snapshots.epoch, pause, turn);
-        assert_eq!(first, snapshots.epoch + pause + turn);
-        assert_eq!(snapshots.common_time(first, pause, turn), first + pause);
+        let first = scans.common_time(scans.epoch, pause, turn);
+        assert_eq!(first, scans.epoch + pause + turn);
+        assert_eq!(scans.common_time(first, pause, turn), first + pause);
     }
 }
