@@ -162,7 +162,7 @@ pub mod mcp {
 
         use crate::commands::setup;
         use crate::config::Config;
-        use crate::mcp::dispatch::Progress;
+        use crate::mcp::dispatch::ProgressMessage;
         use crate::mcp::hosts::with_host;
         use crate::mcp::tools;
         use crate::peer::hosts::Purpose;
@@ -179,7 +179,7 @@ pub mod mcp {
 
         /// The text of a host's report of progress, as the client gets it.
         pub fn progress(params: &Value) -> Option<String> {
-            Progress::from_params(params).map(|progress| progress.message)
+            ProgressMessage::from_params(params).map(|progress| progress.message)
         }
     }
     pub mod arguments {
@@ -206,7 +206,7 @@ pub mod monitor {
     }
     pub mod http {
         pub mod access {
-            pub use crate::monitor::http::access::{Access, Token};
+            pub use crate::monitor::http::access::{PageAccess, Token};
         }
         pub mod connection {
             pub use crate::monitor::http::connection::Limits;
@@ -219,7 +219,7 @@ pub mod monitor {
         }
         pub mod response {
             pub use crate::monitor::http::response::{
-                Event, EventSource, Response, Routes, StreamStep,
+                EventSource, Response, Routes, SseEvent, StreamStep,
             };
         }
         pub mod sse {
@@ -244,7 +244,7 @@ pub mod oneshot {
         pub use crate::oneshot::run_files::{LockError, RunFile};
     }
     pub mod state {
-        pub use crate::oneshot::state::{Action, Event, Reason, Role, RunState, resume};
+        pub use crate::oneshot::state::{Action, Reason, Role, RunEvent, RunState, resume};
     }
 }
 pub mod peer {
@@ -372,7 +372,7 @@ pub mod shell {
         pub use crate::shell::template::{template, with_subcommands};
     }
     pub mod token {
-        pub use crate::shell::token::{Reserved, Role, Separator, TokenKind};
+        pub use crate::shell::token::{Reserved, Separator, TokenKind, WordRole};
     }
 }
 pub mod task {

@@ -26,7 +26,7 @@ use crate::monitor::far::FarPages;
 use crate::peer::hosts;
 use crate::peer::{self, ANSWER_LIMIT, Owner, Peer, payload};
 use crate::process::descriptors::{self, BlockingFile};
-use crate::process::guard::{Guarded, Role};
+use crate::process::guard::{Guarded, GuardedRole};
 use crate::process::{files, local_socket};
 use crate::protocol::transport::{Outbound, Transport};
 use crate::task::journal::{self, CONTROL_SOCKET, SHIM_PREFIX};
@@ -57,7 +57,7 @@ pub(crate) fn run(arguments: FarArguments) -> ExitCode {
     let hold = |instance, guarded| hold(instance, &arguments, guarded);
     match arguments.guarded.clone() {
         Some(instance) => hold(instance, owner::watched_guard()),
-        None => owner::guarded(Role::Server, instance(), hold),
+        None => owner::guarded(GuardedRole::Server, instance(), hold),
     }
 }
 

@@ -15,7 +15,7 @@ use crate::history::recorder::Recorder;
 use crate::mcp::control::ControlSocket;
 use crate::mcp::dispatch::{MonitorAddress, Shims, Tools};
 use crate::peer::hosts::Hosts;
-use crate::process::guard::{self, Guard, Guarded, Role, Side};
+use crate::process::guard::{self, Guard, Guarded, GuardedRole, Side};
 use crate::process::memory;
 use crate::process::signals::Exit;
 use crate::task::live::{LiveState, WaitStep};
@@ -28,7 +28,7 @@ const LAST_ANSWERS: Duration = Duration::from_secs(1);
 /// Becomes the guard of a process that `run` makes an owner of tasks, and returns in both. Without a
 /// guard, a server runs all the same; a shim does not.
 pub(super) fn guarded(
-    role: Role,
+    role: GuardedRole,
     instance: String,
     run: impl FnOnce(String, Option<Guarded>) -> ExitCode,
 ) -> ExitCode {
@@ -36,7 +36,7 @@ pub(super) fn guarded(
         Ok(Side::Guard(guard)) => conclude(&instance, guard),
         Ok(Side::Server(guarded)) => run(instance, Some(guarded)),
         // The server notices that the descriptor was closed.
-        Err(_) if role == Role::Shim => ExitCode::FAILURE,
+        Err(_) if role == GuardedRole::Shim => ExitCode::FAILURE,
         Err(error) => {
             output::complain(format_args!(
                 "no guard ({error}): if this process is killed, processes may be left behind"

@@ -18,7 +18,7 @@ use crate::mcp::control::ControlSocket;
 use crate::mcp::dispatch::Shims;
 use crate::mcp::server::Server;
 use crate::process::descriptors::BlockingFile;
-use crate::process::guard::{Guarded, Role};
+use crate::process::guard::{Guarded, GuardedRole};
 use crate::process::{descriptors, files, memory, survivors, tree};
 use crate::protocol::transport::{Outbound, StreamEnd, Transport};
 
@@ -45,7 +45,7 @@ pub(crate) fn run(guarded: Option<String>) -> ExitCode {
     descriptors::seal_inherited();
     match guarded {
         Some(instance) => serve(instance, owner::watched_guard()),
-        None => owner::guarded(Role::Server, files::random_id(), serve),
+        None => owner::guarded(GuardedRole::Server, files::random_id(), serve),
     }
 }
 

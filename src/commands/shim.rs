@@ -16,7 +16,7 @@ use crate::mcp::access::Access;
 use crate::mcp::control::ControlSocket;
 use crate::mcp::dispatch::{Shims, Tools};
 use crate::mcp::server::Server;
-use crate::process::guard::{Guarded, Role};
+use crate::process::guard::{Guarded, GuardedRole};
 use crate::process::{descriptors, files};
 use crate::protocol::transport::{Outbound, Transport};
 use crate::task::journal::SHIM_PREFIX;
@@ -32,7 +32,7 @@ pub(crate) fn run(guarded: Option<String>) -> ExitCode {
     let instance = || format!("{SHIM_PREFIX}{}", files::random_id());
     match guarded {
         Some(instance) => hold(instance, owner::watched_guard()),
-        None => owner::guarded(Role::Shim, instance(), hold),
+        None => owner::guarded(GuardedRole::Shim, instance(), hold),
     }
 }
 

@@ -122,7 +122,7 @@ pub(crate) struct CallContext<'a> {
     /// Cancelled by the client or by the server's end.
     pub(crate) cancel: &'a Cancel,
     /// Receives progress, if the client wants it.
-    pub(crate) progress: Option<&'a mut dyn FnMut(Progress)>,
+    pub(crate) progress: Option<&'a mut dyn FnMut(ProgressMessage)>,
     /// How the client shows results.
     pub(crate) client: ClientProfile,
     /// The client's name; empty if it gave none.
@@ -241,7 +241,7 @@ impl ClientProfile {
 
 /// How far a command has come.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Progress {
+pub(crate) struct ProgressMessage {
     /// Seconds since its start.
     pub(crate) elapsed: f64,
     /// The median duration of such commands in seconds, if known.
@@ -250,12 +250,12 @@ pub(crate) struct Progress {
     pub(crate) message: String,
 }
 
-impl Progress {
+impl ProgressMessage {
     /// The progress that the params of a `notifications/progress` describe.
-    pub(crate) fn from_params(params: &Value) -> Option<Progress> {
+    pub(crate) fn from_params(params: &Value) -> Option<ProgressMessage> {
         // From a host, which may say anything.
         let text = params.get("message").and_then(Value::as_str).unwrap_or_default();
-        Some(Progress {
+        Some(ProgressMessage {
             elapsed: params.get("progress")?.as_f64()?,
             usual: params.get("total").and_then(Value::as_f64),
             message: progress_message(text),
@@ -513,7 +513,7 @@ impl Tools {
                 let estimate = history.as_ref().and_then(|known| known.estimate.as_ref());
                 let usual = estimate.map(|estimate| estimate.median.seconds);
                 report = move |task: &TaskHandle| {
-                    progress(Progress {
+                    progress(ProgressMessage {
                         elapsed: task.live.facts.started.mono.elapsed().as_secs_f64(),
                         usual,
                         message: newest_line(task),

@@ -19,7 +19,7 @@ use super::render::view::View;
 use crate::config::TaskChoice;
 use crate::progress::waiting::{Waiting, WantedInput};
 use crate::protocol::message::{INTERNAL_ERROR, put};
-use crate::protocol::tasks::{Failure, Operation, Task, TaskStatus, UnknownTask};
+use crate::protocol::tasks::{ClientTask, Failure, Operation, TaskStatus, UnknownTask};
 use crate::shell::outcome::Outcome;
 use crate::task::live::End;
 use crate::task::output::reading;
@@ -131,7 +131,7 @@ impl Tools {
         let created = SystemTime::UNIX_EPOCH + seconds(snapshot.started());
         let lasted = Duration::from_millis(snapshot.duration_ms().unwrap_or_default());
         let text = output_gone(snapshot);
-        let task = Task {
+        let task = ClientTask {
             id: snapshot.facts.id.clone(),
             message: Some(text.clone()),
             status: match snapshot.outcome() {
@@ -226,7 +226,12 @@ impl Tools {
     }
 }
 
-fn describe(task: &TaskHandle, status: TaskStatus, end: Option<&End>, kept: Duration) -> Task {
+fn describe(
+    task: &TaskHandle,
+    status: TaskStatus,
+    end: Option<&End>,
+    kept: Duration,
+) -> ClientTask {
     let started = task.live.facts.started;
     let (last_output, waiting) = {
         let state = task.live.state();
@@ -248,7 +253,7 @@ fn describe(task: &TaskHandle, status: TaskStatus, end: Option<&End>, kept: Dura
         (None, Some(waiting)) => Some(waiting_message(task, waiting)),
         (None, None) => Some(newest_line(task)).filter(|line| !line.is_empty()),
     };
-    Task {
+    ClientTask {
         id: task.id().to_owned(),
         status,
         message,

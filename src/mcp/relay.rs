@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::dispatch::{
-    Answered, CallContext, DEFAULT_LISTEN, Progress, Relayed, ToolResult, Tools,
+    Answered, CallContext, DEFAULT_LISTEN, ProgressMessage, Relayed, ToolResult, Tools,
 };
 use super::tools::{Tool, ToolName};
 use crate::peer::{self, ANSWER_LIMIT, Owner, Peer, PeerCall, PeerError};
@@ -87,11 +87,11 @@ impl Tools {
 
 /// Forwards the progress messages of another process to the client, if it wants them.
 pub(super) fn forward_progress<'a>(
-    progress: &'a mut Option<&mut dyn FnMut(Progress)>,
+    progress: &'a mut Option<&mut dyn FnMut(ProgressMessage)>,
 ) -> Option<impl FnMut(&Value) + 'a> {
     let report = progress.as_mut()?;
     Some(move |params: &Value| {
-        if let Some(progress) = Progress::from_params(params) {
+        if let Some(progress) = ProgressMessage::from_params(params) {
             report(progress);
         }
     })

@@ -18,7 +18,7 @@ use super::attach::Attachment;
 use super::ceilings;
 #[cfg(feature = "conformance")]
 use super::conformance::{self, StandIn};
-use super::dispatch::{Answered, CallContext, ClientProfile, Progress, ToolResult, Tools};
+use super::dispatch::{Answered, CallContext, ClientProfile, ProgressMessage, ToolResult, Tools};
 use super::events::{Acknowledged, Event};
 use super::in_flight::{BeginError, InFlight, MAX_CALLS};
 use super::render::result::Palette;
@@ -678,9 +678,9 @@ impl RunningCall {
         relayed: Option<&RelayedClient>,
     ) -> (Option<Answered>, Option<(Arc<TaskHandle>, ShownMark)>) {
         let mut report;
-        let mut progress: Option<&mut dyn FnMut(Progress)> = None;
+        let mut progress: Option<&mut dyn FnMut(ProgressMessage)> = None;
         if let Some(token) = token {
-            report = |progress: Progress| self.report_progress(token, progress);
+            report = |progress: ProgressMessage| self.report_progress(token, progress);
             progress = Some(&mut report);
         }
         // What only the server at the other end of a carrier, or the one that starts this shim, sends.
@@ -717,7 +717,7 @@ impl RunningCall {
         (answered, call.shown_before)
     }
 
-    fn report_progress(&self, token: &Value, progress: Progress) {
+    fn report_progress(&self, token: &Value, progress: ProgressMessage) {
         let mut params = json!({"progressToken": token, "progress": progress.elapsed});
         if let Some(usual) = progress.usual {
             message::put(&mut params, "total", usual);

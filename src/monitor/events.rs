@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::changes::{FileChanges, GATHER, OwnChanges};
 use super::hosts::HostLists;
-use super::http::response::{Event, EventSource, StreamStep};
+use super::http::response::{EventSource, SseEvent, StreamStep};
 use super::output::{Chunk, OutputSource};
 use super::runs;
 use super::session::{List, Session, now};
@@ -74,7 +74,7 @@ pub(crate) trait Followed: Send {
     fn session(&self) -> Session;
 
     /// The next piece of output, if any. `is_all` means that no more output will come.
-    fn output(&mut self, is_all: bool) -> Option<Event>;
+    fn output(&mut self, is_all: bool) -> Option<SseEvent>;
 
     /// The position after the output sent so far.
     fn position(&self) -> u64;
@@ -98,7 +98,7 @@ impl<F: Followed> SessionEvents<F> {
     }
 
     /// The event to send now, if any.
-    fn event(&mut self) -> Option<Event> {
+    fn event(&mut self) -> Option<SseEvent> {
         // While output arrives without a pause, the state is not read for each piece.
         if self.checked.is_some_and(|checked| checked.elapsed() < CHECK_PAUSE)
             && let Some(event) = self.followed.output(false)
@@ -113,20 +113,20 @@ impl<F: Followed> SessionEvents<F> {
             .or_else(|| is_all.then(|| self.end()))
     }
 
-    fn changed_session(&mut self) -> Option<Event> {
+    fn changed_session(&mut self) -> Option<SseEvent> {
         let session = self.followed.session();
         let without_times = session.without_times();
         if self.sent.as_ref() == Some(&without_times) {
             return None;
         }
         self.sent = Some(without_times);
-        Some(Event { id: None, name: Some("session"), data: json!(session).to_string() })
+        Some(SseEvent { id: None, name: Some("session"), data: json!(session).to_string() })
     }
 
-    fn end(&mut self) -> Event {
+    fn end(&mut self) -> SseEvent {
         self.ended = true;
         let exit_code = self.sent.as_ref().and_then(|session| session.exit_code);
-        Event {
+        SseEvent {
             id: Some(format!("{}{END_MARK}", self.followed.position())),
             name: Some("end"),
             data: json!({ "exitCode": exit_code }).to_string(),
@@ -184,12 +184,16 @@ impl FollowedTask {
         FollowedTask { sessions, task, changes, position, reports_left_out }
     }
 
-    fn output_event(&self, text: &str, gap: u64) -> Event {
+    fn output_event(&self, text: &str, gap: u64) -> SseEvent {
         let data = match gap {
             0 => json!({ "text": text }),
             gap => json!({ "text": text, "gap": gap }),
         };
-        Event { id: Some(self.position.to_string()), name: Some("output"), data: data.to_string() }
+        SseEvent {
+            id: Some(self.position.to_string()),
+            name: Some("output"),
+            data: data.to_string(),
+        }
     }
 }
 
@@ -216,7 +220,7 @@ impl Followed for FollowedTask {
         self.sessions.session_of(&self.task, now(), 0)
     }
 
-    fn output(&mut self, is_all: bool) -> Option<Event> {
+    fn output(&mut self, is_all: bool) -> Option<SseEvent> {
         if std::mem::take(&mut self.reports_left_out) {
             let text = format!("… {} bytes of earlier output not shown\n", grouped(self.position));
             return Some(self.output_event(&text, self.position));
@@ -294,14 +298,14 @@ impl Followed for FollowedRun {
         runs::session(&self.run, now(), Vec::new())
     }
 
-    fn output(&mut self, _is_all: bool) -> Option<Event> {
+    fn output(&mut self, _is_all: bool) -> Option<SseEvent> {
         loop {
             let line = self.log.next_line();
             let line = line.inspect_err(|error| tracing::warn!("a run's log: {error}"));
             let line = line.ok().flatten()?;
             if line.seq > self.seq {
                 self.seq = line.seq;
-                return Some(Event {
+                return Some(SseEvent {
                     id: Some(line.seq.to_string()),
                     name: Some("log"),
                     data: data_of(line),
@@ -361,7 +365,7 @@ impl EventSource for ListEvents {
             let listed = Some((list.without_times(), of_hosts.clone()));
             if self.sent != listed {
                 self.sent = listed;
-                return StreamStep::Event(Event {
+                return StreamStep::Event(SseEvent {
                     id: None,
                     name: Some("sessions"),
                     data: list.with(of_hosts).to_string(),

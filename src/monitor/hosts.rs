@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::http::request::Request;
-use super::http::response::{Event, EventSource, Response, StreamStep};
+use super::http::response::{EventSource, Response, SseEvent, StreamStep};
 use super::session::now;
 use crate::base::cancel::Cancel;
 use crate::peer::hosts::{Host, Hosts};
@@ -224,7 +224,7 @@ impl Pulled {
 /// The events of a session on a host.
 struct HostEvents {
     stream: Pulled,
-    events: VecDeque<Event>,
+    events: VecDeque<SseEvent>,
     /// Becomes readable when the stream is cancelled.
     woken: Option<OwnedFd>,
 }
@@ -247,7 +247,7 @@ impl HostEvents {
                 localise(&mut session, host, ahead);
                 data = session.to_string();
             }
-            self.events.push_back(Event { id: event.id, name: Some(name), data });
+            self.events.push_back(SseEvent { id: event.id, name: Some(name), data });
         }
     }
 }

@@ -20,7 +20,7 @@ use super::reporter::{Reporter, RunNews};
 use super::run_files::FileError;
 use super::run_tracker::RunTracker;
 use super::runtime::Runtime;
-use super::state::{Event, Role};
+use super::state::{Role, RunEvent};
 use super::transcript::Transcript;
 use crate::agent::activity::Activity;
 use crate::agent::checks::{CHECK_TIME, CheckState};
@@ -48,9 +48,9 @@ pub(super) enum AttemptOutcome {
     /// It exited by itself.
     Exited(Exit),
     /// It was killed because of this event.
-    Killed(Event),
+    Killed(RunEvent),
     /// The run should pause or end permanently; the agent is still alive.
-    Stopped(Event),
+    Stopped(RunEvent),
 }
 
 /// Why an agent cannot be followed to its end.
@@ -102,7 +102,7 @@ struct AttemptState<'a> {
     /// How many probes of its processes were already evaluated.
     probes: u64,
     /// The event for which it is being killed, and when to stop waiting for its end.
-    ending: Option<(Event, Instant)>,
+    ending: Option<(RunEvent, Instant)>,
     /// Whether the person has been asked about this agent.
     asked: bool,
     session: Option<String>,
@@ -276,7 +276,7 @@ impl AttemptState<'_> {
                 Control::KeepWaiting(goes_on) if self.asked => {
                     self.asked = false;
                     if !goes_on {
-                        return Ok(Some(AttemptOutcome::Stopped(Event::Cancel)));
+                        return Ok(Some(AttemptOutcome::Stopped(RunEvent::Cancel)));
                     }
                 }
                 // An answer about another agent.
@@ -421,7 +421,7 @@ impl AttemptState<'_> {
     }
 
     /// Begins to kill the agent. Its end then arrives like any other end.
-    fn end(&mut self, event: Event) {
+    fn end(&mut self, event: RunEvent) {
         if self.ending.is_some() {
             return;
         }

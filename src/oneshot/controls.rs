@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crossbeam_channel::{Receiver, Sender, bounded};
 use parking_lot::Mutex;
 
-use super::state::Event;
+use super::state::RunEvent;
 use crate::agent::checks::CheckState;
 use crate::base::cancel::Cancel;
 
@@ -19,7 +19,7 @@ const MAX_QUEUED: usize = 16;
 #[derive(Debug)]
 pub(crate) enum Control {
     /// Pause the run or end it permanently.
-    Stop(Event),
+    Stop(RunEvent),
     /// The judge has answered or failed.
     Judged {
         /// The task of the agent that the judge was asked about.
@@ -112,12 +112,12 @@ mod tests {
     fn a_waker_wakes_once_and_is_not_missed() {
         let controls = Controls::new();
         assert!(!controls.controller.waker.take_wakeup());
-        controls.controller.send(Control::Stop(Event::Cancel));
+        controls.controller.send(Control::Stop(RunEvent::Cancel));
         assert!(controls.controller.waker.wait().is_cancelled(), "the wait ends at once");
         assert!(controls.controller.waker.take_wakeup());
         assert!(!controls.controller.waker.take_wakeup());
         assert!(!controls.controller.waker.wait().is_cancelled());
-        assert!(matches!(controls.take(), Some(Control::Stop(Event::Cancel))));
+        assert!(matches!(controls.take(), Some(Control::Stop(RunEvent::Cancel))));
         assert!(controls.take().is_none());
     }
 }

@@ -20,7 +20,7 @@ use super::run::{ApplyError, OpenRun};
 use super::run_files::{AgentSession, FileError};
 use super::run_tracker::RunTracker;
 use super::runtime::{Runtime, check_agents};
-use super::state::{Action, Active, Audit, Event, Invalid, Role, Stage};
+use super::state::{Action, Active, Audit, Invalid, Role, RunEvent, Stage};
 use crate::agent::executor::{
     Executor, Ids, MAX_ARGUMENT_PROMPT, PromptBy, Recovery, UnknownExecutor, classify_failure,
 };
@@ -124,7 +124,7 @@ impl<'a> Engine<'a> {
     ///
     /// # Errors
     /// If the run cannot continue.
-    pub(crate) fn go(&mut self, first: Option<Event>) -> Result<(), EngineError> {
+    pub(crate) fn go(&mut self, first: Option<RunEvent>) -> Result<(), EngineError> {
         if let Some(event) = first {
             self.apply(&event)?;
         }
@@ -138,7 +138,7 @@ impl<'a> Engine<'a> {
                 // `enter` starts an agent together with its state and follows it to its end. A run
                 // found in that state was abandoned by a runner that died.
                 Action::RunWorker | Action::RunAuditor(_) => {
-                    self.apply(&Event::SupervisorDied)?;
+                    self.apply(&RunEvent::SupervisorDied)?;
                 }
                 Action::ReadVerdict | Action::Stop => return Ok(()),
             }
@@ -146,7 +146,7 @@ impl<'a> Engine<'a> {
     }
 
     /// A stop request or the end of the run's time, between agents.
-    fn requested_event(&self) -> Option<Event> {
+    fn requested_event(&self) -> Option<RunEvent> {
         if self.run.position().action() == Action::Stop {
             return None;
         }
@@ -158,17 +158,17 @@ impl<'a> Engine<'a> {
         }
         let is_over = |end| Instant::now() >= end;
         let over = self.plan.rules.runtime_ends.is_some_and(is_over);
-        over.then_some(Event::MaxRuntime)
+        over.then_some(RunEvent::MaxRuntime)
     }
 
-    fn apply(&mut self, event: &Event) -> Result<(), EngineError> {
+    fn apply(&mut self, event: &RunEvent) -> Result<(), EngineError> {
         self.apply_with(event, None).map(|_| ())
     }
 
     /// Applies an event that starts the agent with this process, if any.
     fn apply_with(
         &mut self,
-        event: &Event,
+        event: &RunEvent,
         process: Option<Identity>,
     ) -> Result<Action, EngineError> {
         let now = self.runtime.clock.now();
@@ -186,7 +186,7 @@ impl<'a> Engine<'a> {
     }
 
     /// Applies an event. If an agent runs in the next state, starts the agent first.
-    fn enter(&mut self, event: &Event) -> Result<(), EngineError> {
+    fn enter(&mut self, event: &RunEvent) -> Result<(), EngineError> {
         let (next, _) = self.run.look_ahead(event)?;
         match next.stage {
             Stage::Active(Active::WorkerExecuting) => {
@@ -203,7 +203,7 @@ impl<'a> Engine<'a> {
 
     fn run_agent(
         &mut self,
-        event: &Event,
+        event: &RunEvent,
         role: Role,
         iteration: u32,
         audit: Audit,
@@ -253,7 +253,7 @@ impl<'a> Engine<'a> {
             Err(why) => {
                 self.reporter.report(&RunNews::Note(&why));
                 self.apply(event)?;
-                return self.apply(&Event::SpawnFailed);
+                return self.apply(&RunEvent::SpawnFailed);
             }
         };
         let pid = task.live.facts.shell.pid;
@@ -343,13 +343,13 @@ impl<'a> Engine<'a> {
         let event = match outcome {
             AttemptOutcome::Killed(event) | AttemptOutcome::Stopped(event) => event,
             AttemptOutcome::Exited(Exit::Code(0)) => match error {
-                Some(error) => Event::AgentError(error),
+                Some(error) => RunEvent::AgentError(error),
                 None => return self.take_result(role, iteration, text, transcript.has_ended()),
             },
             AttemptOutcome::Exited(exit) => {
                 match error.or_else(|| classify_failure(transcript.stderr(), text)) {
-                    Some(error) => Event::AgentError(error),
-                    None => Event::Crash(exit),
+                    Some(error) => RunEvent::AgentError(error),
+                    None => RunEvent::Crash(exit),
                 }
             }
         };
@@ -372,7 +372,7 @@ impl<'a> Engine<'a> {
         match role {
             Role::Worker => {
                 self.result = Some((iteration, text.to_owned()));
-                self.apply(&Event::Exit0)
+                self.apply(&RunEvent::Exit0)
             }
             Role::Auditor => self.read_verdict(text),
         }
@@ -380,18 +380,18 @@ impl<'a> Engine<'a> {
 
     fn read_verdict(&mut self, text: &str) -> Result<(), EngineError> {
         let Some(Judged { verdict, feedback }) = verdict::read(text) else {
-            return self.apply(&Event::NoVerdict);
+            return self.apply(&RunEvent::NoVerdict);
         };
         // Save the feedback before the state that depends on it.
         self.run.update(|run| run.feedback = Some(feedback.clone()))?;
         self.feedback = Some(feedback.clone());
         let event = match verdict {
-            Verdict::Done => Event::Done,
-            Verdict::Retry => Event::Retry,
-            Verdict::Impossible => Event::Impossible { feedback },
+            Verdict::Done => RunEvent::Done,
+            Verdict::Retry => RunEvent::Retry,
+            Verdict::Impossible => RunEvent::Impossible { feedback },
         };
         self.apply(&event)?;
-        if let (Event::Retry, Some(feedback)) = (event, &self.run.file().feedback) {
+        if let (RunEvent::Retry, Some(feedback)) = (event, &self.run.file().feedback) {
             self.reporter.report(&RunNews::Feedback(feedback));
         }
         Ok(())
@@ -432,7 +432,7 @@ impl<'a> Engine<'a> {
     /// The recovered work of the last worker, or the event of a request that arrives first. Logs
     /// and conversations may be long, so a thread reads them. After a request, the thread is
     /// abandoned and ends with the process.
-    fn recover_last_result(&self) -> Result<Result<Recovery, Event>, EngineError> {
+    fn recover_last_result(&self) -> Result<Result<Recovery, RunEvent>, EngineError> {
         let name = self.executor_name(Role::Worker);
         let executor = Arc::clone(self.runtime.executors.find(name)?);
         let directory = self.run.directory().to_path_buf();
@@ -466,7 +466,7 @@ impl<'a> Engine<'a> {
                         return Ok(Err(event));
                     }
                 }
-                recv(overtime) -> _ => return Ok(Err(Event::MaxRuntime)),
+                recv(overtime) -> _ => return Ok(Err(RunEvent::MaxRuntime)),
             }
         }
     }
@@ -481,12 +481,12 @@ impl<'a> Engine<'a> {
             Recovery::Success { text } => {
                 let data = json!({"found": "success", "text": text});
                 self.result = Some((iteration, text));
-                (data, Event::RecoverySuccess)
+                (data, RunEvent::RecoverySuccess)
             }
             Recovery::Partial { what } => {
-                (json!({"found": "partial", "what": what}), Event::RecoveryPartial)
+                (json!({"found": "partial", "what": what}), RunEvent::RecoveryPartial)
             }
-            Recovery::Nothing => (json!({"found": "nothing"}), Event::RecoveryNothing),
+            Recovery::Nothing => (json!({"found": "nothing"}), RunEvent::RecoveryNothing),
         };
         self.note(LineKind::Recovered, Role::Worker, iteration, data)?;
         self.apply(&event)

@@ -6,7 +6,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::state::Event;
+use super::state::RunEvent;
 use crate::cli::OnStuck;
 
 /// How long a process may take to exit after it has reported its result.
@@ -50,7 +50,7 @@ pub(crate) enum WatchAction {
     /// Ask the person.
     Ask,
     /// Kill the agent and apply this event to the run.
-    End(Event),
+    End(RunEvent),
 }
 
 /// Watches one agent.
@@ -119,16 +119,16 @@ impl AgentWatch {
     /// The action that an expired time limit causes.
     pub(crate) fn overdue(&self, now: Instant) -> Option<WatchAction> {
         if self.rules.runtime_ends.is_some_and(|end| now >= end) {
-            return Some(WatchAction::End(Event::MaxRuntime));
+            return Some(WatchAction::End(RunEvent::MaxRuntime));
         }
         let hangs = |at| now.saturating_duration_since(at) >= EXIT_PATIENCE;
-        self.finished.is_some_and(hangs).then_some(WatchAction::End(Event::ExitHang))
+        self.finished.is_some_and(hangs).then_some(WatchAction::End(RunEvent::ExitHang))
     }
 
     /// The action that a long silence causes. After its result, an agent may be silent.
     pub(crate) fn silent(&self) -> Option<WatchAction> {
         let waits = self.finished.is_none();
-        waits.then_some(WatchAction::End(Event::Inactivity))
+        waits.then_some(WatchAction::End(RunEvent::Inactivity))
     }
 
     /// Records the tracker's verdict, once per interval.
@@ -156,8 +156,8 @@ impl AgentWatch {
         match self.rules.on_stuck {
             OnStuck::Ask => Some(WatchAction::Ask),
             OnStuck::Wait => None,
-            OnStuck::Recover => Some(WatchAction::End(Event::Stuck { fails: false })),
-            OnStuck::Fail => Some(WatchAction::End(Event::Stuck { fails: true })),
+            OnStuck::Recover => Some(WatchAction::End(RunEvent::Stuck { fails: false })),
+            OnStuck::Fail => Some(WatchAction::End(RunEvent::Stuck { fails: true })),
         }
     }
 
@@ -217,14 +217,14 @@ mod tests {
     #[test]
     fn a_result_gives_the_process_five_seconds_and_silence_no_longer_counts() {
         let (mut watch, start) = watch(|_, _| {});
-        assert_eq!(watch.silent(), Some(WatchAction::End(Event::Inactivity)));
+        assert_eq!(watch.silent(), Some(WatchAction::End(RunEvent::Inactivity)));
         watch.finish(start);
         watch.finish(start + 4 * SECOND);
         assert_eq!(watch.silent(), None);
         assert_eq!(watch.overdue(start + 4 * SECOND), None);
         assert_eq!(watch.due(), Some(start + EXIT_PATIENCE));
         let ended = watch.overdue(start + EXIT_PATIENCE);
-        assert_eq!(ended, Some(WatchAction::End(Event::ExitHang)));
+        assert_eq!(ended, Some(WatchAction::End(RunEvent::ExitHang)));
     }
 
     #[test]
@@ -235,7 +235,7 @@ mod tests {
         let end = start + 3 * SECOND;
         watch.output(end);
         assert_eq!(watch.due(), Some(end));
-        assert_eq!(watch.overdue(end), Some(WatchAction::End(Event::MaxRuntime)));
+        assert_eq!(watch.overdue(end), Some(WatchAction::End(RunEvent::MaxRuntime)));
     }
 
     #[test]
@@ -247,7 +247,7 @@ mod tests {
         assert_eq!(watch.tick(true), Some(WatchAction::Judge));
         assert_eq!(watch.tick(true), None, "it has not answered yet");
         let ended = watch.judged(true);
-        assert_eq!(ended, Some(WatchAction::End(Event::Stuck { fails: false })));
+        assert_eq!(ended, Some(WatchAction::End(RunEvent::Stuck { fails: false })));
     }
 
     #[test]
@@ -275,7 +275,7 @@ mod tests {
         for (on_stuck, demand) in [
             (OnStuck::Ask, Some(WatchAction::Ask)),
             (OnStuck::Wait, None),
-            (OnStuck::Fail, Some(WatchAction::End(Event::Stuck { fails: true }))),
+            (OnStuck::Fail, Some(WatchAction::End(RunEvent::Stuck { fails: true }))),
         ] {
             let (mut watch, _) = watch(|rules, _| rules.on_stuck = on_stuck);
             watch.tick(true);

@@ -16,7 +16,7 @@ use super::log::{self, LineKind, LogCheckError, NewLine, Origin, RunLog, StateCh
 use super::redaction::Redacted;
 use super::run_files::{self, Entry, FileError, LoadError, Lock, LockError, RunFile};
 use super::state::{
-    Action, Event, Invalid, NotResumable, Position, Reason, RunState, Unreplayable, resume, step,
+    Action, Invalid, NotResumable, Position, Reason, RunEvent, RunState, Unreplayable, resume, step,
 };
 use super::{log_line, log_reader};
 use crate::base::clock::Now;
@@ -164,7 +164,7 @@ impl OpenRun {
     ///
     /// # Errors
     /// If the state does not accept the event.
-    pub fn look_ahead(&self, event: &Event) -> Result<(Position, Action), Invalid> {
+    pub fn look_ahead(&self, event: &RunEvent) -> Result<(Position, Action), Invalid> {
         step(&self.position, event)
     }
 
@@ -175,7 +175,7 @@ impl OpenRun {
     /// If the state does not accept the event, or a file cannot be written.
     pub fn apply(
         &mut self,
-        event: &Event,
+        event: &RunEvent,
         process: Option<Identity>,
         now: Now,
     ) -> Result<Action, ApplyError> {
@@ -230,7 +230,10 @@ impl OpenRun {
     ///
     /// # Errors
     /// If its state is final.
-    pub fn resume(&mut self, maximum: Option<NonZeroU32>) -> Result<Option<Event>, NotResumable> {
+    pub fn resume(
+        &mut self,
+        maximum: Option<NonZeroU32>,
+    ) -> Result<Option<RunEvent>, NotResumable> {
         let (position, event) = resume(&self.position, maximum)?;
         self.file.max_iterations = position.maximum;
         self.position = position;
@@ -390,7 +393,7 @@ mod tests {
             }
             let _ = run.resume(None);
             let now = FakeClock::default().now();
-            for event in [Event::Start, Event::Cancel] {
+            for event in [RunEvent::Start, RunEvent::Cancel] {
                 match run.apply(&event, None, now) {
                     Ok(_) | Err(ApplyError::Invalid(_)) => {}
                     Err(error) => panic!("{error}"),

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use super::run::{ApplyError, OpenError, OpenRun, SESSIONS};
 use super::run_files::{self, LoadError, RunFile};
-use super::state::{self, Event, RunState};
+use super::state::{self, RunEvent, RunState};
 use crate::base::clock::Now;
 use crate::process::descriptors::{Interest, Poller};
 use crate::process::directory_watch::DirectoryWatch;
@@ -315,7 +315,7 @@ fn stop_here(
     if state.is_terminal() {
         return Err(StopError::Over(state));
     }
-    run.apply(&Event::Cancel, None, now)?;
+    run.apply(&RunEvent::Cancel, None, now)?;
     let survivors = end_survivors(&run).len();
     Ok(StopOutcome::Here { survivors })
 }

@@ -1,7 +1,7 @@
 //! The state machine of an agent run: its states, its events and every transition. Pure.
 //!
 //! A run is at a [`Position`]: a stage with the data that its next step depends on, and the number
-//! of its iteration. [`step`] applies one [`Event`] and returns the next [`Action`]; an event that
+//! of its iteration. [`step`] applies one [`RunEvent`] and returns the next [`Action`]; an event that
 //! a state does not accept is [`Invalid`] and changes nothing. [`Position::replay`] uses [`step`]
 //! to restore the position from the history in a run's files.
 //!
@@ -45,14 +45,16 @@ impl Position {
     /// run that is found in `*_EXECUTING` must go through [`resume`].
     pub fn action(&self) -> Action {
         match &self.stage {
-            Stage::Active(Active::Created) => Action::Take(Event::Start),
+            Stage::Active(Active::Created) => Action::Take(RunEvent::Start),
             Stage::Active(Active::WorkerExecuting) => Action::RunWorker,
             Stage::Active(Active::RecoveryPending(_)) => Action::Recover,
-            Stage::Active(Active::AuditPending(_)) => Action::Take(Event::Next),
+            Stage::Active(Active::AuditPending(_)) => Action::Take(RunEvent::Next),
             Stage::Active(Active::AuditorExecuting(audit)) => Action::RunAuditor(*audit),
-            Stage::Active(Active::ReiterationPending) => {
-                Action::Take(if self.is_used_up() { Event::MaxIterations } else { Event::Next })
-            }
+            Stage::Active(Active::ReiterationPending) => Action::Take(if self.is_used_up() {
+                RunEvent::MaxIterations
+            } else {
+                RunEvent::Next
+            }),
             Stage::Interrupted { .. }
             | Stage::Completed
             | Stage::Rejected(_)
@@ -127,35 +129,35 @@ impl Position {
 
 /// The events that may have led to an entry with this reason: all fixed events, and events made
 /// from the reason.
-fn candidate_events(reason: Option<&Reason>) -> Vec<Event> {
+fn candidate_events(reason: Option<&Reason>) -> Vec<RunEvent> {
     let mut events = vec![
-        Event::Start,
-        Event::Exit0,
-        Event::Inactivity,
-        Event::Stuck { fails: false },
-        Event::Stuck { fails: true },
-        Event::ExitHang,
-        Event::SupervisorDied,
-        Event::SpawnFailed,
-        Event::Cancel,
-        Event::MaxRuntime,
-        Event::RecoverySuccess,
-        Event::RecoveryPartial,
-        Event::RecoveryNothing,
-        Event::Next,
-        Event::MaxIterations,
-        Event::Done,
-        Event::Retry,
-        Event::NoVerdict,
-        Event::Resume { maximum: Some(NonZeroU32::MAX) },
+        RunEvent::Start,
+        RunEvent::Exit0,
+        RunEvent::Inactivity,
+        RunEvent::Stuck { fails: false },
+        RunEvent::Stuck { fails: true },
+        RunEvent::ExitHang,
+        RunEvent::SupervisorDied,
+        RunEvent::SpawnFailed,
+        RunEvent::Cancel,
+        RunEvent::MaxRuntime,
+        RunEvent::RecoverySuccess,
+        RunEvent::RecoveryPartial,
+        RunEvent::RecoveryNothing,
+        RunEvent::Next,
+        RunEvent::MaxIterations,
+        RunEvent::Done,
+        RunEvent::Retry,
+        RunEvent::NoVerdict,
+        RunEvent::Resume { maximum: Some(NonZeroU32::MAX) },
     ];
-    events.extend(AgentError::NAMES.map(|(error, _)| Event::AgentError(error)));
-    events.extend(reason.map(|reason| Event::Impossible { feedback: reason.to_string() }));
+    events.extend(AgentError::NAMES.map(|(error, _)| RunEvent::AgentError(error)));
+    events.extend(reason.map(|reason| RunEvent::Impossible { feedback: reason.to_string() }));
     match reason {
         Some(Reason::Signal(signal)) => {
-            events.extend([Event::Interrupt(*signal), Event::Crash(Exit::Signal(*signal))]);
+            events.extend([RunEvent::Interrupt(*signal), RunEvent::Crash(Exit::Signal(*signal))]);
         }
-        Some(Reason::ExitCode(code)) => events.push(Event::Crash(Exit::Code(*code))),
+        Some(Reason::ExitCode(code)) => events.push(RunEvent::Crash(Exit::Code(*code))),
         _ => {}
     }
     events
@@ -168,7 +170,7 @@ pub struct Invalid {
     /// The state, which does not change.
     pub state: RunState,
     /// The refused event.
-    pub event: Event,
+    pub event: RunEvent,
 }
 
 /// A history that no run can have.
@@ -185,16 +187,16 @@ pub struct Unreplayable {
 ///
 /// # Errors
 /// If the state does not accept the event.
-pub(crate) fn step(position: &Position, event: &Event) -> Result<(Position, Action), Invalid> {
+pub(crate) fn step(position: &Position, event: &RunEvent) -> Result<(Position, Action), Invalid> {
     let next = match (&position.stage, event) {
-        (Stage::Active(Active::AuditorExecuting(_)), Event::ExitHang) => {
+        (Stage::Active(Active::AuditorExecuting(_)), RunEvent::ExitHang) => {
             return Ok((position.clone(), Action::ReadVerdict));
         }
         (Stage::Active(active), event) => from_active(position, active, event),
         (Stage::Interrupted { signal, before }, event) => {
             from_interrupted(position, *signal, before, event)
         }
-        (Stage::Failed(Reason::MaxIterations), Event::Resume { maximum: Some(maximum) }) => {
+        (Stage::Failed(Reason::MaxIterations), RunEvent::Resume { maximum: Some(maximum) }) => {
             let is_larger = *maximum > position.maximum && maximum.get() > position.iteration;
             let pending = position.at(Stage::Active(Active::ReiterationPending));
             is_larger.then_some(Position { maximum: *maximum, ..pending })
@@ -206,33 +208,33 @@ pub(crate) fn step(position: &Position, event: &Event) -> Result<(Position, Acti
     Ok((next, action))
 }
 
-fn from_active(position: &Position, active: &Active, event: &Event) -> Option<Position> {
+fn from_active(position: &Position, active: &Active, event: &RunEvent) -> Option<Position> {
     let stage = match (active, event) {
-        (_, Event::Cancel) => Stage::Failed(Reason::UserCancelled),
-        (_, Event::MaxRuntime) => Stage::Failed(Reason::MaxRuntime),
-        (_, Event::Interrupt(signal)) => {
+        (_, RunEvent::Cancel) => Stage::Failed(Reason::UserCancelled),
+        (_, RunEvent::MaxRuntime) => Stage::Failed(Reason::MaxRuntime),
+        (_, RunEvent::Interrupt(signal)) => {
             Stage::Interrupted { signal: *signal, before: active.clone() }
         }
-        (Active::Created, Event::Start) => return Some(position.in_next_iteration()),
+        (Active::Created, RunEvent::Start) => return Some(position.in_next_iteration()),
         (Active::WorkerExecuting, event) => from_worker(event)?,
-        (Active::RecoveryPending(_), Event::RecoverySuccess) => {
+        (Active::RecoveryPending(_), RunEvent::RecoverySuccess) => {
             Stage::Active(Active::AuditPending(Audit::First))
         }
-        (Active::RecoveryPending(RecoveryCause::Worker(reason)), Event::RecoveryNothing) => {
+        (Active::RecoveryPending(RecoveryCause::Worker(reason)), RunEvent::RecoveryNothing) => {
             Stage::Failed(reason.clone())
         }
         // With other causes the worker did not fail but was cut off.
-        (Active::RecoveryPending(cause), Event::RecoveryPartial | Event::RecoveryNothing) => {
+        (Active::RecoveryPending(cause), RunEvent::RecoveryPartial | RunEvent::RecoveryNothing) => {
             return Some(position.after_recovery(cause));
         }
-        (Active::AuditPending(audit), Event::Next) => {
+        (Active::AuditPending(audit), RunEvent::Next) => {
             Stage::Active(Active::AuditorExecuting(*audit))
         }
         (Active::AuditorExecuting(audit), event) => from_auditor(*audit, event)?,
-        (Active::ReiterationPending, Event::Next) if !position.is_used_up() => {
+        (Active::ReiterationPending, RunEvent::Next) if !position.is_used_up() => {
             return Some(position.in_next_iteration());
         }
-        (Active::ReiterationPending, Event::MaxIterations) if position.is_used_up() => {
+        (Active::ReiterationPending, RunEvent::MaxIterations) if position.is_used_up() => {
             Stage::Failed(Reason::MaxIterations)
         }
         _ => return None,
@@ -240,39 +242,39 @@ fn from_active(position: &Position, active: &Active, event: &Event) -> Option<Po
     Some(position.at(stage))
 }
 
-fn from_worker(event: &Event) -> Option<Stage> {
+fn from_worker(event: &RunEvent) -> Option<Stage> {
     let reason = match event {
-        Event::Exit0 => return Some(Stage::Active(Active::AuditPending(Audit::First))),
-        Event::Stuck { fails: true } => return Some(Stage::Failed(Reason::StuckConfirmed)),
-        Event::SpawnFailed => return Some(Stage::Failed(Reason::SpawnFailed)),
-        Event::SupervisorDied => {
+        RunEvent::Exit0 => return Some(Stage::Active(Active::AuditPending(Audit::First))),
+        RunEvent::Stuck { fails: true } => return Some(Stage::Failed(Reason::StuckConfirmed)),
+        RunEvent::SpawnFailed => return Some(Stage::Failed(Reason::SpawnFailed)),
+        RunEvent::SupervisorDied => {
             return Some(Stage::Active(Active::RecoveryPending(RecoveryCause::SupervisorDied)));
         }
-        Event::Crash(exit) => Reason::from(*exit),
-        Event::Inactivity => Reason::InactivityTimeout,
-        Event::Stuck { fails: false } => Reason::StuckConfirmed,
-        Event::AgentError(error) => Reason::from(*error),
-        Event::ExitHang => Reason::ExitHang,
+        RunEvent::Crash(exit) => Reason::from(*exit),
+        RunEvent::Inactivity => Reason::InactivityTimeout,
+        RunEvent::Stuck { fails: false } => Reason::StuckConfirmed,
+        RunEvent::AgentError(error) => Reason::from(*error),
+        RunEvent::ExitHang => Reason::ExitHang,
         _ => return None,
     };
     Some(Stage::Active(Active::RecoveryPending(RecoveryCause::Worker(reason))))
 }
 
-fn from_auditor(audit: Audit, event: &Event) -> Option<Stage> {
+fn from_auditor(audit: Audit, event: &RunEvent) -> Option<Stage> {
     Some(match event {
-        Event::Done => Stage::Completed,
-        Event::Retry => Stage::Active(Active::ReiterationPending),
-        Event::Impossible { feedback } => Stage::Rejected(first_line(feedback)),
-        Event::NoVerdict => match audit {
+        RunEvent::Done => Stage::Completed,
+        RunEvent::Retry => Stage::Active(Active::ReiterationPending),
+        RunEvent::Impossible { feedback } => Stage::Rejected(first_line(feedback)),
+        RunEvent::NoVerdict => match audit {
             Audit::First => Stage::Active(Active::AuditPending(Audit::Reminded)),
             Audit::Reminded => Stage::Failed(Reason::NoVerdict),
         },
-        Event::Crash(exit) => Stage::Failed(Reason::from(*exit)),
-        Event::Inactivity => Stage::Failed(Reason::InactivityTimeout),
-        Event::Stuck { .. } => Stage::Failed(Reason::StuckConfirmed),
-        Event::AgentError(error) => Stage::Failed(Reason::from(*error)),
-        Event::SupervisorDied => Stage::Active(Active::AuditPending(audit)),
-        Event::SpawnFailed => Stage::Failed(Reason::SpawnFailed),
+        RunEvent::Crash(exit) => Stage::Failed(Reason::from(*exit)),
+        RunEvent::Inactivity => Stage::Failed(Reason::InactivityTimeout),
+        RunEvent::Stuck { .. } => Stage::Failed(Reason::StuckConfirmed),
+        RunEvent::AgentError(error) => Stage::Failed(Reason::from(*error)),
+        RunEvent::SupervisorDied => Stage::Active(Active::AuditPending(audit)),
+        RunEvent::SpawnFailed => Stage::Failed(Reason::SpawnFailed),
         _ => return None,
     })
 }
@@ -281,12 +283,12 @@ fn from_interrupted(
     position: &Position,
     signal: i32,
     before: &Active,
-    event: &Event,
+    event: &RunEvent,
 ) -> Option<Position> {
     match event {
-        Event::Cancel => Some(position.at(Stage::Failed(Reason::UserCancelled))),
-        Event::MaxRuntime => Some(position.at(Stage::Failed(Reason::MaxRuntime))),
-        Event::Resume { maximum } => {
+        RunEvent::Cancel => Some(position.at(Stage::Failed(Reason::UserCancelled))),
+        RunEvent::MaxRuntime => Some(position.at(Stage::Failed(Reason::MaxRuntime))),
+        RunEvent::Resume { maximum } => {
             let active = match before {
                 Active::WorkerExecuting => {
                     Active::RecoveryPending(RecoveryCause::Interrupt(signal))
@@ -336,12 +338,12 @@ pub enum NotResumable {
 pub fn resume(
     position: &Position,
     maximum: Option<NonZeroU32>,
-) -> Result<(Position, Option<Event>), NotResumable> {
+) -> Result<(Position, Option<RunEvent>), NotResumable> {
     let event = match &position.stage {
         Stage::Completed => return Err(NotResumable::Completed),
         Stage::Rejected(line) => return Err(NotResumable::Rejected(line.clone())),
         Stage::Failed(Reason::MaxIterations) => {
-            let event = Event::Resume { maximum };
+            let event = RunEvent::Resume { maximum };
             if step(position, &event).is_err() {
                 let enough = position.maximum.get().max(position.iteration);
                 let enough = NonZeroU32::new(enough).unwrap_or(position.maximum);
@@ -351,9 +353,9 @@ pub fn resume(
         }
         Stage::Failed(reason) => return Err(NotResumable::Failed(reason.clone())),
         Stage::Interrupted { .. } => {
-            return Ok((position.clone(), Some(Event::Resume { maximum })));
+            return Ok((position.clone(), Some(RunEvent::Resume { maximum })));
         }
-        Stage::Active(_) => position.state().is_executing().then_some(Event::SupervisorDied),
+        Stage::Active(_) => position.state().is_executing().then_some(RunEvent::SupervisorDied),
     };
     let position = Position { maximum: maximum.unwrap_or(position.maximum), ..position.clone() };
     Ok((position, event))
@@ -361,7 +363,7 @@ pub fn resume(
 
 /// An event in a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Event {
+pub enum RunEvent {
     /// A created run begins.
     Start,
     /// The worker exited with 0 and reported no error.
@@ -421,7 +423,7 @@ pub enum Event {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
     /// Apply this event immediately.
-    Take(Event),
+    Take(RunEvent),
     RunWorker,
     /// Recover the worker's work.
     Recover,
@@ -761,12 +763,12 @@ mod tests {
         RecoveryCause::Worker(Reason::ExitCode(7))
     }
 
-    fn resumed() -> Event {
-        Event::Resume { maximum: None }
+    fn resumed() -> RunEvent {
+        RunEvent::Resume { maximum: None }
     }
 
-    fn impossible() -> Event {
-        Event::Impossible { feedback: "\n no card \nmore".to_owned() }
+    fn impossible() -> RunEvent {
+        RunEvent::Impossible { feedback: "\n no card \nmore".to_owned() }
     }
 
     /// Every stage that the rules distinguish, in the second of five iterations.
@@ -797,42 +799,42 @@ mod tests {
         stages
     }
 
-    fn events() -> Vec<Event> {
+    fn events() -> Vec<RunEvent> {
         vec![
-            Event::Start,
-            Event::Exit0,
-            Event::Crash(Exit::Code(7)),
-            Event::Crash(Exit::Signal(11)),
-            Event::Inactivity,
-            Event::Stuck { fails: false },
-            Event::Stuck { fails: true },
-            Event::AgentError(AgentError::ConnectionRefused),
-            Event::AgentError(AgentError::AuthFailed),
-            Event::AgentError(AgentError::ApiError),
-            Event::AgentError(AgentError::ToolError),
-            Event::ExitHang,
-            Event::SupervisorDied,
-            Event::SpawnFailed,
-            Event::Interrupt(TERM),
-            Event::Cancel,
-            Event::MaxRuntime,
-            Event::RecoverySuccess,
-            Event::RecoveryPartial,
-            Event::RecoveryNothing,
-            Event::Next,
-            Event::MaxIterations,
-            Event::Done,
-            Event::Retry,
+            RunEvent::Start,
+            RunEvent::Exit0,
+            RunEvent::Crash(Exit::Code(7)),
+            RunEvent::Crash(Exit::Signal(11)),
+            RunEvent::Inactivity,
+            RunEvent::Stuck { fails: false },
+            RunEvent::Stuck { fails: true },
+            RunEvent::AgentError(AgentError::ConnectionRefused),
+            RunEvent::AgentError(AgentError::AuthFailed),
+            RunEvent::AgentError(AgentError::ApiError),
+            RunEvent::AgentError(AgentError::ToolError),
+            RunEvent::ExitHang,
+            RunEvent::SupervisorDied,
+            RunEvent::SpawnFailed,
+            RunEvent::Interrupt(TERM),
+            RunEvent::Cancel,
+            RunEvent::MaxRuntime,
+            RunEvent::RecoverySuccess,
+            RunEvent::RecoveryPartial,
+            RunEvent::RecoveryNothing,
+            RunEvent::Next,
+            RunEvent::MaxIterations,
+            RunEvent::Done,
+            RunEvent::Retry,
             impossible(),
-            Event::NoVerdict,
+            RunEvent::NoVerdict,
             resumed(),
-            Event::Resume { maximum: NonZeroU32::new(9) },
+            RunEvent::Resume { maximum: NonZeroU32::new(9) },
         ]
     }
 
     /// The whole transition table: a stage, an event, the next stage and its iteration. An event
     /// without a row is refused.
-    fn table() -> Vec<(Stage, Event, Stage, u32)> {
+    fn table() -> Vec<(Stage, RunEvent, Stage, u32)> {
         use Active::*;
         let worker = || active(WorkerExecuting);
         let auditor = |audit| active(AuditorExecuting(audit));
@@ -842,57 +844,57 @@ mod tests {
         let (first, reminded) = (Audit::First, Audit::Reminded);
         let died = || RecoveryCause::SupervisorDied;
         let paused = || RecoveryCause::Interrupt(TERM);
-        let crash = |code| Event::Crash(Exit::Code(code));
-        let killed = Event::Crash(Exit::Signal(11));
-        let error = Event::AgentError;
-        let more = || Event::Resume { maximum: NonZeroU32::new(9) };
+        let crash = |code| RunEvent::Crash(Exit::Code(code));
+        let killed = RunEvent::Crash(Exit::Signal(11));
+        let error = RunEvent::AgentError;
+        let more = || RunEvent::Resume { maximum: NonZeroU32::new(9) };
         let mut rows = vec![
-            (active(Created), Event::Start, worker(), 3),
+            (active(Created), RunEvent::Start, worker(), 3),
             // The worker.
-            (worker(), Event::Exit0, audit(first), 2),
+            (worker(), RunEvent::Exit0, audit(first), 2),
             (worker(), crash(7), because(Reason::ExitCode(7)), 2),
             (worker(), killed.clone(), because(Reason::Signal(11)), 2),
-            (worker(), Event::Inactivity, because(Reason::InactivityTimeout), 2),
-            (worker(), Event::Stuck { fails: false }, because(Reason::StuckConfirmed), 2),
-            (worker(), Event::Stuck { fails: true }, failed(Reason::StuckConfirmed), 2),
+            (worker(), RunEvent::Inactivity, because(Reason::InactivityTimeout), 2),
+            (worker(), RunEvent::Stuck { fails: false }, because(Reason::StuckConfirmed), 2),
+            (worker(), RunEvent::Stuck { fails: true }, failed(Reason::StuckConfirmed), 2),
             (worker(), error(AgentError::ConnectionRefused), because(Reason::ConnectionRefused), 2),
             (worker(), error(AgentError::AuthFailed), because(Reason::AuthFailed), 2),
             (worker(), error(AgentError::ApiError), because(Reason::ApiError), 2),
             (worker(), error(AgentError::ToolError), because(Reason::ToolError), 2),
-            (worker(), Event::ExitHang, because(Reason::ExitHang), 2),
-            (worker(), Event::SupervisorDied, recovery(died()), 2),
-            (worker(), Event::SpawnFailed, failed(Reason::SpawnFailed), 2),
+            (worker(), RunEvent::ExitHang, because(Reason::ExitHang), 2),
+            (worker(), RunEvent::SupervisorDied, recovery(died()), 2),
+            (worker(), RunEvent::SpawnFailed, failed(Reason::SpawnFailed), 2),
             // The recovery.
-            (recovery(crashed()), Event::RecoverySuccess, audit(first), 2),
-            (recovery(paused()), Event::RecoverySuccess, audit(first), 2),
-            (recovery(died()), Event::RecoverySuccess, audit(first), 2),
-            (recovery(crashed()), Event::RecoveryPartial, active(ReiterationPending), 2),
-            (recovery(paused()), Event::RecoveryPartial, active(ReiterationPending), 1),
-            (recovery(died()), Event::RecoveryPartial, active(ReiterationPending), 1),
-            (recovery(crashed()), Event::RecoveryNothing, failed(Reason::ExitCode(7)), 2),
-            (recovery(paused()), Event::RecoveryNothing, active(ReiterationPending), 1),
-            (recovery(died()), Event::RecoveryNothing, active(ReiterationPending), 1),
+            (recovery(crashed()), RunEvent::RecoverySuccess, audit(first), 2),
+            (recovery(paused()), RunEvent::RecoverySuccess, audit(first), 2),
+            (recovery(died()), RunEvent::RecoverySuccess, audit(first), 2),
+            (recovery(crashed()), RunEvent::RecoveryPartial, active(ReiterationPending), 2),
+            (recovery(paused()), RunEvent::RecoveryPartial, active(ReiterationPending), 1),
+            (recovery(died()), RunEvent::RecoveryPartial, active(ReiterationPending), 1),
+            (recovery(crashed()), RunEvent::RecoveryNothing, failed(Reason::ExitCode(7)), 2),
+            (recovery(paused()), RunEvent::RecoveryNothing, active(ReiterationPending), 1),
+            (recovery(died()), RunEvent::RecoveryNothing, active(ReiterationPending), 1),
             // The audit.
-            (audit(first), Event::Next, auditor(first), 2),
-            (audit(reminded), Event::Next, auditor(reminded), 2),
-            (auditor(first), Event::NoVerdict, audit(reminded), 2),
-            (auditor(reminded), Event::NoVerdict, failed(Reason::NoVerdict), 2),
+            (audit(first), RunEvent::Next, auditor(first), 2),
+            (audit(reminded), RunEvent::Next, auditor(reminded), 2),
+            (auditor(first), RunEvent::NoVerdict, audit(reminded), 2),
+            (auditor(reminded), RunEvent::NoVerdict, failed(Reason::NoVerdict), 2),
             // The next iteration.
-            (active(ReiterationPending), Event::Next, worker(), 3),
+            (active(ReiterationPending), RunEvent::Next, worker(), 3),
             // Transitions that need a larger maximum.
             (failed(Reason::MaxIterations), more(), active(ReiterationPending), 2),
         ];
         for auditing in [first, reminded] {
             let from = || auditor(auditing);
             rows.extend([
-                (from(), Event::Done, Stage::Completed, 2),
-                (from(), Event::Retry, active(ReiterationPending), 2),
+                (from(), RunEvent::Done, Stage::Completed, 2),
+                (from(), RunEvent::Retry, active(ReiterationPending), 2),
                 (from(), impossible(), Stage::Rejected("no card".to_owned()), 2),
                 (from(), crash(7), failed(Reason::ExitCode(7)), 2),
                 (from(), killed.clone(), failed(Reason::Signal(11)), 2),
-                (from(), Event::Inactivity, failed(Reason::InactivityTimeout), 2),
-                (from(), Event::Stuck { fails: false }, failed(Reason::StuckConfirmed), 2),
-                (from(), Event::Stuck { fails: true }, failed(Reason::StuckConfirmed), 2),
+                (from(), RunEvent::Inactivity, failed(Reason::InactivityTimeout), 2),
+                (from(), RunEvent::Stuck { fails: false }, failed(Reason::StuckConfirmed), 2),
+                (from(), RunEvent::Stuck { fails: true }, failed(Reason::StuckConfirmed), 2),
                 (
                     from(),
                     error(AgentError::ConnectionRefused),
@@ -902,9 +904,9 @@ mod tests {
                 (from(), error(AgentError::AuthFailed), failed(Reason::AuthFailed), 2),
                 (from(), error(AgentError::ApiError), failed(Reason::ApiError), 2),
                 (from(), error(AgentError::ToolError), failed(Reason::ToolError), 2),
-                (from(), Event::ExitHang, from(), 2),
-                (from(), Event::SupervisorDied, audit(auditing), 2),
-                (from(), Event::SpawnFailed, failed(Reason::SpawnFailed), 2),
+                (from(), RunEvent::ExitHang, from(), 2),
+                (from(), RunEvent::SupervisorDied, audit(auditing), 2),
+                (from(), RunEvent::SpawnFailed, failed(Reason::SpawnFailed), 2),
             ]);
         }
         // Pauses and resumes.
@@ -923,11 +925,11 @@ mod tests {
             let from = active(before.clone());
             let pause = || interrupted(before.clone());
             rows.extend([
-                (from.clone(), Event::Interrupt(TERM), pause(), 2),
-                (from.clone(), Event::Cancel, failed(Reason::UserCancelled), 2),
-                (from, Event::MaxRuntime, failed(Reason::MaxRuntime), 2),
-                (pause(), Event::Cancel, failed(Reason::UserCancelled), 2),
-                (pause(), Event::MaxRuntime, failed(Reason::MaxRuntime), 2),
+                (from.clone(), RunEvent::Interrupt(TERM), pause(), 2),
+                (from.clone(), RunEvent::Cancel, failed(Reason::UserCancelled), 2),
+                (from, RunEvent::MaxRuntime, failed(Reason::MaxRuntime), 2),
+                (pause(), RunEvent::Cancel, failed(Reason::UserCancelled), 2),
+                (pause(), RunEvent::MaxRuntime, failed(Reason::MaxRuntime), 2),
                 (pause(), resumed(), active(after.clone()), 2),
                 (pause(), more(), active(after), 2),
             ]);
@@ -976,9 +978,9 @@ mod tests {
     #[test]
     fn the_last_iteration_is_followed_by_the_limit_and_nothing_else() {
         let last = Position { iteration: 5, ..at(active(Active::ReiterationPending)) };
-        assert_eq!(last.action(), Action::Take(Event::MaxIterations));
-        assert!(step(&last, &Event::Next).is_err());
-        let (end, action) = step(&last, &Event::MaxIterations).unwrap();
+        assert_eq!(last.action(), Action::Take(RunEvent::MaxIterations));
+        assert!(step(&last, &RunEvent::Next).is_err());
+        let (end, action) = step(&last, &RunEvent::MaxIterations).unwrap();
         assert_eq!(end.stage, Stage::Failed(Reason::MaxIterations));
         assert_eq!((action, end.stage.exit_code()), (Action::Stop, Some(4)));
         assert_eq!(resume(&end, None), Err(NotResumable::OutOfIterations(FIVE)));
@@ -986,17 +988,19 @@ mod tests {
         let six = NonZeroU32::new(6);
         let (same, event) = resume(&end, six).unwrap();
         let (next, action) = step(&same, &event.unwrap()).unwrap();
-        assert_eq!((next.maximum.get(), action), (6, Action::Take(Event::Next)));
+        assert_eq!((next.maximum.get(), action), (6, Action::Take(RunEvent::Next)));
     }
 
     #[test]
     fn an_interrupted_iteration_is_repeated() {
         let mut run = Position::created(NonZeroU32::MIN);
-        for event in [Event::Start, Event::Interrupt(TERM), resumed(), Event::RecoveryNothing] {
+        for event in
+            [RunEvent::Start, RunEvent::Interrupt(TERM), resumed(), RunEvent::RecoveryNothing]
+        {
             run = step(&run, &event).unwrap().0;
         }
-        assert_eq!(run.action(), Action::Take(Event::Next));
-        let (again, action) = step(&run, &Event::Next).unwrap();
+        assert_eq!(run.action(), Action::Take(RunEvent::Next));
+        let (again, action) = step(&run, &RunEvent::Next).unwrap();
         assert_eq!((again.iteration, action), (1, Action::RunWorker));
     }
 
@@ -1004,20 +1008,20 @@ mod tests {
     fn an_auditor_that_hangs_after_its_verdict_is_read_and_nothing_changes() {
         let from = at(active(Active::AuditorExecuting(Audit::First)));
         let expected = (from.clone(), Action::ReadVerdict);
-        assert_eq!(step(&from, &Event::ExitHang), Ok(expected));
+        assert_eq!(step(&from, &RunEvent::ExitHang), Ok(expected));
     }
 
     #[test]
     fn the_action_follows_from_the_position() {
         let audit = |audit| active(Active::AuditorExecuting(audit));
         for (stage, action) in [
-            (active(Active::Created), Action::Take(Event::Start)),
+            (active(Active::Created), Action::Take(RunEvent::Start)),
             (active(Active::WorkerExecuting), Action::RunWorker),
             (recovery(crashed()), Action::Recover),
-            (active(Active::AuditPending(Audit::First)), Action::Take(Event::Next)),
+            (active(Active::AuditPending(Audit::First)), Action::Take(RunEvent::Next)),
             (audit(Audit::First), Action::RunAuditor(Audit::First)),
             (audit(Audit::Reminded), Action::RunAuditor(Audit::Reminded)),
-            (active(Active::ReiterationPending), Action::Take(Event::Next)),
+            (active(Active::ReiterationPending), Action::Take(RunEvent::Next)),
             (interrupted(Active::Created), Action::Stop),
             (Stage::Completed, Action::Stop),
         ] {
@@ -1038,7 +1042,7 @@ mod tests {
     #[test]
     fn a_run_whose_runner_died_is_recovered_and_pending_runs_continue() {
         let event_of = |stage| resume(&at(stage), None).unwrap().1;
-        let died = Some(Event::SupervisorDied);
+        let died = Some(RunEvent::SupervisorDied);
         assert_eq!(event_of(active(Active::WorkerExecuting)), died);
         let auditor = active(Active::AuditorExecuting(Audit::First));
         assert_eq!(event_of(auditor), died);
@@ -1101,13 +1105,13 @@ mod tests {
         assert_eq!(rejected.stage, Stage::Rejected("max_runtime".to_owned()));
     }
 
-    fn any_event() -> impl Strategy<Value = Event> {
+    fn any_event() -> impl Strategy<Value = RunEvent> {
         prop_oneof![
             2 => prop::sample::select(events()),
             // Prefer usual events, so that walks get far.
             3 => prop::sample::select(vec![
-                Event::Start, Event::Exit0, Event::Next, Event::Retry, Event::RecoveryPartial,
-                Event::SupervisorDied, Event::Interrupt(2), resumed(), Event::RecoveryNothing,
+                RunEvent::Start, RunEvent::Exit0, RunEvent::Next, RunEvent::Retry, RunEvent::RecoveryPartial,
+                RunEvent::SupervisorDied, RunEvent::Interrupt(2), resumed(), RunEvent::RecoveryNothing,
             ]),
         ]
     }

@@ -87,7 +87,7 @@ pub(crate) struct Failure {
 
 /// A task at one moment.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub(crate) struct Task {
+pub(crate) struct ClientTask {
     #[serde(rename = "taskId")]
     pub(crate) id: String,
     #[serde(flatten)]
@@ -108,10 +108,10 @@ pub(crate) struct Task {
     pub(crate) ask_again_in: Duration,
 }
 
-impl Task {
+impl ClientTask {
     /// The answer to the call that created the task. Only `tasks/get` shows how it ended.
     pub(crate) fn as_created(&self) -> Value {
-        Task { status: TaskStatus::Working, ..self.clone() }.as_detailed()
+        ClientTask { status: TaskStatus::Working, ..self.clone() }.as_detailed()
     }
 
     /// The answer to `tasks/get`.
@@ -137,8 +137,8 @@ fn positive_millis<S: Serializer>(duration: &Duration, serializer: S) -> Result<
 mod tests {
     use super::*;
 
-    fn task(status: TaskStatus) -> Task {
-        Task {
+    fn task(status: TaskStatus) -> ClientTask {
+        ClientTask {
             id: "3dc8c9ee".to_owned(),
             status,
             message: Some("✔ exit=0".to_owned()),
@@ -179,7 +179,7 @@ mod tests {
 
     #[test]
     fn times_that_cannot_be_written_and_times_of_zero_still_are_valid() {
-        let far = Task {
+        let far = ClientTask {
             created: SystemTime::UNIX_EPOCH + Duration::from_secs(1 << 40),
             kept_for: Duration::ZERO,
             ..task(TaskStatus::Cancelled)

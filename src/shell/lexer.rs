@@ -15,7 +15,7 @@
 use std::ops::Range;
 
 use super::scan::{HereDocument, Lookahead, number_range_end};
-use super::token::{Reserved, Role, Separator, Token, TokenKind};
+use super::token::{Reserved, Separator, Token, TokenKind, WordRole};
 
 pub fn lex(text: &str) -> Lexed {
     let mut reader = Lexer::new(text);
@@ -539,7 +539,7 @@ impl Lexer<'_> {
             return;
         }
         if let Some(name) = self.lexed.tokens.last_mut() {
-            name.kind = TokenKind::Word(Role::FunctionName);
+            name.kind = TokenKind::Word(WordRole::FunctionName);
         }
     }
 

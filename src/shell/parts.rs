@@ -17,7 +17,7 @@ use super::lexer::{Lexed, lex};
 use super::prefix::{base_name, split_prefix};
 use super::scan::assignment_value;
 use super::syntax::take;
-use super::token::{Reserved, Role, Token, TokenKind};
+use super::token::{Reserved, Token, TokenKind, WordRole};
 use super::unquote::{Unquoted, unquote};
 
 /// How deep substitutions and scripts are read.
@@ -285,7 +285,7 @@ impl Parts {
             }
             let word = text.get(token.span.clone()).unwrap_or_default();
             let is_word = match token.kind {
-                TokenKind::Word(Role::Command | Role::Argument) => true,
+                TokenKind::Word(WordRole::Command | WordRole::Argument) => true,
                 // `export A=1`
                 TokenKind::Assignment | TokenKind::ArrayOpen => open.is_some(),
                 _ => false,
@@ -324,23 +324,23 @@ impl Parts {
         let doubt = match token.kind {
             TokenKind::FunctionParens
             | TokenKind::Reserved(Reserved::Function | Reserved::Coproc)
-            | TokenKind::Word(Role::FunctionName) => Some("a function"),
+            | TokenKind::Word(WordRole::FunctionName) => Some("a function"),
             // Zsh has forms of it that end otherwise.
             TokenKind::Reserved(Reserved::Case) => Some("a case"),
             TokenKind::HereDocument => word
                 .contains(['`', '\\'])
                 .then_some("what a here-document expands")
                 .or_else(|| unclear_expansion(token, text, &[])),
-            TokenKind::Word(Role::Condition) if COMPARE_NUMBERS.contains(&word) => {
+            TokenKind::Word(WordRole::Condition) if COMPARE_NUMBERS.contains(&word) => {
                 Some("an arithmetic expression")
             }
-            TokenKind::Word(Role::Condition | Role::Pattern) => {
+            TokenKind::Word(WordRole::Condition | WordRole::Pattern) => {
                 unclear_expansion(token, text, inner)
             }
-            TokenKind::Word(Role::LoopName) if Reserved::at_command(word).is_some() => {
+            TokenKind::Word(WordRole::LoopName) if Reserved::at_command(word).is_some() => {
                 Some("the name of a loop")
             }
-            TokenKind::Word(Role::LoopWord) if is_after(Reserved::Repeat) => {
+            TokenKind::Word(WordRole::LoopWord) if is_after(Reserved::Repeat) => {
                 (!is_number(word)).then_some("an arithmetic expression")
             }
             TokenKind::Word(_) | TokenKind::Assignment => {
@@ -406,19 +406,19 @@ impl Parts {
             let word = text.get(token.span.clone()).unwrap_or_default();
             match token.kind {
                 TokenKind::Redirection => redirection = Some(word),
-                TokenKind::Word(Role::Target) => {
+                TokenKind::Word(WordRole::Target) => {
                     let target = unquote(word).text;
                     if redirection.take().is_some_and(|operator| writes(operator, &target)) {
                         self.effects.push(format!("writes {target}"));
                     }
                 }
-                TokenKind::Word(Role::LoopName) => self.assignment(word, false),
-                TokenKind::Word(Role::Command) => is_declaration = true,
+                TokenKind::Word(WordRole::LoopName) => self.assignment(word, false),
+                TokenKind::Word(WordRole::Command) => is_declaration = true,
                 TokenKind::Assignment | TokenKind::ArrayOpen => {
                     let after = tokens.get(at + 1..).unwrap_or_default();
                     let after = after.iter().find(|it| it.kind != TokenKind::Assignment);
                     let is_before_command =
-                        after.is_some_and(|it| it.kind == TokenKind::Word(Role::Command));
+                        after.is_some_and(|it| it.kind == TokenKind::Word(WordRole::Command));
                     self.assignment(word, is_declaration || is_before_command);
                 }
                 TokenKind::Separator(_) => is_declaration = false,

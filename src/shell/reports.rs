@@ -8,7 +8,7 @@
 //! define them, the caller passes those files to [`added_by_startup`]. Pure.
 
 use super::lexer::{Lexed, lex};
-use super::token::{Role, TokenKind};
+use super::token::{TokenKind, WordRole};
 use super::unquote::unquote;
 
 /// What the end of a command can report.
@@ -71,7 +71,7 @@ fn may_move(text: &str, lexed: &Lexed) -> bool {
         let written = text.get(token.span.clone()).unwrap_or_default();
         match token.kind {
             TokenKind::Comment | TokenKind::HereDocument => false,
-            TokenKind::Word(Role::Command) => runs_a_mover(written),
+            TokenKind::Word(WordRole::Command) => runs_a_mover(written),
             // Arguments count too: `builtin cd`, `trap 'cd /' USR1`.
             _ => names_a_mover(written),
         }

@@ -8,7 +8,7 @@ use std::ops::Range;
 use super::lexer::{Lexed, lex};
 use super::prefix::{base_name, innermost};
 use super::programs::{Program, is_builtin};
-use super::token::{Reserved, Role, Separator, Token, TokenKind};
+use super::token::{Reserved, Separator, Token, TokenKind, WordRole};
 use super::unquote::{Unquoted, unquote};
 
 /// The exit code of a program that SIGPIPE ended, the usual end of a segment whose reader has
@@ -76,7 +76,7 @@ pub(crate) fn simple_commands(text: &str, lexed: &Lexed) -> Vec<Simple> {
 pub(super) fn take(current: &mut Option<Simple>, token: &Token, text: &str) -> bool {
     let begun = matches!(
         token.kind,
-        TokenKind::Word(Role::Command | Role::Argument)
+        TokenKind::Word(WordRole::Command | WordRole::Argument)
             | TokenKind::Assignment
             | TokenKind::ArrayOpen
             | TokenKind::Redirection
@@ -89,7 +89,7 @@ pub(super) fn take(current: &mut Option<Simple>, token: &Token, text: &str) -> b
     let Some(simple) = current else {
         return matches!(
             token.kind,
-            TokenKind::Word(Role::Target | Role::Element)
+            TokenKind::Word(WordRole::Target | WordRole::Element)
                 | TokenKind::ArrayClose
                 | TokenKind::Comment
                 | TokenKind::HereDocument
@@ -99,13 +99,13 @@ pub(super) fn take(current: &mut Option<Simple>, token: &Token, text: &str) -> b
         TokenKind::Assignment | TokenKind::ArrayOpen if simple.words.is_empty() => {
             simple.assignments.push(word.to_owned());
         }
-        TokenKind::Word(Role::Command | Role::Argument)
+        TokenKind::Word(WordRole::Command | WordRole::Argument)
         | TokenKind::Assignment
         | TokenKind::ArrayOpen => {
             simple.words.push(unquote(word));
         }
         TokenKind::Redirection
-        | TokenKind::Word(Role::Target | Role::Element)
+        | TokenKind::Word(WordRole::Target | WordRole::Element)
         | TokenKind::ArrayClose => {}
         TokenKind::Comment | TokenKind::HereDocument => return true,
         _ => return false,

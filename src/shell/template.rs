@@ -17,7 +17,7 @@ use super::options::is_option;
 use super::prefix::{base_name, split_prefix};
 use super::programs::{Program, takes_operand_first};
 use super::syntax::{Simple, is_lower_case_word, is_subcommand, take};
-use super::token::{Reserved, Role, Separator, TokenKind};
+use super::token::{Reserved, Separator, TokenKind, WordRole};
 use super::unquote::Unquoted;
 
 /// The algorithm's version.
@@ -74,15 +74,15 @@ fn structure(kind: TokenKind, text: &str, template: &mut Writer) {
         TokenKind::Separator(_)
         | TokenKind::Reserved(_)
         | TokenKind::ConditionOperator
-        | TokenKind::Word(Role::FunctionName) => template.word(text),
+        | TokenKind::Word(WordRole::FunctionName) => template.word(text),
         TokenKind::Open => template.opening("("),
         TokenKind::Close => template.closing(")"),
         TokenKind::ListParen if text == "(" => template.opening("("),
         TokenKind::ListParen => template.closing(")"),
         TokenKind::FunctionParens => template.closing("()"),
         TokenKind::Arithmetic => template.word("((*))"),
-        TokenKind::Word(Role::Pattern) => template.pattern(),
-        TokenKind::Word(Role::Condition) if is_condition_operator(text) => template.word(text),
+        TokenKind::Word(WordRole::Pattern) => template.pattern(),
+        TokenKind::Word(WordRole::Condition) if is_condition_operator(text) => template.word(text),
         TokenKind::Word(_) => template.any(),
         _ => {}
     }

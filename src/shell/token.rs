@@ -15,7 +15,7 @@ pub struct Token {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TokenKind {
     /// A word, with all its quotes and substitutions.
-    Word(Role),
+    Word(WordRole),
     /// `NAME=value` before a command, or as an argument of `typeset` and the like.
     Assignment,
     /// `NAME=(`; the elements follow as words.
@@ -46,7 +46,7 @@ pub enum TokenKind {
 
 /// The purpose of a word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Role {
+pub enum WordRole {
     Command,
     Argument,
     /// The target of a redirection.

@@ -6,7 +6,7 @@ use super::scan::{
     HereDocument, after_escape, assignment_value, bracket_end, escaped_end, number_range_end,
     single_quoted_end,
 };
-use super::token::{Reserved, Role, TokenKind};
+use super::token::{Reserved, TokenKind, WordRole};
 use super::unquote::unquote;
 
 /// Builtins whose arguments may be assignments, including arrays.
@@ -229,7 +229,7 @@ impl Lexer<'_> {
                     .here_documents
                     .push(HereDocument { delimiter: unquote(text).text, strips_tabs });
             }
-            return self.add(TokenKind::Word(Role::Target), span);
+            return self.add(TokenKind::Word(WordRole::Target), span);
         }
         let place = self.list.place;
         if let Some(word) = self.reserved_at(place, text) {
@@ -240,35 +240,35 @@ impl Lexer<'_> {
             CommandPosition::Declaration if is_assignment => (TokenKind::Assignment, place),
             _ if is_assignment => (TokenKind::Assignment, CommandPosition::Assigned),
             CommandPosition::Command if self.peek(0) == Some(b'(') => {
-                (TokenKind::Word(Role::FunctionName), CommandPosition::Command)
+                (TokenKind::Word(WordRole::FunctionName), CommandPosition::Command)
             }
             CommandPosition::Command | CommandPosition::Assigned
                 if DECLARATIONS.contains(&text) =>
             {
-                (TokenKind::Word(Role::Command), CommandPosition::Declaration)
+                (TokenKind::Word(WordRole::Command), CommandPosition::Declaration)
             }
             CommandPosition::Command | CommandPosition::Assigned => {
-                (TokenKind::Word(Role::Command), CommandPosition::Argument)
+                (TokenKind::Word(WordRole::Command), CommandPosition::Argument)
             }
             CommandPosition::Argument | CommandPosition::Declaration => {
-                (TokenKind::Word(Role::Argument), place)
+                (TokenKind::Word(WordRole::Argument), place)
             }
-            CommandPosition::LoopName => (TokenKind::Word(Role::LoopName), place),
+            CommandPosition::LoopName => (TokenKind::Word(WordRole::LoopName), place),
             CommandPosition::LoopWords | CommandPosition::LoopList => {
-                (TokenKind::Word(Role::LoopWord), place)
+                (TokenKind::Word(WordRole::LoopWord), place)
             }
             CommandPosition::RepeatCount => {
-                (TokenKind::Word(Role::LoopWord), CommandPosition::Command)
+                (TokenKind::Word(WordRole::LoopWord), CommandPosition::Command)
             }
             CommandPosition::CaseSubject => {
-                (TokenKind::Word(Role::CaseSubject), CommandPosition::CaseIn)
+                (TokenKind::Word(WordRole::CaseSubject), CommandPosition::CaseIn)
             }
             CommandPosition::CaseIn | CommandPosition::CasePattern => {
-                (TokenKind::Word(Role::Pattern), self.after_pattern(text))
+                (TokenKind::Word(WordRole::Pattern), self.after_pattern(text))
             }
-            CommandPosition::FunctionName => (TokenKind::Word(Role::FunctionName), place),
-            CommandPosition::Condition => (TokenKind::Word(Role::Condition), place),
-            CommandPosition::Array => (TokenKind::Word(Role::Element), place),
+            CommandPosition::FunctionName => (TokenKind::Word(WordRole::FunctionName), place),
+            CommandPosition::Condition => (TokenKind::Word(WordRole::Condition), place),
+            CommandPosition::Array => (TokenKind::Word(WordRole::Element), place),
         };
         if matches!(place, CommandPosition::Command) {
             self.begin_command();
@@ -279,7 +279,7 @@ impl Lexer<'_> {
             CommandPosition::Condition => self.list.condition_words.saturating_add(1),
             _ => 0,
         };
-        if kind == TokenKind::Word(Role::Command) {
+        if kind == TokenKind::Word(WordRole::Command) {
             self.list.before = Before::CommandName;
         }
     }

@@ -49,7 +49,7 @@ impl KillRequest {
 
 /// What the worker has seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Event {
+pub(crate) enum TaskEvent {
     Output,
     /// The output has ended: no process holds it open any more.
     OutputClosed,
@@ -73,13 +73,13 @@ pub(crate) enum Event {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Effect {
     /// Send these, in this order, to every process of the tree and to any that later scans find;
-    /// report [`Event::TreeGone`] when a scan finds none.
+    /// report [`TaskEvent::TreeGone`] when a scan finds none.
     SignalTree(&'static [Signal]),
     /// Send this one signal to each process of the tree, now.
     SignalOnce(Signal),
     /// The kill is over: give the receipt to the calls that wait for it.
     CloseKill,
-    /// Find out whether a living process holds the output open; report [`Event::OutputHeld`].
+    /// Find out whether a living process holds the output open; report [`TaskEvent::OutputHeld`].
     SeekHolders,
     /// The task is over.
     Finish {
@@ -210,7 +210,7 @@ impl Machine {
         self.output_open
     }
 
-    /// When [`Event::Time`] is due next.
+    /// When [`TaskEvent::Time`] is due next.
     pub(crate) fn next_wake(&self) -> Option<Instant> {
         let deadline = self.due().filter(|_| self.can_begin_kill());
         [deadline, self.kill_phase.map(KillPhase::until), self.drained_at()]
@@ -252,31 +252,31 @@ impl Machine {
     }
 
     /// Processes one event. The effects must be carried out in order.
-    pub(crate) fn step(&mut self, event: Event, now: Instant) -> Vec<Effect> {
+    pub(crate) fn step(&mut self, event: TaskEvent, now: Instant) -> Vec<Effect> {
         let mut effects = Vec::new();
         match event {
-            Event::Output => {
+            TaskEvent::Output => {
                 self.last_output = Some(now);
                 if self.holders != Holders::Scanning {
                     self.holders = Holders::Unknown;
                 }
             }
-            Event::OutputClosed => self.output_open = false,
-            Event::OutputHeld(false) => self.holders = Holders::Absent,
-            Event::OutputHeld(true) => {
+            TaskEvent::OutputClosed => self.output_open = false,
+            TaskEvent::OutputHeld(false) => self.holders = Holders::Absent,
+            TaskEvent::OutputHeld(true) => {
                 self.holders = Holders::Present;
                 // Output that came during the scan may be the last of a process that held it.
                 if self.drained_at().is_some_and(|drained| now < drained) {
                     self.holders = Holders::Unknown;
                 }
             }
-            Event::Exited(exit) => {
+            TaskEvent::Exited(exit) => {
                 if self.exit.is_none() {
                     self.exit = Some((exit, now));
                 }
             }
-            Event::Kill(request) => self.kill(request, now, &mut effects),
-            Event::Shutdown => {
+            TaskEvent::Kill(request) => self.kill(request, now, &mut effects),
+            TaskEvent::Shutdown => {
                 self.shutting_down = true;
                 if self.can_begin_kill() {
                     self.cause = Some(Cause::Shutdown);
@@ -286,15 +286,15 @@ impl Machine {
                     self.terminate(now + SHUTDOWN_GRACE, &mut effects);
                 }
             }
-            Event::TreeGone => {
+            TaskEvent::TreeGone => {
                 if self.kill_phase.take().is_some() {
                     effects.push(Effect::CloseKill);
                 }
             }
-            Event::Probed { progressing } => self.progressing = progressing,
+            TaskEvent::Probed { progressing } => self.progressing = progressing,
             // The last event of a worker's turn: any probe that was due before the deadline has
             // been taken.
-            Event::Time => self.check_deadline(now, &mut effects),
+            TaskEvent::Time => self.check_deadline(now, &mut effects),
         }
         self.pass_time(now, &mut effects);
         effects
@@ -421,24 +421,24 @@ mod tests {
     /// A machine whose output was silent, but open, after exit code 0 at `t`.
     fn silent_after_exit(t: Instant) -> Machine {
         let mut machine = Machine::new(Deadline::default());
-        machine.step(Event::Exited(Exit::Code(0)), t);
-        machine.step(Event::Time, at(t, 50));
+        machine.step(TaskEvent::Exited(Exit::Code(0)), t);
+        machine.step(TaskEvent::Time, at(t, 50));
         machine
     }
 
     /// Ends all processes by SIGTERM; returns the outcome.
     fn end_by_term(machine: &mut Machine, now: Instant) -> Option<Outcome> {
-        machine.step(Event::OutputClosed, now);
-        machine.step(Event::Exited(TERM), now);
-        finished(&machine.step(Event::TreeGone, now))
+        machine.step(TaskEvent::OutputClosed, now);
+        machine.step(TaskEvent::Exited(TERM), now);
+        finished(&machine.step(TaskEvent::TreeGone, now))
     }
 
     #[test]
     fn ends_at_once_when_exit_and_end_of_output_agree() {
         let t = Instant::now();
         let mut machine = Machine::new(Deadline::default());
-        assert_eq!(machine.step(Event::OutputClosed, t), []);
-        let effects = machine.step(Event::Exited(Exit::Code(0)), at(t, 3));
+        assert_eq!(machine.step(TaskEvent::OutputClosed, t), []);
+        let effects = machine.step(TaskEvent::Exited(Exit::Code(0)), at(t, 3));
         assert_eq!(finished(&effects), Some(Outcome::Success));
         assert!(machine.finished());
     }
@@ -447,12 +447,12 @@ mod tests {
     fn output_held_open_delays_the_end_by_the_silence_only() {
         let t = Instant::now();
         let mut machine = Machine::new(Deadline::default());
-        assert_eq!(machine.step(Event::Exited(Exit::Code(4)), t), []);
+        assert_eq!(machine.step(TaskEvent::Exited(Exit::Code(4)), t), []);
         assert_eq!(machine.next_wake(), Some(t + DRAIN_SILENCE));
-        assert_eq!(machine.step(Event::Time, at(t, 49)), []);
-        assert_eq!(machine.step(Event::Time, at(t, 50)), [Effect::SeekHolders]);
+        assert_eq!(machine.step(TaskEvent::Time, at(t, 49)), []);
+        assert_eq!(machine.step(TaskEvent::Time, at(t, 50)), [Effect::SeekHolders]);
         assert_eq!(
-            finished(&machine.step(Event::OutputHeld(true), at(t, 51))),
+            finished(&machine.step(TaskEvent::OutputHeld(true), at(t, 51))),
             Some(Outcome::Failure)
         );
     }
@@ -461,19 +461,19 @@ mod tests {
     fn output_during_the_scan_for_its_holders_restarts_the_silence() {
         let t = Instant::now();
         let mut machine = silent_after_exit(t);
-        assert_eq!(machine.step(Event::Output, at(t, 52)), []);
-        assert_eq!(machine.step(Event::OutputHeld(true), at(t, 53)), []);
-        assert_eq!(machine.step(Event::Time, at(t, 101)), []);
-        assert_eq!(machine.step(Event::Time, at(t, 102)), [Effect::SeekHolders]);
+        assert_eq!(machine.step(TaskEvent::Output, at(t, 52)), []);
+        assert_eq!(machine.step(TaskEvent::OutputHeld(true), at(t, 53)), []);
+        assert_eq!(machine.step(TaskEvent::Time, at(t, 101)), []);
+        assert_eq!(machine.step(TaskEvent::Time, at(t, 102)), [Effect::SeekHolders]);
     }
 
     #[test]
     fn output_that_nothing_holds_open_is_read_to_its_end() {
         let t = Instant::now();
         let mut machine = silent_after_exit(t);
-        assert_eq!(machine.step(Event::OutputHeld(false), at(t, 51)), []);
-        assert_eq!(machine.step(Event::Time, at(t, 4_999)), []);
-        let effects = machine.step(Event::OutputClosed, at(t, 4_999));
+        assert_eq!(machine.step(TaskEvent::OutputHeld(false), at(t, 51)), []);
+        assert_eq!(machine.step(TaskEvent::Time, at(t, 4_999)), []);
+        let effects = machine.step(TaskEvent::OutputClosed, at(t, 4_999));
         let expected = Effect::Finish {
             exit: Exit::Code(0),
             exited: t,
@@ -487,9 +487,9 @@ mod tests {
     fn an_end_of_output_that_does_not_come_delays_the_end_by_its_limit_only() {
         let t = Instant::now();
         let mut machine = silent_after_exit(t);
-        machine.step(Event::OutputHeld(false), at(t, 51));
+        machine.step(TaskEvent::OutputHeld(false), at(t, 51));
         assert_eq!(machine.next_wake(), Some(t + END_OF_OUTPUT_PATIENCE));
-        let effects = machine.step(Event::Time, t + END_OF_OUTPUT_PATIENCE);
+        let effects = machine.step(TaskEvent::Time, t + END_OF_OUTPUT_PATIENCE);
         let expected = Effect::Finish {
             exit: Exit::Code(0),
             exited: t,
@@ -503,9 +503,9 @@ mod tests {
     fn a_shutdown_does_not_wait_for_an_end_of_output() {
         let t = Instant::now();
         let mut machine = silent_after_exit(t);
-        machine.step(Event::OutputHeld(false), at(t, 51));
-        machine.step(Event::Shutdown, at(t, 60));
-        let effects = machine.step(Event::TreeGone, at(t, 61));
+        machine.step(TaskEvent::OutputHeld(false), at(t, 51));
+        machine.step(TaskEvent::Shutdown, at(t, 60));
+        let effects = machine.step(TaskEvent::TreeGone, at(t, 61));
         assert_eq!(finished(&effects), Some(Outcome::Success));
     }
 
@@ -513,14 +513,14 @@ mod tests {
     fn a_flood_after_the_exit_delays_the_end_by_the_limit_only() {
         let t = Instant::now();
         let mut machine = Machine::new(Deadline::default());
-        machine.step(Event::Exited(Exit::Code(0)), t);
+        machine.step(TaskEvent::Exited(Exit::Code(0)), t);
         for millis in (10..250).step_by(10) {
-            assert_eq!(machine.step(Event::Output, at(t, millis)), []);
+            assert_eq!(machine.step(TaskEvent::Output, at(t, millis)), []);
         }
-        assert_eq!(machine.step(Event::Output, at(t, 250)), [Effect::SeekHolders]);
-        machine.step(Event::Output, at(t, 252));
+        assert_eq!(machine.step(TaskEvent::Output, at(t, 250)), [Effect::SeekHolders]);
+        machine.step(TaskEvent::Output, at(t, 252));
         assert_eq!(
-            finished(&machine.step(Event::OutputHeld(true), at(t, 252))),
+            finished(&machine.step(TaskEvent::OutputHeld(true), at(t, 252))),
             Some(Outcome::Success)
         );
     }
@@ -530,12 +530,15 @@ mod tests {
         let t = Instant::now();
         let mut machine = Machine::new(until(at(t, 1000)));
         assert_eq!(machine.next_wake(), Some(at(t, 1000)));
-        assert_eq!(machine.step(Event::Time, at(t, 1000)), [TERMINATE]);
+        assert_eq!(machine.step(TaskEvent::Time, at(t, 1000)), [TERMINATE]);
         assert_eq!(machine.next_wake(), Some(at(t, 3000)));
-        assert_eq!(machine.step(Event::Time, at(t, 3000)), [Effect::SignalTree(&[Signal::Kill])]);
-        machine.step(Event::OutputClosed, at(t, 3001));
-        assert_eq!(machine.step(Event::Exited(Exit::Signal(9)), at(t, 3001)), []);
-        let effects = machine.step(Event::TreeGone, at(t, 3002));
+        assert_eq!(
+            machine.step(TaskEvent::Time, at(t, 3000)),
+            [Effect::SignalTree(&[Signal::Kill])]
+        );
+        machine.step(TaskEvent::OutputClosed, at(t, 3001));
+        assert_eq!(machine.step(TaskEvent::Exited(Exit::Signal(9)), at(t, 3001)), []);
+        let effects = machine.step(TaskEvent::TreeGone, at(t, 3002));
         assert_eq!(effects.first(), Some(&Effect::CloseKill));
         assert_eq!(finished(&effects), Some(Outcome::Timeout));
     }
@@ -548,11 +551,11 @@ mod tests {
     fn progress_extends_a_deadline_up_to_the_latest() {
         let t = Instant::now();
         let mut machine = moving(t);
-        machine.step(Event::Probed { progressing: true }, at(t, 900));
+        machine.step(TaskEvent::Probed { progressing: true }, at(t, 900));
         assert_eq!(machine.next_wake(), Some(at(t, 9000)));
-        assert_eq!(machine.step(Event::Time, at(t, 1000)), []);
-        assert_eq!(machine.step(Event::Probed { progressing: true }, at(t, 8999)), []);
-        assert_eq!(machine.step(Event::Time, at(t, 9000)), [TERMINATE]);
+        assert_eq!(machine.step(TaskEvent::Time, at(t, 1000)), []);
+        assert_eq!(machine.step(TaskEvent::Probed { progressing: true }, at(t, 8999)), []);
+        assert_eq!(machine.step(TaskEvent::Time, at(t, 9000)), [TERMINATE]);
         assert_eq!(end_by_term(&mut machine, at(t, 9001)), Some(Outcome::Timeout));
     }
 
@@ -562,10 +565,10 @@ mod tests {
         for probes in [vec![], vec![false], vec![true, false]] {
             let mut machine = moving(t);
             for progressing in probes {
-                machine.step(Event::Probed { progressing }, at(t, 900));
+                machine.step(TaskEvent::Probed { progressing }, at(t, 900));
             }
             assert_eq!(machine.next_wake(), Some(at(t, 1000)));
-            assert_eq!(machine.step(Event::Time, at(t, 1000)), [TERMINATE]);
+            assert_eq!(machine.step(TaskEvent::Time, at(t, 1000)), [TERMINATE]);
         }
     }
 
@@ -573,50 +576,50 @@ mod tests {
     fn a_command_whose_progress_ends_after_its_deadline_ends_then() {
         let t = Instant::now();
         let mut machine = moving(t);
-        machine.step(Event::Probed { progressing: true }, at(t, 900));
-        machine.step(Event::Time, at(t, 1000));
-        machine.step(Event::Probed { progressing: false }, at(t, 4000));
-        assert_eq!(machine.step(Event::Time, at(t, 4000)), [TERMINATE]);
+        machine.step(TaskEvent::Probed { progressing: true }, at(t, 900));
+        machine.step(TaskEvent::Time, at(t, 1000));
+        machine.step(TaskEvent::Probed { progressing: false }, at(t, 4000));
+        assert_eq!(machine.step(TaskEvent::Time, at(t, 4000)), [TERMINATE]);
     }
 
     #[test]
     fn an_old_probe_does_not_end_a_command_with_late_output() {
         let t = Instant::now();
         let mut machine = moving(t);
-        machine.step(Event::Probed { progressing: false }, at(t, 100));
+        machine.step(TaskEvent::Probed { progressing: false }, at(t, 100));
         // The worker was held up: output is in the pipe, and a probe is due.
-        assert_eq!(machine.step(Event::Output, at(t, 1500)), []);
-        machine.step(Event::Probed { progressing: true }, at(t, 1500));
-        assert_eq!(machine.step(Event::Time, at(t, 1500)), []);
+        assert_eq!(machine.step(TaskEvent::Output, at(t, 1500)), []);
+        machine.step(TaskEvent::Probed { progressing: true }, at(t, 1500));
+        assert_eq!(machine.step(TaskEvent::Time, at(t, 1500)), []);
     }
 
     #[test]
     fn progress_does_not_extend_a_fixed_deadline() {
         let t = Instant::now();
         let mut machine = Machine::new(until(at(t, 1000)));
-        machine.step(Event::Probed { progressing: true }, at(t, 900));
-        assert_eq!(machine.step(Event::Time, at(t, 1000)), [TERMINATE]);
+        machine.step(TaskEvent::Probed { progressing: true }, at(t, 900));
+        assert_eq!(machine.step(TaskEvent::Time, at(t, 1000)), [TERMINATE]);
     }
 
     #[test]
     fn the_end_waits_for_a_kill_that_is_under_way() {
         let t = Instant::now();
         let mut machine = Machine::new(Deadline::default());
-        machine.step(Event::Kill(KillRequest::Escalate), t);
-        machine.step(Event::OutputClosed, at(t, 1));
-        assert_eq!(machine.step(Event::Exited(TERM), at(t, 1)), []);
-        assert_eq!(finished(&machine.step(Event::TreeGone, at(t, 2))), Some(Outcome::Killed));
+        machine.step(TaskEvent::Kill(KillRequest::Escalate), t);
+        machine.step(TaskEvent::OutputClosed, at(t, 1));
+        assert_eq!(machine.step(TaskEvent::Exited(TERM), at(t, 1)), []);
+        assert_eq!(finished(&machine.step(TaskEvent::TreeGone, at(t, 2))), Some(Outcome::Killed));
     }
 
     #[test]
     fn signals_that_do_not_end_change_no_outcome() {
         let t = Instant::now();
         let mut machine = Machine::new(Deadline::default());
-        let effects = machine.step(Event::Kill(KillRequest::Only(Signal::Usr1)), t);
+        let effects = machine.step(TaskEvent::Kill(KillRequest::Only(Signal::Usr1)), t);
         assert_eq!(effects, [Effect::SignalOnce(Signal::Usr1), Effect::CloseKill]);
-        machine.step(Event::OutputClosed, t);
+        machine.step(TaskEvent::OutputClosed, t);
         assert_eq!(
-            finished(&machine.step(Event::Exited(Exit::Signal(10)), at(t, 5))),
+            finished(&machine.step(TaskEvent::Exited(Exit::Signal(10)), at(t, 5))),
             Some(Outcome::Failure)
         );
     }
@@ -625,11 +628,11 @@ mod tests {
     fn an_interrupt_that_the_command_survives_is_no_kill() {
         let t = Instant::now();
         let mut machine = Machine::new(Deadline::default());
-        machine.step(Event::Kill(KillRequest::Only(Signal::Int)), t);
-        assert_eq!(machine.step(Event::Time, at(t, 500)), [Effect::CloseKill]);
-        machine.step(Event::OutputClosed, at(t, 9000));
+        machine.step(TaskEvent::Kill(KillRequest::Only(Signal::Int)), t);
+        assert_eq!(machine.step(TaskEvent::Time, at(t, 500)), [Effect::CloseKill]);
+        machine.step(TaskEvent::OutputClosed, at(t, 9000));
         assert_eq!(
-            finished(&machine.step(Event::Exited(Exit::Code(0)), at(t, 9000))),
+            finished(&machine.step(TaskEvent::Exited(Exit::Code(0)), at(t, 9000))),
             Some(Outcome::Success)
         );
     }
@@ -638,10 +641,10 @@ mod tests {
     fn the_deadline_holds_after_an_interrupt_that_the_command_survived() {
         let t = Instant::now();
         let mut machine = Machine::new(until(at(t, 3000)));
-        machine.step(Event::Kill(KillRequest::Only(Signal::Int)), t);
-        machine.step(Event::Time, at(t, 500));
+        machine.step(TaskEvent::Kill(KillRequest::Only(Signal::Int)), t);
+        machine.step(TaskEvent::Time, at(t, 500));
         assert_eq!(machine.next_wake(), Some(at(t, 3000)));
-        assert_eq!(machine.step(Event::Time, at(t, 3000)), [TERMINATE]);
+        assert_eq!(machine.step(TaskEvent::Time, at(t, 3000)), [TERMINATE]);
         assert_eq!(end_by_term(&mut machine, at(t, 3001)), Some(Outcome::Timeout));
     }
 
@@ -649,9 +652,9 @@ mod tests {
     fn a_kill_counts_from_the_last_request() {
         let t = Instant::now();
         let mut machine = Machine::new(Deadline::default());
-        machine.step(Event::Kill(KillRequest::Only(Signal::Int)), t);
-        machine.step(Event::Time, at(t, 500));
-        machine.step(Event::Kill(KillRequest::Escalate), at(t, 60_000));
+        machine.step(TaskEvent::Kill(KillRequest::Only(Signal::Int)), t);
+        machine.step(TaskEvent::Time, at(t, 500));
+        machine.step(TaskEvent::Kill(KillRequest::Escalate), at(t, 60_000));
         assert_eq!(end_by_term(&mut machine, at(t, 60_001)), Some(Outcome::Killed));
     }
 
@@ -659,9 +662,9 @@ mod tests {
     fn a_shutdown_after_an_interrupt_that_the_command_survived_interrupts_it() {
         let t = Instant::now();
         let mut machine = Machine::new(Deadline::default());
-        machine.step(Event::Kill(KillRequest::Only(Signal::Int)), t);
-        machine.step(Event::Time, at(t, 500));
-        machine.step(Event::Shutdown, at(t, 900));
+        machine.step(TaskEvent::Kill(KillRequest::Only(Signal::Int)), t);
+        machine.step(TaskEvent::Time, at(t, 500));
+        machine.step(TaskEvent::Shutdown, at(t, 900));
         assert_eq!(end_by_term(&mut machine, at(t, 901)), Some(Outcome::Interrupted));
     }
 
@@ -669,12 +672,12 @@ mod tests {
     fn an_end_before_the_kill_keeps_its_outcome() {
         let t = Instant::now();
         let mut machine = Machine::new(Deadline::default());
-        machine.step(Event::Exited(Exit::Code(0)), t);
-        machine.step(Event::Kill(KillRequest::Escalate), at(t, 10));
-        let effects = machine.step(Event::TreeGone, at(t, 60));
+        machine.step(TaskEvent::Exited(Exit::Code(0)), t);
+        machine.step(TaskEvent::Kill(KillRequest::Escalate), at(t, 10));
+        let effects = machine.step(TaskEvent::TreeGone, at(t, 60));
         assert_eq!(effects, [Effect::CloseKill, Effect::SeekHolders]);
         assert_eq!(
-            finished(&machine.step(Event::OutputHeld(true), at(t, 60))),
+            finished(&machine.step(TaskEvent::OutputHeld(true), at(t, 60))),
             Some(Outcome::Success)
         );
     }
@@ -683,13 +686,13 @@ mod tests {
     fn a_shutdown_interrupts_with_a_short_grace() {
         let t = Instant::now();
         let mut machine = Machine::new(until(at(t, 60_000)));
-        machine.step(Event::Shutdown, t);
+        machine.step(TaskEvent::Shutdown, t);
         assert_eq!(machine.next_wake(), Some(t + SHUTDOWN_GRACE));
-        machine.step(Event::Time, t + SHUTDOWN_GRACE);
-        machine.step(Event::OutputClosed, at(t, 501));
-        machine.step(Event::Exited(Exit::Signal(9)), at(t, 501));
+        machine.step(TaskEvent::Time, t + SHUTDOWN_GRACE);
+        machine.step(TaskEvent::OutputClosed, at(t, 501));
+        machine.step(TaskEvent::Exited(Exit::Signal(9)), at(t, 501));
         assert_eq!(
-            finished(&machine.step(Event::TreeGone, at(t, 502))),
+            finished(&machine.step(TaskEvent::TreeGone, at(t, 502))),
             Some(Outcome::Interrupted)
         );
     }
@@ -698,9 +701,9 @@ mod tests {
     fn survivors_of_sigkill_end_the_kill_after_the_patience() {
         let t = Instant::now();
         let mut machine = Machine::new(Deadline::default());
-        machine.step(Event::Kill(KillRequest::Escalate), t);
-        machine.step(Event::Time, t + KILL_GRACE);
-        let effects = machine.step(Event::Time, t + KILL_GRACE + KILL_PATIENCE);
+        machine.step(TaskEvent::Kill(KillRequest::Escalate), t);
+        machine.step(TaskEvent::Time, t + KILL_GRACE);
+        let effects = machine.step(TaskEvent::Time, t + KILL_GRACE + KILL_PATIENCE);
         assert_eq!(effects, [Effect::CloseKill]);
         assert!(!machine.finished());
     }
@@ -709,11 +712,11 @@ mod tests {
     fn the_deadline_does_not_touch_leftovers() {
         let t = Instant::now();
         let mut machine = Machine::new(until(at(t, 1000)));
-        machine.step(Event::Exited(Exit::Code(0)), t);
-        machine.step(Event::Time, at(t, 50));
-        machine.step(Event::OutputHeld(true), at(t, 50));
+        machine.step(TaskEvent::Exited(Exit::Code(0)), t);
+        machine.step(TaskEvent::Time, at(t, 50));
+        machine.step(TaskEvent::OutputHeld(true), at(t, 50));
         assert!(machine.finished());
         assert_eq!(machine.next_wake(), None);
-        assert_eq!(machine.step(Event::Time, at(t, 5000)), []);
+        assert_eq!(machine.step(TaskEvent::Time, at(t, 5000)), []);
     }
 }

@@ -9,7 +9,7 @@ use std::time::Instant;
 use parking_lot::Mutex;
 
 use crate::process::pty::TerminalSize;
-use crate::text::screen::{Modes, Screen, View};
+use crate::text::screen::{Modes, Screen, ScreenView};
 
 /// How many cells are drawn between two readings of the clock: some milliseconds' work.
 const CELLS_PER_STEP: usize = 1_000_000;
@@ -46,7 +46,7 @@ pub struct Drawing {
 /// The content of a screen.
 #[derive(Debug, Clone)]
 pub struct ScreenContent {
-    pub view: View,
+    pub view: ScreenView,
     /// How many bytes of output it does not show yet, or never will once the task has ended.
     pub undrawn: usize,
 }

@@ -18,7 +18,7 @@ use super::output::collector::{Collector, OnPressure};
 use super::output::spool::SpoolWriter;
 use super::probes::Probes;
 use super::shell::{self, Report, SideBand};
-use super::state::{Deadline, Effect, Event, Machine};
+use super::state::{Deadline, Effect, Machine, TaskEvent};
 use super::termination::TreeKill;
 use super::worker_requests::{RequestReceiver, WorkerRequest};
 use crate::process::descriptors::{self, Interest, Poller, Transfer, Waker};
@@ -201,7 +201,7 @@ impl Worker {
             self.note_output();
         }
         self.probe();
-        self.step(Event::Time);
+        self.step(TaskEvent::Time);
         if self.shutting_down {
             self.completion.set_provisional(self.machine.end_so_far());
         }
@@ -265,7 +265,7 @@ impl Worker {
         Some(next.saturating_duration_since(Instant::now()))
     }
 
-    fn step(&mut self, event: Event) {
+    fn step(&mut self, event: TaskEvent) {
         let mut scanned = false;
         let mut next = Some(event);
         while let Some(event) = next.take() {
@@ -287,7 +287,7 @@ impl Worker {
                     }
                     Effect::CloseKill => scanned = self.close_termination(),
                     Effect::SeekHolders => {
-                        next = Some(Event::OutputHeld(self.seek_holders()));
+                        next = Some(TaskEvent::OutputHeld(self.seek_holders()));
                         scanned = true;
                     }
                     Effect::Finish { exit, exited, outcome, output_cut } => {
@@ -303,7 +303,7 @@ impl Worker {
         let (processes, spool) = (&mut self.processes, &self.output.spool);
         let (task, shell, journal) = (&self.task, &self.spawned, &mut self.journal);
         if let Some(progressing) = self.probes.take_due(task, shell, processes, spool, journal) {
-            self.step(Event::Probed { progressing });
+            self.step(TaskEvent::Probed { progressing });
         }
     }
 
@@ -313,7 +313,7 @@ impl Worker {
             match request {
                 WorkerRequest::Kill { request, receipt } => {
                     self.termination.expect(receipt);
-                    self.step(Event::Kill(request));
+                    self.step(TaskEvent::Kill(request));
                     self.probes.reset(&self.task);
                 }
                 WorkerRequest::Input(sending) => self.input.push(sending),
@@ -330,7 +330,7 @@ impl Worker {
                 WorkerRequest::ProbeProgress => self.probes.hasten(),
                 WorkerRequest::Shutdown => {
                     self.shutting_down = true;
-                    self.step(Event::Shutdown);
+                    self.step(TaskEvent::Shutdown);
                 }
             }
         }
@@ -399,7 +399,7 @@ impl Worker {
                 }
                 Transfer::Closed => {
                     self.finish_output();
-                    self.step(Event::OutputClosed);
+                    self.step(TaskEvent::OutputClosed);
                     return true;
                 }
             }
@@ -439,7 +439,7 @@ impl Worker {
     fn take_output(&mut self, chunk: &[u8]) {
         self.output.take(chunk, Instant::now());
         self.note_output();
-        self.step(Event::Output);
+        self.step(TaskEvent::Output);
     }
 
     /// Takes the output that the mask held back to the end.
@@ -469,7 +469,7 @@ impl Worker {
         self.read_pipe();
         self.read_errors();
         self.probes.stop();
-        self.step(Event::Exited(exit));
+        self.step(TaskEvent::Exited(exit));
         if self.spawned.terminal.is_some() {
             self.read_pipe();
         }
@@ -483,7 +483,7 @@ impl Worker {
             if !self.machine.exited() {
                 self.note_exit();
             }
-            self.step(Event::TreeGone);
+            self.step(TaskEvent::TreeGone);
         }
     }
 

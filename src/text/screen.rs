@@ -51,7 +51,7 @@ pub struct Modes {
 
 /// A screen at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct View {
+pub struct ScreenView {
     /// The text of each row from the top, without trailing blanks.
     pub rows: Vec<String>,
     /// The number of columns.
@@ -230,11 +230,11 @@ impl Screen {
     }
 
     /// The screen as it is now.
-    pub fn view(&self) -> View {
+    pub fn view(&self) -> ScreenView {
         let screen = self.terminal.screen();
         let cols = screen.size().1.get();
         let (row, col) = screen.cursor_position();
-        View {
+        ScreenView {
             rows: screen.rows(0, cols).map(|row| shown(&row)).collect(),
             cols,
             cursor_row: row + 1,
@@ -358,13 +358,13 @@ mod tests {
         assert!(view.cursor_visible && !view.alternate);
     }
 
-    fn drawn(rows: u16, cols: u16, output: &str) -> View {
+    fn drawn(rows: u16, cols: u16, output: &str) -> ScreenView {
         let mut screen = Screen::new(rows, cols);
         screen.feed(output.as_bytes());
         screen.view()
     }
 
-    fn cursor(view: &View) -> (u16, u16) {
+    fn cursor(view: &ScreenView) -> (u16, u16) {
         (view.cursor_row, view.cursor_col)
     }
 

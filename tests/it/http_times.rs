@@ -13,7 +13,7 @@ use zsh_tool::testing::monitor::http::connection::Limits;
 use zsh_tool::testing::monitor::http::listener::Server;
 use zsh_tool::testing::monitor::http::request::Request;
 use zsh_tool::testing::monitor::http::response::{
-    Event, EventSource, Response, Routes, StreamStep,
+    EventSource, Response, Routes, SseEvent, StreamStep,
 };
 use zsh_tool::testing::monitor::http::sse::Pace;
 use zsh_tool::testing::task::live::Cancel;
@@ -109,7 +109,7 @@ struct Flood {
 
 impl EventSource for Flood {
     fn next(&mut self, _: Instant, _: &Cancel) -> StreamStep {
-        StreamStep::Event(Event { data: "x".repeat(64 * 1024), ..Event::default() })
+        StreamStep::Event(SseEvent { data: "x".repeat(64 * 1024), ..SseEvent::default() })
     }
 }
 
@@ -122,7 +122,7 @@ impl EventSource for Count {
             return StreamStep::End;
         }
         self.0 += 1;
-        StreamStep::Event(Event {
+        StreamStep::Event(SseEvent {
             id: Some(self.0.to_string()),
             name: Some("number"),
             data: format!("line {}\nand another", self.0),

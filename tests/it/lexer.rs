@@ -7,7 +7,7 @@ use zsh_tool::testing::shell::lexer::lex;
 use zsh_tool::testing::shell::ssh::ssh_of_segment;
 use zsh_tool::testing::shell::syntax::last_pipeline_segments;
 use zsh_tool::testing::shell::template::{template, with_subcommands};
-use zsh_tool::testing::shell::token::{Reserved, Role, Separator, TokenKind};
+use zsh_tool::testing::shell::token::{Reserved, Separator, TokenKind, WordRole};
 
 const TABLE: &str = include_str!("../fixtures/commands/commands.txt");
 
@@ -162,7 +162,7 @@ fn words(command: &str) -> Vec<String> {
             TokenKind::Separator(Separator::Disown) => words.push("&|".to_owned()),
             TokenKind::Redirection => words.extend(redirection(&text)),
             // Only with `|` in it is a pattern in parentheses one word to zsh.
-            TokenKind::Word(Role::Pattern) if text.starts_with('(') && !text.contains('|') => {
+            TokenKind::Word(WordRole::Pattern) if text.starts_with('(') && !text.contains('|') => {
                 let inside = text.trim_matches(['(', ')']);
                 words.extend(["(", inside, ")"].map(str::to_owned));
             }

@@ -7,7 +7,7 @@ use std::process::Stdio;
 use serde_json::{Value, json};
 use zsh_tool::testing::oneshot::log_line::{LineKind, Origin};
 use zsh_tool::testing::oneshot::run::OpenRun;
-use zsh_tool::testing::oneshot::state::{Event, Role, RunState};
+use zsh_tool::testing::oneshot::state::{Role, RunEvent, RunState};
 use zsh_tool::testing::process::signals::Exit;
 use zsh_tool::testing::process::tree;
 
@@ -20,7 +20,7 @@ fn oneshot(env: &Env, arguments: &[&str]) -> Finished {
     ran(env, &[&["oneshot"], arguments].concat())
 }
 
-fn apply(run: &mut OpenRun, event: &Event) {
+fn apply(run: &mut OpenRun, event: &RunEvent) {
     run.apply(event, None, now()).expect("the state takes it");
 }
 
@@ -36,12 +36,12 @@ fn note(run: &mut OpenRun, kind: LineKind, data: Value) {
 /// A run that is over: rejected.
 fn rejected(env: &Env) -> OpenRun {
     let mut run = create(env, "buy a pony\nand a saddle");
-    apply(&mut run, &Event::Start);
+    apply(&mut run, &RunEvent::Start);
     note(&mut run, LineKind::Result, json!({"text": "I looked for\nponies"}));
-    apply(&mut run, &Event::Exit0);
-    apply(&mut run, &Event::Next);
+    apply(&mut run, &RunEvent::Exit0);
+    apply(&mut run, &RunEvent::Next);
     let feedback = "I need a credit card\nto go on".to_owned();
-    apply(&mut run, &Event::Impossible { feedback });
+    apply(&mut run, &RunEvent::Impossible { feedback });
     run
 }
 
@@ -54,9 +54,9 @@ fn list_shows_every_run_with_what_is_true_of_it() {
 
     let over = rejected(&env);
     let mut died = create(&env, "die");
-    apply(&mut died, &Event::Start);
+    apply(&mut died, &RunEvent::Start);
     let mut paused = create(&env, "pause");
-    apply(&mut paused, &Event::Interrupt(2));
+    apply(&mut paused, &RunEvent::Interrupt(2));
     let live = create(&env, "live");
     let ids: Vec<String> = [&over, &died, &paused, &live].map(|run| run.id().to_owned()).into();
     drop((over, died, paused));
@@ -180,7 +180,7 @@ fn follow_prints_as_it_goes_and_exits_as_the_run_does() {
     let mut run = create(&env, "x");
     let mut follower = Program::start(zsh_tool(&env, &["oneshot", "follow", run.id()]));
     assert!(follower.read_line().contains("→ CREATED"));
-    apply(&mut run, &Event::Start);
+    apply(&mut run, &RunEvent::Start);
     assert!(follower.read_line().contains("→ WORKER_EXECUTING"));
     note(&mut run, LineKind::Activity, json!({"text": "thinking"}));
     let line = follower.read_line();
@@ -195,10 +195,10 @@ fn follow_prints_as_it_goes_and_exits_as_the_run_does() {
     assert!(line.contains("Bash: ls"), "{line}");
     note(&mut run, LineKind::Activity, json!({"stderr": "a warning"}));
     assert!(follower.read_line().contains("stderr: a warning"));
-    let crash = Event::Crash(Exit::Code(7));
+    let crash = RunEvent::Crash(Exit::Code(7));
     apply(&mut run, &crash);
     assert!(follower.read_line().contains("→ RECOVERY_PENDING (exit_code:7)"));
-    apply(&mut run, &Event::RecoveryNothing);
+    apply(&mut run, &RunEvent::RecoveryNothing);
     drop(run);
     let finished = follower.finish();
     assert!(finished.text().contains("→ FAILED (exit_code:7)"), "{finished:?}");
@@ -238,7 +238,7 @@ fn runner() {
     let mut run = open(&directory);
     println!("\nopen");
     if signals.forever().next().is_some() {
-        apply(&mut run, &Event::Cancel);
+        apply(&mut run, &RunEvent::Cancel);
     }
 }
 
@@ -312,7 +312,7 @@ fn stop_ends_what_a_killed_runner_has_left() {
         let shell = found.iter().find(|found| found.arguments.contains("trap"))?;
         tree::look_up(i32::try_from(shell.pid).ok()?).filter(|found| found.session == found.id.pid)
     });
-    run.apply(&Event::Start, Some(shell.id), now()).unwrap();
+    run.apply(&RunEvent::Start, Some(shell.id), now()).unwrap();
     drop(run);
     let stopped = oneshot(&env, &["stop", "latest"]);
     assert_eq!(stopped.code, 0, "{}", stopped.stderr);
@@ -339,7 +339,7 @@ fn another_process_of_the_noted_pid_is_left_alone() {
     });
     let mut other = found.id;
     other.started -= 1;
-    run.apply(&Event::Start, Some(other), now()).unwrap();
+    run.apply(&RunEvent::Start, Some(other), now()).unwrap();
     drop(run);
     let stopped = oneshot(&env, &["stop", "latest"]);
     assert!(stopped.text().contains("it was not running\n"), "{stopped:?}");

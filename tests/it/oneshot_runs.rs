@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use serde_json::{Value, json};
 use zsh_tool::testing::base::clock::Now;
-use zsh_tool::testing::oneshot::state::Event;
+use zsh_tool::testing::oneshot::state::RunEvent;
 use zsh_tool::testing::process::probe::Identity;
 use zsh_tool::testing::process::signals::Exit;
 
@@ -525,7 +525,7 @@ fn runs_are_remembered_by_executor_and_role() {
 
 /// The first run on a file system of six megabytes, the second when it has grown.
 /// A run that came so many days ago to where these events lead.
-fn old_run(runs: &Runs, days: u64, events: &[Event]) -> PathBuf {
+fn old_run(runs: &Runs, days: u64, events: &[RunEvent]) -> PathBuf {
     let mut run = create(&runs.env, "make it");
     let wall = SystemTime::now() - Duration::from_secs(days * 86_400);
     let at = Now { wall, ..now() };
@@ -541,26 +541,26 @@ fn old_run(runs: &Runs, days: u64, events: &[Event]) -> PathBuf {
 #[test]
 fn runs_that_are_over_go_after_their_days_and_those_that_can_be_resumed_never() {
     let runs = Runs::working(json!([says("work")]));
-    let impossible = Event::Impossible { feedback: "no card".to_owned() };
-    let audited = |end| [Event::Start, Event::Exit0, Event::Next, end];
-    let retried = [Event::Next, Event::Exit0, Event::Next, Event::Retry];
-    let used_up = audited(Event::Retry)
+    let impossible = RunEvent::Impossible { feedback: "no card".to_owned() };
+    let audited = |end| [RunEvent::Start, RunEvent::Exit0, RunEvent::Next, end];
+    let retried = [RunEvent::Next, RunEvent::Exit0, RunEvent::Next, RunEvent::Retry];
+    let used_up = audited(RunEvent::Retry)
         .into_iter()
         .chain((2..=5).flat_map(|_| retried.clone()))
-        .chain([Event::MaxIterations])
+        .chain([RunEvent::MaxIterations])
         .collect::<Vec<_>>();
-    let crashed = [Event::Start, Event::Crash(Exit::Code(7)), Event::RecoveryNothing];
+    let crashed = [RunEvent::Start, RunEvent::Crash(Exit::Code(7)), RunEvent::RecoveryNothing];
     let over = [
-        old_run(&runs, 31, &audited(Event::Done)),
+        old_run(&runs, 31, &audited(RunEvent::Done)),
         old_run(&runs, 31, &audited(impossible)),
         old_run(&runs, 31, &crashed),
     ];
     let kept = [
-        old_run(&runs, 29, &audited(Event::Done)),
+        old_run(&runs, 29, &audited(RunEvent::Done)),
         old_run(&runs, 400, &used_up),
-        old_run(&runs, 400, &[Event::Start, Event::Interrupt(2)]),
-        old_run(&runs, 400, &[Event::Start]),
-        old_run(&runs, 400, &audited(Event::Done)),
+        old_run(&runs, 400, &[RunEvent::Start, RunEvent::Interrupt(2)]),
+        old_run(&runs, 400, &[RunEvent::Start]),
+        old_run(&runs, 400, &audited(RunEvent::Done)),
     ];
     std::fs::write(kept[4].join("oneshot.json"), "{").expect("an unusable file");
     let mut never = runs.command(&["make it"]);

@@ -15,7 +15,7 @@ use zsh_tool::testing::oneshot::log_line::{LineKind, Origin};
 use zsh_tool::testing::oneshot::log_reader::{self, Follower};
 use zsh_tool::testing::oneshot::run::{OpenError, OpenRun};
 use zsh_tool::testing::oneshot::run_files::{LockError, RunFile};
-use zsh_tool::testing::oneshot::state::{Action, Event, Reason, Role, RunState};
+use zsh_tool::testing::oneshot::state::{Action, Reason, Role, RunEvent, RunState};
 use zsh_tool::testing::process::probe::Identity;
 use zsh_tool::testing::process::signals::Exit;
 
@@ -29,10 +29,10 @@ const KILLS: usize = 200;
 /// So many states at least are written meanwhile.
 const ENOUGH_STATES: usize = KILLS / 4;
 
-const INTERRUPT: Event = Event::Interrupt(15);
-const RESUME: Event = Event::Resume { maximum: None };
+const INTERRUPT: RunEvent = RunEvent::Interrupt(15);
+const RESUME: RunEvent = RunEvent::Resume { maximum: None };
 
-fn apply(run: &mut OpenRun, event: &Event) -> Action {
+fn apply(run: &mut OpenRun, event: &RunEvent) -> Action {
     run.apply(event, None, now()).expect("the state takes it")
 }
 
@@ -55,8 +55,8 @@ fn a_run_is_told_in_the_documented_form() {
     let env = Env::new();
     let mut run = create(&env, "fix the tests");
     let agent = Identity { pid: 1001, started: 77 };
-    run.apply(&Event::Start, Some(agent), now()).expect("begins");
-    apply(&mut run, &Event::Inactivity);
+    run.apply(&RunEvent::Start, Some(agent), now()).expect("begins");
+    apply(&mut run, &RunEvent::Inactivity);
     let file: Value = serde_json::from_str(&text_of(run.directory(), "oneshot.json")).unwrap();
     assert_eq!(file["oneshot_id"].as_str().unwrap().len(), 36);
     assert_eq!(file["state"], "RECOVERY_PENDING");
@@ -91,34 +91,34 @@ fn a_run_is_told_in_the_documented_form() {
 }
 
 /// Every event that may happen, for a walk through the states.
-fn events() -> Vec<Event> {
+fn events() -> Vec<RunEvent> {
     let nine = NonZeroU32::new(9);
-    let impossible = Event::Impossible { feedback: "no card\nat all".to_owned() };
+    let impossible = RunEvent::Impossible { feedback: "no card\nat all".to_owned() };
     vec![
-        Event::Start,
-        Event::Exit0,
-        Event::Crash(Exit::Code(7)),
-        Event::Crash(Exit::Signal(9)),
-        Event::Inactivity,
-        Event::Stuck { fails: false },
-        Event::Stuck { fails: true },
-        Event::AgentError(AgentError::ApiError),
-        Event::ExitHang,
-        Event::SupervisorDied,
-        Event::SpawnFailed,
+        RunEvent::Start,
+        RunEvent::Exit0,
+        RunEvent::Crash(Exit::Code(7)),
+        RunEvent::Crash(Exit::Signal(9)),
+        RunEvent::Inactivity,
+        RunEvent::Stuck { fails: false },
+        RunEvent::Stuck { fails: true },
+        RunEvent::AgentError(AgentError::ApiError),
+        RunEvent::ExitHang,
+        RunEvent::SupervisorDied,
+        RunEvent::SpawnFailed,
         INTERRUPT,
-        Event::Cancel,
-        Event::MaxRuntime,
-        Event::RecoverySuccess,
-        Event::RecoveryPartial,
-        Event::RecoveryNothing,
-        Event::Next,
-        Event::MaxIterations,
-        Event::Done,
-        Event::Retry,
+        RunEvent::Cancel,
+        RunEvent::MaxRuntime,
+        RunEvent::RecoverySuccess,
+        RunEvent::RecoveryPartial,
+        RunEvent::RecoveryNothing,
+        RunEvent::Next,
+        RunEvent::MaxIterations,
+        RunEvent::Done,
+        RunEvent::Retry,
         impossible,
-        Event::NoVerdict,
-        Event::Resume { maximum: nine },
+        RunEvent::NoVerdict,
+        RunEvent::Resume { maximum: nine },
         RESUME,
     ]
 }
@@ -156,7 +156,7 @@ fn the_files_keep_their_form_by_every_change_of_state() {
     drop(first);
     let mut ways = 0;
     while let Some(from) = places.pop_front() {
-        let possible = |event: &Event| open(&from).look_ahead(event).is_ok();
+        let possible = |event: &RunEvent| open(&from).look_ahead(event).is_ok();
         for event in events().into_iter().filter(possible) {
             ways += 1;
             let directory = from.with_file_name(format!("way-{ways}"));
@@ -224,11 +224,11 @@ fn no_secret_reaches_the_disk() {
         run.note(kind, origin.clone(), data, now()).expect("a line");
     }
     run.update(|details| details.feedback = Some(format!("do not use {TOKEN}"))).expect("a save");
-    apply(&mut run, &Event::Start);
-    apply(&mut run, &Event::Exit0);
-    apply(&mut run, &Event::Next);
+    apply(&mut run, &RunEvent::Start);
+    apply(&mut run, &RunEvent::Exit0);
+    apply(&mut run, &RunEvent::Next);
     let feedback = format!("{TOKEN} has expired\n{KNOWN_SECRET} as well");
-    apply(&mut run, &Event::Impossible { feedback });
+    apply(&mut run, &RunEvent::Impossible { feedback });
     for name in ["oneshot.json", "oneshot-log.json"] {
         let text = text_of(run.directory(), name);
         for secret in [TOKEN, KNOWN_SECRET, "short"] {
@@ -253,7 +253,7 @@ fn fields_of_later_versions_stay_and_later_formats_are_refused() {
     file["history"][0]["weather"] = json!("fine");
     fs::write(&path, file.to_string()).unwrap();
     let mut run = open(&directory);
-    apply(&mut run, &Event::Start);
+    apply(&mut run, &RunEvent::Start);
     drop(run);
     let saved: Value = serde_json::from_str(&text_of(&directory, "oneshot.json")).unwrap();
     assert_eq!(saved["mood"], file["mood"]);
@@ -311,7 +311,7 @@ fn a_torn_line_goes_and_later_lines_stay_whole() {
     let env = Env::new();
     let mut run = create(&env, "x");
     let directory = run.directory().to_path_buf();
-    apply(&mut run, &Event::Start);
+    apply(&mut run, &RunEvent::Start);
     drop(run);
     let path = directory.join("oneshot-log.json");
     for torn in ["{", "{\"ts\":1,\"seq\":99,\"type\":\"acti", "\u{0}\u{0}\u{0}"] {
@@ -341,14 +341,14 @@ fn a_log_that_is_one_change_ahead_is_adopted() {
     let mut run = create(&env, "x");
     let directory = run.directory().to_path_buf();
     for event in [
-        Event::Start,
+        RunEvent::Start,
         INTERRUPT,
         RESUME,
-        Event::RecoverySuccess,
-        Event::Next,
-        Event::NoVerdict,
-        Event::Next,
-        Event::Impossible { feedback: "no card".to_owned() },
+        RunEvent::RecoverySuccess,
+        RunEvent::Next,
+        RunEvent::NoVerdict,
+        RunEvent::Next,
+        RunEvent::Impossible { feedback: "no card".to_owned() },
     ] {
         let before = text_of(&directory, "oneshot.json");
         let agent = Identity { pid: 5, started: 6 };
@@ -418,7 +418,7 @@ fn a_disk_that_refuses_is_an_error_and_the_log_stays_whole() {
     let directory = run.directory().to_path_buf();
     // The temporary file's place is taken by what cannot be removed as a file.
     fs::create_dir(directory.join("oneshot.new")).unwrap();
-    let refusal = run.apply(&Event::Start, None, now()).unwrap_err();
+    let refusal = run.apply(&RunEvent::Start, None, now()).unwrap_err();
     assert!(refusal.to_string().contains("oneshot.json"), "{refusal}");
     drop(run);
     fs::remove_dir(directory.join("oneshot.new")).unwrap();
@@ -439,7 +439,7 @@ fn writer() {
     for round in 0.. {
         let event = match run.position().action() {
             Action::RunWorker => INTERRUPT,
-            Action::Recover => Event::RecoveryNothing,
+            Action::Recover => RunEvent::RecoveryNothing,
             Action::Take(event) => event,
             Action::Stop => RESUME,
             other => panic!("never: {other:?}"),
@@ -508,7 +508,7 @@ fn a_writer_that_is_killed_at_any_moment_leaves_files_that_can_be_gone_on_with()
 fn a_reason_is_kept_with_its_state() {
     let env = Env::new();
     let mut run = create(&env, "x");
-    apply(&mut run, &Event::Start);
+    apply(&mut run, &RunEvent::Start);
     apply(&mut run, &INTERRUPT);
     let last = run.file().last().unwrap();
     assert_eq!(last.basis.reason, Some(Reason::Signal(15)));

@@ -31,7 +31,7 @@ use crate::oneshot::run::OpenRun;
 use crate::oneshot::run_files::{MAX_PROMPT_BYTES, RunFile};
 use crate::oneshot::runtime::{Runtime, check_agents};
 use crate::oneshot::sessions::{self, FindError, RunView};
-use crate::oneshot::state::{self, Event};
+use crate::oneshot::state::{self, RunEvent};
 use crate::peer::hosts::Hosts;
 use crate::process::{descriptors, memory};
 
@@ -177,15 +177,15 @@ fn handle_signals(config: &Config) -> io::Result<Controls> {
     let controls = Controls::new();
     let (controller, daemons) = (controls.controller.clone(), config.daemons.clone());
     signals::handle(None, &[SIGUSR1], move |request| match request {
-        StopRequest::Other(_) => controller.send(Control::Stop(Event::Cancel)),
-        StopRequest::End(number) => controller.send(Control::Stop(Event::Interrupt(number))),
+        StopRequest::Other(_) => controller.send(Control::Stop(RunEvent::Cancel)),
+        StopRequest::End(number) => controller.send(Control::Stop(RunEvent::Interrupt(number))),
         StopRequest::EndAtOnce(number) => signals::exit_at_once(&daemons, number),
     })?;
     Ok(controls)
 }
 
 /// A run that this process owns, its unredacted prompt if it is new, and its first event, if any.
-type Begun = (OpenRun, Option<String>, Option<Event>);
+type Begun = (OpenRun, Option<String>, Option<RunEvent>);
 
 /// Creates the run, or resumes it.
 fn begin(

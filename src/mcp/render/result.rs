@@ -586,7 +586,7 @@ fn screen_meta(seen: &ScreenContent) -> Value {
 }
 
 /// The rows up to the last non-empty one, as many as fit.
-pub(crate) fn screen_rows(view: &screen::View, mut room: Room, id: &str) -> Shown {
+pub(crate) fn screen_rows(view: &screen::ScreenView, mut room: Room, id: &str) -> Shown {
     let rows = drawn_rows(view);
     let marked: Vec<String> = rows.iter().map(|row| frame::marked(row.clone())).collect();
     let fitting = marked.iter().take_while(|row| room.take_line(row));
@@ -605,7 +605,7 @@ pub(crate) fn screen_rows(view: &screen::View, mut room: Room, id: &str) -> Show
     Shown { text: shown.join("\n"), omission, ..Shown::default() }
 }
 
-fn drawn_rows(view: &screen::View) -> &[String] {
+fn drawn_rows(view: &screen::ScreenView) -> &[String] {
     let last = view.rows.iter().rposition(|row| !row.is_empty());
     view.rows.get(..last.map_or(0, |last| last + 1)).unwrap_or_default()
 }

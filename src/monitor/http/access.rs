@@ -80,15 +80,15 @@ impl AccessRefusal {
 
 /// The access rules of one server.
 #[derive(Debug, Clone)]
-pub struct Access {
+pub struct PageAccess {
     address: SocketAddr,
     token: Token,
 }
 
-impl Access {
+impl PageAccess {
     /// `address` is the address on which the server listens, with its final port.
-    pub fn new(address: SocketAddr, token: Token) -> Access {
-        Access { address, token }
+    pub fn new(address: SocketAddr, token: Token) -> PageAccess {
+        PageAccess { address, token }
     }
 
     /// The URL of the page. The token is in the fragment, which browsers do not send.
@@ -218,9 +218,9 @@ mod tests {
 
     const DIGITS: &str = "0123456789abcdef0123456789abcdef";
 
-    fn access(address: &str) -> Access {
+    fn access(address: &str) -> PageAccess {
         let token = Token::new(DIGITS.to_owned()).unwrap();
-        Access::new(address.parse().unwrap(), token)
+        PageAccess::new(address.parse().unwrap(), token)
     }
 
     fn head(line: &str, headers: &[&str]) -> Head {

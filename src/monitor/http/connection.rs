@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde::Deserialize;
 
-use super::access::{Access, AccessRefusal};
+use super::access::{AccessRefusal, PageAccess};
 use super::request::{self, Fault, Head, METHODS, Method};
 use super::response::{self, Response, Routes};
 use super::sse::{self, Pace};
@@ -42,7 +42,7 @@ impl Default for Limits {
 
 /// What all connections share.
 pub(crate) struct Site {
-    pub(crate) access: Access,
+    pub(crate) access: PageAccess,
     pub(crate) routes: Arc<dyn Routes>,
     /// The dashboard's HTML.
     pub(crate) page: Arc<str>,

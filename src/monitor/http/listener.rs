@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use super::access::{Access, Token};
+use super::access::{PageAccess, Token};
 use super::connection::{Connection, Limits, Site};
 use super::response::{self, Response, Routes};
 use super::wire::Wire;
@@ -129,7 +129,7 @@ impl Server {
         let (waker, woken) = Waker::new()?;
         let shared = Arc::new(Shared {
             site: Site {
-                access: Access::new(address, token),
+                access: PageAccess::new(address, token),
                 routes,
                 page: dashboard::page(&nonce).into(),
                 nonce,

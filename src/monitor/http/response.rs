@@ -76,7 +76,7 @@ pub trait EventSource: Send {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StreamStep {
     /// An event to send.
-    Event(Event),
+    Event(SseEvent),
     /// No event before the deadline.
     Quiet,
     /// The stream is over.
@@ -85,7 +85,7 @@ pub enum StreamStep {
 
 /// A server-sent event.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Event {
+pub struct SseEvent {
     /// The client repeats it as `Last-Event-ID` when it reconnects.
     pub id: Option<String>,
     /// The event's type; browsers default to `message`.
@@ -94,7 +94,7 @@ pub struct Event {
     pub data: String,
 }
 
-impl Event {
+impl SseEvent {
     /// The event in wire format. Each line of the data becomes a `data:` line; line ends in the id
     /// are dropped, since they would end it.
     pub fn wire(&self) -> String {
@@ -231,7 +231,7 @@ mod tests {
 
     #[test]
     fn an_event_has_a_line_for_each_line_of_its_data() {
-        let event = Event {
+        let event = SseEvent {
             id: Some("1\n2".to_owned()),
             name: Some("output"),
             data: "a\nb\r\nc\rd\n".to_owned(),
@@ -240,13 +240,13 @@ mod tests {
             event.wire(),
             "id: 12\nevent: output\ndata: a\ndata: b\ndata: c\ndata: d\ndata: \n\n"
         );
-        assert_eq!(Event::default().wire(), "data: \n\n");
+        assert_eq!(SseEvent::default().wire(), "data: \n\n");
     }
 
     proptest! {
         #[test]
         fn no_data_ends_its_event_early(data in "[a-z:\\r\\n\u{2028}]{0,30}", id in "\\PC{0,5}") {
-            let event = Event { id: Some(id), name: Some("x"), data };
+            let event = SseEvent { id: Some(id), name: Some("x"), data };
             let wire = event.wire();
             prop_assert_eq!(wire.matches("\n\n").count(), 1);
             prop_assert!(!wire.contains('\r'));

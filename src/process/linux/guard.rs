@@ -38,7 +38,7 @@ const RESCAN: Duration = Duration::from_millis(50);
 
 /// What a guard is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Role {
+pub(crate) enum GuardedRole {
     /// A server: the guard starts shims for it.
     Server,
     /// A shim, which has stdin for itself.
@@ -64,7 +64,7 @@ pub(crate) struct Guarded {
 ///
 /// # Errors
 /// This process cannot guard, or the server cannot be guarded; the caller may serve unguarded.
-pub(crate) fn start(role: Role, instance: &str) -> io::Result<Side> {
+pub(crate) fn start(role: GuardedRole, instance: &str) -> io::Result<Side> {
     check_may_guard()?;
     orphans::adopt()?;
     let signals = Box::new(SignalSet::block());
@@ -81,14 +81,14 @@ pub(crate) fn start(role: Role, instance: &str) -> io::Result<Side> {
             unsafe {
                 libc::sigprocmask(libc::SIG_SETMASK, &signals::set_of([]), std::ptr::null_mut())
             };
-            let launcher = (role == Role::Server).then(|| Launcher(launcher.into()));
+            let launcher = (role == GuardedRole::Server).then(|| Launcher(launcher.into()));
             return Ok(Side::Server(Guarded { guard: guard.as_raw_pid(), launcher }));
         }
         pid => Pid::from_raw(pid),
     };
     drop(launcher);
     let _ = rustix::thread::set_name(tree::GUARD_NAME);
-    if role == Role::Shim {
+    if role == GuardedRole::Shim {
         descriptors::close_stdin()?;
     }
     memory::hide_from_other_processes();

@@ -40,7 +40,7 @@ const SIGNALS: usize = 16;
 
 /// What a guard is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Role {
+pub(crate) enum GuardedRole {
     Server,
     /// A shim, which has stdin for itself.
     Shim,
@@ -83,7 +83,7 @@ type Groups = Arc<Mutex<BTreeSet<i32>>>;
 ///
 /// # Errors
 /// When the server cannot be started; the caller may serve unguarded then.
-pub(crate) fn start(role: Role, instance: &str) -> io::Result<Side> {
+pub(crate) fn start(role: GuardedRole, instance: &str) -> io::Result<Side> {
     signals::stop_ignoring_children();
     let (ours, theirs) = UnixStream::pair()?;
     // Neither end may sit at the number that one of them is copied to.
@@ -119,7 +119,7 @@ pub(crate) fn start(role: Role, instance: &str) -> io::Result<Side> {
     let server = Pid::from_child(&server?);
     #[cfg(target_os = "macos")]
     super::lineage::note_child(server);
-    if role == Role::Shim {
+    if role == GuardedRole::Shim {
         descriptors::close_stdin()?;
     }
     memory::hide_from_other_processes();

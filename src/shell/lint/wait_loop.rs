@@ -6,7 +6,7 @@
 
 use crate::shell::lexer::Lexed;
 use crate::shell::prefix::base_name;
-use crate::shell::token::{Reserved, Role, Token, TokenKind};
+use crate::shell::token::{Reserved, Token, TokenKind, WordRole};
 
 /// What a loop has done so far.
 #[derive(Debug, Clone, Copy, Default)]
@@ -76,7 +76,7 @@ fn inspect(found: &mut Loop, token: &Token, word: &str) {
         {
             found.in_body = true;
         }
-        TokenKind::Word(Role::Command) => {
+        TokenKind::Word(WordRole::Command) => {
             let name = base_name(word);
             found.sleeps |= SLEEP.contains(&name);
             found.reads |= name == "read" && !found.in_body;

@@ -3,7 +3,7 @@
 
 use std::net::SocketAddr;
 
-use zsh_tool::testing::monitor::http::access::{Access, Token};
+use zsh_tool::testing::monitor::http::access::{PageAccess, Token};
 use zsh_tool::testing::monitor::http::request::{Head, MAX_BODY, MAX_HEAD, Request, parse};
 
 const ADDRESS: SocketAddr =
@@ -49,7 +49,7 @@ fn check_request(head: &Head) {
 
 fn check_access(head: &Head, received: &[u8]) {
     let token = Token::new(TOKEN.to_owned()).expect("a token");
-    let access = Access::new(ADDRESS, token);
+    let access = PageAccess::new(ADDRESS, token);
     if access.check_sender(head).is_ok() {
         assert!(is_ours(&head.host), "{}", head.host);
         if let Some(origin) = head.request.header("origin") {
