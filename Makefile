@@ -152,8 +152,7 @@ lint: ## Check formatting, lints, shell scripts and version numbers.
 	rustfmt --edition 2024 --check tests/fuzz/targets/*.rs
 	cargo check --locked --manifest-path tests/fuzz/Cargo.toml --target-dir target
 	cargo clippy --all-targets -- -D warnings
-	cargo clippy --features conformance -- -D warnings
-	cargo clippy --features portable --all-targets -- -D warnings
+	cargo clippy --features portable,conformance --all-targets -- -D warnings
 	RUSTDOCFLAGS='-D warnings' cargo doc --no-deps --document-private-items
 	shellcheck $$(scripts/list-shell-scripts)
 	scripts/check-versions
