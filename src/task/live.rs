@@ -122,6 +122,9 @@ pub struct InputProbe {
     pub at: Instant,
     pub active: bool,
     pub reading: Reading,
+    /// Whether the probe before saw the same of the reading. A process that is on its way to
+    /// another program cannot be read for a moment.
+    pub again: bool,
     pub prompts: bool,
     pub computes: bool,
 }
@@ -585,10 +588,12 @@ impl LiveTask {
             state.unconfirmed = found.unconfirmed;
             state.conditions = found.conditions;
             state.evidence = found.evidence;
+            let before = state.last_input_probe;
             state.last_input_probe = Some(InputProbe {
                 at: Instant::now(),
                 active: found.active,
                 reading: found.reading,
+                again: before.is_some_and(|before| before.reading == found.reading),
                 prompts: found.prompts,
                 computes: found.computes,
             });

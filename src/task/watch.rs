@@ -288,6 +288,7 @@ fn reply(state: &LiveState, before: u64, echoed: Option<u64>) -> WaitStep<Woken>
             WaitStep::WaitUntil(None)
         }
         Reading::AmongOthers => unless_echo(),
+        Reading::Unknown if !probe.again => WaitStep::WaitUntil(None),
         Reading::Unknown if !probe.active => complete,
         Reading::Unknown => unless_echo(),
     }

@@ -80,9 +80,10 @@ fn the_kernel_ends_commands_rather_than_the_server() {
     let before: i32 = own(&client.server_pid().to_string()).trim().parse().expect("a number");
     for pty in [false, true] {
         let pipe = env.named_pipe(&unique_word());
-        // The line is read by the thread that has started the shell, once it has marked it.
+        // The line is read by the thread that has started the shell, once it has marked it; what the
+        // shell starts later inherits the mark.
         let command = format!(
-            "echo started; sh -c 'read x < {}; cat /proc/self/oom_score_adj'; true",
+            "echo started; read x < {}; sh -c 'cat /proc/self/oom_score_adj'; true",
             pipe.display()
         );
         let started = client.call(

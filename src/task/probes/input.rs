@@ -294,10 +294,12 @@ impl InputDetection {
         let is_busy = |process: &ProcessInfo| {
             process.runnable || process.stall_reason == Some(StallReason::DiskSleep)
         };
-        let computes = match (&before, &self.all_usage) {
-            (Some(before), Some(now)) => ticks(now).abs_diff(ticks(before)) > 1,
-            _ => true,
-        };
+        // What waits for a processor has work to do, however little it gets done.
+        let computes = members.iter().any(|process| process.runnable)
+            || match (&before, &self.all_usage) {
+                (Some(before), Some(now)) => ticks(now).abs_diff(ticks(before)) > 1,
+                _ => true,
+            };
         let is_active = before.is_none() || before != self.all_usage || members.iter().any(is_busy);
         (is_active, computes)
     }
