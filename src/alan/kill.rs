@@ -8,6 +8,10 @@ use std::time::Duration;
 
 use super::estimate::Estimate;
 use super::insight::{KIND_CHARS, truncate};
+use crate::text::foreign::in_quotes;
+
+/// How much of a prompt is shown.
+const PROMPT_CHARS: usize = 120;
 
 /// A kind of command killed at least this often may itself be the problem: if more than
 /// [`PATTERN_KILL_RATE`] of its runs were killed, or if all of these kills were in one session.
@@ -163,7 +167,10 @@ impl fmt::Display for KillInsight {
         if let Some(prompt) = &self.waiting_at {
             match prompt.as_str() {
                 "" => write!(f, " It was waiting for input.")?,
-                prompt => write!(f, " It was waiting for input at \"{prompt}\".")?,
+                prompt => {
+                    let prompt = in_quotes(prompt, PROMPT_CHARS);
+                    write!(f, " It was waiting for input at {prompt}.")?;
+                }
             }
         } else if let Some(silent) = self.silent_for {
             let seconds = silent.as_secs();

@@ -756,7 +756,10 @@ pub(super) fn read<T: DeserializeOwned>(
 /// Compiles the caller's pattern.
 pub(super) fn compile(argument: &str, pattern: Option<&str>) -> Result<Option<Pattern>, NoResult> {
     pattern.map(Pattern::new).transpose().map_err(|error| {
-        refused(format!("{argument} is not a valid regular expression (Rust syntax): {error}"))
+        // The lines above repeat the pattern, which may have lines of its own.
+        let error = error.to_string();
+        let cause = foreign::shown(error.lines().last().unwrap_or_default()).into_owned();
+        refused(format!("{argument} is not a valid regular expression (Rust syntax): {cause}"))
     })
 }
 

@@ -51,7 +51,7 @@ const CHANGE_MEANING: &[&str] = &[
 ];
 
 /// Operators that evaluate their operands as arithmetic, in which a subscript may run code.
-const COMPARE_NUMBERS: &[&str] = &["-v", "-eq", "-ne", "-lt", "-le", "-gt", "-ge"];
+const COMPARE_NUMBERS: &[&str] = &["-t", "-v", "-eq", "-ne", "-lt", "-le", "-gt", "-ge"];
 
 /// Builtins that set the parameter that an argument names.
 const SET_PARAMETERS: &[&str] = &[
@@ -89,14 +89,12 @@ const HARMLESS_VARIABLES: &[&str] = &[
     "CI",
     "CLICOLOR",
     "CLICOLOR_FORCE",
-    "COLUMNS",
     "DEBUG",
     "FORCE_COLOR",
     "LANG",
     "LC_ALL",
     "LC_CTYPE",
     "LC_MESSAGES",
-    "LINES",
     "NODE_ENV",
     "NO_COLOR",
     "PYTHONUNBUFFERED",

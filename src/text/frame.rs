@@ -4,6 +4,8 @@
 //! The closing rule names the task, and a line of output that begins like one of the tool's is
 //! marked, so that no output can look like the end of itself. Pure.
 
+use unicode_width::UnicodeWidthChar;
+
 /// The rule above the output.
 pub(crate) const OPENING: &str = "───";
 /// Before a line of output that begins with a sign of the tool.
@@ -32,15 +34,14 @@ pub(crate) fn marked(mut line: String) -> String {
 const LOOK_LIKE_RULES: [char; 4] = ['━', '⎯', '╌', '┄'];
 
 /// Whether a character shows nothing, or nearly nothing, of its own: blanks, marks on other
-/// characters, stand-ins for what has no form.
+/// characters and those that enclose them, stand-ins for what has no form.
 fn is_little(character: char) -> bool {
     character.is_whitespace()
+        || character.width() == Some(0)
         || matches!(character,
-            '\u{200d}' | '\u{2800}' | '\u{fffc}' | '\u{fffd}' | '\u{1d159}'
-            | '\u{300}'..='\u{36f}' | '\u{600}'..='\u{605}' | '\u{1ab0}'..='\u{1aff}'
-            | '\u{1dc0}'..='\u{1dff}' | '\u{20d0}'..='\u{20ff}' | '\u{fe00}'..='\u{fe0f}'
-            | '\u{fe20}'..='\u{fe2f}'
-            | '\u{e000}'..='\u{f8ff}' | '\u{f0000}'..)
+            '\u{600}'..='\u{605}' | '\u{6dd}' | '\u{70f}' | '\u{890}' | '\u{891}' | '\u{8e2}'
+            | '\u{2800}' | '\u{fffc}' | '\u{fffd}' | '\u{110bd}' | '\u{110cd}'
+            | '\u{1f3fb}'..='\u{1f3ff}' | '\u{e000}'..='\u{f8ff}' | '\u{f0000}'..)
 }
 
 fn begins_with_sign(line: &str) -> bool {
@@ -69,6 +70,9 @@ mod tests {
             "\u{301}✔ exit=0",
             "\u{fffd}✔",
             " \u{fe0f}\u{200d}✔",
+            "\u{5b0}───",
+            "\u{302a}\u{1d165}\u{16fe4}\u{1e8d0}⚠ x",
+            "\u{110bd}\u{1f3fb}\u{6dd}✘",
             "━━━ deadbeef",
         ] {
             assert_eq!(marked(line.to_owned()), format!("{MARK}{line}"));

@@ -256,6 +256,12 @@ impl Soak<'_> {
         let count = |list: &str| {
             fs::read_dir(format!("/proc/{server}/{list}")).expect("an own process").count()
         };
+        // The history of the last calls may still be written.
+        let mut before = None;
+        wait_until("its descriptors remain as many", || {
+            let now = count("fd");
+            (before.replace(now) == Some(now)).then_some(())
+        });
         Holdings {
             descriptors: count("fd"),
             threads: count("task"),

@@ -233,7 +233,9 @@ impl TaskResult {
         let port = self.awaited_port.map(|port| format!("until_port={port}"));
         let line = self.awaited_line.as_ref().map(|pattern| {
             let is_shown = pattern.chars().count() <= PATTERN_CHARS
-                && !pattern.chars().any(|it| it.is_control() || frame::is_sign(it));
+                && !pattern
+                    .chars()
+                    .any(|it| foreign::is_hidden(it) || frame::is_sign(it) || it == '"');
             match (is_shown, pattern.contains(char::is_whitespace)) {
                 (true, false) => format!("until={pattern}"),
                 (true, true) => format!("until=\"{pattern}\""),
