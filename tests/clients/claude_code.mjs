@@ -297,7 +297,7 @@ const block = (part) => reference.split('\n\n').find((text) => text.startsWith('
 const folder = path.join(scratch, '.claude');
 fs.mkdirSync(path.join(folder, 'hooks'), { recursive: true });
 fs.writeFileSync(path.join(folder, 'hooks/refuse.sh'), block('#!/bin/sh'), { mode: 0o755 });
-const settings = { ...JSON.parse(block('"permissions"')), ...JSON.parse(block('PreToolUse')) };
+const settings = { ...JSON.parse(block('"permissions"')), ...JSON.parse(block('"~/.claude/hooks/refuse.sh"')) };
 fs.writeFileSync(path.join(folder, 'settings.json'), JSON.stringify(settings));
 fs.mkdirSync(path.join(project, 'precious'));
 const guarded = await headless([
