@@ -710,3 +710,29 @@ fn a_listed_program_that_may_be_something_else_gets_no_secret() {
     }
     assert_nowhere(&env, &client, &secret);
 }
+
+/// A process that has left the session and the group in front reads the terminal all the same.
+#[test]
+fn a_reader_in_another_session_keeps_a_secret_from_being_typed() {
+    let (env, secret) = (Env::new(), unique_word());
+    let client = with_programs(&env, &secret, ", programs: [/bin/bash]");
+    let thief = "import os; os.setsid(); terminal = os.open(os.environ['AT'], os.O_RDONLY | os.O_NOCTTY); \
+                 open('thief', 'w').write(str(os.getpid())); os.read(terminal, 100)";
+    let command = format!(
+        "AT=$TTY python3 -c \"{thief}\" & exec bash -c 'read -rsp \"Password: \" word; echo; echo ${{#word}}'"
+    );
+    let arguments =
+        json!({"command": command, "pty": true, "until": "Password: ", "yield_after": LONG});
+    let task = client.call("zsh", arguments).task_id();
+    wait_until("both read", || {
+        let pid =
+            fs::read_to_string(env.work().join("thief")).ok().filter(|pid| !pid.is_empty())?;
+        let call = fs::read_to_string(format!("/proc/{pid}/syscall")).ok()?;
+        let polled = client.poll(&task, json!({"listen": 0}));
+        (call.starts_with("0 ") && !polled.meta["waiting_for"].is_null()).then_some(())
+    });
+    let sent = send_secret(&client, &task, "WORD");
+    assert!(sent.is_error && sent.text.contains("python3"), "{}", sent.text);
+    client.kill_task(&task);
+    assert_nowhere(&env, &client, &secret);
+}

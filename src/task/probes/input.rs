@@ -265,7 +265,16 @@ impl InputDetection {
                 readers.push(waits.process);
             }
         }
-        // One at a second terminal, or outside the task.
+        // Job control does not keep a process of another session from reading.
+        let outside = scan.processes().filter(|process| process.session != view.shell);
+        for process in outside.filter(|process| !is_stopped(process)) {
+            let waits = waits.read_one(process);
+            let reads = waits.threads.iter().any(|thread| thread.input_wait().is_some());
+            if reads && !readers.contains(&waits.process) {
+                readers.push(waits.process);
+            }
+        }
+        // One at a second terminal.
         match self.sample(&view, &source, processes) {
             Sample::Blocked { reader, .. } | Sample::Unseen { reader } => {
                 if !readers.contains(&reader) {
