@@ -147,6 +147,8 @@
 //! - **A tool**: its argument type and its entry in [`mcp::tools`], a variant of
 //!   `ToolName`, a method on `Tools` that returns an `Answer`, and its line in
 //!   `Tools::call`. The schema comes from the type.
+//! - **A fact about a task**: a field of [`task::snapshot`], taken there; every list, file and answer
+//!   has it then. Its words belong to [`task::describe`].
 //! - **A setting**: one entry in the table of [`config`]; it is parsed, printed and
 //!   documented from there.
 //! - **An insight**: a variant of [`alan::insight::Insight`] with its text there, and a

@@ -8,7 +8,7 @@
 //! - A whole screen: [`screen`] emulates a terminal, [`sequences`] adds what the emulation lacks,
 //!   [`keys`] is the way back.
 //! - What may be believed: [`foreign`] is the type of text that others wrote, among the tool's own
-//!   words; [`frame`] marks output that looks like the tool's; [`invisible`] shows what nobody sees;
+//!   words; [`frame`] marks output that looks like the tool's; [`invisible`] shows invisible characters;
 //!   [`terminal_filter`] is for a person's terminal.
 //! - Secrets: [`redact`] before text is stored, [`mask`] for secrets that were typed.
 //! - [`pattern`]: a caller's pattern for lines. [`quoting`] and [`quantity`]: words and numbers.

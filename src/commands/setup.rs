@@ -52,8 +52,8 @@ pub(crate) fn start() -> (Config, Vec<Warning>) {
     (config, warnings)
 }
 
-/// The state directory; what it holds is believed, so nobody else may write to it. Reports an error,
-/// and returns its exit code.
+/// The state directory. Commands trust its files, so no other user may be able to write to it or
+/// replace it. Reports an error, and returns its exit code.
 pub(crate) fn state_directory(config: &Config) -> Result<&Path, ExitCode> {
     let complain = |error: &dyn std::fmt::Display| {
         output::complain(error);

@@ -75,7 +75,7 @@ fn make_private(path: &Path, flags: i32) -> Result<(), PrivateDirError> {
     check_parent(path)
 }
 
-/// Whether nobody else could put another directory in the place of this one.
+/// Checks that no other user can put another directory in the place of this one.
 fn check_parent(path: &Path) -> Result<(), PrivateDirError> {
     let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) else {
         return Ok(());

@@ -1,4 +1,5 @@
-//! What results, notices and events have told of a task, so that nothing is told twice.
+//! What results, notices and events have told of a task, so that each of them tells only what is
+//! new.
 
 use serde::{Deserialize, Serialize};
 

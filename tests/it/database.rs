@@ -205,7 +205,7 @@ fn a_database_whose_directory_or_files_are_another_users_is_not_used() {
     }
 }
 
-/// What stands in it would be believed: a list of tasks, the socket to type to one.
+/// Commands would trust its files: a list of tasks, the socket by which they type to one.
 #[test]
 fn no_command_believes_a_state_directory_that_others_can_change() {
     for (close, cause) in [

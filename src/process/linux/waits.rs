@@ -534,7 +534,7 @@ enum Memory {
     Own,
     /// Relatives: it has no file, or one without a name by which another program could open it.
     Shared,
-    /// Whoever opens this file.
+    /// Every process that opens this file.
     OfFile(String),
 }
 
