@@ -405,6 +405,8 @@ mod tests {
             ("echo $(rm x)", "deny"),
             ("if true; then rm x; fi", "deny"),
             ("echo rm x", "allow"),
+            ("cat <<-'\tE'\n\tE\nrm x\nE", "deny"),
+            ("cat <<-\"\tE\"\nE\nrm x", "deny"),
             ("./cat f", "ask"),
             ("./timeout 5 cat f", "ask"),
             ("for PATH in ./e; do cat f; done", "ask"),

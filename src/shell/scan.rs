@@ -140,13 +140,16 @@ pub(super) struct HereDocument {
 impl HereDocument {
     /// The end of the body that begins at `start`: after its delimiter, before that line's end.
     pub(super) fn end(&self, text: &str, start: usize) -> usize {
+        // The shell ignores the tabs of a quoted delimiter as well.
+        let unindented =
+            |line| if self.strips_tabs { str::trim_start_matches(line, '\t') } else { line };
+        let delimiter = unindented(self.delimiter.as_str());
         let mut at = start;
         loop {
             let rest = text.get(at..).unwrap_or_default();
             let length = memchr(b'\n', rest.as_bytes()).unwrap_or(rest.len());
             let line = rest.get(..length).unwrap_or_default();
-            let line = if self.strips_tabs { line.trim_start_matches('\t') } else { line };
-            if line == self.delimiter || length == rest.len() {
+            if unindented(line) == delimiter || length == rest.len() {
                 return at + length;
             }
             at += length + 1;
