@@ -57,14 +57,19 @@ fn next(follower: &mut Program) -> Value {
     serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line:?}"))
 }
 
-/// What it prints until its end, which is now.
-fn rest(follower: Program) -> String {
-    // It acknowledges what it has printed before it sleeps; otherwise that is pending again.
+/// Waits until it has acknowledged what it has printed, which it does before it sleeps. What is not
+/// acknowledged is pending again.
+fn await_acknowledgement(follower: &Program) {
     let stat = format!("/proc/{}/stat", follower.id());
     wait_until("it sleeps", || {
         let stat = fs::read_to_string(&stat).expect("it is alive");
         stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('S')).then_some(())
     });
+}
+
+/// What it prints until its end, which is now.
+fn rest(follower: Program) -> String {
+    await_acknowledgement(&follower);
     follower.signal("TERM");
     follower.finish().text()
 }
@@ -340,6 +345,7 @@ fn a_deaf_reader_holds_nothing_up_and_keeps_nothing() {
     let first = ends_later(&client);
     go(&env);
     assert_eq!(next(&mut deaf)["task_id"], json!(first));
+    await_acknowledgement(&deaf);
     deaf.signal("STOP");
 
     let second = ends_later(&client);

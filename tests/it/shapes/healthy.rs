@@ -226,7 +226,8 @@ asyncio.run(main())'",
     healthy("openssl speed", "openssl speed -seconds 100 sha256", AT_WORK, BUSY_OR_IO).computing(),
     healthy(
         "checksums of a tree",
-        "find /usr -xdev -type f -exec md5sum {} \\; > sums",
+        // Smaller files are read like the start of a program, which does not count.
+        "find /usr -xdev -type f -size +16k -exec md5sum {} \\; > sums",
         AT_WORK,
         &["read or wrote "],
     )
