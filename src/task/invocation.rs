@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 use parking_lot::Mutex;
 
 use super::journal::ServerDir;
-use super::prologue::{ExportsReport, PrologueContext, ReportContext, StartupFile, WrappedCommand};
+use super::prologue::{
+    ExportsReport, KEY_VARIABLE, PrologueContext, ReportContext, StartupFile, WrappedCommand,
+};
 use super::request::StartError;
 use super::shell::{Shell, ShellKind, SideBand};
 use crate::process::files::{self, FileVersion, Temporary};
@@ -43,6 +45,8 @@ pub(super) struct LaunchContext<'a> {
 #[derive(Debug)]
 pub(super) struct Prepared {
     pub(crate) arguments: Vec<OsString>,
+    /// What its environment has more.
+    pub(crate) variable: Option<(OsString, OsString)>,
     /// The script of a long command.
     pub(crate) script: Option<Temporary>,
     /// Where the shell reports.
@@ -79,11 +83,9 @@ pub(super) fn prepare(command: &str, with: &LaunchContext) -> Result<Prepared, S
         mode: with.mode,
         startup_files: with.startup_files,
         script: &script,
-        report: sideband.as_ref().map(|(wanted, sideband)| ReportContext {
-            wanted: *wanted,
-            pipe: sideband.name(),
-            key: sideband.key(),
-        }),
+        report: sideband
+            .as_ref()
+            .map(|(wanted, sideband)| ReportContext { wanted: *wanted, pipe: sideband.name() }),
         exports: programs.as_ref().map(|(env, head, limit)| ExportsReport {
             env,
             head,
@@ -92,7 +94,9 @@ pub(super) fn prepare(command: &str, with: &LaunchContext) -> Result<Prepared, S
     };
     let WrappedCommand { arguments, script: text } = surroundings.wrap(with.shell, command);
     let script = text.map(|text| write_script(&script, &text, with.directory)).transpose()?;
-    Ok(Prepared { arguments, script, sideband: sideband.map(|(_, sideband)| sideband) })
+    let sideband = sideband.map(|(_, sideband)| sideband);
+    let key = |sideband: &SideBand| (KEY_VARIABLE.into(), sideband.key().into());
+    Ok(Prepared { arguments, variable: sideband.as_ref().map(key), script, sideband })
 }
 
 fn write_script(

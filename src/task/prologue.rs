@@ -12,7 +12,10 @@
 //!   its own, which no redirection reaches; an expansion turns the option off before the command
 //!   that contains it is traced. The count of a `repeat` is never traced.
 //! - In a restricted shell it does nothing: redirections are errors there.
-//! - Descriptors, parameters and modules are those of bare zsh.
+//! - Descriptors, parameters and modules are those of bare zsh. The key of the reports comes in a
+//!   variable, which is removed before the command's own text. Arguments would show it to every
+//!   process of the machine, also to those in a sandbox; the environment of a process is closed to
+//!   those in another user namespace.
 //!
 //! So the command is not passed to `eval`, which would overwrite `$pipestatus`. Nothing follows it
 //! either, since that would break here-documents.
@@ -40,6 +43,12 @@ const UNRESTRICTED: &str = "${${:-_$-}##*r*}";
 
 /// Ends a script, since a command substitution removes newlines at the end.
 const SCRIPT_END: &str = "x";
+
+/// The variable in which the shell finds the key of its reports.
+pub(crate) const KEY_VARIABLE: &str = "__zsh_tool_key";
+
+/// Stands for the key in the text of a trap. No quoted path contains it.
+const KEY: &str = "%key%";
 
 /// The parameter that `zregexparse` insists on setting.
 const POSITION: &str = "__zsh_tool_position";
@@ -81,8 +90,6 @@ pub(crate) struct PrologueContext<'a> {
 pub(crate) struct ReportContext<'a> {
     pub(crate) wanted: Reportable,
     pub(crate) pipe: &'a Path,
-    /// With which each record begins.
-    pub(crate) key: &'a str,
 }
 
 /// Reports the exported variables: `head` passes on as much of the output of `env -0` as fits into
@@ -130,35 +137,35 @@ impl PrologueContext<'_> {
     }
 
     fn zsh_report(&self) -> String {
-        let Some(ReportContext { wanted, pipe, key }) = self.report else {
+        let Some(ReportContext { wanted, pipe }) = self.report else {
             return String::new();
         };
         let pipe = quoted(pipe);
         let exports = self.exports(|env| {
             format!(
                 "() {{ emulate -L zsh; unsetopt multibyte; \
-                 builtin print -rN -- '' {key} E ${{#1}} \"$1\" F:{key} 1<>{pipe} }} \"$({env})\"; "
+                 builtin print -rN -- '' {KEY} E ${{#1}} \"$1\" F:{KEY} 1<>{pipe} }} \"$({env})\"; "
             )
         });
         let trap = format!(
             "repeat \"${{{UNRESTRICTED}:+1}}\"; do {{ \
-             builtin print -rN -- '' {key} T \"${{pipestatus[@]}}\" \"$PWD\" \
+             builtin print -rN -- '' {KEY} T \"${{pipestatus[@]}}\" \"$PWD\" \
              {UNTRACED} 1<>{pipe}; {exports}\
              repeat \"0${{${{__zsh_tool_traced:+${{options[xtrace]::=on}}}}:+}}\"; do :; done \
              }} 2>/dev/null; done"
         );
-        let mut text = format!("trap {} EXIT; ", single_quoted(&trap));
+        let mut text = format!("trap {} EXIT; ", with_key(&trap));
         if wanted.directory && !wanted.shows_functions {
             // `emulate -c` gives the hook default options, whatever the command sets.
             let hook = format!(
                 "zshexit() {{ repeat \"${{{UNRESTRICTED}:+$(( ! ZSH_SUBSHELL ))}}\"; do {{ \
-                 builtin print -rN -- '' {key} D \"$PWD\" 1<>{pipe}; {exports} }} 2>/dev/null; done }}"
+                 builtin print -rN -- '' {KEY} D \"$PWD\" 1<>{pipe}; {exports} }} 2>/dev/null; done }}"
             );
-            let hook = single_quoted(&hook);
+            let hook = with_key(&hook);
             // A hook that the user's startup file defines stays.
             text += &format!("typeset -f zshexit >/dev/null || emulate -R zsh -c {hook}; ");
         }
-        text
+        text + &forget_key()
     }
 
     /// The code that reports the exported variables, made from the code that prints them; empty
@@ -170,19 +177,19 @@ impl PrologueContext<'_> {
     }
 
     fn bash_prologue(&self) -> String {
-        let trap = self.report.map(|ReportContext { pipe, key, .. }| {
+        let trap = self.report.map(|ReportContext { pipe, .. }| {
             let pipe = quoted(pipe);
             let exports = self.exports(|env| {
                 format!(
-                    "{{ printf '%s\\0' '' {key} E \"$({env} | wc -c)\"; {env}; \
-                     printf '\\0F:%s\\0' {key}; }} 1<>{pipe}; "
+                    "{{ printf '%s\\0' '' {KEY} E \"$({env} | wc -c)\"; {env}; \
+                     printf '\\0F:%s\\0' {KEY}; }} 1<>{pipe}; "
                 )
             });
             let report = format!(
-                "{{ printf '%s\\0' '' {key} T \"${{PIPESTATUS[@]}}\" \"$PWD\" 1<>{pipe}; {exports}}} \
+                "{{ printf '%s\\0' '' {KEY} T \"${{PIPESTATUS[@]}}\" \"$PWD\" 1<>{pipe}; {exports}}} \
                  2>/dev/null"
             );
-            format!("trap {} EXIT; ", single_quoted(&report))
+            format!("trap {} EXIT; {}", with_key(&report), forget_key())
         });
         trap.unwrap_or_default() + &self.sources(ShellKind::Bash)
     }
@@ -251,6 +258,16 @@ fn single_quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "'\\''"))
 }
 
+/// Code as a word that contains the key.
+fn with_key(code: &str) -> String {
+    single_quoted(code).replace(KEY, &format!("'\"${KEY_VARIABLE}\"'"))
+}
+
+/// What follows does not see the key.
+fn forget_key() -> String {
+    format!("builtin unset {KEY_VARIABLE}; ")
+}
+
 /// A path as a word of zsh or bash, in ASCII whatever its bytes are, so that the length of a
 /// prologue in bytes is its length in characters.
 fn quoted(path: &Path) -> String {
@@ -277,7 +294,7 @@ mod tests {
             startup_files: &[],
             script: Path::new("/state/id.zsh"),
             exports: None,
-            report: pipe.map(|pipe| ReportContext { wanted: Reportable::ALL, pipe, key: "key" }),
+            report: pipe.map(|pipe| ReportContext { wanted: Reportable::ALL, pipe }),
         }
     }
 

@@ -202,14 +202,14 @@ const OTHER_RECORDS: usize = 16 * 1024;
 ///
 /// A name needs no inherited descriptor: the command's descriptors have the same numbers as without
 /// the pipe, and no program inherits one. Limits: a shell that has changed its user cannot open the
-/// pipe, and reports nothing; a program that sees the shell's arguments sees the key, and can report
-/// in its place. Dropping this removes the name.
+/// pipe, and reports nothing; a program that may read the shell's environment or memory can report in
+/// its place. Dropping this removes the name.
 #[derive(Debug)]
 pub(crate) struct SideBand {
     reader: OwnedFd,
     name: Temporary,
-    /// With which each record begins: what may write to the pipe and does not see this user's
-    /// processes, such as a program in a sandbox, does not know it.
+    /// With which each record begins. The shell finds it in its environment: a program in a sandbox
+    /// may reach the pipe and see the shell's arguments, but not that.
     key: String,
 }
 

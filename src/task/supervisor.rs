@@ -315,7 +315,7 @@ impl Supervisor {
             &cookie,
             request.terminal.is_some(),
         );
-        let Prepared { arguments, script, sideband } = invocation::prepare(
+        let Prepared { arguments, variable, script, sideband } = invocation::prepare(
             &request.command,
             &LaunchContext {
                 id,
@@ -363,7 +363,7 @@ impl Supervisor {
         let launch = Launch {
             program: shell.path.clone(),
             args: arguments,
-            environment,
+            environment: environment.into_iter().chain(variable).collect(),
             directory: directory.clone(),
             wiring,
         };

@@ -366,22 +366,24 @@ fn a_forged_record_does_not_change_the_exit_code() {
     assert!(result.output().contains(&word), "{}", result.text);
 }
 
-/// What a shell that ends by `exec` has not reported, a process that does not see the shell reports
-/// in vain, although it can write to the pipe.
+/// What a shell that ends by `exec` has not reported, a process in another user namespace
+/// reports in vain, although it can write to the pipe and sees the shell.
 #[test]
 fn no_sandbox_reports_in_the_shells_place() {
     let env = Env::new();
     let client = env.client();
     let script = env.path("forge");
     let forge = format!(
-        "key=$(cat /proc/$PPID/cmdline /proc/[0-9]*/cmdline | tr '\\0' '\\n' | grep -aoE '[0-9a-f]{{16}} T' | head -c 16)\n\
-         for pipe in {}; do printf '\\0%s\\0T\\0007\\0000\\0/etc\\0' \"${{key:-0}}\" 1<>\"$pipe\"\n\
-         echo forged; done\n",
+        "keys=$(cat /proc/[0-9]*/cmdline /proc/[0-9]*/environ 2>/dev/null | tr '\\0' '\\n' |
+         sed -n 's/^__zsh_tool_key=//p')\n\
+         for pipe in {}; do for key in 0 $keys; do\n\
+         printf '\\0%s\\0T\\0007\\0000\\0/etc\\0' $key 1<>\"$pipe\"; done; echo forged; done\n",
         env.path("state/servers/*/*.report").display()
     );
     fs::write(&script, forge).expect("a script");
-    let sandbox = "unshare --user --map-root-user --mount --pid --fork --mount-proc";
-    for (sandbox, is_forged) in [(sandbox, false), ("", true)] {
+    let sandbox = "unshare --user --map-root-user --mount";
+    let deeper = format!("{sandbox} --pid --fork --mount-proc");
+    for (sandbox, is_forged) in [(sandbox, false), (&*deeper, false), ("", true)] {
         let command = format!("cd /usr; true | true; {sandbox} sh {}; exec true", script.display());
         let result = client.call("zsh", json!({"command": command, "yield_after": 20}));
         assert!(result.output().contains("forged"), "{}", result.text);
