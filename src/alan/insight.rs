@@ -271,7 +271,7 @@ impl fmt::Display for Insight {
             Insight::Similar { template, runs, succeeded } => write!(
                 f,
                 "Similar to '{}' - {succeeded}/{runs} succeeded recently.",
-                foreign::shown(&truncate(template, KIND_CHARS))
+                foreign::between_quotes(&truncate(template, KIND_CHARS))
             ),
             Insight::SuccessStreak(length) => {
                 write!(f, "Streak: {length} successes in a row. Solid.")
@@ -289,28 +289,28 @@ impl fmt::Display for Insight {
             Insight::HostFails { host, failed, tries } => write!(
                 f,
                 "Host '{}' has {:.0}% connection failure rate ({failed}/{tries}).",
-                foreign::shown(host),
+                foreign::between_quotes(host),
                 100.0 * *failed as f64 / (*tries).max(1) as f64
             ),
             Insight::HostReliable { host, connections } => {
-                let host = foreign::shown(host);
+                let host = foreign::between_quotes(host);
                 write!(f, "Host '{host}' is reliable: {connections} successful connections.")
             }
             Insight::RemoteFails { template, failed, runs } => write!(
                 f,
                 "Remote command '{}' fails often ({failed}/{runs}).",
-                foreign::shown(&truncate(template, KIND_CHARS))
+                foreign::between_quotes(&truncate(template, KIND_CHARS))
             ),
             Insight::RemoteReliable { template, hosts } => {
                 write!(
                     f,
                     "Remote command '{}' reliable across {hosts} hosts.",
-                    foreign::shown(&truncate(template, KIND_CHARS))
+                    foreign::between_quotes(&truncate(template, KIND_CHARS))
                 )
             }
             Insight::Pitfall(pitfall) => write!(f, "{pitfall}"),
             Insight::Options { command, table } => {
-                write!(f, "Options for '{}':", foreign::shown(command))?;
+                write!(f, "Options for '{}':", foreign::between_quotes(command))?;
                 table.lines().try_for_each(|row| write!(f, "\n{}", foreign::row(row)))
             }
             Insight::NoOutput => write!(f, "No output produced."),

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::estimate::Estimate;
 use super::insight::{KIND_CHARS, truncate};
-use crate::text::foreign::in_quotes;
+use crate::text::foreign;
 
 /// How much of a prompt is shown.
 const PROMPT_CHARS: usize = 120;
@@ -138,7 +138,7 @@ fn class(facts: &KillFacts) -> KillClass {
 
 impl fmt::Display for KillInsight {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let template = truncate(&self.template, KIND_CHARS);
+        let template = foreign::between_quotes(&truncate(&self.template, KIND_CHARS));
         let elapsed = self.elapsed.as_secs_f64();
         match self.class {
             KillClass::PatternProblem { kills, runs } => write!(
@@ -168,7 +168,7 @@ impl fmt::Display for KillInsight {
             match prompt.as_str() {
                 "" => write!(f, " It was waiting for input.")?,
                 prompt => {
-                    let prompt = in_quotes(prompt, PROMPT_CHARS);
+                    let prompt = foreign::in_quotes(prompt, PROMPT_CHARS);
                     write!(f, " It was waiting for input at {prompt}.")?;
                 }
             }

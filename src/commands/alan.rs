@@ -20,6 +20,7 @@ use crate::history::recorder::Recorder;
 use crate::mcp::dispatch::ToolResult;
 use crate::mcp::history_tools;
 use crate::text::foreign::ShowPath;
+use crate::text::terminal_filter::TerminalFilter;
 
 /// Rows per transaction of an import.
 const IMPORT_CHUNK: usize = 1000;
@@ -104,7 +105,8 @@ fn query(recorder: &Recorder, command: &str, json: bool) -> Result<(), AlanError
 }
 
 fn export(store: &Store) -> Result<(), AlanError> {
-    let mut stdout = Output::stdout().map_err(OutputError::from)?;
+    let stdout = Output::stdout().map_err(OutputError::from)?;
+    let mut stdout = stdout.filtered(TerminalFilter::for_record());
     let mut buffer: Vec<u8> = Vec::with_capacity(EXPORT_BUFFER);
     let exported = store.export(&mut |entry| {
         serde_json::to_writer(&mut buffer, &entry)

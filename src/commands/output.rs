@@ -7,6 +7,7 @@ use std::os::fd::AsFd;
 use std::process::ExitCode;
 
 use crate::process::descriptors::BlockingFile;
+use crate::text::foreign;
 use crate::text::terminal_filter::TerminalFilter;
 
 /// The exit code of usage errors, as clap's.
@@ -119,11 +120,12 @@ pub(crate) fn columns<const N: usize>(rows: &[[String; N]], right: &[usize]) -> 
     rows.iter().map(line).collect()
 }
 
-/// Writes a whole text to stdout.
+/// Writes a whole text to stdout. A terminal gets no character of it that acts or is not seen.
 ///
 /// # Errors
 /// As [`Output::write`].
 pub(crate) fn print(text: &str) -> Result<(), OutputError> {
+    let text = if io::stdout().is_terminal() { foreign::lines(text) } else { text.into() };
     Output::stdout()?.write(text.as_bytes())
 }
 
@@ -148,7 +150,8 @@ pub(crate) fn misused(error: impl Display) -> ExitCode {
 /// Writes a line to stderr.
 pub(crate) fn say_on_stderr(text: impl Display) {
     // One write, so that lines of several processes do not mix.
-    let line = format!("{text}\n");
+    let text = text.to_string();
+    let line = format!("{}\n", foreign::lines(&text));
     let _ = io::stderr().write_all(line.as_bytes());
 }
 

@@ -176,7 +176,7 @@ mod tests {
             ("x: {argv: [a], env: [hunter2]}", "FILE:3: executors.x: env takes a mapping"),
             ("x: {argv: [a], env: {A: [hunter2]}}", "FILE:3: executors.x: env takes a mapping"),
             ("x: {argv: [a], prompt_by: hunter2}", "FILE:3: executors.x: prompt_by takes stdin"),
-            ("x y: {argv: [a]}", "FILE:3: executors.x y: a name takes letters"),
+            ("x y: {argv: [a]}", "FILE:3: \"executors.x y\": a name takes letters"),
             ("-x: {argv: [a]}", "FILE:3: executors.-x: a name takes letters"),
             ("x: {argv: [a], promt_by: stdin}", "FILE:3: executors.x.promt_by: unknown, ignored"),
             ("good: {argv: [b]}", "FILE:3: executors.good: given twice"),

@@ -8,7 +8,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::text::foreign::{self, Foreign};
+use crate::text::foreign::{self, Phrase};
 
 /// The fewest idle polls before suggesting to poll less often.
 const SPACE_POLLS_FROM: u32 = 3;
@@ -60,7 +60,7 @@ pub(crate) struct Situation {
     /// The task that holds the lock that this one waits for.
     pub(crate) lock_holder: Option<String>,
     /// The peer that has been silent for long, and for how long.
-    pub(crate) mute_peer: Option<(Foreign, Duration)>,
+    pub(crate) mute_peer: Option<(Phrase, Duration)>,
     /// What it prints again and again, if no result has reported that: a phrase.
     pub(crate) repetition: Option<String>,
     /// That its work seems done, and what keeps it from ending: a phrase.
@@ -109,7 +109,7 @@ pub(crate) enum Advice {
         fact: String,
     },
     /// The peer that the command waits for has been silent for long.
-    MutePeer { peer: Foreign, mute: Duration },
+    MutePeer { peer: Phrase, mute: Duration },
     /// Commands of this kind usually end about now.
     NearingCompletion,
     /// The command has been silent for a long time but makes progress.
@@ -257,7 +257,7 @@ impl fmt::Display for Advice {
                 "No output for {}s. Median completion for '{}' is {}s ({}s elapsed). \
                  Consider spacing polls.",
                 seconds(*silent),
-                foreign::shown(&estimate.template),
+                foreign::between_quotes(&estimate.template),
                 seconds(estimate.median),
                 seconds(*elapsed),
             ),

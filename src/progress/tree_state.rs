@@ -16,7 +16,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::wait::{Lock, Peer, ProcessName, ProcessWaits, Thread, WaitSource};
-use crate::text::foreign::Foreign;
+use crate::text::foreign::{Foreign, Phrase};
 
 /// The share of a core from which a tree that prints nothing counts as busy.
 pub(crate) const BUSY_SHARE: f64 = 0.2;
@@ -60,9 +60,9 @@ pub enum TreeState {
 pub enum Idle {
     Timer,
     /// A connection request at this address.
-    Listening(Foreign),
+    Listening(Phrase),
     /// A datagram or an event at this address.
-    Datagrams(Foreign),
+    Datagrams(Phrase),
     /// A change in watched files; whether the same program reads the task's input as well.
     Files {
         accepts_keys: bool,

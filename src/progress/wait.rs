@@ -4,7 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::text::foreign::Foreign;
+use crate::text::foreign::{Foreign, Phrase};
 
 /// A process, as shown to users.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,9 +25,9 @@ pub(crate) enum WaitSource {
     /// The master end of a terminal, with the number of `/dev/pts/N` if known.
     Master(Option<u32>),
     /// A connection request; the text names the address, as in `port 3000`.
-    Listener(Foreign),
+    Listener(Phrase),
     /// A datagram or an event from any sender, as in `udp 514`.
-    Datagrams(Foreign),
+    Datagrams(Phrase),
     /// The other end of a connection, outside the task or unknown.
     Peer(Peer),
     /// The other end of a local connection, held by a process of the same task.
@@ -69,20 +69,20 @@ pub(crate) enum WaitSource {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Peer {
     /// Its address, as in `127.0.0.1:5432`.
-    Network(Foreign),
+    Network(Phrase),
     /// The path of a local socket, or a description of one without a path.
-    Local(Foreign),
+    Local(Phrase),
     /// The process that holds the other end of a pipe.
     Pipe(ProcessName),
     /// A file system that a server or another process provides, as in `fuse.sshfs at /mnt`.
-    FileSystem(Foreign),
+    FileSystem(Phrase),
 }
 
 /// A lock that a thread waits for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lock {
     /// The file, or a description of the lock.
-    pub path: Foreign,
+    pub path: Phrase,
     /// The process that holds it, if the kernel or the output names one.
     pub holder: Option<Holder>,
     /// Whether the command itself says that it waits for it, and tries again from time to time.
@@ -93,7 +93,7 @@ pub struct Lock {
 impl Lock {
     /// A lock that a thread is blocked in.
     #[cfg_attr(any(not(target_os = "linux"), feature = "portable"), allow(dead_code))]
-    pub(crate) fn new(path: impl Into<Foreign>, holder: Option<Holder>) -> Lock {
+    pub(crate) fn new(path: impl Into<Phrase>, holder: Option<Holder>) -> Lock {
         Lock { path: path.into(), holder, is_named_in_output: false }
     }
 }

@@ -74,11 +74,11 @@ impl fmt::Display for Lint {
                 write!(
                     out,
                     "{program} -f '{}' {does}, since this command's text matches. ",
-                    foreign::shown(pattern)
+                    foreign::between_quotes(pattern)
                 )?;
                 match instead {
                     Some(form) => {
-                        let form = foreign::shown(form);
+                        let form = foreign::between_quotes(form);
                         write!(out, "Use '{form}', or zsh_kill for a task of this tool.")
                     }
                     None => out.write_str("Use a pid, or zsh_kill for a task of this tool."),

@@ -14,7 +14,7 @@ use crate::progress::tree_state::{DeadEnd, Idle, TreeState, TreeStateKind};
 use crate::progress::wait::{Holder, Peer, ProcessName};
 use crate::progress::waiting::{InputProof, Waiting, WantedInput};
 use crate::shell::outcome::Outcome;
-use crate::text::foreign::{self, Foreign};
+use crate::text::foreign::{self, Foreign, Phrase};
 use crate::text::quantity::{plural, seconds, size};
 
 /// How many processes of one kind are named; the others are counted.
@@ -254,8 +254,8 @@ pub(crate) fn tree_state_phrase(tree_state: &TreeState, lasted: Duration) -> Opt
 
 /// A path with the word for what it is: `lock /run/x.lock`. A name without a path is already a
 /// description: `a System V semaphore`.
-fn named(what: &str, name: &Foreign) -> String {
-    if name.raw().starts_with(['/', '@']) { format!("{what} {name}") } else { name.to_string() }
+fn named(what: &str, name: &Phrase) -> String {
+    if name.is_path() { format!("{what} {name}") } else { name.to_string() }
 }
 
 /// `4711 cargo`

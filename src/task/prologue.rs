@@ -254,7 +254,7 @@ fn flags(mode: ShellMode) -> impl Iterator<Item = OsString> {
     mode.flags().iter().map(OsString::from)
 }
 
-fn single_quoted(text: &str) -> String {
+pub(super) fn single_quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "'\\''"))
 }
 

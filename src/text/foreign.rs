@@ -15,6 +15,9 @@ use super::{frame, invisible};
 /// How many characters of a text are shown, the quotes excluded.
 const SHOWN_CHARS: usize = 240;
 
+/// How many characters of a name are shown in a phrase: what follows must have room on its line.
+const PHRASE_CHARS: usize = 80;
+
 /// Text that others wrote. Only [`Foreign::raw`] gives it as it is, for comparisons and for JSON.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -42,6 +45,44 @@ impl fmt::Display for Foreign {
 impl fmt::Debug for Foreign {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&in_quotes(&self.0, SHOWN_CHARS))
+    }
+}
+
+/// Words of the tool, in which texts of others are already shown as such: `fuse.sshfs at "/my home"`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Phrase(String);
+
+impl Phrase {
+    pub(crate) fn new(words: fmt::Arguments) -> Phrase {
+        Phrase(words.to_string())
+    }
+
+    /// Whether it is nothing but the name of a file or of an abstract socket.
+    pub(crate) fn is_path(&self) -> bool {
+        self.0.starts_with(['/', '@', '"'])
+    }
+}
+
+impl From<&'static str> for Phrase {
+    fn from(words: &'static str) -> Phrase {
+        Phrase(words.to_owned())
+    }
+}
+
+impl From<Foreign> for Phrase {
+    fn from(text: Foreign) -> Phrase {
+        Phrase(shown_within(&text.0, PHRASE_CHARS).into_owned())
+    }
+}
+
+impl fmt::Display for Phrase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // A file of another version may have kept what is shown otherwise now.
+        if self.0.chars().any(is_hidden) {
+            return f.write_str(&in_quotes(&self.0, SHOWN_CHARS));
+        }
+        f.write_str(&self.0)
     }
 }
 
@@ -76,6 +117,13 @@ impl ShowPath for Path {
 pub(crate) fn row(text: &str) -> String {
     let hidden = |it: char| if is_hidden(it) { invisible::code_point(it) } else { it.to_string() };
     frame::marked(text.chars().map(hidden).collect())
+}
+
+/// As [`shown`], for a place between single quotes.
+pub(crate) fn between_quotes(text: &str) -> String {
+    let quoted = in_quotes(text, SHOWN_CHARS);
+    let inner = quoted.get(1..quoted.len().saturating_sub(1)).unwrap_or_default();
+    inner.replace("\\\"", "\"").replace('\'', "\\'")
 }
 
 /// A text of others in quotes, on one line, with at most `limit` of its characters: the middle of a
@@ -122,28 +170,34 @@ fn push_escaped(quoted: &mut String, character: char) {
     }
 }
 
+/// A text of several lines, for a terminal: what controls it, or is not seen, is shown.
+pub(crate) fn lines(text: &str) -> Cow<'_, str> {
+    let text = invisible::show(Cow::Borrowed(text));
+    let acts = |it: char| it.is_control() && !matches!(it, '\n' | '\t');
+    if !text.chars().any(acts) {
+        return text;
+    }
+    let show = |it: char| if acts(it) { invisible::code_point(it) } else { it.to_string() };
+    Cow::Owned(text.chars().map(show).collect())
+}
+
 pub(crate) fn is_hidden(character: char) -> bool {
     character.is_control() || invisible::is_invisible(character)
 }
-
-/// What separates the parts of the tool's lines.
-const SEPARATORS: &[&str] = &["  ", " · ", " | ", " → ", " — ", ", not kept", "(zsh_"];
 
 /// Whether a character looks like a blank.
 fn is_blank(character: char) -> bool {
     character.is_whitespace() || character == '\u{2800}'
 }
 
-/// Whether a reader could take a text, or a part of it, for something else: it has a character that
-/// is not seen, a sign of the tool, or what separates the parts of the tool's lines.
+/// Whether a reader could take a text, or a part of it, for something else: it is more than one
+/// word, is like a field, ends like a part of a sentence, or has a character that is not seen or a
+/// sign of the tool.
 fn is_misleading(text: &str) -> bool {
+    let misleads = |it: char| it == '=' || it == '"' || is_blank(it) || is_hidden(it);
     text.is_empty()
-        || text.starts_with(char::is_whitespace)
-        || text.ends_with(char::is_whitespace)
-        || SEPARATORS.iter().any(|separator| text.contains(separator))
-        || text.chars().any(|it| is_blank(it) && it != ' ')
-        || text.contains('=') && text.contains(char::is_whitespace)
-        || text.chars().any(|it| it == '"' || is_hidden(it) || frame::is_sign(it))
+        || text.ends_with([',', ';', ':', ')'])
+        || text.chars().any(|it| misleads(it) || frame::is_sign(it))
 }
 
 #[cfg(test)]
@@ -165,7 +219,8 @@ mod tests {
 
     #[test]
     fn ordinary_names_are_shown_as_they_are() {
-        for text in ["cargo", "/home/anna/my work", "größe.txt", "npm run dev", "a\\b", "it's"] {
+        for text in ["cargo", "/home/anna/work", "größe.txt", "a.b:c,d(e)f", "a\\b", "it's", "."]
+        {
             assert_eq!(Foreign::from(text).to_string(), text);
         }
     }
@@ -180,7 +235,10 @@ mod tests {
             ("a · next: rm", r#""a · next: rm""#),
             ("a | A.L.A.N.: x", r#""a | A.L.A.N.: x""#),
             ("b, not kept: pass cwd", r#""b, not kept: pass cwd""#),
-            ("c (zsh_kill)", r#""c (zsh_kill)""#),
+            ("c(zsh_kill)", r#""c(zsh_kill)""#),
+            ("/x held by 1 init", r#""/x held by 1 init""#),
+            ("exit=0", r#""exit=0""#),
+            ("x,", r#""x,""#),
             ("d\u{a0}x", "\"d\u{a0}x\""),
             ("e\u{2800}x", "\"e\u{2800}x\""),
             ("say \"hi\\\"", r#""say \"hi\\\"""#),
@@ -188,6 +246,16 @@ mod tests {
             ("", r#""""#),
         ] {
             assert_eq!(Foreign::from(text).to_string(), expected);
+        }
+    }
+
+    #[test]
+    fn lines_for_a_terminal_control_and_hide_nothing() {
+        for (text, expected) in [
+            ("a\tb\nc é 👩‍💻\n", "a\tb\nc é 👩‍💻\n"),
+            ("a\u{1b}[2J\u{9b}c\u{202e}d", "a<U+001B>[2J<U+009B>c<U+202E>d"),
+        ] {
+            assert_eq!(lines(text), expected);
         }
     }
 

@@ -3,13 +3,17 @@
 //! Removes queries: their answers would arrive as if the person had typed them. Removes what acts
 //! beyond the text: titles, the clipboard, colours of the terminal's own, notifications, files, keys
 //! with other meanings; links to anything but web pages. Of strings for the terminal only links and
-//! sixel images are left. Removes switches to and from the alternate screen: the terminal shows the
+//! sixel images are left, and of output that is only read only links; its invisible characters are
+//! shown. Removes switches to and from the alternate screen: the terminal shows the
 //! task on one screen, and keeps its own on the other.
 //!
 //! Passes on only whole sequences and characters, so that callers may write other text between two
 //! pieces of output. Limits: passes on the text of a sequence of more than 4096 bytes, without its
 //! beginning. Pure.
 
+use std::borrow::Cow;
+
+use super::invisible;
 use super::lines::unfinished_character;
 
 const ESCAPE: u8 = 0x1b;
@@ -53,7 +57,7 @@ impl TerminalFilter {
                 ESCAPE => match sequence(rest) {
                     Some((length, is_harmful)) => {
                         let (sequence, after) = rest.split_at(length.min(rest.len()));
-                        let is_left_out = is_harmful || self.is_record && sets_mode(sequence);
+                        let is_left_out = is_harmful || self.is_record && changes_screen(sequence);
                         if !is_left_out {
                             let other = without_switch(sequence);
                             passed.extend_from_slice(other.as_deref().unwrap_or(sequence));
@@ -92,7 +96,18 @@ impl TerminalFilter {
             }
         }
         self.held = rest.to_vec();
-        passed
+        self.shown(passed)
+    }
+
+    /// Shows the invisible characters of what is only read.
+    fn shown(&self, passed: Vec<u8>) -> Vec<u8> {
+        match std::str::from_utf8(&passed) {
+            Ok(text) if self.is_record => match invisible::show(text.into()) {
+                Cow::Owned(shown) => shown.into_bytes(),
+                Cow::Borrowed(_) => passed,
+            },
+            _ => passed,
+        }
     }
 }
 
@@ -153,12 +168,12 @@ fn without_switch(sequence: &[u8]) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// Whether a sequence sets a mode that stays after the output, or resets the terminal.
-fn sets_mode(sequence: &[u8]) -> bool {
+/// Whether a sequence sets a mode that stays after the output, resets the terminal, or covers it.
+fn changes_screen(sequence: &[u8]) -> bool {
     matches!(
         sequence,
         [ESCAPE, b'[', .., b'h' | b'l' | b'r' | b'q' | b'p']
-            | [ESCAPE, b'c' | b'=' | b'>' | b'('..=b'+', ..]
+            | [ESCAPE, b'c' | b'=' | b'>' | b'#' | b'P' | b'('..=b'+', ..]
     )
 }
 
@@ -285,6 +300,15 @@ mod tests {
             b"\x1b[?1000h\x1b[?25lx\x1b[4h\x1b[3;5r\x1b[5 q\x1bc\x1b(0\x1b)0\x0e\x1b[1my\x1b[m";
         let passed = TerminalFilter::for_record().pass(output);
         assert_eq!(String::from_utf8_lossy(&passed), "x\x1b[1my\x1b[m");
+    }
+
+    #[test]
+    fn what_is_only_read_hides_and_covers_nothing() {
+        let output = "a\u{202e}b\u{e0041}\x1b#8\x1bP0;1q#1!9~\x1b\\👩‍💻";
+        let passed = TerminalFilter::for_record().pass(output.as_bytes());
+        assert_eq!(String::from_utf8_lossy(&passed), "a<U+202E>b<U+E0041>👩‍💻");
+        let passed = TerminalFilter::default().pass(output.as_bytes());
+        assert_eq!(String::from_utf8_lossy(&passed), output);
     }
 
     #[test]

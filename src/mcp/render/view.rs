@@ -13,7 +13,7 @@ use crate::task::describe;
 use crate::task::live::{Delta, LiveState, LiveTask};
 use crate::task::snapshot::Snapshot;
 use crate::task::told::EmptyPolls;
-use crate::text::foreign::Foreign;
+use crate::text::foreign::Phrase;
 
 /// A task at one moment, and what of it results have not reported.
 ///
@@ -164,7 +164,7 @@ impl ProgressStatus {
     }
 
     /// The peer on the network that has been silent for long, and for how long.
-    pub(crate) fn mute_peer(&self) -> Option<(Foreign, Duration)> {
+    pub(crate) fn mute_peer(&self) -> Option<(Phrase, Duration)> {
         match &self.verdict.tree_state {
             Some((TreeState::Peer { peer: Peer::Network(peer), .. }, lasted))
                 if self.verdict.status == Status::Blocked(BlockedOn::Network)

@@ -305,7 +305,7 @@ fn resolve(number: i64, arguments: [u64; 6], thread: &ThreadDirectory) -> Call {
     let descriptor = first as i32;
     let of = |source| Call::Plain(Thread::In(source));
     let other = || of(WaitSource::Other(format!("system call {number}")));
-    let queue = |name: &str| of(WaitSource::Lock(Lock::new(name, None)));
+    let queue = |name: &'static str| of(WaitSource::Lock(Lock::new(name, None)));
     let transfer = |input| Call::Transfer(Awaited { number: descriptor, input });
     let sleep = |address| match thread.seconds_at(address) {
         Some(seconds) if seconds >= FOREVER_S => of(WaitSource::Signal),

@@ -11,10 +11,11 @@ use crate::process::probe::StallReason;
 use crate::process::processes;
 use crate::process::tree;
 use crate::progress::wait::{Holder, Lock};
+use crate::text::foreign::ShowPath;
 
 /// The lock of the file behind this descriptor, named by `name`.
 pub(super) fn lock_of(descriptor: &Path, name: &Path) -> Lock {
-    Lock::new(name.to_string_lossy(), holder(descriptor))
+    Lock::new(name.shown(), holder(descriptor))
 }
 
 fn holder(descriptor: &Path) -> Option<Holder> {

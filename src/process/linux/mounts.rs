@@ -7,7 +7,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::process::processes;
-use crate::text::foreign::ShowPath;
+use crate::text::foreign::{Phrase, ShowPath};
 
 /// Types of file systems with a provider. `fuse.*` and `fuseblk` are of programs on this machine.
 const PROVIDED: &[&str] = &[
@@ -32,7 +32,7 @@ const PROVIDED: &[&str] = &[
 
 /// The file system of a path that a thread uses, if it has a provider: `fuse.sshfs at /mnt`.
 /// `thread` is the thread's directory in `/proc`.
-pub(super) fn provider_of_path(thread: &Path, path: &str) -> Option<String> {
+pub(super) fn provider_of_path(thread: &Path, path: &str) -> Option<Phrase> {
     let path = match Path::new(path) {
         path if path.is_absolute() => path.to_owned(),
         path => std::fs::read_link(thread.join("cwd")).ok()?.join(path),
@@ -48,7 +48,7 @@ pub(super) fn provider_of_path(thread: &Path, path: &str) -> Option<String> {
 }
 
 /// The same of the file behind a descriptor.
-pub(super) fn provider_of_descriptor(thread: &Path, descriptor: i32) -> Option<String> {
+pub(super) fn provider_of_descriptor(thread: &Path, descriptor: i32) -> Option<Phrase> {
     let info = processes::read_proc_text(thread.join(format!("fdinfo/{descriptor}"))).ok()?;
     let id = processes::field(&info, "mnt_id:")?;
     let text = processes::read_proc_text(thread.join("mountinfo")).ok()?;
@@ -73,9 +73,9 @@ impl<'a> Mount<'a> {
         Some(Mount { id, at: PathBuf::from(unescape(at)), kind: file_system.split(' ').next()? })
     }
 
-    fn provider(&self) -> Option<String> {
+    fn provider(&self) -> Option<Phrase> {
         let is_provided = PROVIDED.contains(&self.kind) || self.kind.starts_with("fuse");
-        is_provided.then(|| format!("{} at {}", self.kind, self.at.shown()))
+        is_provided.then(|| Phrase::new(format_args!("{} at {}", self.kind, self.at.shown())))
     }
 }
 
@@ -113,7 +113,8 @@ mod tests {
         let line = "36 35 0:42 / /mnt/my\\040share rw,nosuid - fuse.sshfs host:/x rw";
         let mount = Mount::parse(line).expect("a line");
         assert_eq!((mount.id, mount.at.to_str()), ("36", Some("/mnt/my share")));
-        assert_eq!(mount.provider().as_deref(), Some("fuse.sshfs at /mnt/my share"));
+        let provider = mount.provider();
+        assert_eq!(provider, Some(r#"fuse.sshfs at "/mnt/my share""#.into()));
         let line = "22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw";
         assert_eq!(Mount::parse(line).and_then(|mount| mount.provider()), None);
         assert!(Mount::parse("36 35 0:42").is_none());

@@ -18,18 +18,19 @@ use rustix::net::sockopt::{self, Timeout};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 
 use crate::process::processes;
+use crate::text::foreign::{Foreign, Phrase};
 
 /// What a socket is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Socket {
     /// Accepts connections at this address.
-    Listening(String),
+    Listening(Phrase),
     /// Connected to this address, or connecting to it.
-    Connected(String),
+    Connected(Phrase),
     /// Receives datagrams or events from any sender.
-    Datagrams(String),
+    Datagrams(Phrase),
     /// A local socket with its name, if it has one.
-    Local(Option<String>),
+    Local(Option<Phrase>),
 }
 
 /// The sockets of network namespaces, by their inodes.
@@ -96,7 +97,7 @@ impl Sockets {
         for (name, column, what) in OTHERS {
             let table = table(name);
             let inodes = table.lines().filter_map(|line| number(line, column));
-            let socket = |inode| (inode, Socket::Datagrams(what.to_owned()));
+            let socket = |inode| (inode, Socket::Datagrams(what.into()));
             self.known.extend(inodes.map(socket));
         }
         self.known.extend(table("unix").lines().filter_map(local));
@@ -122,9 +123,11 @@ fn internet(socket: &TcpNetEntry, protocol: &str) -> Socket {
     let (local, remote) = (canonical(socket.local_address), canonical(socket.remote_address));
     match protocol {
         "tcp" if socket.state == TcpState::Listen => Socket::Listening(place(local)),
-        "tcp" => Socket::Connected(remote.to_string()),
-        _ if remote.port() == 0 => Socket::Datagrams(format!("{protocol} {}", local.port())),
-        _ => Socket::Connected(format!("{remote} ({protocol})")),
+        "tcp" => Socket::Connected(Phrase::new(format_args!("{remote}"))),
+        _ if remote.port() == 0 => {
+            Socket::Datagrams(Phrase::new(format_args!("{protocol} {}", local.port())))
+        }
+        _ => Socket::Connected(Phrase::new(format_args!("{remote} ({protocol})"))),
     }
 }
 
@@ -137,21 +140,21 @@ fn local(line: &str) -> Option<(u64, Socket)> {
     let words: Vec<&str> = line.split_ascii_whitespace().collect();
     let flags = u32::from_str_radix(words.get(3)?, 16).ok()?;
     let inode = words.get(6)?.parse().ok()?;
-    let path = words.get(7).map(|path| (*path).to_owned());
+    let path = words.get(7).map(|path| Phrase::from(Foreign::from(*path)));
     let socket = match (flags & ACCEPTS, *words.get(4)?, path) {
         (0, DATAGRAM, Some(path)) => Socket::Datagrams(path),
         (0, _, path) => Socket::Local(path),
-        (_, _, path) => Socket::Listening(path.unwrap_or_else(|| LOCAL.to_owned())),
+        (_, _, path) => Socket::Listening(path.unwrap_or_else(|| LOCAL.into())),
     };
     Some((inode, socket))
 }
 
 /// `port 3000`; with the address, if that is of one interface.
-fn place(local: SocketAddr) -> String {
+fn place(local: SocketAddr) -> Phrase {
     if local.ip().is_unspecified() || local.ip().is_loopback() {
-        format!("port {}", local.port())
+        Phrase::new(format_args!("port {}", local.port()))
     } else {
-        local.to_string()
+        Phrase::new(format_args!("{local}"))
     }
 }
 
@@ -260,34 +263,34 @@ mod tests {
     #[test]
     fn streams_listen_or_have_another_end() {
         let listens = "   0: 0100007F:8A2B 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 4242 1 0 100 0 0 10 0";
-        let port = Socket::Listening("port 35371".to_owned());
+        let port = Socket::Listening("port 35371".into());
         assert_eq!(socket_in(listens, "tcp"), Some((4242, port)));
         let connected = "   1: 0100007F:8A2C 0100007F:1538 01 00000000:00000000 00:00000000 00000000     0        0 4243 1 0 20 4 30 10 -1";
-        let peer = Socket::Connected("127.0.0.1:5432".to_owned());
+        let peer = Socket::Connected("127.0.0.1:5432".into());
         assert_eq!(socket_in(connected, "tcp"), Some((4243, peer)));
         let six = "   0: 00000000000000000000000001000000:0BB8 00000000000000000000000000000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 51 1 0";
-        let port = Socket::Listening("port 3000".to_owned());
+        let port = Socket::Listening("port 3000".into());
         assert_eq!(socket_in(six, "tcp"), Some((51, port)));
         assert_eq!(socket_in("", "tcp"), None);
         let elsewhere = "   0: 0200000A:1F90 00000000:0000 0A 0:0 0:0 0 0 0 52 1";
-        let place = Socket::Listening("10.0.0.2:8080".to_owned());
+        let place = Socket::Listening("10.0.0.2:8080".into());
         assert_eq!(socket_in(elsewhere, "tcp"), Some((52, place)));
     }
 
     #[test]
     fn datagrams_come_from_anywhere_unless_connected() {
         let free = "  12: 00000000:0202 00000000:0000 07 00000000:00000000 00:00000000 00000000     0        0 61 2 0 0";
-        let port = Socket::Datagrams("udp 514".to_owned());
+        let port = Socket::Datagrams("udp 514".into());
         assert_eq!(socket_in(free, "udp"), Some((61, port)));
         let connected = "  12: 0100007F:0202 0100007F:0035 01 00000000:00000000 00:00000000 00000000     0        0 62 2 0 0";
-        let peer = Socket::Connected("127.0.0.1:53 (udp)".to_owned());
+        let peer = Socket::Connected("127.0.0.1:53 (udp)".into());
         assert_eq!(socket_in(connected, "udp"), Some((62, peer)));
     }
 
     #[test]
     fn local_sockets_are_known_by_their_flags() {
         let listens = "000000008e87b9b9: 00000002 00000000 00010000 0001 01 1059 /run/x.sock";
-        let at = Socket::Listening("/run/x.sock".to_owned());
+        let at = Socket::Listening("/run/x.sock".into());
         assert_eq!(local(listens), Some((1059, at)));
         let pair = "0000000019410b0c: 00000003 00000000 00000000 0001 03  1058";
         assert_eq!(local(pair), Some((1058, Socket::Local(None))));
@@ -299,7 +302,7 @@ mod tests {
         let port = listener.local_addr().expect("an address").port();
         let own = std::process::id() as i32;
         let found = Sockets::default().look_up(own, inode_of(&listener).expect("an inode"));
-        assert_eq!(found, Some(Socket::Listening(format!("port {port}"))));
+        assert_eq!(found, Some(Socket::Listening(Phrase::new(format_args!("port {port}")))));
     }
 
     #[test]

@@ -23,6 +23,7 @@ use crate::process::probe::{Identity, InputSource, ProcessInfo, StallReason};
 use crate::process::{processes, usage};
 use crate::progress::standstill::{Runs, ThreadRuns};
 use crate::progress::wait::{Lock, Peer, ProcessName, ProcessWaits, Thread, WaitSource};
+use crate::text::foreign::{self, Foreign, Phrase};
 
 /// An epoll instance may watch another one; no program nests them deeper.
 const EPOLL_DEPTH: usize = 2;
@@ -236,7 +237,7 @@ impl<'a> Waits<'a> {
                 WaitSource::Lock(locks::lock_of(&path, &name))
             }
             Call::Open(path) => match mounts::provider_of_path(&thread.0, &path) {
-                Some(provider) => WaitSource::Peer(Peer::FileSystem(provider.into())),
+                Some(provider) => WaitSource::Peer(Peer::FileSystem(provider)),
                 None if opens_fifo(process.id.pid, &path) == Some(true) => {
                     WaitSource::FifoOpening(path.into())
                 }
@@ -347,7 +348,7 @@ impl<'a> Waits<'a> {
             Some(FileType::Fifo)
                 if awaited.input && writes_to(process.id.pid, Path::new(&text)) =>
             {
-                WaitSource::Datagrams(format!("FIFO {text}").into())
+                WaitSource::Datagrams(Phrase::new(format_args!("FIFO {}", foreign::shown(&text))))
             }
             Some(FileType::Fifo) if awaited.input => WaitSource::Pipe(text),
             Some(FileType::Fifo) => WaitSource::PipeRoom(text),
@@ -372,18 +373,18 @@ impl<'a> Waits<'a> {
 
     fn socket(&mut self, pid: i32, inode: u64) -> WaitSource {
         match self.sockets.look_up(pid, inode) {
-            Some(Socket::Listening(at)) => WaitSource::Listener(at.into()),
+            Some(Socket::Listening(at)) => WaitSource::Listener(at),
             Some(Socket::Connected(peer)) => self.connection(pid, inode, peer),
-            Some(Socket::Datagrams(at)) => WaitSource::Datagrams(at.into()),
+            Some(Socket::Datagrams(at)) => WaitSource::Datagrams(at),
             Some(Socket::Local(name)) => self.local_socket(pid, inode, name),
             None => WaitSource::Other(format!("socket {inode}")),
         }
     }
 
     /// A connection to this address, whose other end may be a process of the task.
-    fn connection(&mut self, pid: i32, inode: u64, peer: String) -> WaitSource {
+    fn connection(&mut self, pid: i32, inode: u64, peer: Phrase) -> WaitSource {
         let Some(other) = self.sockets.other_end(inode) else {
-            return WaitSource::Peer(Peer::Network(peer.into()));
+            return WaitSource::Peer(Peer::Network(peer));
         };
         let name = PathBuf::from(format!("socket:[{other}]"));
         if self.descriptors_of(pid).contains(&name) {
@@ -393,11 +394,11 @@ impl<'a> Waits<'a> {
         if others.any(|other| self.descriptors_of(other.id.pid).contains(&name)) {
             WaitSource::Relative
         } else {
-            WaitSource::Peer(Peer::Network(peer.into()))
+            WaitSource::Peer(Peer::Network(peer))
         }
     }
 
-    fn local_socket(&mut self, pid: i32, inode: u64, name: Option<String>) -> WaitSource {
+    fn local_socket(&mut self, pid: i32, inode: u64, name: Option<Phrase>) -> WaitSource {
         let (peer, candidates) = match sockets::peer_of_local(inode) {
             LocalPeer::Inode(peer) => (Some(peer), vec![peer]),
             LocalPeer::None => (None, Vec::new()),
@@ -421,7 +422,7 @@ impl<'a> Waits<'a> {
             _ => None,
         });
         let name = of_peer.or(name);
-        WaitSource::Peer(Peer::Local(name.unwrap_or_else(|| LOCAL.to_owned()).into()))
+        WaitSource::Peer(Peer::Local(name.unwrap_or_else(|| LOCAL.into())))
     }
 
     fn descriptors_of(&mut self, pid: i32) -> &HashSet<PathBuf> {
@@ -469,9 +470,9 @@ pub(crate) fn holder_inside(name: &str, but: i32, members: &[ProcessInfo]) -> Op
 }
 
 /// A wait for the provider of a file's file system; without one, for something else.
-fn file_system_or(provider: Option<String>, other: impl FnOnce() -> String) -> WaitSource {
+fn file_system_or(provider: Option<Phrase>, other: impl FnOnce() -> String) -> WaitSource {
     match provider {
-        Some(provider) => WaitSource::Peer(Peer::FileSystem(provider.into())),
+        Some(provider) => WaitSource::Peer(Peer::FileSystem(provider)),
         None => WaitSource::Other(other()),
     }
 }
@@ -522,7 +523,7 @@ fn master_number(thread: &ThreadDirectory, descriptor: i32) -> Option<u32> {
 fn shared_futex(pid: i32, address: u64) -> WaitSource {
     let maps = MemoryMaps::from_file(processes::proc_directory(pid).join("maps"));
     match maps.map(|maps| memory_at(maps, address)) {
-        Ok(Memory::OfFile(path)) => WaitSource::Lock(Lock::new(path, None)),
+        Ok(Memory::OfFile(path)) => WaitSource::Lock(Lock::new(Foreign::from(path), None)),
         Ok(Memory::Shared) => WaitSource::SharedFutex,
         Ok(Memory::Own) | Err(_) => WaitSource::Futex,
     }

@@ -13,6 +13,7 @@ use crate::process::capture::{self, CaptureError, Limits};
 use crate::process::files::{self, FileVersion, version};
 use crate::process::spawn::{Launch, StderrTarget, Wiring};
 use crate::process::tree::COOKIE_VARIABLE;
+use crate::task::prologue::single_quoted;
 use crate::task::sessions::{OF_THE_SHELL, Variables};
 use crate::task::shell::{Shell, ShellKind};
 use crate::text::foreign::ShowPath;
@@ -169,7 +170,7 @@ fn run(settings: &EnvironmentSettings, shell: &Shell) -> Result<Variables, Login
     let marker = format!("zsh-tool:{}:", files::random_id());
     // Quoted names are not expanded as aliases.
     let print = format!("'printf' '%s' '{marker}'");
-    let script = format!("{print}; '{}' -0; {print}", env.shown());
+    let script = format!("{print}; {} -0; {print}", single_quoted(&env.to_string_lossy()));
     let launch = Launch {
         program: shell.path.clone(),
         args: vec!["-lic".into(), script.into()],

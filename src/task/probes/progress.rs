@@ -30,6 +30,7 @@ use crate::task::live::LiveTask;
 use crate::task::output::reading;
 use crate::task::output::spool::SpoolWriter;
 use crate::task::terminal::Terminal;
+use crate::text::foreign::Foreign;
 
 /// One scan of the machine serves all tasks that probe within this time.
 const MAX_SCAN_AGE: Duration = Duration::from_millis(200);
@@ -463,7 +464,7 @@ fn named_lock(
     // The command may name a process of its own.
     let is_member = |pid: &i32| members.iter().any(|member| member.id.pid == *pid);
     let holder = locks::holder_of(mentions::lock_holder(line).filter(|pid| !is_member(pid))?)?;
-    let path = mentions::lock_path(line).unwrap_or("a lock").into();
+    let path = mentions::lock_path(line).map_or("a lock".into(), |path| Foreign::from(path).into());
     let lock = Lock { path, holder: Some(holder), is_named_in_output: true };
     Some(TreeState::Lock { process: process.clone(), lock })
 }
