@@ -380,8 +380,9 @@ impl Parts {
                 Some(name) if SET_PARAMETERS.contains(&name) => {
                     arguments.iter().any(|it| it.contains('['))
                 }
+                Some("eval") => part.words.iter().any(|word| word.fixed().is_none()),
                 Some(name) if SCRIPT_TAKERS.contains(&name) => match script_of(&part.words) {
-                    Some(script) => script.text.starts_with(['-', '+']),
+                    Some(script) => script.text.starts_with(['-', '+']) || script.fixed().is_none(),
                     // Options that this does not know, or a script from stdin.
                     None => arguments.first().is_none_or(|it| it.starts_with(['-', '+'])),
                 },

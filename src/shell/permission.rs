@@ -6,7 +6,10 @@
 //!
 //! Each part of the line is judged. The line is denied if a rule denies one part, and allowed if
 //! rules allow every part; otherwise the user is asked, also where the text does not tell what
-//! runs. Pure.
+//! runs. A rule that allows everything beside one that denies `rm` lets no `rm` run that is only
+//! mentioned either: a text in quotes, a here-document or a variable may become code.
+//!
+//! Limits: a command that other programs compose (`base64 -d`, a script in a file) is not seen. Pure.
 
 use std::fmt;
 
@@ -84,6 +87,14 @@ impl Rule {
 
     fn matches(&self, text: &str) -> bool {
         self.pattern.as_deref().is_none_or(|pattern| matches(pattern, text))
+    }
+
+    /// The words that each command begins with which it matches; of a pattern that begins with `*`, the
+    /// first ones that it names.
+    fn words(&self) -> Vec<&str> {
+        let pattern = self.pattern.as_deref().unwrap_or_default().trim_end_matches(":*");
+        let named = pattern.split('*').find(|piece| !piece.trim().is_empty());
+        named.unwrap_or_default().split_whitespace().collect()
     }
 
     /// Whether it may match a command that begins with this text.
@@ -209,6 +220,24 @@ impl Rules {
                 let part = foreign::shown_within(&part.written, 120).into_owned();
                 return Decision::Unsure(format!("cannot tell what this becomes: {part}"));
             }
+            let only_reads = |part: &Part| part.program().is_some_and(|it| READERS.contains(&it));
+            let is_harmless = found.effects.is_empty() && all().all(only_reads);
+            let texts: Vec<String> = [Some(request.text), request.stdin]
+                .into_iter()
+                .flatten()
+                .map(str::to_owned)
+                .chain(all().map(Part::text))
+                .collect();
+            let is_mentioned = |rule: &&&Rule| {
+                let words = rule.words();
+                texts.iter().any(|text| mentions(text, &words))
+                    || all().any(|part| has_in_order(part, &words))
+            };
+            if let Some(rule) = restricted.iter().find(is_mentioned).filter(|_| !is_harmless) {
+                let words = rule.words().join(" ");
+                let words = foreign::shown_within(&words, 120).into_owned();
+                return Decision::Unsure(format!("cannot tell whether this runs {words}"));
+            }
             return Decision::Allow(rule.name.clone());
         }
         self.allowed_by_parts(request, &found, doubt.as_deref())
@@ -321,6 +350,37 @@ fn first_match_within(rules: &[&Rule], part: &Part) -> bool {
         let script = script.map(|text| parts(text).commands).unwrap_or_default();
         std::iter::once(&command).chain(&script).any(|part| first_match(rules, part).is_some())
     })
+}
+
+/// Whether a text has these words one after another, whatever stands between them that is no word.
+fn mentions(text: &str, words: &[&str]) -> bool {
+    let Some((first, others)) = words.split_first() else { return false };
+    let is_of_word = |it: char| it.is_alphanumeric() || matches!(it, '_' | '-' | '.');
+    let behind = |at: usize, word: &str| {
+        let rest = text.get(at..)?.strip_prefix(word)?;
+        (!rest.starts_with(is_of_word)).then_some(at + word.len())
+    };
+    text.match_indices(first).any(|(at, _)| {
+        let begins = !text.get(..at).is_some_and(|before| before.ends_with(is_of_word));
+        let end = others.iter().try_fold(behind(at, first), |end, word| {
+            let end = end?;
+            let rest = text.get(end..)?;
+            let gap = rest.find(|it: char| it == '-' || is_of_word(it)).filter(|gap| *gap > 0)?;
+            Some(behind(end + gap, word))
+        });
+        begins && end.flatten().is_some()
+    })
+}
+
+/// Whether a command begins with the first of several words and has the others among its arguments, as
+/// behind options: `git -C . push`.
+fn has_in_order(part: &Part, words: &[&str]) -> bool {
+    let Some((first, others)) = words.split_first().filter(|(_, others)| !others.is_empty()) else {
+        return false;
+    };
+    let mut arguments = part.words.iter().skip(1).map(|word| word.text.as_str());
+    part.program() == Some(*first)
+        && others.iter().all(|word| arguments.any(|argument| argument == *word))
 }
 
 /// Whether an expansion may turn a part into something that a rule matches.
@@ -438,6 +498,24 @@ mod tests {
             ("git -c alias.x='!rm y' x", "ask"),
             ("git -c alias.x='!ls' x", "allow"),
             ("git status", "allow"),
+            ("git -C sub push", "ask"),
+            ("git commit -m 'no push yet'", "allow"),
+            ("let 'x[$(rm x)]'", "ask"),
+            ("PS4='$(rm x)'", "ask"),
+            ("functions+=(g 'rm x'); g", "ask"),
+            ("x='; rm y'; cat f", "allow"),
+            ("x='; rm y'; make", "ask"),
+            ("x=a; sh -c \"echo $x\"", "ask"),
+            ("x=a; eval echo $x", "ask"),
+            ("sh -c 'echo $x'", "allow"),
+            ("env -S'rm x'", "ask"),
+            ("awk 'BEGIN{system(\"rm x\")}'", "ask"),
+            ("echo 'rm x' | sh", "ask"),
+            ("echo 'rm x' > f", "ask"),
+            ("sed s/a/b/ farm/rm.txt --rm", "allow"),
+            ("echo rm x | wc -l", "allow"),
+            ("grep -rn 'git push' docs", "allow"),
+            ("make 'git  push'", "ask"),
         ] {
             assert_eq!(word(&restricted, text), expected, "{text}");
         }

@@ -37,6 +37,10 @@ const MIN_LITERAL_CHARS: usize = 8;
 /// after one pass.
 const MAX_PASSES: usize = 4;
 
+/// How many values that are the output of a command are read for secrets of that command, so that the
+/// time stays linear.
+const MAX_COMMANDS_READ: usize = 16;
+
 /// The greatest length of a value that is a number with a few words.
 const MAX_COUNT_BYTES: usize = 100;
 
@@ -152,7 +156,7 @@ static RULES: LazyLock<Rules> = LazyLock::new(|| {
             r#"(?i)(?:[{{,][ \t]*|["']){SECRET_NAME}\\?["']?[ \t]*:[ \t]*"#
         )),
         quoted_entry: of_names(format!(
-            r#"(?i){SECRET_NAME}\\?["']?\]?(?::[ \t]*[\w.\[\]<>]+)?[ \t]*(?:=>|:=|=|:)[ \t]*[bfru@N]?"#
+            r#"(?i){SECRET_NAME}\\?["']?\]?(?::[ \t]*[\w.\[\]<>]+)?[ \t]*(?:=>|:=|=|:)[ \t]*(?:[bfru@N]|\[\]byte\(|Buffer\.from\(|Secret(?:Str|String)?\(|String::from\(|Some\()?"#
         )),
     }
 });
@@ -260,6 +264,13 @@ fn named(text: &str, present: &Present) -> Vec<Range<usize>> {
                 .filter(|found| {
                     found.as_str().ends_with('=') || !text[found.end()..].starts_with('-')
                 })
+                // `gcloud --secret=db-password` names one.
+                .filter(|found| {
+                    let value = text[found.end()..].split_whitespace().next().unwrap_or_default();
+                    let is_name = !value.bytes().any(|it| it.is_ascii_digit())
+                        && names::sureness(value) == Sureness::Yes;
+                    !(found.as_str().trim_start().starts_with("--secret") && is_name)
+                })
                 .map(|found| (found.end(), Extent::Word)),
         );
     }
@@ -311,6 +322,7 @@ fn named(text: &str, present: &Present) -> Vec<Range<usize>> {
     // In the source text of programs, a name and a string.
     let entries = RULES.quoted_entry.regex_if_possible(present).into_iter();
     for found in entries.flat_map(|rule| rule.find_iter(text)) {
+        let name = found.as_str().split([':', '=']).next().unwrap_or_default();
         let is_string = text[found.end()..].starts_with(['"', '\'', '`']);
         // `PASSWORD :'name'` is a variable of psql.
         let is_variable = found.as_str().ends_with(" :");
@@ -319,13 +331,13 @@ fn named(text: &str, present: &Present) -> Vec<Range<usize>> {
             matches!(quote, '"' | '\'')
                 && text[found.end()..].starts_with(quote)
                 && !found.as_str().contains(quote)
-        }) && found.as_str().ends_with(' ');
+        });
         if is_string
             && !is_variable
             && !is_question
             && !found.as_str().starts_with("--")
-            && !counts(found.as_str())
-            && is_named(found.as_str().split([':', '=']).next().unwrap_or_default(), found.end())
+            && !counts(name)
+            && is_named(name, found.end())
         {
             starts.push((found.end(), Extent::Item));
         }
@@ -334,6 +346,7 @@ fn named(text: &str, present: &Present) -> Vec<Range<usize>> {
 
     let mut quotes = Quotes::new(text);
     let mut read_to: BTreeMap<Extent, usize> = BTreeMap::new();
+    let mut commands_read = 0;
     let mut secrets = Vec::new();
     for (at, extent) in starts {
         let enclosing = quotes.enclosing(at);
@@ -343,8 +356,13 @@ fn named(text: &str, present: &Present) -> Vec<Range<usize>> {
             continue;
         }
         let secret = value(text, at, extent, enclosing);
-        read_to.insert(extent, secret.end);
         let shown = &text[secret.clone()];
+        // The command whose output is the value may have a secret of its own.
+        if shown.starts_with("$(") && commands_read < MAX_COMMANDS_READ {
+            commands_read += 1;
+        } else {
+            read_to.insert(extent, secret.end);
+        }
         let is_doubtful = counting.contains(&at) && is_count(shown)
             || by_value.contains(&at) && !names::looks_made(shown)
             || names::is_stand_in(shown)
@@ -407,6 +425,9 @@ fn extent_of_assignment(before: &str) -> Extent {
 /// The range of the value at `start`, without quotes around it; empty if there is none.
 fn value(text: &str, start: usize, extent: Extent, enclosing: Option<u8>) -> Range<usize> {
     let bytes = text.as_bytes();
+    // Of three quotes, the last one opens the text.
+    let is_tripled = |quotes| text[start..].starts_with(quotes);
+    let start = if is_tripled("\"\"\"") || is_tripled("'''") { start + 2 } else { start };
     let range = match extent {
         Extent::AttachedWord if bytes.get(start).is_none_or(u8::is_ascii_whitespace) => {
             return start..start;

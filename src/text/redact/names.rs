@@ -59,14 +59,14 @@ static OPEN_KEYS: Words = Words::new(
 static PROPERTIES: Words = Words::new(
     "\
     address bus sock socket \
-    age alg algorithm algorithms allowed arn array attempts board bits budget bytes changed \
+    age alg algorithm algorithms allowed arn array attempts backend board bits budget bytes changed \
     chars class code column command confirm cost count counts created days dict dir directory \
     disabled down enabled endpoint env error errors event exchange expiration expire expired expires \
     expiry field fields file files fingerprint format generator header host hours hint id ids index \
     input interval issuer kind label len length lifetime limit limits list location manager map \
     max method min minimum minutes mode model module name names needed number order owner pair pairs \
     parser path paths pattern per placeholder plugin policy position press prompt property \
-    protected provider rate ref refresh region regex required reset resets ring rotation rule \
+    protected provider rate ref refresh region regex required requirement requirements reset resets ring rotation rule \
     rules scope seconds server service set size sizes source space status store strategy strength stdin \
     stream test threshold time timeout total ttl type types up updated uri url usage used valid \
     validator validity vault version word words",
@@ -94,7 +94,11 @@ pub(super) fn sureness(name: &str) -> Sureness {
 fn of_word(word: &str, before: Option<&str>, name: &str, count: usize) -> Sureness {
     let ends = |words: &[&str]| words.iter().any(|end| word.ends_with(end));
     // Helm charts name a Secret of the cluster so.
-    if OTHER.contains(word) || word == "secret" && before == Some("existing") {
+    // The digest of a .NET assembly's public key is `PublicKeyToken`.
+    if OTHER.contains(word)
+        || word == "secret" && before == Some("existing")
+        || word == "token" && before == Some("key")
+    {
         return Sureness::No;
     }
     if SECRETS.contains(&word) || ends(SECRETS) {
@@ -178,7 +182,7 @@ static STAND_INS: Words = Words::new(
     0 1 true false yes no on off none null nil undefined empty required optional string str &str \
     text bytes int integer number bool boolean object any varchar char login plain basic bearer \
     digest oauth oauth2 ntlm peer trust md5 scram-sha-256 enabled disabled changeme? ... value \
-    invalid expired missing unknown default",
+    invalid expired missing unknown default via %s %v",
 );
 /// Objects of programs whose members hold values.
 static OBJECTS: Words = Words::new(
@@ -191,6 +195,10 @@ static OBJECTS: Words = Words::new(
 pub(super) fn is_stand_in(value: &str) -> bool {
     let value = value.trim().trim_end_matches([',', ';']);
     if value == super::PLACEHOLDER {
+        return true;
+    }
+    // `--token TOKEN`, as in a help text.
+    if matches!(value, "TOKEN" | "PASSWORD" | "SECRET" | "KEY" | "PASS" | "API_KEY") {
         return true;
     }
     let lower = value.to_ascii_lowercase();
@@ -221,6 +229,7 @@ pub(super) fn is_stand_in(value: &str) -> bool {
         || within("${{", "}}").is_some()
         || within("{{", "}}").is_some()
         || within("${", "}").is_some_and(names_variable)
+        || value.strip_prefix("${").is_some_and(is_identifier)
         || within("%", "%").is_some_and(is_identifier)
         || within("<", ">").is_some()
         || within("(", ")").is_some()

@@ -27,11 +27,8 @@ pub(super) type Needles = &'static [&'static str];
 
 /// Secrets with their own shape. If there is a capture group, it is the secret.
 pub(super) const PATTERNS: &[(Needles, &str)] = &[
-    // AWS access key ids.
-    (
-        &["akia", "asia", "abia", "acca", "aroa", "aida"],
-        r"\b(?:AKIA|ASIA|ABIA|ACCA|AROA|AIDA)[A-Z0-9]{16}\b",
-    ),
+    // AWS access key ids; those of users and roles (AIDA, AROA) open nothing.
+    (&["akia", "asia", "abia", "acca"], r"\b(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}\b"),
     // Google: API keys, access tokens, client secrets.
     (&["aiza"], r"AIza[A-Za-z0-9_-]{35}"),
     (&["ya29."], r"\bya29\.[A-Za-z0-9_-]{20,}"),
@@ -75,11 +72,20 @@ pub(super) const PATTERNS: &[(Needles, &str)] = &[
         &["authorization"],
         r#"(?i)authorization\\?["']?\s*[:=](?:\s|\\ )*\\?["']?(?:(?:bearer|basic|token|apikey|negotiate)(?:\s|\\ )+([^\s"'\\]+)|(?:digest|aws4-hmac-sha256)\s+([^\r\n']+)|([^\s"'\\][^\r\n"'\\]*))"#,
     ),
-    (&["cookie"], r#"(?i)\bcookie:[ \t]*([^\r\n"']+)"#),
+    (&["cookie"], r#"(?i)\bcookie:[ \t]*([^\r\n"'=;]+=[^;\s"'][^\r\n"']*)"#),
+    (
+        &["curl"],
+        r#"\bcurl\b[^\n]*?\s(?:-b[ \t]*|--cookie[ \t=]+)(?:"([^"\n=]+=[^"\n]+)"|'([^'\n=]+=[^'\n]+)')"#,
+    ),
+    // A header that is an argument, as httpie takes it.
+    (
+        &["key:", "token:", "secret:"],
+        r#"(?i)\s["']?x-(?:[\w-]*-)?(?:key|token|secret):([^\s"':=$][^\s"']+)"#,
+    ),
     // Input of a program that reads a password from stdin.
     (
-        &["--password-stdin", "--with-token", "sudo", "chpasswd"],
-        r#"\b(?:echo|printf)[ \t]+(?:-[neE]+[ \t]+|['"]?%s(?:\\n)?['"]?[ \t]+)*(?:'([^']+)'|"([^"$]+)"|([^\s$'"|;&][^'"|;&\n]*?))[ \t]*\|[^|;&\n]*(?:--password-stdin|--with-token|\bchpasswd(?:[\s'"`)]|\z)|\bsudo[ \t](?:[^|;&\n]*[ \t])?-[A-Za-z]*S\b)"#,
+        &["--password-stdin", "--with-token", "sudo", "chpasswd", "su ", "su\n"],
+        r#"\b(?:echo|printf)[ \t]+(?:-[neE]+[ \t]+|['"]?%s(?:\\n)?['"]?[ \t]+)*(?:'([^']+)'|"([^"$]+)"|([^\s$'"|;&][^'"|;&\n]*?))[ \t]*\|[^|;&\n]*(?:--password-stdin|--with-token|\bchpasswd(?:[\s'"`)]|\z)|[ \t]su(?:[ \t]|\n|\z)|\bsudo[ \t](?:[^|;&\n]*[ \t])?-[A-Za-z]*S\b)"#,
     ),
     (
         &["bundle"],
@@ -88,10 +94,28 @@ pub(super) const PATTERNS: &[(Needles, &str)] = &[
     // What an installer prints once, with a digit in it.
     (
         &["password", "api key", "token", "secret"],
-        r#"(?i)\b(?:(?:your|new|temporary|initial|generated|default|root|admin) (?:api key|access key|secret key|password|token|secret)|password for (?:the )?[\w@.-]+(?: user)?)(?: for (?:the )?(?:user )?[\w@.-]+)?(?: is)?:\s+([^\s"'<$]*[0-9][^\s"']{4,})"#,
+        r#"(?i)\b(?:(?:your|new|temporary|initial|generated|default|root|admin) (?:api key|access key|secret key|password|token|secret)|password for (?:the )?(?:user )?[\w@.-]+(?: user)?)(?: for (?:the )?(?:user )?[\w@.-]+)?(?: is)?:\s+([^\s"'<$]*[0-9][^\s"']{4,}|[^\s"'<$]{5,}[0-9][^\s"']{0,3})"#,
+    ),
+    (
+        &["access key", "secret key", "api key", "auth token", "access token"],
+        r"(?i)\b(?:secret (?:access )?key|access key secret|api key|auth token|access token)[ \t]*[:=][ \t]*([A-Za-z0-9+/=_.-]{20,})",
     ),
     // What a program says of an account that it has made, with a digit in it.
     (&["with password"], r#"(?i)\bwith password:?\s+["']?([^\s"'(<$]*[0-9][^\s"'(]*)"#),
+    // What a person or a program says a password is: of capital and small letters with a digit.
+    (
+        &["password", "passphrase"],
+        r#"\b[Pp]ass(?:word|phrase)[ \t]+(?:is|was|will be|would be)(?:[ \t]+now)?:?[ \t]+["'`]?([A-Za-z][^\s"'`<$]*[0-9][^\s"'`,;]*|[0-9]+[A-Za-z][^\s"'`,;]{4,})"#,
+    ),
+    (
+        &["following password", "following token"],
+        r"(?i)following (?:password|token)[^\n:]{0,60}:\s*\n\s*(\S{8,})",
+    ),
+    // What programs print that make random values.
+    (
+        &["openssl rand", "pwgen", "urandom", "token_hex", "token_urlsafe", "mkpasswd"],
+        r"(?:openssl rand|pwgen|/dev/urandom|token_(?:hex|urlsafe)|mkpasswd)\b[^\n]*\n([A-Za-z0-9+/=_!@#%^&*-]{12,})[ \t]*(?:\n|\z)",
+    ),
     (&["bearer"], r"(?i)\bbearer\s+([A-Za-z0-9_.~+/=-]{16,})"),
     // Tokens with a prefix, as the documentation of each service shows them; also listed by gitleaks
     // and trufflehog, which scan for them.
@@ -218,6 +242,10 @@ pub(super) const PATTERNS: &[(Needles, &str)] = &[
         r"(?i)\b(?:password|secret|identified\s+(?:with\s+\S+\s+)?(?:by|as))(?:\s+|\s*[=(]\s*)N?\\?'([^'\\]+)",
     ),
     (&["password", "secret", "identified"], r#"(?i)\bidentified\s+by\s+\\?"([^"\\]+)"#),
+    (
+        &["password'", "passwd'", "secret'", "token'", "key'"],
+        r"(?i)'[\w.-]*(?:password|passwd|secret|token|api_?key)'\s*,\s*'([^'\n]+)'",
+    ),
     // PHP's constants.
     (
         &["define"],
@@ -232,10 +260,31 @@ pub(super) const PATTERNS: &[(Needles, &str)] = &[
         &["pass", "token", "secret", "key"],
         r#"(?i)\b(?:key|name)=["'][\w:.-]*(?:password|passwd|passphrase|secret|token|api-?key|pwd)[\w:.-]*["']\s+value=["']([^"']+)"#,
     ),
+    // A variable of Terraform, and one of .NET.
+    (
+        &["variable"],
+        r#"(?i)\bvariable[ \t]+"[\w-]*(?:password|passwd|secret|token|api_?key)"[ \t]*\{[^}]*?\bdefault[ \t]*=[ \t]*"([^"\n]+)""#,
+    ),
+    (
+        &["user-secrets"],
+        r#"(?i)user-secrets[ \t]+set[ \t]+["']?[\w:.-]*(?:password|secret|token|key)["']?[ \t]+["']?([^\s"']+)"#,
+    ),
+    // What was typed at a question, as the only word behind it.
+    (
+        &["password", "passphrase"],
+        r"(?im)^(?:enter (?:password|passphrase)[^:\n]*|\[sudo\] password for \S+|\S+'s password):[ \t]+(\S+)[ \t]*$",
+    ),
+    (&["new value"], r"(?i)password[^\n]{0,80}\n[ \t]*new value:[ \t]*(\S+)"),
+    (&["key content"], r"(?m)Key Content[ \t]*:[ \t]*(\S+)"),
+    // A variable of a container, with its value behind its name.
+    (
+        &["value"],
+        r#"(?i)\bname["']?:[ \t]*["']?[\w.-]*(?:password|passwd|passphrase|pass|secret|secret_?key|token|api_?key|access_?key|pwd)["']?,?\s+(?:- )?["']?value["']?:[ \t]*(?:"([^"\n]+)"|'([^'\n]+)'|([^\s"'#{][^"'\n]*))"#,
+    ),
     // Input in a here-string or a here-document for a program that reads a password.
     (
         &["<<<"],
-        r#"(?:--password-stdin|--with-token|--passphrase-fd|--stdin\b|\bsudo[ \t](?:[^|;&\n<]*[ \t])?-[A-Za-z]*S\b|\b(?:chpasswd|passwd|smbpasswd|kinit|cryptsetup|gocryptfs|sshpass)\b)[^|;&\n<]*<<<[ \t]*(?:'([^']+)'|"([^"$]+)"|([^\s$'"]\S*))"#,
+        r#"(?:--password-stdin|--with-token|--passphrase-fd|--stdin\b|\bsudo[ \t](?:[^|;&\n<]*[ \t])?-[A-Za-z]*S\b|\b(?:chpasswd|passwd|smbpasswd|kinit|cryptsetup|gocryptfs|sshpass|restic|borg)\b)[^|;&\n<]*<<<[ \t]*(?:'([^']+)'|"([^"$]+)"|([^\s$'"]\S*))"#,
     ),
     (
         &["<<"],
@@ -262,11 +311,11 @@ pub(super) const PATTERNS: &[(Needles, &str)] = &[
     (&["appid="], r"[?&]appid=([a-f0-9]{32})"),
     // Directives with a value after a blank: redis, keepalived, mosquitto, fetchmail, kickstart, dhcpd.
     (
-        &["pass", "auth", "secret", "psk", "rootpw"],
-        r#"(?im)^[ \t]*(?:requirepass|masterauth|rootpw(?:[ \t]+--[\w-]+)*|password|secret|psk|passphrase|auth_pass)[ \t]+(?:\d[ \t]+)?["']?([^\s"';=:]+)["']?[ \t]*;?[ \t]*$"#,
+        &["pass", "auth", "secret", "psk", "rootpw", "bindpw"],
+        r#"(?im)^[ \t]*(?:requirepass|masterauth|bindpw|rootpw(?:[ \t]+--[\w-]+)*|password|secret|psk|passphrase|auth_pass)[ \t]+(?:\d[ \t]+)?["']?([^\s"';=:]+)["']?[ \t]*;?[ \t]*$"#,
     ),
     (&["password", "psk"], r#"(?i)\b(?:password|psk)[ \t]+"([^"\n]+)""#),
-    (&["auth "], r"(?m)^AUTH[ \t]+(?:[\w-]+[ \t]+)?(\S+)$"),
+    (&["auth "], r"(?m)(?:^|>[ \t]*)AUTH[ \t]+(?:[\w-]+[ \t]+)?(\S+)$"),
     (&["user "], r"(?m)^user[ \t]+\S+[ \t][^\n]*?>(\S+)"),
     (&["]:", "] "], r"(?m)^\[[\w.-]+\](?::\d+)?[ \t]+[^\s:]+:(\S+)$"),
     (&[" * "], r"(?m)^\S+[ \t]+\*[ \t]+(\S+)[ \t]+\*$"),
@@ -275,11 +324,11 @@ pub(super) const PATTERNS: &[(Needles, &str)] = &[
     // Arguments of calls in programs: connections, logins, signatures, hashes.
     (
         &["pdo", "mysqli", "getconnection", "pg_connect"],
-        r#"(?i)(?:\bPDO|\bmysqli(?:_connect)?|getConnection)\(\s*["'][^"'\n]*["']\s*,\s*["'][^"'\n]*["']\s*,\s*["']([^"'\n]+)"#,
+        r#"(?i)(?:\bPDO|\bmysqli(?:_connect)?|getConnection)\(\s*(?:["'][^"'\n]*["']|[\w.$]+)\s*,\s*["'][^"'\n]*["']\s*,\s*["']([^"'\n]+)"#,
     ),
     (
         &["auth", "login(", "credentials"],
-        r#"(?i)(?:auth\s*=\s*\(|basicauth\(|basic_auth\(|\.login\(|credentials\.new\()\s*["'][^"'\n]+["']\s*,\s*["']([^"'\n]+)"#,
+        r#"(?i)(?:auth\s*=\s*\(|basicauth\(|basic_auth\(|\.login\(|credentials\.new\()\s*["'][^"'\n]+["']\s*,\s*(?:Some\(\s*)?["']([^"'\n]+)"#,
     ),
     (
         &["jwt."],
@@ -288,6 +337,16 @@ pub(super) const PATTERNS: &[(Needles, &str)] = &[
     (
         &["superuser", "hash::make", "securestring", "set_password", "make_password"],
         r#"(?i)(?:create_superuser\(\s*["'][^"'\n]*["']\s*,\s*["'][^"'\n]*["']\s*,\s*|Hash::make\(|(?:set|make)_password\(|ConvertTo-SecureString[ \t]+(?:-String[ \t]+)?)\\?["']([^"'\n]+)"#,
+    ),
+    (&["networkcredential"], r#"NetworkCredential\(\s*(?:"[^"\n]*"|[\w.]+)\s*,\s*"([^"\n]+)""#),
+    (&["login("], r#"\.login\(\s*["']([A-Za-z0-9_.-]{40,})["']\s*\)"#),
+    // A personal access token.
+    (&["pat=", "pat =", "pat:"], r#"(?:\b|_)PAT["']?[ \t]*[=:][ \t]*["']?([A-Za-z0-9_-]{20,})"#),
+    (&["client("], r#"\bAC[a-f0-9]{32}["'],\s*["']([a-f0-9]{32})"#),
+    // A format of a URL or a data source, and the password that it takes.
+    (
+        &[":%s@"],
+        r#"(?:%[sv][^"'\n]*:%[sv]@[^"'\n]*["']\s*[,%]\s*\(?\s*["'][^"'\n]+["']\s*,\s*|[^%\s"']:%[sv]@[^"'\n]*["']\s*[,%]\s*\(?\s*)["']([^"'\n]+)"#,
     ),
     (&["@tcp(", "@unix("], r"\b[\w.-]+:([^\s:@/\x22']+)@(?:tcp|unix)\("),
     // A user with a password in one argument, and an account with one.
@@ -304,13 +363,14 @@ pub(super) const PATTERNS: &[(Needles, &str)] = &[
         r"\brclone[ \t]+config[ \t]+(?:create|update)\b[^\n|;&]*?[ \t](?:pass|password|secret_access_key|token|client_secret|key)[ =]([^\s]+)",
     ),
     (&["net use"], r"(?i)\bnet[ \t]+use\b[^\n]*?/user:\S+[ \t]+([^\s/]\S*)"),
+    (&["net use"], r"(?i)\bnet[ \t]+use[ \t]+(?:\S+:[ \t]+)?\\\\\S+[ \t]+([^\s/]\S*)[ \t]+/user:"),
     (
-        &["/pass", "/p "],
-        r"(?i)(?:cmdkey|signtool|psexec|runas)\b[^\n]*?[ \t]/(?:pass:|p[ \t]+)(\S+)",
+        &["/pass", "/p ", "/rp "],
+        r"(?i)(?:cmdkey|signtool|psexec|runas|schtasks)\b[^\n]*?[ \t]/(?:pass:|r?p[ \t]+)(\S+)",
     ),
     (
         &["send"],
-        r#"(?i)(?:assword|passphrase)[^\n]{0,40}?\bsend[ \t]+(?:--[ \t]+)?\\?["']([^"'\\\n]+)"#,
+        r#"(?i)(?:assword|passphrase)[^\n]{0,40}?(?:\n[ \t]*)?\bsend[ \t]+(?:--[ \t]+)?\\?["']([^"'\\\n]+)"#,
     ),
     (&["basic"], r"(?i)authorization[^\n]{0,6}?basic[ \t]+([A-Za-z0-9+/=_-]{8,})"),
     // A value that goes into a file of secrets, or to a program that stores one.
@@ -361,6 +421,12 @@ pub(super) const BEFORE_A_WORD: &[(Needles, &str)] = &[
     (&["encrypt_string"], r"\bansible-vault[ \t]+encrypt_string[ \t]+"),
     // Redis, after its prompt.
     (&["auth "], r">[ \t]*AUTH[ \t]+"),
+    (&["--arg"], r"(?i)\s--arg[ \t]+\w*(?:pass|passwd|password|pw|pwd|secret|token|key)[ \t]+"),
+    // A store of names and values.
+    (
+        &["kv put", "etcdctl", "redis-cli"],
+        r"(?i)\b(?:kv[ \t]+put|etcdctl[ \t]+put|redis-cli[^\n|;&]*[ \t]set)[ \t]+\S*(?:pass|passwd|password|pw|pwd|secret|token|api_?key)[ \t]+",
+    ),
     (&["openssl"], r"\bopenssl\s+passwd\s+(?:-salt\s+\S+\s+|-\S+\s+)*"),
 ];
 
@@ -482,7 +548,7 @@ pub(super) const OPTIONS_OF: &[(Needles, &str, &str, Extent)] = &[
     ),
     (
         &["vault", "bw", "wpa_passphrase", "rclone", "net use", "doctl"],
-        r"\bvault\s+login\s",
+        r"\bvault\s+(?:login|operator\s+unseal)\s",
         r"^(?:-\S+\s+)*",
         Extent::Word,
     ),
@@ -538,11 +604,12 @@ pub(super) const OPTIONS_OF: &[(Needles, &str, &str, Extent)] = &[
         Extent::Word,
     ),
     (
-        &["ssm", "secretsmanager"],
-        r"\baws\s+(?:ssm|secretsmanager)\s",
+        &["ssm", "secretsmanager", "keyvault", "secret"],
+        r"\b(?:aws\s+(?:ssm|secretsmanager)|az\s+keyvault|eas\s+secret|infisical\s+secrets|fly(?:ctl)?\s+secrets|vercel\s+env)\S*\s",
         r"(?:^|\s)--(?:value|secret-string)[ \t=]+",
         Extent::Word,
     ),
+    (&["pulumi"], r"\bpulumi\s+config\s+set\s", r"(?:^|\s)--secret[ \t]+\S+[ \t]+", Extent::Word),
     (&["mc "], program!("mc"), r"^alias[ \t]+set[ \t]+\S+[ \t]+\S+[ \t]+\S+[ \t]+", Extent::Word),
     (&["drush"], r"\bdrush\s+(?:user:password|user-password|upwd)\s", r"^\S+[ \t]+", Extent::Word),
     (&["oathtool"], r"\boathtool\s", r"(?:^|\s)-b[ \t]+", Extent::Word),
@@ -553,11 +620,20 @@ pub(super) const OPTIONS_OF: &[(Needles, &str, &str, Extent)] = &[
         Extent::Word,
     ),
     (
-        &["ncftp", "rabbitmqadmin", "cypher-shell"],
-        program!("ncftp(?:put|get|ls)?|rabbitmqadmin|cypher-shell"),
+        &["ncftp", "rabbitmqadmin", "cypher-shell", "hydra", "medusa", "ncrack"],
+        program!("ncftp(?:put|get|ls)?|rabbitmqadmin|cypher-shell|hydra|medusa|ncrack"),
         r"(?:^|\s)-p[ \t]+",
         Extent::Word,
     ),
+    // Programs that hash a password, or close a file with the user's and the owner's.
+    (
+        &["mkpasswd"],
+        r"\bmkpasswd\s",
+        r"^(?:-m[ \t]+\S+[ \t]+|-[\w-]+(?:=\S+)?[ \t]+)*",
+        Extent::Word,
+    ),
+    (&["qpdf"], r"\bqpdf\s", r"(?:^|\s)--encrypt[ \t]+", Extent::Word),
+    (&["qpdf"], r"\bqpdf\s", r"(?:^|\s)--encrypt[ \t]+\S+[ \t]+", Extent::Word),
     // Programs that set passwords of accounts.
     (&["htpasswd"], r"\bhtpasswd\s", htpasswd!(""), Extent::Word),
     (&["htpasswd"], r"\bhtpasswd\s", htpasswd!(r#"(?:"[^"]*"|'[^']*'|[^\s"'])+\s+"#), Extent::Word),
