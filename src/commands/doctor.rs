@@ -64,6 +64,7 @@ impl fmt::Display for Finding {
 /// Runs the command.
 pub(crate) fn run(host: Option<&str>) -> ExitCode {
     let (config, warnings) = setup::load_config();
+    setup::say_what_is_logged(&config);
     let mut worst = Grade::Ok;
     let checks = match host {
         Some(host) => vec![Box::new(|| checks::host(&config, host)) as Check<'_>],

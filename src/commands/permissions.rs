@@ -8,6 +8,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::output;
@@ -83,6 +84,7 @@ fn judge(rules: &Rules, tool: &str, call: &Value) -> Decision {
             stdin: call["stdin"].as_str(),
             variables: variables.unwrap_or_default(),
             host: call["host"].as_str(),
+            is_elsewhere: !call["cwd"].is_null() || !call["session"].is_null(),
         });
     }
     let keys = call["keys"].as_array().into_iter().flatten().filter_map(Value::as_str);
@@ -107,7 +109,7 @@ fn rules(input: &Value) -> Result<Rules, String> {
     let mut managed_only = false;
     for path in managed_files() {
         if let Some(settings) = read(&path)? {
-            add(&mut found, &settings, &path);
+            add(&mut found, &settings, &path)?;
             managed_only |= settings.get("allowManagedPermissionRulesOnly") == Some(&true.into());
         }
     }
@@ -130,7 +132,7 @@ fn rules(input: &Value) -> Result<Rules, String> {
             continue;
         }
         if let Some(settings) = read(&path)? {
-            add(&mut found, &settings, &path);
+            add(&mut found, &settings, &path)?;
         }
         read_before.push(path);
     }
@@ -164,18 +166,18 @@ fn read(path: &Path) -> Result<Option<Value>, String> {
 }
 
 /// Adds the rules of one file.
-fn add(rules: &mut Rules, settings: &Value, path: &Path) {
+fn add(rules: &mut Rules, settings: &Value, path: &Path) -> Result<(), String> {
     let file = path.shown().to_string();
-    let listed = |kind: &str| {
-        let listed = settings.get("permissions").and_then(|all| all.get(kind)?.as_array());
-        listed.into_iter().flatten().filter_map(Value::as_str)
-    };
-    let parse = |kind: &str| listed(kind).filter_map(|rule| Rule::parse(rule, &file));
-    rules.allow.extend(parse("allow"));
-    rules.ask.extend(parse("ask"));
-    rules.deny.extend(parse("deny"));
-    rules.hides_files |=
-        ["ask", "deny"].into_iter().flat_map(listed).any(|it| it.starts_with("Read"));
+    let kinds = [("allow", &mut rules.allow), ("ask", &mut rules.ask), ("deny", &mut rules.deny)];
+    for (kind, own) in kinds {
+        let listed = settings.get("permissions").and_then(|all| all.get(kind));
+        let listed: Vec<String> = listed
+            .map_or(Ok(Vec::new()), Vec::deserialize)
+            .map_err(|error| format!("the rules in {file} cannot be read: {kind}: {error}"))?;
+        rules.hides_files |= kind != "allow" && listed.iter().any(|rule| rule.starts_with("Read"));
+        own.extend(listed.iter().filter_map(|rule| Rule::parse(rule, &file)));
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -188,8 +190,10 @@ mod tests {
         let settings = json!({"permissions": {
             "allow": ["Bash", "Edit"], "deny": ["Bash(rm *)", "Read(./.env)"],
         }});
-        add(&mut rules, &settings, Path::new("/etc/settings.json"));
+        add(&mut rules, &settings, Path::new("/etc/settings.json")).unwrap();
         assert!(rules.hides_files);
+        let faulty = json!({"permissions": {"deny": "Bash(rm *)"}});
+        assert!(add(&mut Rules::default(), &faulty, Path::new("/etc/settings.json")).is_err());
         for (call, is_denied) in [
             (json!({"input": "rm x"}), true),
             (json!({"keys": ["r", "m", "Space", "x", "Enter"]}), true),

@@ -60,6 +60,7 @@ pub(crate) fn state_directory(config: &Config) -> Result<&Path, ExitCode> {
         ExitCode::FAILURE
     };
     let state = config.state_dir.as_deref().map_err(|error| complain(error))?;
+    say_what_is_logged(config);
     if state.exists() {
         files::private_dir(state).map_err(|error| complain(&error))?;
     }
@@ -79,6 +80,13 @@ pub(crate) fn load_run_settings(
     flags: &RunFlags,
 ) -> (RunSettings, Vec<Warning>) {
     RunSettings::load(config, &|name| std::env::var_os(name), project, flags)
+}
+
+/// Starts the log of a command that has none, for what is found of the state directory.
+pub(crate) fn say_what_is_logged(config: &Config) {
+    if !tracing::dispatcher::has_been_set() {
+        start_log(config);
+    }
 }
 
 /// Starts the log: to stderr, or to the configured file.

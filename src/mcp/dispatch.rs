@@ -800,7 +800,15 @@ pub(super) fn newest_line(task: &TaskHandle) -> String {
 /// A line of output as a progress message: what could mislead is in quotes.
 fn progress_message(line: &str) -> String {
     let cut: String = line.chars().take(PROGRESS_CHARS).collect();
-    if cut.is_empty() { cut } else { foreign::shown(&cut).into_owned() }
+    if cut.is_empty() {
+        return cut;
+    }
+    let shown = foreign::shown(&cut);
+    if shown.chars().count() <= PROGRESS_CHARS {
+        return shown.into_owned();
+    }
+    // Closing a text in quotes takes two characters.
+    foreign::closed(lines::first_chars(&shown, PROGRESS_CHARS - 2))
 }
 
 /// Reads the argument `until_port`.

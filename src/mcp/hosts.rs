@@ -142,11 +142,8 @@ impl Tools {
                 }))
             }
             Err(_) => {
-                let cause = format!(
-                    "connection to {} lost ({})",
-                    on_host.host,
-                    foreign::shown(&host.final_reason())
-                );
+                let reason = host.final_reason();
+                let cause = format!("connection to {} lost ({reason})", on_host.host);
                 Err(HostFailure::Error(unanswered(&cause, host, on_host.task.as_deref(), starts)))
             }
         }

@@ -178,8 +178,7 @@ impl Tools {
             format!("neverhang  {} circuits open", health.circuits_open),
         ];
         lines.extend(health.learned_ceilings.iter().map(LearnedRow::line));
-        let host =
-            |host: &HostRow| format!("host       {}: {}", host.name, foreign::shown(&host.status));
+        let host = |host: &HostRow| format!("host       {}: {}", host.name, host.status);
         lines.extend(health.hosts.iter().map(host));
         lines.extend(self.monitor.as_ref().map(|monitor| format!("monitor    {monitor}")));
         lines.extend(health.problems.iter().map(|problem| format!("⚠ {problem}")));

@@ -12,6 +12,7 @@
 //! the program between the check and its start.
 
 use crate::config::{HostEntry, InstallChoice};
+use crate::text::foreign;
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// Begins each report.
@@ -42,7 +43,7 @@ pub(crate) enum Report {
 /// The machine of a far side.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct FarSystem {
-    /// As `uname -sm` names it.
+    /// As `uname -sm` names it, as it may be shown.
     pub(crate) name: String,
     /// Its clock, in seconds since the Unix epoch, if it has `date`.
     pub(crate) time: Option<i64>,
@@ -53,13 +54,19 @@ pub(crate) struct FarSystem {
 impl FarSystem {
     fn parse(words: &str) -> FarSystem {
         let value = |key: &str| words.split(' ').find_map(|word| word.strip_prefix(key));
-        let name: Vec<&str> = words.split(' ').filter(|word| !word.contains('=')).collect();
+        let name = words.split(' ').filter(|word| !word.contains('='));
         FarSystem {
-            name: name.join(" "),
+            name: shown_words(name),
             time: value("time=").and_then(|time| time.parse().ok()),
             shows_waits: value("waits=") == Some("yes"),
         }
     }
+}
+
+/// The first two words that a host says, as they may be shown: the names of a system and a processor.
+pub(super) fn shown_words<'a>(words: impl Iterator<Item = &'a str>) -> String {
+    let shown: Vec<_> = words.take(2).map(foreign::shown).collect();
+    shown.join(" ")
 }
 
 impl Report {

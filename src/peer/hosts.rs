@@ -75,9 +75,10 @@ const REASON_CHARS: usize = 1_000;
 
 /// Why a host cannot be used.
 #[derive(Debug, Clone, thiserror::Error)]
-#[error("host {host} cannot be reached: {}", foreign::shown_within(.reason, REASON_CHARS))]
+#[error("host {host} cannot be reached: {reason}")]
 pub(crate) struct HostError {
     pub(crate) host: String,
+    /// Texts of others in it are shown as such.
     pub(crate) reason: String,
 }
 
@@ -477,7 +478,7 @@ impl Carrier {
         self.write(bootstrap::script(entry, purpose).as_bytes(), wakes)?;
         let system = match self.report(limit, wakes)? {
             Report::Ready(system) => return Ok(system),
-            Report::Failed(reason) => return Err(reason),
+            Report::Failed(reason) => return Err(said(&reason)),
             Report::Needed { system } => system,
         };
         let payload = Payload::for_system(&system)
@@ -485,8 +486,9 @@ impl Carrier {
         let Some(payload) = payload else {
             let _ = self.write(NO_PROGRAM.as_bytes(), wakes);
             return Err(format!(
-                "there is no zsh-tool for {system} here: install version {} there, in PATH or in \
+                "there is no zsh-tool for {} here: install version {} there, in PATH or in \
                  binary_directory",
+                bootstrap::shown_words(system.split(' ')),
                 env!("CARGO_PKG_VERSION")
             ));
         };
@@ -497,7 +499,7 @@ impl Carrier {
         let limit = if sent.is_ok() { INSTALL_LIMIT } else { FINAL_READ_LIMIT };
         match (self.report(Limit::new(limit), wakes), sent) {
             (Ok(Report::Ready(system)), Ok(())) => Ok(system),
-            (Ok(Report::Failed(reason)), _) => Err(reason),
+            (Ok(Report::Failed(reason)), _) => Err(said(&reason)),
             (Ok(_), _) => Err("it has not installed zsh-tool".to_owned()),
             (Err(reason), Ok(())) | (Err(_), Err(reason)) => Err(reason),
         }
@@ -594,8 +596,9 @@ impl Carrier {
         self.running.end_all();
         let _ = self.errors_ended.recv_timeout(FINAL_READ_LIMIT);
         let errors = last_lines(&String::from_utf8_lossy(&self.errors.kept.lock()));
+        let shown = foreign::shown_within(&errors, REASON_CHARS);
         match exit {
-            _ if !errors.is_empty() => format!("{reason}: {errors}"),
+            _ if !errors.is_empty() => format!("{reason}: {shown}"),
             Some(exit) if reason == CONNECTION_CLOSED => {
                 format!("{reason}, its carrier ended with exit code {}", exit.code())
             }
@@ -681,6 +684,11 @@ fn keep_last(mut pipe: impl Read, errors: &CarrierErrors) {
         let surplus = kept.len().saturating_sub(KEPT_ERRORS);
         kept.drain(..surplus);
     }
+}
+
+/// What a host says of its failure.
+fn said(reason: &str) -> String {
+    foreign::shown_within(reason, REASON_CHARS).into_owned()
 }
 
 /// Joins the last lines of a text into one line.

@@ -62,6 +62,9 @@ pub(crate) fn private_subdir(path: &Path) -> Result<(), PrivateDirError> {
 
 fn make_private(path: &Path, flags: i32) -> Result<(), PrivateDirError> {
     let failed = |source| PrivateDirError::Io(path.to_path_buf(), source);
+    if path.parent().is_some_and(Path::exists) {
+        check_parent(path)?;
+    }
     DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(failed)?;
     // The mode of the opened directory is set, even if the name leads elsewhere by then.
     let directory = OpenOptions::new()

@@ -58,6 +58,9 @@ const READERS: &[&str] = &[
     "true", "wc", "which",
 ];
 
+/// Builtins that change the directory.
+const MOVES: &[&str] = &["cd", "chdir", "popd", "pushd"];
+
 /// One rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Rule {
@@ -162,6 +165,8 @@ pub(crate) struct Request<'a> {
     pub(crate) variables: Vec<&'a str>,
     /// Where it runs, if not here.
     pub(crate) host: Option<&'a str>,
+    /// Whether it may begin in another directory than the project's.
+    pub(crate) is_elsewhere: bool,
 }
 
 /// What the rules say of a call, each with the reason.
@@ -271,6 +276,18 @@ impl Rules {
         }
         if let Some(effect) = found.effects.first() {
             return ask(format_args!("it {}", foreign::shown(effect)));
+        }
+        // A rule for `./build` means the project's.
+        let moves = |part: &Part| part.program().is_some_and(|it| MOVES.contains(&it));
+        if request.is_elsewhere || found.commands.iter().any(moves) {
+            let is_relative = |part: &&Part| {
+                let name = part.words.first().map(|word| word.text.as_str()).unwrap_or_default();
+                name.contains('/') && !name.starts_with('/')
+            };
+            if let Some(part) = found.commands.iter().find(is_relative) {
+                let part = foreign::shown_within(&part.written, 120).into_owned();
+                return ask(format_args!("it runs {part} of another directory"));
+            }
         }
         let mut own = found.commands.iter().filter(|part| !part.is_given);
         if let Some(part) = own.find(|part| !self.allows(part)) {
@@ -523,14 +540,19 @@ mod tests {
 
     #[test]
     fn what_else_a_call_does_is_asked_about() {
-        let scoped = rules(&["Bash(make:*)"], &[], &["Bash(rm *)"]);
+        let scoped = rules(&["Bash(make:*)", "Bash(./build)"], &[], &["Bash(rm *)"]);
         let plain = Request { text: "make all", ..Request::default() };
-        assert!(matches!(scoped.judge(&plain), Decision::Allow(_)));
+        for text in ["make all", "./build", "cd other; make"] {
+            let call = Request { text, ..Request::default() };
+            assert!(matches!(scoped.judge(&call), Decision::Allow(_)), "{text}");
+        }
         for request in [
             Request { is_typed: true, ..plain.clone() },
             Request { host: Some("build1"), ..plain.clone() },
             Request { stdin: Some("ls"), ..plain.clone() },
             Request { variables: vec!["LD_PRELOAD"], ..plain.clone() },
+            Request { text: "./build", is_elsewhere: true, ..plain.clone() },
+            Request { text: "cd other && ./build", ..plain.clone() },
         ] {
             assert!(matches!(scoped.judge(&request), Decision::Unsure(_)), "{request:?}");
         }

@@ -7,15 +7,15 @@ use super::processes::UniqueSleep;
 
 /// How to start each tree, whether on a terminal, and its sleeps.
 pub const TREES: &[(&str, bool, usize)] = &[
-    ("SLEEP & wait", false, 1),
-    ("SLEEP & wait", true, 1),
+    ("SLEEP & wait $!", false, 1),
+    ("SLEEP & wait $!", true, 1),
     ("SLEEP | cat | cat", false, 1),
     ("setsid -f SLEEP; SLEEP", false, 2),
     ("setsid -f SLEEP; SLEEP", true, 2),
     ("nohup SLEEP >/dev/null 2>&1 & SLEEP", false, 2),
     ("trap '' TERM HUP INT; SLEEP; SLEEP", false, 1),
     ("trap '' TERM HUP INT; SLEEP; SLEEP", true, 1),
-    ("SLEEP & AWAIT; kill -STOP $!; wait", false, 1),
+    ("SLEEP & AWAIT; kill -STOP $!; wait $!", false, 1),
     ("SLEEP & AWAIT; kill -STOP $$", false, 1),
     ("(env -i setsid sh -c 'SLEEP; :' </dev/null >/dev/null 2>&1 &); SLEEP", false, 2),
     (
