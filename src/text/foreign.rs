@@ -54,6 +54,7 @@ impl fmt::Debug for Foreign {
 pub struct Phrase(String);
 
 impl Phrase {
+    #[cfg_attr(any(not(target_os = "linux"), feature = "portable"), allow(dead_code))]
     pub(crate) fn new(words: fmt::Arguments) -> Phrase {
         Phrase(words.to_string())
     }
