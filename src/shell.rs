@@ -2,8 +2,9 @@
 //!
 //! Read in this order:
 //!
-//! - From text to structure: [`lexer`] (with `scan`, `words` and [`token`]) splits as zsh does,
-//!   [`syntax`] finds lists, pipelines and simple commands, [`unquote`] gives a word's value.
+//! - From text to structure: [`command_line`] is a text that was split once, as zsh does, by [`lexer`]
+//!   (with `scan`, `words` and [`token`]). [`syntax`] finds its lists, pipelines and simple commands,
+//!   [`unquote`] gives a word's value.
 //! - What programs mean: [`programs`], `prefix` (`sudo`, `timeout`), `options`, `interpreters`.
 //! - Questions about a command: [`normalise`] and [`template`] (what is the same command?), [`lint`]
 //!   (what will go wrong?), [`reports`] (what can its end report?), [`exit_status_source`] (whose exit
@@ -12,6 +13,7 @@
 //! - [`outcome`] and [`mode`]: words that tasks and the history share.
 //! - [`manpage`]: the options of a program, from its manual page.
 
+pub(crate) mod command_line;
 pub(crate) mod exit_status_source;
 mod interpreters;
 pub(crate) mod lexer;

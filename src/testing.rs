@@ -347,6 +347,9 @@ pub mod shell {
     pub mod lexer {
         pub use crate::shell::lexer::lex;
     }
+    pub mod command_line {
+        pub use crate::shell::command_line::CommandLine;
+    }
     pub mod lint {
         pub use crate::shell::lint::lints;
     }

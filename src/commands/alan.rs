@@ -19,6 +19,7 @@ use crate::cli::AlanCommand;
 use crate::history::recorder::Recorder;
 use crate::mcp::dispatch::ToolResult;
 use crate::mcp::history_tools;
+use crate::shell::command_line::CommandLine;
 use crate::text::foreign::ShowPath;
 use crate::text::terminal_filter::TerminalFilter;
 
@@ -188,16 +189,16 @@ fn read_chunk(
 
 /// Deletes the command and the kind of command with this text: `ls *` may be either.
 fn forget(recorder: &Recorder, pattern: &str) -> Result<(), AlanError> {
-    let known = recorder.identify(pattern);
+    let known = recorder.identify(&CommandLine::parse(pattern));
     let store = recorder.store();
     let command = store.forget(Forget::Command(&known.pattern.hash))?;
-    let kind = store.forget(Forget::Template(&known.redacted))?;
+    let kind = store.forget(Forget::Template(known.redacted.text()))?;
     let all = Removed {
         observations: command.observations + kind.observations,
         others: command.others + kind.others,
     };
     if all == Removed::default() {
-        return Err(AlanError::Unknown(known.redacted));
+        return Err(AlanError::Unknown(known.redacted.into_text()));
     }
     say(&removed(all))
 }

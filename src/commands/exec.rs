@@ -39,6 +39,7 @@ use crate::process::signals::Signal;
 use crate::process::spawn::SpawnError;
 use crate::process::survivors;
 use crate::progress::wait::ProcessName;
+use crate::shell::command_line::CommandLine;
 use crate::shell::outcome::Outcome;
 use crate::task::live::WaitStep;
 use crate::task::registry::TaskHandle;
@@ -204,7 +205,7 @@ fn request(arguments: &ExecArguments, source: InputOrigin, is_raw: bool) -> Requ
     // In raw mode the person's own terminal draws the output.
     let environment = std::env::var("TERM").ok().filter(|_| is_raw);
     Request {
-        command: arguments.command.join(" "),
+        command: CommandLine::parse(arguments.command.join(" ")),
         description: None,
         id: None,
         part_of: None,

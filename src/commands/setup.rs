@@ -30,6 +30,7 @@ use crate::peer::hosts::{HostContext, Hosts, Purpose};
 use crate::process::descriptors::Waker;
 use crate::process::{files, memory, orphans};
 use crate::progress::tracker;
+use crate::shell::command_line::CommandLine;
 use crate::shell::{normalise, template};
 use crate::task::environment::EnvironmentSettings;
 use crate::task::environment::client::ClientFiles;
@@ -149,9 +150,9 @@ pub(crate) fn recorder(config: &Config, redactor: &Arc<Redactor>) -> Arc<Recorde
             session,
             derivation: Derivation {
                 version: identity::DERIVATION_VERSION,
-                hash: normalise::hash,
-                template: template::template,
-                with_subcommands: template::with_subcommands,
+                hash: |text| normalise::hash(&CommandLine::parse(text)),
+                template: |text| template::template(&CommandLine::parse(text)),
+                with_subcommands: |text| template::with_subcommands(&CommandLine::parse(text)),
                 redactor: redactor.as_ref().clone(),
             },
             old_databases,

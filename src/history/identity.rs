@@ -1,10 +1,13 @@
 //! Derives the identity of a command: redacts it, then runs the lexer on the redacted text.
 
+use std::borrow::Cow;
+
 use crate::alan::pattern::{CommandPattern, PREVIEW_BYTES, RemoteCommand, Segment, Ssh};
+use crate::shell::command_line::CommandLine;
 use crate::shell::exit_status_source::exit_status_source;
-use crate::shell::lexer::lex;
+
 use crate::shell::ssh::{self, ssh_of_segment};
-use crate::shell::syntax::{reported_segments, simple_commands};
+use crate::shell::syntax::{only_command, reported_segments};
 use crate::shell::{normalise, template};
 use crate::text::redact::Redactor;
 
@@ -17,24 +20,27 @@ pub(crate) struct CommandIdentity {
     /// The part that the store keeps.
     pub(crate) pattern: CommandPattern,
     /// The whole command without secrets.
-    pub(crate) redacted: String,
+    pub(crate) redacted: CommandLine,
     /// Whether timeout(1) limits the program that determines the exit status.
     pub(crate) is_time_limited: bool,
 }
 
 impl CommandIdentity {
-    pub(crate) fn derive(command: &str, redactor: &Redactor) -> CommandIdentity {
-        let redacted = redactor.redact(command).into_owned();
+    pub(crate) fn derive(command: &CommandLine, redactor: &Redactor) -> CommandIdentity {
+        let redacted = match redactor.redact(command.text()) {
+            Cow::Borrowed(_) => command.clone(),
+            Cow::Owned(redacted) => CommandLine::parse(redacted),
+        };
         let decisive = exit_status_source(&redacted);
         let last = decisive.as_ref();
-        let last = last.and_then(|found| Some((*found.segments.last()?, found.is_alone)));
+        let last = last.and_then(|found| Some((found.segments.last()?, found.is_alone)));
         let sole = last.filter(|(_, is_alone)| *is_alone);
         let sole = sole.map(|(segment, _)| segment);
         let pattern = CommandPattern {
             hash: normalise::hash(&redacted),
             template: template::template(&redacted),
             subcommand_template: template::with_subcommands(&redacted),
-            preview: preview(&redacted),
+            preview: preview(redacted.text()),
             program: last.and_then(|(segment, _)| program(segment)),
             segments: Vec::new(),
             ssh: sole.and_then(ssh_of_segment).map(over_ssh),
@@ -48,12 +54,12 @@ impl CommandIdentity {
     pub(crate) fn named(name: &str) -> CommandIdentity {
         CommandIdentity {
             pattern: CommandPattern {
-                hash: normalise::hash(name),
+                hash: normalise::hash(&CommandLine::parse(name)),
                 template: name.to_owned(),
                 preview: name.to_owned(),
                 ..CommandPattern::default()
             },
-            redacted: String::new(),
+            redacted: CommandLine::default(),
             is_time_limited: false,
         }
     }
@@ -65,35 +71,30 @@ impl CommandIdentity {
         } else {
             reported_segments(&self.redacted, pipestatus.len())
         };
-        CommandPattern {
-            segments: segments.into_iter().map(segment).collect(),
-            ..self.pattern.clone()
-        }
+        CommandPattern { segments: segments.iter().map(segment).collect(), ..self.pattern.clone() }
     }
 
     /// The words that look like options.
     pub(crate) fn flags(&self) -> Vec<&str> {
         self.redacted
+            .text()
             .split_whitespace()
             .filter(|word| word.starts_with('-') && word.len() > 1)
             .collect()
     }
 }
 
-fn segment(text: &str) -> Segment {
+fn segment(line: &CommandLine) -> Segment {
     Segment {
-        hash: normalise::hash(text),
-        template: template::template(text),
-        preview: preview(text),
-        program: program(text),
+        hash: normalise::hash(line),
+        template: template::template(line),
+        preview: preview(line.text()),
+        program: program(line),
     }
 }
 
-fn program(segment: &str) -> Option<String> {
-    match simple_commands(segment, &lex(segment)).as_slice() {
-        [only] if only.depth == 0 => only.program().map(str::to_owned),
-        _ => None,
-    }
+fn program(segment: &CommandLine) -> Option<String> {
+    only_command(segment)?.program().map(str::to_owned)
 }
 
 fn over_ssh(ssh: ssh::Ssh) -> Ssh {
@@ -101,7 +102,7 @@ fn over_ssh(ssh: ssh::Ssh) -> Ssh {
         host: ssh.host,
         remote: ssh.remote_command.map(|command| RemoteCommand {
             preview: preview(&command),
-            template: template::template(&command),
+            template: template::template(&CommandLine::parse(command)),
         }),
     }
 }
@@ -123,7 +124,7 @@ mod tests {
     use super::*;
 
     fn known(command: &str) -> CommandIdentity {
-        CommandIdentity::derive(command, &Redactor::new([]))
+        CommandIdentity::derive(&CommandLine::parse(command), &Redactor::new([]))
     }
 
     #[test]

@@ -14,6 +14,7 @@ use crate::alan::insight::Insight;
 use crate::alan::store::circuits::CircuitStatus;
 use crate::alan::store::{KillCounts, Store};
 use crate::neverhang::{CircuitOpen, Decision};
+use crate::shell::command_line::CommandLine;
 use crate::shell::lint::lints;
 use crate::task::live::LiveTask;
 
@@ -75,7 +76,7 @@ impl Recorder {
         &self.context.settings.store
     }
 
-    pub(crate) fn identify(&self, command: &str) -> CommandIdentity {
+    pub(crate) fn identify(&self, command: &CommandLine) -> CommandIdentity {
         CommandIdentity::derive(command, &self.context.settings.redactor)
     }
 
@@ -85,7 +86,7 @@ impl Recorder {
     /// If its circuit is open; the command must then not run.
     pub(crate) fn begin(
         &self,
-        command: &str,
+        command: &CommandLine,
         deadline: Option<Duration>,
         has_terminal: bool,
     ) -> Result<Arc<RunRecord>, CircuitRefusal> {
@@ -138,7 +139,7 @@ impl Recorder {
     }
 
     /// Summarises a command's history without running it.
-    pub(crate) fn summarise(&self, command: &str) -> CommandReport {
+    pub(crate) fn summarise(&self, command: &CommandLine) -> CommandReport {
         let identity = self.identify(command);
         let pitfalls = lints(&identity.redacted, false);
         let circuits = self.circuits();

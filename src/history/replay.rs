@@ -18,6 +18,7 @@ use crate::alan::run::{EndedRun, Ending, Run};
 use crate::alan::schema::Derivation;
 use crate::alan::store::{Store, StoreSettings};
 use crate::neverhang::Rules;
+use crate::shell::command_line::CommandLine;
 use crate::shell::lint::lints;
 use crate::shell::{normalise, template};
 use crate::text::foreign::ShowPath;
@@ -155,7 +156,7 @@ fn results(
     redactor: &Redactor,
     ended_at: SystemTime,
 ) -> Vec<(Vec<Insight>, bool)> {
-    let identity = CommandIdentity::derive(&call.command, redactor);
+    let identity = CommandIdentity::derive(&CommandLine::parse(&*call.command), redactor);
     let mut insights = before::insights(history, &lints(&identity.redacted, false));
     let mut results = Vec::new();
     if call.seconds > YIELD_SECONDS {
@@ -213,9 +214,9 @@ fn useful_insights_take_far_fewer_characters_and_lose_no_warning() {
             session: name.to_string(),
             derivation: Derivation {
                 version: DERIVATION_VERSION,
-                hash: normalise::hash,
-                template: template::template,
-                with_subcommands: template::with_subcommands,
+                hash: |text| normalise::hash(&CommandLine::parse(text)),
+                template: |text| template::template(&CommandLine::parse(text)),
+                with_subcommands: |text| template::with_subcommands(&CommandLine::parse(text)),
                 redactor: redactor.clone(),
             },
             old_databases: Vec::new(),
@@ -229,7 +230,8 @@ fn useful_insights_take_far_fewer_characters_and_lose_no_warning() {
                 panic!("{name}: {error}: {line}");
             });
             calls += 1;
-            let pattern = CommandIdentity::derive(&call.command, &redactor).pattern;
+            let pattern =
+                CommandIdentity::derive(&CommandLine::parse(&*call.command), &redactor).pattern;
             let history = store.history(&pattern, now);
             now += Duration::from_secs_f64(call.seconds);
             for (insights, is_running) in results(&store, &call, &history, &redactor, now) {

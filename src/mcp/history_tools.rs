@@ -20,6 +20,7 @@ use crate::alan::store::circuits::{CircuitStatus, Reset};
 use crate::alan::store::{Status, StoreError};
 use crate::history::recorder::{CommandReport, Recorder};
 use crate::neverhang::{CircuitState, Rules};
+use crate::shell::command_line::CommandLine;
 use crate::shell::outcome::Outcome;
 use crate::text::foreign::ShowPath;
 use crate::text::quantity::{grouped, plural, seconds};
@@ -58,7 +59,7 @@ pub(crate) fn stats(recorder: &Recorder) -> Result<ToolResult, StoreError> {
 
 /// What is known about a command.
 pub(crate) fn query(recorder: &Recorder, command: &str) -> ToolResult {
-    let report = recorder.summarise(command);
+    let report = recorder.summarise(&CommandLine::parse(command));
     let output = query_output(&report);
     ToolResult::structured(query_text(&report, &output), &output)
 }
@@ -94,13 +95,14 @@ impl Tools {
 
     pub(super) fn neverhang_reset(&self, tool: &Tool, arguments: Option<&Value>) -> Answer {
         let (arguments, _) = read::<ResetArguments>(tool, arguments)?;
-        let known = arguments.command.as_deref().map(|command| self.recorder.identify(command));
+        let known = arguments.command.as_deref().map(CommandLine::parse);
+        let known = known.map(|command| self.recorder.identify(&command));
         let hash = known
             .as_ref()
             .zip(arguments.command.as_deref())
             .map(|(known, command)| if is_hash(command) { command } else { &known.pattern.hash });
         let reset = self.recorder.store().circuit_reset(hash);
-        let text = reset_text(&reset, known.as_ref().map(|known| known.redacted.as_str()));
+        let text = reset_text(&reset, known.as_ref().map(|known| known.redacted.text()));
         if reset.closed.is_empty() && reset.failure.is_some() {
             return Err(refused(text));
         }
@@ -145,7 +147,7 @@ fn query_output(report: &CommandReport) -> QueryOutput {
     let retries = recent(&history.retries);
     let insights = report.insights.iter();
     QueryOutput {
-        command: report.identity.redacted.clone(),
+        command: report.identity.redacted.text().to_owned(),
         hash: report.identity.pattern.hash.clone(),
         template: report.identity.pattern.template.clone(),
         insights: insights

@@ -143,7 +143,8 @@ impl Tools {
             }
             Err(_) => {
                 let reason = host.final_reason();
-                let cause = format!("connection to {} lost ({reason})", on_host.host);
+                let cause =
+                    format!("connection to {} lost ({})", on_host.host, foreign::composed(&reason));
                 Err(HostFailure::Error(unanswered(&cause, host, on_host.task.as_deref(), starts)))
             }
         }

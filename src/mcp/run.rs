@@ -16,6 +16,7 @@ use super::render::progress;
 use super::render::result::TaskResult;
 use super::tools::{RunArguments, TimeoutMode, Tool};
 use crate::process::pty::TerminalSize;
+use crate::shell::command_line::CommandLine;
 use crate::task::live::ActiveCall;
 use crate::task::output::reading;
 use crate::task::request::{
@@ -216,7 +217,7 @@ impl Tools {
         }
         let environment = arguments.env.iter().flatten();
         Ok(Request {
-            command: arguments.command.clone(),
+            command: CommandLine::parse(&*arguments.command),
             description: arguments.description.clone(),
             id: None,
             part_of: None,

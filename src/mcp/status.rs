@@ -178,7 +178,9 @@ impl Tools {
             format!("neverhang  {} circuits open", health.circuits_open),
         ];
         lines.extend(health.learned_ceilings.iter().map(LearnedRow::line));
-        let host = |host: &HostRow| format!("host       {}: {}", host.name, host.status);
+        let host = |host: &HostRow| {
+            format!("host       {}: {}", host.name, foreign::composed(&host.status))
+        };
         lines.extend(health.hosts.iter().map(host));
         lines.extend(self.monitor.as_ref().map(|monitor| format!("monitor    {monitor}")));
         lines.extend(health.problems.iter().map(|problem| format!("⚠ {problem}")));

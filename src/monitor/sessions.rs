@@ -21,6 +21,7 @@ use crate::history::recorder::Recorder;
 use crate::oneshot::sessions::{self as oneshot, RunView};
 use crate::peer::Owner;
 use crate::process::files;
+use crate::shell::command_line::CommandLine;
 use crate::task::describe;
 use crate::task::journal::{self, CONTROL_SOCKET};
 use crate::task::live::Input;
@@ -242,7 +243,7 @@ impl Sessions {
         if let Some(known) = self.estimates.lock().get(snapshot.id()) {
             return known.clone();
         }
-        let known = self.recorder.identify(&snapshot.facts.command);
+        let known = self.recorder.identify(&CommandLine::parse(&*snapshot.facts.command));
         let estimate = self.recorder.store().estimate(&known.pattern);
         self.estimates.lock().insert(snapshot.facts.id.clone(), estimate.clone());
         estimate

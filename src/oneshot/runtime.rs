@@ -10,6 +10,7 @@ use crate::agent::executor::{Executor, Executors, Launch, exec_line};
 use crate::base::clock::Clock;
 use crate::history::recorder::Recorder;
 use crate::process::files::{self, NoProgram};
+use crate::shell::command_line::CommandLine;
 use crate::task::registry::TaskHandle;
 use crate::task::request::{Request, Stderr, Stdin};
 use crate::task::supervisor::Supervisor;
@@ -51,7 +52,7 @@ impl Runtime {
             id: None,
             part_of: launch.run().map(str::to_owned),
             detached: None,
-            command: exec_line(&launch.argv),
+            command: CommandLine::parse(exec_line(&launch.argv)),
             description: Some(format!("agent {} ({})", executor.name(), role.name())),
             session: None,
             directory: Some(directory.to_path_buf()),

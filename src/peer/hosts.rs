@@ -75,7 +75,7 @@ const REASON_CHARS: usize = 1_000;
 
 /// Why a host cannot be used.
 #[derive(Debug, Clone, thiserror::Error)]
-#[error("host {host} cannot be reached: {reason}")]
+#[error("host {host} cannot be reached: {}", foreign::composed(.reason))]
 pub(crate) struct HostError {
     pub(crate) host: String,
     /// Texts of others in it are shown as such.

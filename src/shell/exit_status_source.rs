@@ -8,7 +8,7 @@
 //! Limits: conservative. Returns `None` after a compound command, a function or another program
 //! before `&&`. Does not recognise a user's function named like a builtin. Pure.
 
-use super::lexer::lex;
+use super::command_line::CommandLine;
 use super::syntax::{Pipeline, lists, only_command};
 use super::token::{Separator, Token, TokenKind};
 use super::unquote::Unquoted;
@@ -27,24 +27,23 @@ const REPORTS_FAILURE: &[&str] = &["cd", "pushd", "popd", "echo", "export", "tru
 const STARTERS: &[&str] = &["zsh", "bash", "sh", "dash", "sudo", "doas"];
 
 /// The pipeline that determines the exit status of a command line.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct ExitStatusSource<'a> {
-    pub(crate) segments: Vec<&'a str>,
+#[derive(Debug, Clone)]
+pub(crate) struct ExitStatusSource {
+    pub(crate) segments: Vec<CommandLine>,
     /// Whether the command line consists only of that pipeline.
     pub(crate) is_alone: bool,
 }
 
 /// The pipeline that determines a command line's status, unless the shell prints an error. `None`
 /// if another pipeline may determine it, or if `!` inverts it.
-pub(crate) fn exit_status_source(command: &str) -> Option<ExitStatusSource<'_>> {
-    let lists = lists(&lex(command));
+pub(crate) fn exit_status_source(line: &CommandLine) -> Option<ExitStatusSource> {
+    let lists = lists(line);
     let (last, earlier) = lists.split_last()?;
     let (pipeline, before) = last.pipelines.split_last()?;
     if last.is_background || pipeline.is_negated {
         return None;
     }
-    let continues =
-        |pipeline: &Pipeline| pipeline.texts(command).into_iter().all(leaves_shell_alone);
+    let continues = |pipeline: &Pipeline| pipeline.parts(line).iter().all(leaves_shell_alone);
     let mut foreground = earlier.iter().filter(|list| !list.is_background);
     if !foreground.all(|list| list.pipelines.iter().all(continues)) {
         return None;
@@ -53,7 +52,7 @@ pub(crate) fn exit_status_source(command: &str) -> Option<ExitStatusSource<'_>> 
     let mut may_fail_for_all = true;
     for earlier in before.iter().rev() {
         may_fail_for_all &= earlier.joint == Some(Separator::And);
-        let is_fine = match earlier.texts(command).as_slice() {
+        let is_fine = match earlier.parts(line).as_slice() {
             [only] if may_fail_for_all => !earlier.is_negated && reports_failure(only),
             _ => !may_fail_for_all && continues(earlier),
         };
@@ -62,12 +61,12 @@ pub(crate) fn exit_status_source(command: &str) -> Option<ExitStatusSource<'_>> 
         }
     }
     Some(ExitStatusSource {
-        segments: pipeline.texts(command),
+        segments: pipeline.parts(line),
         is_alone: earlier.is_empty() && before.is_empty(),
     })
 }
 
-fn leaves_shell_alone(segment: &str) -> bool {
+fn leaves_shell_alone(segment: &CommandLine) -> bool {
     let Some(simple) = only_command(segment) else {
         return false;
     };
@@ -77,14 +76,14 @@ fn leaves_shell_alone(segment: &str) -> bool {
     }
 }
 
-fn reports_failure(segment: &str) -> bool {
+fn reports_failure(segment: &CommandLine) -> bool {
     let is_redirected = |token: &Token| token.kind == TokenKind::Redirection;
     let Some(simple) = only_command(segment).filter(|simple| simple.assignments.is_empty()) else {
         return false;
     };
     let name = simple.words.first().and_then(Unquoted::fixed);
     name.is_some_and(|name| REPORTS_FAILURE.contains(&name))
-        && !lex(segment).tokens.iter().any(is_redirected)
+        && !segment.lexed().tokens.iter().any(is_redirected)
 }
 
 /// Whether a line of output is a message of a shell or `sudo`: `zsh:1: no matches found:
@@ -141,7 +140,10 @@ mod tests {
             ("", None),
         ];
         for (command, segments) in table {
-            let found = exit_status_source(command).map(|found| found.segments);
+            let found =
+                exit_status_source(&CommandLine::parse(*command)).map(|found| found.segments);
+            let found = found.as_deref().map(|found| found.iter().map(CommandLine::text));
+            let found: Option<Vec<&str>> = found.map(Iterator::collect);
             assert_eq!(found.as_deref(), *segments, "{command}");
         }
     }
@@ -155,7 +157,8 @@ mod tests {
             ("grep x f; grep x f", false),
             ("true && true", false),
         ] {
-            let found = exit_status_source(command).map(|found| found.is_alone);
+            let found =
+                exit_status_source(&CommandLine::parse(command)).map(|found| found.is_alone);
             assert_eq!(found, Some(is_alone), "{command}");
         }
     }

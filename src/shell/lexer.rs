@@ -754,6 +754,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::shell::command_line::CommandLine;
     use crate::shell::lint::lints;
     use crate::shell::normalise::{hash, normalise};
     use crate::shell::ssh::ssh_of_segment;
@@ -779,13 +780,14 @@ mod tests {
 
     /// All results computed from a command.
     fn analyse(text: &str) -> (Lexed, String, String, usize) {
-        let segments = last_pipeline_segments(text).len() + reported_segments(text, 2).len();
-        failing_command(text, &[0, 1]);
-        for lint in lints(text, false) {
+        let segments = last_pipeline_segments(&CommandLine::parse(text)).len()
+            + reported_segments(&CommandLine::parse(text), 2).len();
+        failing_command(&CommandLine::parse(text), &[0, 1]);
+        for lint in lints(&CommandLine::parse(text), false) {
             assert!(!lint.to_string().is_empty());
         }
-        ssh_of_segment(text);
-        (lex(text), template(text), hash(text), segments)
+        ssh_of_segment(&CommandLine::parse(text));
+        (lex(text), template(&CommandLine::parse(text)), hash(&CommandLine::parse(text)), segments)
     }
 
     fn check(text: &str) {
@@ -801,8 +803,8 @@ mod tests {
         }
         assert!(template.chars().count() <= MAX_TEMPLATE);
         assert_eq!(analyse(text), analyse(text), "{text:?}");
-        let normal = normalise(text);
-        assert_eq!(normalise(&normal), normal, "{text:?}");
+        let normal = normalise(&CommandLine::parse(text));
+        assert_eq!(normalise(&CommandLine::parse(&normal)), normal, "{text:?}");
     }
 
     proptest! {

@@ -14,8 +14,8 @@ use std::fmt;
 use self::interactive::terminal_need;
 use self::self_match::{count_matches, pattern_of, without_self_match};
 use self::wait_loop::waits_without_deadline;
+use super::command_line::CommandLine;
 use super::interpreters;
-use super::lexer::lex;
 use super::prefix::{base_name, split_prefix};
 use super::syntax::{Simple, simple_commands};
 use super::token::Separator;
@@ -115,7 +115,8 @@ impl fmt::Display for Lint {
 
 /// The warnings about a command, each once, in order of position. `has_terminal` is set with
 /// `pty: true`.
-pub fn lints(command: &str, has_terminal: bool) -> Vec<Lint> {
+pub fn lints(line: &CommandLine, has_terminal: bool) -> Vec<Lint> {
+    let command = line.text();
     let mut search = Search {
         command,
         has_terminal,
@@ -125,11 +126,12 @@ pub fn lints(command: &str, has_terminal: bool) -> Vec<Lint> {
         patterns: 0,
         found: Vec::new(),
     };
-    let mut scripts = vec![Script { text: command.to_owned(), has_deadline: false }];
-    for _ in 0..LEVELS {
+    let mut scripts = Vec::new();
+    search.script(line, false, &mut scripts);
+    for _ in 1..LEVELS {
         let mut inner = Vec::new();
-        for script in &scripts {
-            search.script(script, &mut inner);
+        for Script { text, has_deadline } in scripts {
+            search.script(&CommandLine::parse(text), has_deadline, &mut inner);
         }
         scripts = inner;
     }
@@ -153,26 +155,25 @@ struct Search<'a> {
 
 impl Search<'_> {
     /// Checks one script and collects the scripts within it.
-    fn script(&mut self, script: &Script, inner: &mut Vec<Script>) {
-        let lexed = lex(&script.text);
-        if !script.has_deadline && waits_without_deadline(&script.text, &lexed) {
+    fn script(&mut self, line: &CommandLine, has_deadline: bool, inner: &mut Vec<Script>) {
+        if !has_deadline && waits_without_deadline(line) {
             self.add(Lint::WaitLoopWithoutDeadline);
         }
-        let commands = simple_commands(&script.text, &lexed);
+        let commands = simple_commands(line);
         if detaches(&commands) {
             self.add(Lint::NohupBackground);
         }
         for simple in &commands {
             self.simple(simple);
             inner.extend(script_of(simple).map(|mut within| {
-                within.has_deadline |= script.has_deadline;
+                within.has_deadline |= has_deadline;
                 within
             }));
         }
-        inner.extend(lexed.substitutions.iter().map(|span| Script {
-            text: script.text.get(span.clone()).unwrap_or_default().to_owned(),
-            has_deadline: script.has_deadline,
-        }));
+        let substitutions = line.lexed().substitutions.iter();
+        inner.extend(
+            substitutions.map(|span| Script { text: line.written(span).to_owned(), has_deadline }),
+        );
     }
 
     fn simple(&mut self, simple: &Simple) {
@@ -296,17 +297,17 @@ mod tests {
             ("eval 'vim x'", vec![vim()]),
         ];
         for (command, expected) in table {
-            assert_eq!(lints(command, false), expected, "{command}");
+            assert_eq!(lints(&CommandLine::parse(command), false), expected, "{command}");
         }
     }
 
     #[test]
     fn a_terminal_is_all_that_editors_need() {
         for command in ["vim x", "top", "git commit", "less x"] {
-            assert_eq!(lints(command, false).len(), 1, "{command}");
-            assert_eq!(lints(command, true), [], "{command}");
+            assert_eq!(lints(&CommandLine::parse(command), false).len(), 1, "{command}");
+            assert_eq!(lints(&CommandLine::parse(command), true), [], "{command}");
         }
-        assert_eq!(lints("pkill -f abc", true).len(), 1);
+        assert_eq!(lints(&CommandLine::parse("pkill -f abc"), true).len(), 1);
     }
 
     #[test]
@@ -321,7 +322,7 @@ mod tests {
             "less",
             "top",
         ] {
-            for lint in lints(command, false) {
+            for lint in lints(&CommandLine::parse(command), false) {
                 let said = lint.to_string();
                 assert!(!said.contains('\n') && !said.contains("  "), "{said}");
                 assert!(said.ends_with('.'), "{said}");
@@ -336,7 +337,7 @@ mod tests {
 
     #[test]
     fn no_suggested_form_matches_another_word() {
-        let found = lints("pkill -f server.js; node server.js", false);
+        let found = lints(&CommandLine::parse("pkill -f server.js; node server.js"), false);
         let expected = Lint::SelfMatchingPgrep {
             program: "pkill".to_owned(),
             pattern: "server.js".to_owned(),
@@ -348,8 +349,8 @@ mod tests {
     #[test]
     fn nesting_and_many_patterns_are_bounded() {
         let nested = "$(".repeat(20_000) + "pkill -f abc";
-        assert!(lints(&nested, false).is_empty());
+        assert!(lints(&CommandLine::parse(&nested), false).is_empty());
         let many = "pkill -f abc;".repeat(20_000);
-        assert_eq!(lints(&many, false).len(), 1);
+        assert_eq!(lints(&CommandLine::parse(&many), false).len(), 1);
     }
 }

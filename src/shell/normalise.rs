@@ -5,7 +5,7 @@
 
 use sha2::{Digest, Sha256};
 
-use super::lexer::lex;
+use super::command_line::CommandLine;
 use super::token::{Separator, TokenKind};
 
 /// The algorithm's version.
@@ -14,8 +14,8 @@ pub(crate) const VERSION: u32 = 1;
 const DIGITS: usize = 16;
 
 /// Replaces each run of blanks outside quotes by one blank, and removes blanks at the ends.
-pub fn normalise(command: &str) -> String {
-    let lexed = lex(command);
+pub fn normalise(line: &CommandLine) -> String {
+    let (command, lexed) = (line.text(), line.lexed());
     let is_line_end = |kind: TokenKind| kind == TokenKind::Separator(Separator::Newline);
     let mut tokens = lexed.tokens.iter().filter(|token| !is_line_end(token.kind));
     let Some(first) = tokens.next() else {
@@ -37,8 +37,8 @@ pub fn normalise(command: &str) -> String {
 }
 
 /// The first 16 hexadecimal digits of the SHA-256 of the normalised command.
-pub fn hash(command: &str) -> String {
-    let digest = Sha256::digest(normalise(command).as_bytes());
+pub fn hash(line: &CommandLine) -> String {
+    let digest = Sha256::digest(normalise(line).as_bytes());
     digest.iter().take(DIGITS / 2).map(|byte| format!("{byte:02x}")).collect()
 }
 
@@ -65,14 +65,14 @@ mod tests {
             ("", ""),
             (" \n\t", ""),
         ] {
-            assert_eq!(normalise(command), normal, "{command:?}");
+            assert_eq!(normalise(&CommandLine::parse(command)), normal, "{command:?}");
         }
     }
 
     #[test]
     fn hashes_never_change() {
-        assert_eq!(hash("ls -l"), "f0f40cf78dab06e0");
-        assert_eq!(hash("  ls \t -l\n"), hash("ls -l"));
+        assert_eq!(hash(&CommandLine::parse("ls -l")), "f0f40cf78dab06e0");
+        assert_eq!(hash(&CommandLine::parse("  ls \t -l\n")), hash(&CommandLine::parse("ls -l")));
     }
 
     #[test]
@@ -82,8 +82,12 @@ mod tests {
             ("exit 0", "exit 1"),
             ("git push origin a", "git push origin b"),
         ] {
-            assert_eq!(template(one), template(other), "{one}");
-            assert_ne!(hash(one), hash(other), "{one}");
+            assert_eq!(
+                template(&CommandLine::parse(one)),
+                template(&CommandLine::parse(other)),
+                "{one}"
+            );
+            assert_ne!(hash(&CommandLine::parse(one)), hash(&CommandLine::parse(other)), "{one}");
         }
     }
 
@@ -108,12 +112,13 @@ mod tests {
         ) {
             let plain: Vec<&str> = words.iter().map(|(word, _)| word.as_str()).collect();
             let spread: String = words.iter().map(|(word, blanks)| format!("{word}{blanks}")).collect();
-            prop_assert_eq!(hash(&format!("{before}{spread}")), hash(&plain.join(" ")));
+            let hash = |text: String| hash(&CommandLine::parse(text));
+            prop_assert_eq!(hash(format!("{before}{spread}")), hash(plain.join(" ")));
         }
 
         #[test]
         fn blanks_within_quotes_do(blanks in " {2,5}", quote in "['\"]") {
-            let with = |blanks: &str| hash(&format!("echo {quote}a{blanks}b{quote}"));
+            let with = |blanks: &str| hash(&CommandLine::parse(format!("echo {quote}a{blanks}b{quote}")));
             prop_assert_ne!(with(&blanks), with(" "));
         }
     }

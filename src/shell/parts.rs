@@ -12,8 +12,8 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
+use super::command_line::CommandLine;
 use super::interpreters::script_of;
-use super::lexer::{Lexed, lex};
 use super::prefix::{base_name, split_prefix};
 use super::scan::assignment_value;
 use super::syntax::take;
@@ -217,8 +217,8 @@ pub(crate) fn parts(text: &str) -> Parts {
     let mut scripts = vec![(text.to_owned(), false)];
     for _ in 0..LEVELS {
         let level = std::mem::take(&mut scripts);
-        for (text, is_given) in &level {
-            scripts.extend(found.read(text, *is_given));
+        for (text, is_given) in level {
+            scripts.extend(found.read(&CommandLine::parse(text), is_given));
         }
     }
     if !scripts.is_empty() {
@@ -229,15 +229,15 @@ pub(crate) fn parts(text: &str) -> Parts {
 
 impl Parts {
     /// Reads one script; returns those within it.
-    fn read(&mut self, text: &str, is_given: bool) -> Vec<(String, bool)> {
-        let lexed = lex(text);
+    fn read(&mut self, line: &CommandLine, is_given: bool) -> Vec<(String, bool)> {
+        let (text, lexed) = (line.text(), line.lexed());
         let mut inner: Vec<(String, bool)> = lexed
             .substitutions
             .iter()
-            .map(|span| (text.get(span.clone()).unwrap_or_default().to_owned(), is_given))
+            .map(|span| (line.written(span).to_owned(), is_given))
             .collect();
         let before_commands = self.commands.len();
-        self.commands_of(text, &lexed, is_given);
+        self.commands_of(line, is_given);
         let mut before = None;
         for token in &lexed.tokens {
             self.doubt_about(token, before, text, &lexed.substitutions);
@@ -271,17 +271,17 @@ impl Parts {
     }
 
     /// Adds the simple commands.
-    fn commands_of(&mut self, text: &str, lexed: &Lexed, is_given: bool) {
+    fn commands_of(&mut self, line: &CommandLine, is_given: bool) {
         let mut simple = None;
         let mut open: Option<Part> = None;
-        for token in &lexed.tokens {
-            let taken = take(&mut simple, token, text);
+        for token in &line.lexed().tokens {
+            let taken = take(&mut simple, token, line);
             if !taken {
                 simple = None;
                 self.commands.extend(open.take());
                 continue;
             }
-            let word = text.get(token.span.clone()).unwrap_or_default();
+            let word = line.written(&token.span);
             let is_word = match token.kind {
                 TokenKind::Word(WordRole::Command | WordRole::Argument) => true,
                 // `export A=1`

@@ -7,7 +7,7 @@
 //! Limits: aliases and functions that the text does not define are unknown. If startup files may
 //! define them, the caller passes those files to [`added_by_startup`]. Pure.
 
-use super::lexer::{Lexed, lex};
+use super::command_line::CommandLine;
 use super::token::{TokenKind, WordRole};
 use super::unquote::unquote;
 
@@ -44,13 +44,13 @@ const SHOWS: &[&str] =
 /// Declarations list functions with these options.
 const SHOWS_WITH_OPTION: &[&str] = &["typeset -f", "typeset +f", "declare -f", "declare +f"];
 
-pub(crate) fn reportable(text: &str) -> Reportable {
-    let lexed = lex(text);
+pub(crate) fn reportable(line: &CommandLine) -> Reportable {
+    let text = line.text();
     let is_pipe = |kind| matches!(kind, TokenKind::Separator(separator) if separator.is_pipe());
     let shows = |word: &str| SHOWS.contains(&word);
     Reportable {
-        pipestatus: lexed.tokens.iter().any(|token| is_pipe(token.kind)),
-        directory: may_move(text, &lexed),
+        pipestatus: line.lexed().tokens.iter().any(|token| is_pipe(token.kind)),
+        directory: may_move(line),
         shows_functions: words(text).any(shows)
             || SHOWS_WITH_OPTION.iter().any(|option| text.contains(option)),
     }
@@ -61,14 +61,14 @@ pub(crate) fn reportable(text: &str) -> Reportable {
 pub(crate) fn added_by_startup(text: &str) -> Reportable {
     Reportable {
         pipestatus: words(text).any(|word| word == "alias"),
-        directory: may_move(text, &lex(text)) || text.contains("ZDOTDIR"),
+        directory: may_move(&CommandLine::parse(text)) || text.contains("ZDOTDIR"),
         shows_functions: false,
     }
 }
 
-fn may_move(text: &str, lexed: &Lexed) -> bool {
-    lexed.tokens.iter().any(|token| {
-        let written = text.get(token.span.clone()).unwrap_or_default();
+fn may_move(line: &CommandLine) -> bool {
+    line.lexed().tokens.iter().any(|token| {
+        let written = line.written(&token.span);
         match token.kind {
             TokenKind::Comment | TokenKind::HereDocument => false,
             TokenKind::Word(WordRole::Command) => runs_a_mover(written),
@@ -120,7 +120,7 @@ mod tests {
             ("(( a | b ))", false),
         ];
         for (text, expected) in table {
-            assert_eq!(reportable(text).pipestatus, expected, "{text}");
+            assert_eq!(reportable(&CommandLine::parse(text)).pipestatus, expected, "{text}");
         }
     }
 
@@ -155,7 +155,7 @@ mod tests {
             ("FOO=1 make ./x", false),
         ];
         for (text, expected) in table {
-            assert_eq!(reportable(text).directory, expected, "{text}");
+            assert_eq!(reportable(&CommandLine::parse(text)).directory, expected, "{text}");
             assert_eq!(added_by_startup(text).directory, expected, "{text}");
         }
     }
@@ -179,14 +179,14 @@ mod tests {
             ("my_functions=1", false),
         ];
         for (text, expected) in table {
-            assert_eq!(reportable(text).shows_functions, expected, "{text}");
+            assert_eq!(reportable(&CommandLine::parse(text)).shows_functions, expected, "{text}");
         }
     }
 
     proptest::proptest! {
         #[test]
         fn any_text_is_judged(text in ".{0,200}") {
-            reportable(&text);
+            reportable(&CommandLine::parse(&text));
         }
     }
 }

@@ -7,6 +7,7 @@
 //! Limits: does not read the user's configuration, so an alias and its host are two hosts, and a
 //! git remote that uses SSH is not recognised. Pure.
 
+use super::command_line::CommandLine;
 use super::options::{Values, is_option, values};
 use super::prefix::base_name;
 use super::syntax::segment_words;
@@ -75,7 +76,7 @@ const GIT: Values = values(
 const WITHOUT_CONNECTION: &str = "GQV";
 
 /// The SSH connection of a pipeline's segment, if it is one simple command.
-pub fn ssh_of_segment(segment: &str) -> Option<Ssh> {
+pub fn ssh_of_segment(segment: &CommandLine) -> Option<Ssh> {
     ssh_target(&segment_words(segment)?)
 }
 
@@ -306,7 +307,7 @@ mod tests {
     #[test]
     fn hosts_are_found_after_all_options() {
         for (command, host, remote_command) in TABLE {
-            let found = ssh_of_segment(command);
+            let found = ssh_of_segment(&CommandLine::parse(*command));
             let expected =
                 Ssh { host: (*host).to_owned(), remote_command: remote_command.map(str::to_owned) };
             assert_eq!(found, Some(expected), "{command}");
@@ -316,7 +317,7 @@ mod tests {
     #[test]
     fn commands_without_a_known_host_have_none() {
         for command in NONE {
-            assert_eq!(ssh_of_segment(command), None, "{command}");
+            assert_eq!(ssh_of_segment(&CommandLine::parse(*command)), None, "{command}");
         }
     }
 

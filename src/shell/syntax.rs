@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use super::lexer::{Lexed, lex};
+use super::command_line::CommandLine;
 use super::prefix::{base_name, innermost};
 use super::programs::{Program, is_builtin};
 use super::token::{Reserved, Separator, Token, TokenKind, WordRole};
@@ -53,11 +53,11 @@ impl Simple {
 }
 
 /// The simple commands of a command line, in order.
-pub(crate) fn simple_commands(text: &str, lexed: &Lexed) -> Vec<Simple> {
+pub(crate) fn simple_commands(line: &CommandLine) -> Vec<Simple> {
     let mut commands = Vec::new();
     let mut current: Option<Simple> = None;
-    for token in &lexed.tokens {
-        if take(&mut current, token, text) {
+    for token in &line.lexed().tokens {
+        if take(&mut current, token, line) {
             continue;
         }
         if let Some(mut simple) = current.take() {
@@ -73,7 +73,7 @@ pub(crate) fn simple_commands(text: &str, lexed: &Lexed) -> Vec<Simple> {
 
 /// Adds a token to the current simple command, or begins a new one. Returns false for a token that
 /// ends it.
-pub(super) fn take(current: &mut Option<Simple>, token: &Token, text: &str) -> bool {
+pub(super) fn take(current: &mut Option<Simple>, token: &Token, line: &CommandLine) -> bool {
     let begun = matches!(
         token.kind,
         TokenKind::Word(WordRole::Command | WordRole::Argument)
@@ -85,7 +85,7 @@ pub(super) fn take(current: &mut Option<Simple>, token: &Token, text: &str) -> b
         *current =
             Some(Simple { depth: token.depth, span: token.span.clone(), ..Simple::default() });
     }
-    let word = text.get(token.span.clone()).unwrap_or_default();
+    let word = line.written(&token.span);
     let Some(simple) = current else {
         return matches!(
             token.kind,
@@ -134,12 +134,12 @@ pub(crate) struct Pipeline {
 }
 
 /// The lists of the top level in order. `!` and `time` are not part of a segment.
-pub(crate) fn lists(lexed: &Lexed) -> Vec<List> {
+pub(crate) fn lists(line: &CommandLine) -> Vec<List> {
     let mut lists = Vec::new();
     let mut list = List::default();
     let mut pipeline = Pipeline::default();
     let mut segment: Option<Range<usize>> = None;
-    for token in &lexed.tokens {
+    for token in &line.lexed().tokens {
         let Some(separator) = top_level_separator(token) else {
             pipeline.is_negated ^=
                 token.kind == TokenKind::Reserved(Reserved::Not) && token.depth == 0;
@@ -192,80 +192,77 @@ fn belongs(token: &Token, has_begun: bool) -> bool {
 
 /// The segments of the last top-level pipeline that is not a background job: for `a | b; c` it is
 /// `c`. Omits bodies of here-documents.
-pub fn last_pipeline_segments(command: &str) -> Vec<&str> {
-    let lexed = lex(command);
-    let lists = lists(&lexed);
+pub fn last_pipeline_segments(line: &CommandLine) -> Vec<CommandLine> {
+    let lists = lists(line);
     let last = lists.iter().rev().find(|list| !list.is_background);
     let pipeline = last.and_then(|list| list.pipelines.last());
-    pipeline.map(|pipeline| pipeline.texts(command)).unwrap_or_default()
+    pipeline.map(|pipeline| pipeline.parts(line)).unwrap_or_default()
 }
 
 /// The segments of the pipeline that ran last, given the number of statuses in zsh's final
 /// `pipestatus`. Empty if several pipelines may have run last, as in `a | b && c | d`, or if
 /// none has that many segments.
-pub(crate) fn reported_segments(command: &str, statuses: usize) -> Vec<&str> {
-    let lexed = lex(command);
-    let lists = lists(&lexed);
-    let any_may_run_last = ENDS_ON_FAILURE.iter().any(|setting| command.contains(setting));
+pub(crate) fn reported_segments(line: &CommandLine, statuses: usize) -> Vec<CommandLine> {
+    let lists = lists(line);
+    let any_may_run_last = ENDS_ON_FAILURE.iter().any(|setting| line.text().contains(setting));
     let last = lists.iter().rposition(|list| !list.is_background);
     let candidates: Vec<&Pipeline> = lists
         .iter()
         .enumerate()
-        .filter(|(at, list)| Some(*at) == last || any_may_run_last || may_end(command, list))
+        .filter(|(at, list)| Some(*at) == last || any_may_run_last || may_end(line, list))
         .flat_map(|(_, list)| &list.pipelines)
         .collect();
-    if candidates.iter().any(|pipeline| is_open(command, pipeline)) {
+    if candidates.iter().any(|pipeline| is_open(line, pipeline)) {
         return Vec::new();
     }
     let mut fitting = candidates.into_iter().filter(|pipeline| pipeline.segments.len() == statuses);
     match (fitting.next(), fitting.next()) {
-        (Some(only), None) => only.texts(command),
+        (Some(only), None) => only.parts(line),
         _ => Vec::new(),
     }
 }
 
 /// Whether the shell may end within this list.
-fn may_end(command: &str, list: &List) -> bool {
+fn may_end(line: &CommandLine, list: &List) -> bool {
     list.pipelines
         .iter()
-        .flat_map(|pipeline| pipeline.texts(command))
+        .flat_map(|pipeline| &pipeline.segments)
+        .map(|segment| line.written(segment))
         .any(|text| text.split([' ', '\t', '\n', ';', '(', '{']).any(|word| ENDS.contains(&word)))
 }
 
 /// Whether the statuses may belong to a pipeline within this one: zsh reports the inner statuses if
 /// a group or a branch is the whole pipeline.
-fn is_open(command: &str, pipeline: &Pipeline) -> bool {
-    let texts = pipeline.texts(command);
-    let [text] = texts.as_slice() else { return false };
-    let first = text.split([' ', '\t', '\n', ';']).next();
+fn is_open(line: &CommandLine, pipeline: &Pipeline) -> bool {
+    let [segment] = pipeline.segments.as_slice() else { return false };
+    let first = line.written(segment).split([' ', '\t', '\n', ';']).next();
     first.is_some_and(|word| COMPOUND.contains(&word))
 }
 
 impl Pipeline {
-    /// The segments as texts of the command line.
-    pub(super) fn texts<'a>(&self, command: &'a str) -> Vec<&'a str> {
-        let text = |segment: &Range<usize>| command.get(segment.clone()).unwrap_or_default();
-        self.segments.iter().map(text).collect()
+    /// The segments as lines of their own.
+    pub(super) fn parts(&self, line: &CommandLine) -> Vec<CommandLine> {
+        self.segments.iter().map(|segment| line.part(segment)).collect()
     }
 }
 
 /// The program whose manual explains a failure, with its subcommands (`git`, `push`): the program
 /// of the rightmost failing segment if the statuses show one, otherwise that of the last simple
 /// command that is not a builtin.
-pub(crate) fn failing_command(command: &str, pipestatus: &[i32]) -> Option<Vec<String>> {
+pub(crate) fn failing_command(line: &CommandLine, pipestatus: &[i32]) -> Option<Vec<String>> {
     let failing = pipestatus.iter().rposition(|status| *status != 0 && *status != BROKEN_PIPE);
     let segments = match pipestatus.len() {
         0 | 1 => Vec::new(),
-        statuses => reported_segments(command, statuses),
+        statuses => reported_segments(line, statuses),
     };
     match failing.and_then(|at| segments.get(at)) {
         Some(segment) => last_program(segment),
-        None => last_program(command),
+        None => last_program(line),
     }
 }
 
-fn last_program(text: &str) -> Option<Vec<String>> {
-    let commands = simple_commands(text, &lex(text));
+fn last_program(line: &CommandLine) -> Option<Vec<String>> {
+    let commands = simple_commands(line);
     commands.iter().rev().find_map(|simple| {
         let name = simple.program().filter(|name| !is_builtin(name))?;
         Some(with_subcommands(name, simple.core()))
@@ -321,14 +318,14 @@ pub(super) fn is_subcommand(word: &str) -> bool {
 }
 
 /// The command of a segment that consists of one simple command.
-pub(super) fn only_command(segment: &str) -> Option<Simple> {
-    let mut commands = simple_commands(segment, &lex(segment));
+pub(crate) fn only_command(segment: &CommandLine) -> Option<Simple> {
+    let mut commands = simple_commands(segment);
     let only = commands.pop()?;
     (commands.is_empty() && only.depth == 0).then_some(only)
 }
 
 /// The words of a segment that is one simple command, without its prefixes.
-pub(crate) fn segment_words(segment: &str) -> Option<Vec<Unquoted>> {
+pub(crate) fn segment_words(segment: &CommandLine) -> Option<Vec<Unquoted>> {
     Some(only_command(segment)?.core().to_vec())
 }
 
@@ -361,7 +358,11 @@ mod tests {
             (" ; ", &[]),
         ];
         for (command, segments) in table {
-            assert_eq!(last_pipeline_segments(command), *segments, "{command}");
+            assert_eq!(
+                last_pipeline_segments(&CommandLine::parse(*command)),
+                *segments,
+                "{command}"
+            );
         }
     }
 
@@ -387,7 +388,11 @@ mod tests {
             ("set -e; cd x; c | d", 2, &["c", "d"]),
         ];
         for (command, statuses, segments) in table {
-            assert_eq!(reported_segments(command, *statuses), *segments, "{command}");
+            assert_eq!(
+                reported_segments(&CommandLine::parse(*command), *statuses),
+                *segments,
+                "{command}"
+            );
         }
     }
 
@@ -412,7 +417,8 @@ mod tests {
             ("", &[], None),
         ];
         for (command, pipestatus, expected) in table {
-            let found = failing_command(command, pipestatus).map(|words| words.join(" "));
+            let found = failing_command(&CommandLine::parse(*command), pipestatus)
+                .map(|words| words.join(" "));
             assert_eq!(found.as_deref(), *expected, "{command}");
         }
     }

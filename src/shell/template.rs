@@ -11,8 +11,8 @@
 //!
 //! Equal commands have equal templates in all releases that have the same [`VERSION`]. Pure.
 
+use super::command_line::CommandLine;
 use super::interpreters::{Interpreter, ScriptOption};
-use super::lexer::lex;
 use super::options::is_option;
 use super::prefix::{base_name, split_prefix};
 use super::programs::{Program, takes_operand_first};
@@ -35,29 +35,27 @@ const PATTERN: &str = "*)";
 const MAX_FLAG: usize = 24;
 
 /// The template of a command line. Accepts any text; linear in its length.
-pub fn template(command: &str) -> String {
-    written(command, Writer::default()).finish()
+pub fn template(line: &CommandLine) -> String {
+    written(line, Writer::default()).finish()
 }
 
 /// The template with the first operand of programs that are in no table, if it is a
 /// lower-case word: `tailscale up` for `tailscale *`. `None` if there is none. Accepts any
 /// text; linear in its length.
-pub fn with_subcommands(command: &str) -> Option<String> {
-    let template = written(command, Writer { keeps_second_words: true, ..Writer::default() });
+pub fn with_subcommands(line: &CommandLine) -> Option<String> {
+    let template = written(line, Writer { keeps_second_words: true, ..Writer::default() });
     template.has_second_word.then(|| template.finish())
 }
 
-fn written(command: &str, mut template: Writer) -> Writer {
-    let lexed = lex(command);
+fn written(line: &CommandLine, mut template: Writer) -> Writer {
     let mut current = None;
-    for token in &lexed.tokens {
+    for token in &line.lexed().tokens {
         if template.is_full() {
             break;
         }
-        if !take(&mut current, token, command) {
+        if !take(&mut current, token, line) {
             simple(current.take(), &mut template);
-            let text = command.get(token.span.clone()).unwrap_or_default();
-            structure(token.kind, text, &mut template);
+            structure(token.kind, line.written(&token.span), &mut template);
         }
     }
     simple(current, &mut template);

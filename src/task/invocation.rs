@@ -14,6 +14,7 @@ use super::prologue::{
 use super::request::StartError;
 use super::shell::{Shell, ShellKind, SideBand};
 use crate::process::files::{self, FileVersion, Temporary};
+use crate::shell::command_line::CommandLine;
 use crate::shell::mode::ShellMode;
 use crate::shell::reports::{self, Reportable};
 
@@ -58,7 +59,7 @@ pub(super) struct Prepared {
 /// # Errors
 /// The command is long and its script cannot be written, or a session's variables cannot be
 /// reported.
-pub(super) fn prepare(command: &str, with: &LaunchContext) -> Result<Prepared, StartError> {
+pub(super) fn prepare(command: &CommandLine, with: &LaunchContext) -> Result<Prepared, StartError> {
     let sideband = report_of(command, with).and_then(|wanted| {
         let name = with.directory.map_or_else(
             |_| std::env::temp_dir().join(format!("zsh-tool-{}.report", files::random_id())),
@@ -92,7 +93,7 @@ pub(super) fn prepare(command: &str, with: &LaunchContext) -> Result<Prepared, S
             limit: *limit,
         }),
     };
-    let WrappedCommand { arguments, script: text } = surroundings.wrap(with.shell, command);
+    let WrappedCommand { arguments, script: text } = surroundings.wrap(with.shell, command.text());
     let script = text.map(|text| write_script(&script, &text, with.directory)).transpose()?;
     let sideband = sideband.map(|(_, sideband)| sideband);
     let key = |sideband: &SideBand| (KEY_VARIABLE.into(), sideband.key().into());
@@ -117,7 +118,7 @@ fn write_script(
 /// What this command's shell is to report, if anything. The command's text alone decides if zsh
 /// reads no startup file. Otherwise what those files add is reported too, or everything where that
 /// is not known.
-fn report_of(command: &str, with: &LaunchContext) -> Option<Reportable> {
+fn report_of(command: &CommandLine, with: &LaunchContext) -> Option<Reportable> {
     let own = if with.reports_exports {
         Reportable { shows_functions: false, ..Reportable::ALL }
     } else {

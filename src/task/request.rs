@@ -9,6 +9,7 @@ use super::environment::StartEnvironment;
 use super::shell::NoShell;
 use crate::process::pty::TerminalSize;
 use crate::process::spawn::SpawnError;
+use crate::shell::command_line::CommandLine;
 use crate::text::foreign::ShowPath;
 use crate::text::quantity::seconds;
 
@@ -49,7 +50,7 @@ pub enum Stderr {
 pub struct Request {
     /// Its id, if the caller has chosen it: 8 lower-case hex digits.
     pub id: Option<String>,
-    pub command: String,
+    pub command: CommandLine,
     /// What it is for.
     pub description: Option<String>,
     /// The agent run that it belongs to, as its agent or its judge. Lists of sessions leave it

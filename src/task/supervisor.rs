@@ -253,16 +253,17 @@ impl Supervisor {
     }
 
     fn check(&self, request: &Request) -> Result<(), StartError> {
-        if request.command.trim().is_empty() {
+        let command = request.command.text();
+        if command.trim().is_empty() {
             return Err(StartError::Empty);
         }
-        if request.command.len() > self.settings.max_command {
+        if command.len() > self.settings.max_command {
             return Err(StartError::TooLong {
-                length: request.command.len(),
+                length: command.len(),
                 limit: self.settings.max_command,
             });
         }
-        if let Some(offset) = request.command.find('\0') {
+        if let Some(offset) = command.find('\0') {
             return Err(StartError::Nul(offset));
         }
         let invalid = request.environment.iter().find(|(name, value)| {
@@ -372,7 +373,7 @@ impl Supervisor {
         let (requests, receiver) = RequestSender::new().map_err(StartError::Worker)?;
         let facts = Facts {
             id: id.to_owned(),
-            command: request.command,
+            command: request.command.into_text(),
             description: request.description,
             part_of: request.part_of,
             detached: request.detached,

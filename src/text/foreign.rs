@@ -79,11 +79,17 @@ impl From<Foreign> for Phrase {
 
 impl fmt::Display for Phrase {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // A file of another version may have kept what is shown otherwise now.
-        if self.0.chars().any(is_hidden) {
-            return f.write_str(&in_quotes(&self.0, SHOWN_CHARS));
-        }
-        f.write_str(&self.0)
+        f.write_str(&composed(&self.0))
+    }
+}
+
+/// Words of the tool with texts of others in them, which were shown as such when they were put
+/// together. What was not is in quotes as a whole.
+pub(crate) fn composed(words: &str) -> Cow<'_, str> {
+    if words.chars().any(is_hidden) {
+        Cow::Owned(in_quotes(words, SHOWN_CHARS))
+    } else {
+        Cow::Borrowed(words)
     }
 }
 

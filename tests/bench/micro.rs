@@ -23,6 +23,7 @@ use zsh_tool::testing::process::signals::Exit;
 use zsh_tool::testing::progress::tracker::{ChangeKind, Totals, Tracker, TrackerSettings};
 use zsh_tool::testing::protocol::message;
 use zsh_tool::testing::protocol::reader::FrameReader;
+use zsh_tool::testing::shell::command_line::CommandLine;
 use zsh_tool::testing::shell::lexer::lex;
 use zsh_tool::testing::shell::outcome::Outcome;
 use zsh_tool::testing::shell::template::template;
@@ -108,7 +109,7 @@ fn command_lines(criterion: &mut Criterion) {
         bencher.iter(each(|command| lex(black_box(command)).tokens.len()));
     });
     group.bench_function("reading and template", |bencher| {
-        bencher.iter(each(|command| template(black_box(command)).len()));
+        bencher.iter(each(|command| template(&CommandLine::parse(black_box(command))).len()));
     });
     let redactor = Redactor::default();
     group.bench_function("redaction", |bencher| {

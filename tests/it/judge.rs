@@ -18,6 +18,7 @@ use zsh_tool::testing::progress::{
     status_forecast::Status,
     tracker::{ChangeKind, TrackerSettings},
 };
+use zsh_tool::testing::shell::command_line::CommandLine;
 use zsh_tool::testing::shell::mode::ShellMode;
 use zsh_tool::testing::task::environment::EnvironmentSettings;
 use zsh_tool::testing::task::live::{Cancel, WaitStep};
@@ -386,7 +387,7 @@ fn a_task_goes_on_while_three_checks_are_under_way() {
     let endpoint = Endpoint::start(&env, &json!([{"text": "A", "wait_for": go}]));
     let supervisor = supervisor(&env);
     let flood = Request {
-        command: "exec yes a line of output".to_owned(),
+        command: CommandLine::parse("exec yes a line of output"),
         description: None,
         id: None,
         part_of: None,

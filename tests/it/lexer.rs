@@ -3,6 +3,7 @@
 
 use std::process::Command;
 
+use zsh_tool::testing::shell::command_line::CommandLine;
 use zsh_tool::testing::shell::lexer::lex;
 use zsh_tool::testing::shell::ssh::ssh_of_segment;
 use zsh_tool::testing::shell::syntax::last_pipeline_segments;
@@ -56,10 +57,14 @@ fn templates_are_those_of_the_table() {
     assert!(rows.len() >= 150, "only {} rows", rows.len());
     let wrong: Vec<String> = rows
         .iter()
-        .filter(|row| row.template.as_ref() != Some(&template(&row.command)))
+        .filter(|row| row.template.as_ref() != Some(&template(&CommandLine::parse(&row.command))))
         .map(|row| {
             let wanted = row.template.as_deref().unwrap_or("(none in the table)");
-            format!("{}\n  wanted: {wanted}\n  is:     {}", row.command, template(&row.command))
+            format!(
+                "{}\n  wanted: {wanted}\n  is:     {}",
+                row.command,
+                template(&CommandLine::parse(&row.command))
+            )
         })
         .collect();
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
@@ -69,7 +74,7 @@ fn templates_are_those_of_the_table() {
 fn words_that_may_be_subcommands_are_those_of_the_table() {
     let wrong: Vec<String> = rows()
         .into_iter()
-        .map(|row| (with_subcommands(&row.command), row))
+        .map(|row| (with_subcommands(&CommandLine::parse(&row.command)), row))
         .filter(|(found, row)| *found != row.with_subcommands)
         .map(|(found, row)| {
             let (wanted, found) = (
@@ -85,11 +90,16 @@ fn words_that_may_be_subcommands_are_those_of_the_table() {
 #[test]
 fn segments_of_the_last_pipeline_are_those_of_the_table() {
     for row in rows() {
-        let segments = last_pipeline_segments(&row.command);
+        let segments = last_pipeline_segments(&CommandLine::parse(&row.command));
         if segments.len() < 2 {
             assert!(row.segments.is_empty(), "{}: {segments:?}", row.command);
         } else {
-            assert_eq!(segments, row.segments, "{}", row.command);
+            let texts: Vec<&str> = segments.iter().map(CommandLine::text).collect();
+            assert_eq!(texts, row.segments, "{}", row.command);
+            for segment in &segments {
+                let alone = CommandLine::parse(segment.text());
+                assert_eq!(template(segment), template(&alone), "{}", row.command);
+            }
         }
     }
 }
@@ -97,12 +107,12 @@ fn segments_of_the_last_pipeline_are_those_of_the_table() {
 #[test]
 fn hosts_and_remote_commands_are_those_of_the_table() {
     for row in rows() {
-        let found =
-            last_pipeline_segments(&row.command).into_iter().find_map(ssh_of_segment).map(|ssh| {
-                match ssh.remote_command {
-                    Some(remote_command) => format!("{}: {remote_command}", ssh.host),
-                    None => ssh.host,
-                }
+        let found = last_pipeline_segments(&CommandLine::parse(&row.command))
+            .iter()
+            .find_map(ssh_of_segment)
+            .map(|ssh| match ssh.remote_command {
+                Some(remote_command) => format!("{}: {remote_command}", ssh.host),
+                None => ssh.host,
             });
         assert_eq!(found, row.ssh, "{}", row.command);
     }

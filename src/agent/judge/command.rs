@@ -15,6 +15,7 @@ use crate::agent::activity::AgentError;
 use crate::agent::executor::{Executor, Ids, Role, exec_line};
 use crate::agent::stream::Framer;
 use crate::base::cancel::Cancel;
+use crate::shell::command_line::CommandLine;
 use crate::shell::outcome::Outcome;
 use crate::task::live::ActiveCall;
 use crate::task::live::{LiveState, WaitStep};
@@ -103,7 +104,7 @@ impl CommandJudge {
         Request {
             id: None,
             stderr: Stderr::Merged,
-            command: command_text(&launch.argv),
+            command: CommandLine::parse(command_text(&launch.argv)),
             description: Some("status check".to_owned()),
             part_of: Some(session.to_owned()),
             detached: None,

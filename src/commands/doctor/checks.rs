@@ -550,7 +550,8 @@ pub(crate) fn host(config: &Config, name: &str) -> Vec<Finding> {
         Ok(peer) => peer,
         Err(error) => return vec![Finding::error(WHAT, error, fix)],
     };
-    let mut findings = vec![Finding::ok(WHAT, format!("{name}: {}", host.status()))];
+    let mut findings =
+        vec![Finding::ok(WHAT, format!("{name}: {}", foreign::composed(&host.status())))];
     let begun = Instant::now();
     let health = peer.call(
         &PeerCall {
@@ -565,7 +566,7 @@ pub(crate) fn host(config: &Config, name: &str) -> Vec<Finding> {
     match health {
         Ok(health) => findings.extend(health_of_host(name, &health, begun.elapsed())),
         Err(PeerError::Gone(_)) => {
-            let found = format!("{name}: {}", host.final_reason());
+            let found = format!("{name}: {}", foreign::composed(&host.final_reason()));
             findings.push(Finding::error(WHAT, found, fix));
         }
         Err(error) => {

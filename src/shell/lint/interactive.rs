@@ -115,11 +115,11 @@ fn git(words: &[Unquoted]) -> Option<Lint> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::shell::lexer::lex;
+    use crate::shell::command_line::CommandLine;
     use crate::shell::syntax::simple_commands;
 
     fn needs(command: &str) -> Option<Lint> {
-        simple_commands(command, &lex(command))
+        simple_commands(&CommandLine::parse(command))
             .iter()
             .find_map(|simple| terminal_need(simple, false))
     }

@@ -90,11 +90,11 @@ pub(super) fn without_self_match(pattern: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::shell::lexer::lex;
+    use crate::shell::command_line::CommandLine;
     use crate::shell::syntax::simple_commands;
 
     fn finds_itself(command: &str) -> bool {
-        let commands = simple_commands(command, &lex(command));
+        let commands = simple_commands(&CommandLine::parse(command));
         commands
             .iter()
             .filter_map(pattern_of)

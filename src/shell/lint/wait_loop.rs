@@ -4,7 +4,7 @@
 //! as its deadline, whatever the loop does with it: a doubtful case gives no warning. A loop that
 //! reads lines ends with its input. Pure.
 
-use crate::shell::lexer::Lexed;
+use crate::shell::command_line::CommandLine;
 use crate::shell::prefix::base_name;
 use crate::shell::token::{Reserved, Token, TokenKind, WordRole};
 
@@ -37,10 +37,10 @@ const COUNT: &[&str] = &["let", "expr", "shift"];
 const COUNT_TEXT: &[&str] = &["$((", "$[", "SECONDS", "EPOCH", "date +%s"];
 
 /// Whether a `while` or `until` waits without a deadline.
-pub(super) fn waits_without_deadline(text: &str, lexed: &Lexed) -> bool {
+pub(super) fn waits_without_deadline(line: &CommandLine) -> bool {
     let mut open: Vec<Loop> = Vec::new();
-    for token in &lexed.tokens {
-        let word = text.get(token.span.clone()).unwrap_or_default();
+    for token in &line.lexed().tokens {
+        let word = line.written(&token.span);
         if let TokenKind::Reserved(Reserved::While | Reserved::Until) = token.kind {
             open.push(Loop { depth: token.depth, ..Loop::default() });
             continue;
@@ -107,7 +107,6 @@ fn works(found: &mut Loop, does: bool) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::shell::lexer::lex;
 
     const WAIT: &[&str] = &[
         "while ! curl -s localhost:80; do sleep 1; done",
@@ -144,14 +143,14 @@ mod tests {
     #[test]
     fn loops_without_a_deadline_are_found() {
         for command in WAIT {
-            assert!(waits_without_deadline(command, &lex(command)), "{command}");
+            assert!(waits_without_deadline(&CommandLine::parse(*command)), "{command}");
         }
     }
 
     #[test]
     fn loops_that_count_or_read_are_no_finding() {
         for command in BOUNDED {
-            assert!(!waits_without_deadline(command, &lex(command)), "{command}");
+            assert!(!waits_without_deadline(&CommandLine::parse(*command)), "{command}");
         }
     }
 }

@@ -504,12 +504,12 @@ fn computing(before: &Totals, now: &Totals, time: Duration, waited: Duration) ->
 #[derive(Debug, Default)]
 struct CommandLines {
     /// `None` before the first probe, which finds no new processes.
-    known: Option<HashMap<Identity, CommandLine>>,
+    known: Option<HashMap<Identity, SeenProcess>>,
 }
 
 /// A process by its command line.
 #[derive(Debug)]
-struct CommandLine {
+struct SeenProcess {
     line: String,
     /// Whether it is the first with this line. A forked copy still has its parent's line, and the
     /// line is empty during exec and exit; neither counts as a new process.
@@ -534,7 +534,7 @@ impl CommandLines {
             let child = known.unwrap_or_else(|| {
                 unclear.push(member);
                 let line = command_line(member.id.pid);
-                CommandLine { line, is_first_with_line: false }
+                SeenProcess { line, is_first_with_line: false }
             });
             now.insert(member.id, child);
         }

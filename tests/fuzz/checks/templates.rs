@@ -1,6 +1,7 @@
 //! Command lines: what they are, what they ask for, and what of them may be remembered.
 
 use zsh_tool::testing::alan::fingerprint::of_failure;
+use zsh_tool::testing::shell::command_line::CommandLine;
 use zsh_tool::testing::shell::lexer::lex;
 use zsh_tool::testing::shell::lint::lints;
 use zsh_tool::testing::shell::normalise::{hash, normalise};
@@ -17,20 +18,24 @@ pub fn check(data: &[u8]) {
     let redacted = redactor.redact(command).into_owned();
     assert!(!redacted.contains("hunter22"));
     assert_eq!(redactor.redact(&redacted), redacted);
-    let normal = normalise(command);
-    assert_eq!(normalise(&normal), normal);
-    assert_eq!(hash(&normal), hash(command));
-    let _ = (template(command), template(&redacted), lex(command));
-    let _ = with_subcommands(command);
+    let normal = normalise(&CommandLine::parse(command));
+    assert_eq!(normalise(&CommandLine::parse(&normal)), normal);
+    assert_eq!(hash(&CommandLine::parse(&normal)), hash(&CommandLine::parse(command)));
+    let _ = (
+        template(&CommandLine::parse(command)),
+        template(&CommandLine::parse(&redacted)),
+        lex(command),
+    );
+    let _ = with_subcommands(&CommandLine::parse(command));
     // A failure's output comes from anywhere as well.
     let _ = of_failure(command, 1, &redactor);
     for has_terminal in [false, true] {
-        for lint in lints(command, has_terminal) {
+        for lint in lints(&CommandLine::parse(command), has_terminal) {
             assert!(!lint.to_string().is_empty());
         }
     }
-    for segment in last_pipeline_segments(command) {
-        let _ = ssh_of_segment(segment);
+    for segment in last_pipeline_segments(&CommandLine::parse(command)) {
+        let _ = ssh_of_segment(&segment);
     }
     let _ = keys::Key::parse(command);
 }
