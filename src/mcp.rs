@@ -16,6 +16,7 @@
 pub(crate) mod access;
 pub(crate) mod arguments;
 mod attach;
+mod call;
 mod ceilings;
 #[cfg(feature = "conformance")]
 pub(crate) mod conformance;

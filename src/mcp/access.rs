@@ -3,9 +3,8 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use serde_json::Value;
-
-use super::tools::{Tool, ToolName};
+use super::call::Call;
+use super::tools::Tool;
 use crate::process::confinement;
 use crate::process::probe::Identity;
 use crate::process::tree;
@@ -28,31 +27,26 @@ pub(crate) enum Access {
 
 impl Access {
     /// Why a call is refused, if it is.
-    pub(super) fn refusal(
-        self,
-        tool: &Tool,
-        arguments: Option<&Value>,
-    ) -> Option<Cow<'static, str>> {
+    pub(super) fn refusal(self, tool: &Tool, call: &Call) -> Option<Cow<'static, str>> {
         let client = match self {
             Access::Full | Access::Carrier => return None,
-            Access::Launch if tool.name == ToolName::Run => return None,
+            Access::Launch if matches!(call, Call::Run(_)) => return None,
             Access::Launch => return Some("a shim starts only its one task".into()),
             Access::ControlSocket(client) => client,
         };
-        let argument = |name: &str| arguments.and_then(|arguments| arguments.get(name));
-        match tool.name {
-            ToolName::Run => {
+        match call {
+            Call::Run(_) => {
                 Some("the control socket starts no command: call the server's own zsh".into())
             }
-            ToolName::Send if argument("secret_env").is_some_and(|value| !value.is_null()) => {
+            Call::Send(_) if call.secret().is_some() => {
                 Some("the control socket types no secret: call the server's own zsh_send".into())
             }
-            ToolName::Send | ToolName::Kill | ToolName::NeverhangReset => {
+            Call::Send(_) | Call::Kill(_) | Call::NeverhangReset(_) => {
                 if let Some(reason) = client.confinement() {
                     return Some(confined(tool.wire_name, reason).into());
                 }
-                let task = argument("task_id").and_then(Value::as_str).unwrap_or_default();
-                let task: String = task.chars().take(TASK_CHARS).collect();
+                let task: String =
+                    call.task_id().unwrap_or_default().chars().take(TASK_CHARS).collect();
                 tracing::info!(
                     "{} of task {task:?} by the control socket, from {client}",
                     tool.wire_name

@@ -1,11 +1,10 @@
 //! Checks a call's arguments against the tool's schema. An error names the argument, what is
 //! expected, and the nearest valid name.
 
-use std::time::Duration;
-
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
+use super::tools::Tool;
 use crate::alan::insight::truncate;
 use crate::text::foreign::Foreign;
 use crate::text::invisible;
@@ -14,8 +13,8 @@ use crate::text::invisible;
 const MIN_SIMILARITY: f64 = 0.75;
 /// How much of a wrong value an error repeats.
 const SHOWN_CHARS: usize = 40;
-/// Waits that are reduced to the ceiling of the client's calls.
-const CLAMPED: [&str; 2] = ["yield_after", "listen"];
+/// Waits, of which longer ones are limited to the ceiling of the client's calls.
+const WAITS: [&str; 2] = ["yield_after", "listen"];
 
 /// String arguments that also accept whole numbers.
 const NUMBERS_ACCEPTED: [&str; 1] = ["until_port"];
@@ -25,24 +24,15 @@ const NUMBERS_ACCEPTED: [&str; 1] = ["until_port"];
 #[error("{0}")]
 pub struct ArgumentError(pub String);
 
-/// A wait that was above the ceiling.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Clamped {
-    pub argument: &'static str,
-    pub requested: f64,
-    pub used: f64,
-}
-
-/// Checks arguments against a schema and deserializes them. Waits above `ceiling` are clamped.
+/// Checks arguments against a tool's schema and deserializes them.
 ///
 /// # Errors
 /// Describes the first wrong argument.
 pub fn read<T: DeserializeOwned>(
-    tool: &str,
-    schema: &Value,
+    tool: &Tool,
     arguments: Option<&Value>,
-    ceiling: Duration,
-) -> Result<(T, Vec<Clamped>), ArgumentError> {
+) -> Result<T, ArgumentError> {
+    let (schema, tool) = (&tool.schema, tool.wire_name);
     let empty = Map::new();
     let given = match arguments {
         None | Some(Value::Null) => &empty,
@@ -56,7 +46,6 @@ pub fn read<T: DeserializeOwned>(
     };
     let properties = schema.get("properties").and_then(Value::as_object).unwrap_or(&empty);
     let mut checked = Map::new();
-    let mut clamped = Vec::new();
     for (name, value) in given {
         let property = properties.get(name).ok_or_else(|| unknown(tool, name, properties))?;
         // Left out and null mean the same: some clients pass every argument.
@@ -64,7 +53,6 @@ pub fn read<T: DeserializeOwned>(
             continue;
         }
         let value = check_type(name, property, value)?;
-        let value = clamp_wait(name, value, ceiling, &mut clamped);
         check_bounds(name, property, &value)?;
         checked.insert(name.clone(), value);
     }
@@ -74,9 +62,8 @@ pub fn read<T: DeserializeOwned>(
             return Err(ArgumentError(format!("{tool} needs the argument {name}")));
         }
     }
-    let read = serde_json::from_value(Value::Object(checked))
-        .map_err(|error| ArgumentError(format!("the arguments of {tool} are wrong: {error}")))?;
-    Ok((read, clamped))
+    serde_json::from_value(Value::Object(checked))
+        .map_err(|error| ArgumentError(format!("the arguments of {tool} are wrong: {error}")))
 }
 
 fn unknown(tool: &str, name: &str, properties: &Map<String, Value>) -> ArgumentError {
@@ -155,17 +142,6 @@ fn check_type(name: &str, property: &Value, value: &Value) -> Result<Value, Argu
     Ok(value.clone())
 }
 
-fn clamp_wait(name: &str, value: Value, ceiling: Duration, clamped: &mut Vec<Clamped>) -> Value {
-    let used = ceiling.as_secs_f64();
-    match (CLAMPED.into_iter().find(|clamped| *clamped == name), value.as_f64()) {
-        (Some(argument), Some(requested)) if requested > used => {
-            clamped.push(Clamped { argument, requested, used });
-            Value::from(used)
-        }
-        _ => value,
-    }
-}
-
 fn check_bounds(name: &str, property: &Value, value: &Value) -> Result<(), ArgumentError> {
     let Some(number) = value.as_f64() else {
         return Ok(());
@@ -174,7 +150,8 @@ fn check_bounds(name: &str, property: &Value, value: &Value) -> Result<(), Argum
     if let Some(minimum) = bound("minimum").filter(|minimum| number < *minimum) {
         return Err(ArgumentError(format!("{name} must be at least {minimum}, not {number}")));
     }
-    if let Some(maximum) = bound("maximum").filter(|maximum| number > *maximum) {
+    let maximum = bound("maximum").filter(|_| !WAITS.contains(&name));
+    if let Some(maximum) = maximum.filter(|maximum| number > *maximum) {
         return Err(ArgumentError(format!("{name} must be at most {maximum}, not {number}")));
     }
     Ok(())
@@ -194,11 +171,9 @@ mod tests {
     use crate::arbitrary;
     use crate::mcp::tools::{self, PollArguments, RunArguments, SendArguments};
 
-    const CEILING: Duration = Duration::from_secs(50);
-
-    fn run(arguments: Value) -> Result<(RunArguments, Vec<Clamped>), String> {
+    fn run(arguments: Value) -> Result<RunArguments, String> {
         let tool = tools::find("zsh").ok_or("no tool")?;
-        read("zsh", &tool.schema, Some(&arguments), CEILING).map_err(|error| error.0)
+        read(tool, Some(&arguments)).map_err(|error| error.0)
     }
 
     #[test]
@@ -226,36 +201,29 @@ mod tests {
 
     #[test]
     fn whole_numbers_may_be_written_as_fractions() {
-        let read = run(json!({"command": "x", "rows": 5.0, "timeout": 5})).map(|(read, _)| read);
+        let read = run(json!({"command": "x", "rows": 5.0, "timeout": 5}));
         assert_eq!(read.as_ref().ok().and_then(|read| read.rows), Some(5));
         assert_eq!(read.ok().and_then(|read| read.timeout), Some(5.0));
     }
 
     #[test]
-    fn waits_above_the_ceiling_are_clamped() {
-        let clamped = run(json!({"command": "x", "yield_after": 500})).map(|(_, clamped)| clamped);
-        let wanted = Clamped { argument: "yield_after", requested: 500.0, used: 50.0 };
-        assert_eq!(clamped, Ok(vec![wanted]));
-    }
-
-    #[test]
     fn lists_are_of_strings() {
-        let tool = tools::find("zsh_send").map(|tool| &tool.schema).cloned().unwrap_or_default();
+        let tool = tools::find("zsh_send").unwrap();
         for (keys, wanted) in [
             (json!("Up"), "keys must be a list of strings, not \"Up\""),
             (json!(["Up", 5]), "keys[1] must be a string, not 5"),
         ] {
             let arguments = json!({"task_id": "x", "keys": keys});
-            let read = read::<SendArguments>("zsh_send", &tool, Some(&arguments), CEILING);
+            let read = read::<SendArguments>(tool, Some(&arguments));
             assert_eq!(read.err().map(|error| error.0).as_deref(), Some(wanted), "{arguments}");
         }
     }
 
     #[test]
     fn choices_are_listed() {
-        let tool = tools::find("zsh_poll").map(|tool| &tool.schema).cloned().unwrap_or_default();
+        let tool = tools::find("zsh_poll").unwrap();
         let arguments = json!({"task_id": "x", "wait_for": "never"});
-        let read = read::<PollArguments>("zsh_poll", &tool, Some(&arguments), CEILING);
+        let read = read::<PollArguments>(tool, Some(&arguments));
         assert_eq!(
             read.err().map(|error| error.0).as_deref(),
             Some("wait_for must be \"output\" or \"end\", not \"never\"")
@@ -293,7 +261,9 @@ mod tests {
             };
             let bound = |word: &str| property.get(word).and_then(Value::as_f64);
             assert!(bound("minimum").is_none_or(|least| number >= least), "{name}: {number}");
-            assert!(bound("maximum").is_none_or(|most| number <= most), "{name}: {number}");
+            let is_bounded = !WAITS.contains(&name.as_str());
+            let most = bound("maximum").filter(|_| is_bounded);
+            assert!(most.is_none_or(|most| number <= most), "{name}: {number}");
         }
     }
 
@@ -305,22 +275,22 @@ mod tests {
         ) {
             let tool = &tools::TOOLS[at];
             // Read as any type: the checks are the schema's.
-            match read::<Value>(tool.wire_name, &tool.schema, Some(&arguments), CEILING) {
-                Ok((arguments, _)) => assert_within(&tool.schema, &arguments),
+            match read::<Value>(tool, Some(&arguments)) {
+                Ok(arguments) => assert_within(&tool.schema, &arguments),
                 Err(error) => prop_assert!(!error.0.is_empty()),
             }
             let given = Some(&arguments);
-            let _ = read::<RunArguments>(tool.wire_name, &tool.schema, given, CEILING);
-            let _ = read::<PollArguments>(tool.wire_name, &tool.schema, given, CEILING);
-            let _ = read::<SendArguments>(tool.wire_name, &tool.schema, given, CEILING);
-            let _ = read::<tools::KillArguments>(tool.wire_name, &tool.schema, given, CEILING);
-            let _ = read::<tools::QueryArguments>(tool.wire_name, &tool.schema, given, CEILING);
+            let _ = read::<RunArguments>(tool, given);
+            let _ = read::<PollArguments>(tool, given);
+            let _ = read::<SendArguments>(tool, given);
+            let _ = read::<tools::KillArguments>(tool, given);
+            let _ = read::<tools::QueryArguments>(tool, given);
         }
 
         #[test]
         fn what_is_no_object_is_refused(arguments in arbitrary::json(&[])) {
             let tool = tools::find("zsh").unwrap();
-            prop_assert!(read::<RunArguments>("zsh", &tool.schema, Some(&arguments), CEILING).is_err());
+            prop_assert!(read::<RunArguments>(tool, Some(&arguments)).is_err());
         }
     }
 }

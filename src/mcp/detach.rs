@@ -6,14 +6,12 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use serde_json::Value;
-
+use super::call::Call;
 use super::dispatch::{Answered, CallContext, Shims, ToolResult, Tools};
 use super::outputs::DetachedRow;
 use super::render::result::{command_line, listening_on, millis};
-use super::tools::Tool;
+use super::tools::{RunArguments, Tool};
 use crate::peer::{Peer, PeerCall, PeerError, RelayedClient, RelayedStart};
-use crate::protocol::message::put;
 use crate::task::describe::{self, outcome_word};
 use crate::task::journal;
 use crate::task::port_watch::ListedTask;
@@ -39,7 +37,7 @@ impl Tools {
     pub(super) fn detach(
         &self,
         tool: &Tool,
-        arguments: &Value,
+        mut run: Box<RunArguments>,
         call: &mut CallContext,
     ) -> Option<Answered> {
         let refused = |text: String| Some(Answered::from_result(ToolResult::error(text)));
@@ -58,22 +56,21 @@ impl Tools {
                     .to_owned(),
             );
         };
-        let mut arguments = arguments.clone();
-        if arguments.get("cwd").is_none_or(Value::is_null)
-            && let Some(directory) = self.supervisor.kept_directory()
-        {
-            put(&mut arguments, "cwd", directory.to_string_lossy());
-        }
-        let directory = arguments.get("cwd").and_then(Value::as_str).map(Path::new);
+        run.cwd = run
+            .cwd
+            .or_else(|| Some(self.supervisor.kept_directory()?.to_string_lossy().into_owned()));
+        let directory = run.cwd.as_deref().map(Path::new);
         let start = match self.supervisor.start_environment(directory) {
             Ok(start) => Some(RelayedStart::from(start)),
             Err(error) => return refused(error.to_string()),
         };
+        let yields_after = run.yield_after.and_then(|wait| Duration::try_from_secs_f64(wait).ok());
+        let yields_after = yields_after.unwrap_or_default().min(call.client.ceiling);
         let request = PeerCall {
             tool: tool.wire_name,
-            arguments: &arguments,
+            arguments: &Call::Run(run).arguments(),
             client: RelayedClient { start, ..call.relayed_client() },
-            limit: LAUNCH_LIMIT + yield_of(&arguments, call.client.ceiling),
+            limit: LAUNCH_LIMIT + yields_after,
             cancel: call.cancel,
         };
         // The shim reads the history of the command from the database.
@@ -254,11 +251,4 @@ fn tasks_in(directory: &Path) -> Vec<DetachedTask> {
     let lives = journal::server_lives(directory);
     let snapshots = tombstone::listed(directory).into_iter();
     snapshots.map(|snapshot| DetachedTask { snapshot, lives }).collect()
-}
-
-/// The call's own `yield_after`, or zero.
-fn yield_of(arguments: &Value, ceiling: Duration) -> Duration {
-    let requested = arguments.get("yield_after").and_then(Value::as_f64);
-    let requested = requested.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-    requested.unwrap_or_default().min(ceiling)
 }

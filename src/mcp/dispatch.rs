@@ -11,17 +11,17 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use serde::Serialize;
-use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::arguments::{self, Clamped};
+use super::arguments::ArgumentError;
+use super::call::Call;
 use super::render::notes::{self, ResultNote};
 use super::render::result::{self, Palette, TaskResult};
 use super::render::view::View;
-use super::tools::{RESULT_CHARS, Tool, ToolName};
+use super::tools::{RESULT_CHARS, Tool};
 use crate::alan::insight::Level;
 use crate::base::cancel::Cancel;
-use crate::config::{Config, MAX_WAIT, Warning};
+use crate::config::{Config, Warning};
 use crate::history::notices;
 use crate::history::recorder::Recorder;
 use crate::peer::RelayedClient;
@@ -51,8 +51,6 @@ use crate::text::mask::Secret;
 use crate::text::pattern::Pattern;
 use crate::text::quantity::{grouped, seconds};
 
-/// The default of `listen`.
-pub(super) const DEFAULT_LISTEN: Duration = Duration::from_secs(2);
 /// The minimum time between two progress messages.
 const PROGRESS_EVERY: Duration = Duration::from_millis(500);
 /// How much of the output's last line a progress message contains.
@@ -385,42 +383,56 @@ impl Tools {
         }
     }
 
-    /// Runs a call. `None` if it was cancelled and must not be answered. A result must be sent,
-    /// since it has moved the task's cursor.
-    pub(crate) fn call(
+    /// Carries out a call, here or by the process that must do it. `None` if it was cancelled and
+    /// must not be answered. A result must be sent, since it has moved the task's cursor.
+    pub(super) fn call(
         &self,
         tool: &Tool,
-        arguments: Option<&Value>,
-        call: &mut CallContext,
+        call: Result<Call, ArgumentError>,
+        context: &mut CallContext,
     ) -> Option<Answered> {
-        let about =
-            arguments.and_then(|arguments| arguments.get("task_id")).and_then(Value::as_str);
-        if let Some(on_host) = Self::host_call(tool, arguments) {
-            return self.call_on_host(tool, on_host, call);
+        let mut call = match call {
+            Ok(call) => call,
+            Err(error) => return self.answer(Err(error.into()), None, context),
+        };
+        if let Some(host) = call.take_host() {
+            return self.call_on_host(tool, &host, &call, context);
         }
-        if let Some(owner) = about.and_then(|id| self.shim_of(id, call))
-            && let Relayed::Answered(answered) = self.relay(owner, tool, arguments, call)
+        if let Some(owner) = call.task_id().and_then(|id| self.shim_of(id, context))
+            && let Relayed::Answered(answered) = self.relay(owner, tool, &call, context)
         {
             return answered;
         }
-        if let (ToolName::Run, Some(arguments)) = (tool.name, arguments)
-            && arguments.get("detach") == Some(&Value::Bool(true))
-            && !matches!(self.shims, Shims::IsShim(_))
-        {
-            return self.detach(tool, arguments, call);
-        }
-        let answer = match tool.name {
-            ToolName::Run => self.run(tool, arguments, call),
-            ToolName::Poll => self.poll(tool, arguments, call),
-            ToolName::Send => self.send(tool, arguments, call),
-            ToolName::Kill => self.kill(tool, arguments, call),
-            ToolName::Tasks => self.tasks(tool, arguments),
-            ToolName::Health => self.health(tool, arguments, call),
-            ToolName::AlanStats => self.alan_stats(tool, arguments),
-            ToolName::AlanQuery => self.alan_query(tool, arguments),
-            ToolName::NeverhangStatus => self.neverhang_status(tool, arguments),
-            ToolName::NeverhangReset => self.neverhang_reset(tool, arguments),
+        let note = call.limit_wait(context.client.ceiling);
+        let notes = note.into_iter().collect();
+        let about = call.task_id().map(str::to_owned);
+        let answer = match call {
+            Call::Run(run)
+                if run.detach == Some(true) && !matches!(self.shims, Shims::IsShim(_)) =>
+            {
+                return self.detach(tool, run, context);
+            }
+            Call::Run(run) => self.run(*run, notes, context),
+            Call::Poll(poll) => self.poll(&poll, notes, context),
+            Call::Send(send) => self.send(&send, notes, context),
+            Call::Kill(kill) => self.kill(&kill, context),
+            Call::Tasks(tasks) => self.tasks(&tasks),
+            Call::Health => self.health(context),
+            Call::AlanStats => self.alan_stats(),
+            Call::AlanQuery(query) => self.alan_query(&query),
+            Call::NeverhangStatus => self.neverhang_status(),
+            Call::NeverhangReset(reset) => self.neverhang_reset(reset.command.as_deref()),
         };
+        self.answer(answer, about.as_deref(), context)
+    }
+
+    /// Makes an answer of what a tool has returned. `about` is the task that the call named.
+    fn answer(
+        &self,
+        answer: Answer,
+        about: Option<&str>,
+        call: &mut CallContext,
+    ) -> Option<Answered> {
         let mut result = match answer {
             Ok(result) => result,
             Err(NoResult::Refused(text)) => ToolResult::error(text),
@@ -734,25 +746,6 @@ pub(super) enum Numbering {
     Range,
 }
 
-/// Reads the arguments of a call that may wait for at most `ceiling`; the remarks name clamped
-/// ones.
-pub(super) fn read_waiting<T: DeserializeOwned>(
-    tool: &Tool,
-    arguments: Option<&Value>,
-    ceiling: Duration,
-) -> Result<(T, Vec<ResultNote>), NoResult> {
-    let (read, clamped) = arguments::read(tool.wire_name, &tool.schema, arguments, ceiling)?;
-    Ok((read, clamped.iter().map(clamped_note).collect()))
-}
-
-/// Reads the arguments of a call that does not wait.
-pub(super) fn read<T: DeserializeOwned>(
-    tool: &Tool,
-    arguments: Option<&Value>,
-) -> Result<(T, Vec<ResultNote>), NoResult> {
-    read_waiting(tool, arguments, MAX_WAIT)
-}
-
 /// Compiles the caller's pattern.
 pub(super) fn compile(argument: &str, pattern: Option<&str>) -> Result<Option<Pattern>, NoResult> {
     pattern.map(Pattern::new).transpose().map_err(|error| {
@@ -774,17 +767,6 @@ pub(super) fn seconds_or(
     };
     Duration::try_from_secs_f64(seconds)
         .map_err(|_| refused(format!("{argument} must be a number of seconds, not {seconds}")))
-}
-
-fn clamped_note(clamped: &Clamped) -> ResultNote {
-    let longer = match clamped.argument {
-        "listen" => "To wait longer, poll again.",
-        _ => "For longer waits pass background: true and poll.",
-    };
-    ResultNote::info(format!(
-        "{} {} s is above the ceiling of this client's calls: {} s is used. {longer}",
-        clamped.argument, clamped.requested, clamped.used
-    ))
 }
 
 /// The newest line of output, short enough for a progress message.

@@ -5,15 +5,13 @@
 
 use std::time::Duration;
 
-use serde_json::Value;
-
-use super::dispatch::{Answer, ToolResult, Tools, read, refused};
+use super::dispatch::{Answer, ToolResult, Tools, refused};
 use super::outputs::{
     CircuitOutput, CircuitsOutput, ClosedOutput, DatabaseOutput, EstimateOutput, InsightOutput,
     KindOutput, QueryOutput, RecentOutput, ResetOutput, RetryOutput, StatsOutput, StreakOutput,
 };
 use super::render::result::command_line;
-use super::tools::{NoArguments, QueryArguments, ResetArguments, Tool};
+use super::tools::QueryArguments;
 use crate::alan::history::RETRY_WINDOW_MINUTES;
 use crate::alan::insight::{self, Level, truncate};
 use crate::alan::store::circuits::{CircuitStatus, Reset};
@@ -65,16 +63,14 @@ pub(crate) fn query(recorder: &Recorder, command: &str) -> ToolResult {
 }
 
 impl Tools {
-    pub(super) fn alan_stats(&self, tool: &Tool, arguments: Option<&Value>) -> Answer {
-        read::<NoArguments>(tool, arguments)?;
+    pub(super) fn alan_stats(&self) -> Answer {
         stats(&self.recorder).map_err(|error| {
             let queued = self.recorder.store().status().queued;
             refused(format!("{error}: what is learned stays in memory ({queued} records)"))
         })
     }
 
-    pub(super) fn alan_query(&self, tool: &Tool, arguments: Option<&Value>) -> Answer {
-        let (arguments, _) = read::<QueryArguments>(tool, arguments)?;
+    pub(super) fn alan_query(&self, arguments: &QueryArguments) -> Answer {
         let limit = self.config.max_command;
         if arguments.command.trim().is_empty() {
             return Err(refused("command is empty: pass the command to look up"));
@@ -85,21 +81,19 @@ impl Tools {
         Ok(query(&self.recorder, &arguments.command))
     }
 
-    pub(super) fn neverhang_status(&self, tool: &Tool, arguments: Option<&Value>) -> Answer {
-        read::<NoArguments>(tool, arguments)?;
+    pub(super) fn neverhang_status(&self) -> Answer {
         let circuits = self.recorder.circuits();
         let output = CircuitsOutput { circuits: circuits.iter().map(circuit_output).collect() };
         let text = circuits_text(&circuits, self.recorder.store().rules());
         Ok(ToolResult::structured(text, &output))
     }
 
-    pub(super) fn neverhang_reset(&self, tool: &Tool, arguments: Option<&Value>) -> Answer {
-        let (arguments, _) = read::<ResetArguments>(tool, arguments)?;
-        let known = arguments.command.as_deref().map(CommandLine::parse);
+    pub(super) fn neverhang_reset(&self, command: Option<&str>) -> Answer {
+        let known = command.map(CommandLine::parse);
         let known = known.map(|command| self.recorder.identify(&command));
         let hash = known
             .as_ref()
-            .zip(arguments.command.as_deref())
+            .zip(command)
             .map(|(known, command)| if is_hash(command) { command } else { &known.pattern.hash });
         let reset = self.recorder.store().circuit_reset(hash);
         let text = reset_text(&reset, known.as_ref().map(|known| known.redacted.text()));

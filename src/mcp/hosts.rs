@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde_json::Value;
 
+use super::call::Call;
 use super::dispatch::{Answered, CallContext, ToolResult, Tools};
 use super::relay;
 use super::tools::{Tool, ToolName};
@@ -15,7 +16,6 @@ use crate::config::MAX_WAIT;
 use crate::peer::hosts::{self, Host};
 use crate::peer::{Peer, PeerCall, PeerError, RelayedSecret};
 use crate::process::files;
-use crate::protocol::message::put;
 use crate::task::journal::is_task_id;
 use crate::text::ansi::{Colours, readable};
 use crate::text::foreign;
@@ -27,62 +27,16 @@ const CALL_GRACE: Duration = Duration::from_secs(2 * hosts::SILENCE_LIMIT.as_sec
 const BEFORE_IDS: [&str; 6] = ["task=", "task_id=", "task '", "task ", "attach ", "─── "];
 const ID_LENGTH: usize = 8;
 
-/// A call that names a host.
-pub(super) struct HostCall {
-    host: String,
-    /// The arguments without the host.
-    arguments: Value,
-    /// The task that the call is about, or that it starts.
-    task: Option<String>,
-}
-
-impl HostCall {
-    fn parse(tool: &Tool, arguments: Option<&Value>) -> Option<HostCall> {
-        let arguments = arguments?;
-        if let Some(id) = arguments.get("task_id").and_then(Value::as_str) {
-            let (host, task) = id.rsplit_once(':')?;
-            let mut arguments = arguments.clone();
-            put(&mut arguments, "task_id", task);
-            return Some(HostCall {
-                host: host.to_owned(),
-                arguments,
-                task: Some(task.to_owned()),
-            });
-        }
-        let takes_host = matches!(tool.name, ToolName::Run | ToolName::Tasks | ToolName::AlanQuery);
-        let host = arguments.get("host")?.as_str().filter(|_| takes_host)?.to_owned();
-        let mut arguments = arguments.clone();
-        if let Some(fields) = arguments.as_object_mut() {
-            fields.shift_remove("host");
-        }
-        let task = (tool.name == ToolName::Run).then(files::random_id);
-        Some(HostCall { host, arguments, task })
-    }
-
-    /// How long the host may wait before it answers.
-    fn wait(&self, tool: &Tool) -> Duration {
-        match tool.name {
-            // The host's own settings decide.
-            ToolName::Run => MAX_WAIT,
-            _ => relay::wait_of(tool, &self.arguments),
-        }
-    }
-}
-
 impl Tools {
-    /// The call without its host, if the call names a host.
-    pub(super) fn host_call(tool: &Tool, arguments: Option<&Value>) -> Option<HostCall> {
-        HostCall::parse(tool, arguments)
-    }
-
     /// Lets a host carry out a call. `None` if the call was cancelled.
     pub(super) fn call_on_host(
         &self,
         tool: &Tool,
-        on_host: HostCall,
+        host: &str,
+        typed: &Call,
         call: &mut CallContext,
     ) -> Option<Answered> {
-        match self.ask_host(tool, &on_host, call) {
+        match self.ask_host(tool, host, typed, call) {
             Ok((peer, result)) => self.pass_on(peer, result, call),
             Err(HostFailure::Cancelled) => None,
             Err(HostFailure::Error(text)) => Some(Answered::from_result(ToolResult::error(text))),
@@ -92,60 +46,61 @@ impl Tools {
     fn ask_host(
         &self,
         tool: &Tool,
-        on_host: &HostCall,
+        name: &str,
+        typed: &Call,
         call: &mut CallContext,
     ) -> Result<(Peer, Value), HostFailure> {
-        let host = self.hosts.find(&on_host.host).map_err(HostFailure::of)?;
+        let host = self.hosts.find(name).map_err(HostFailure::of)?;
         if !call.relays {
             let text = "hosts are reached by the server that lists them: call it directly";
             return Err(HostFailure::Error(text.to_owned()));
         }
         // Resolved here: secrets are listed in this server's configuration.
-        let secret = on_host.arguments.get("secret_env").and_then(Value::as_str);
-        let secret = secret.map(|name| self.secret(name)).transpose().map_err(HostFailure::of)?;
+        let secret = typed.secret().map(|name| self.secret(name));
+        let secret = secret.transpose().map_err(HostFailure::of)?;
         let link = host.link().map_err(HostFailure::of)?;
         let mut peer = Peer::carried(link).map_err(HostFailure::of)?;
-        let starts = tool.name == ToolName::Run;
         let mut client = call.relayed_client();
-        client.task_id = on_host.task.clone().filter(|_| starts);
+        client.task_id = matches!(typed, Call::Run(_)).then(files::random_id);
+        // The task that the call starts, or that it is about.
+        let started = client.task_id.clone();
+        let starts = started.is_some();
+        let task = started.as_deref().or(typed.task_id());
         client.secret = secret
             .map(|(secret, programs)| RelayedSecret { data: secret.bytes().to_vec(), programs });
-        if let Some(task) = on_host.task.as_ref().filter(|_| starts) {
-            host.note(task);
-        }
+        started.iter().for_each(|task| host.note(task));
         let request = PeerCall {
             tool: tool.wire_name,
-            arguments: &on_host.arguments,
+            arguments: &typed.arguments(),
             client,
-            limit: on_host.wait(tool) + CALL_GRACE,
+            // How long a command may be waited for, the host's own settings decide.
+            limit: if starts { MAX_WAIT } else { typed.wait() } + CALL_GRACE,
             cancel: call.cancel,
         };
         let mut forward = relay::forward_progress(&mut call.progress);
         match peer.call(&request, forward.as_mut().map(|forward| forward as _)) {
             Ok(mut result) => {
-                if !explain_unknown(&mut result, host, on_host.task.as_deref()) {
-                    on_host.task.iter().for_each(|task| host.note(task));
+                if !explain_unknown(&mut result, host, task) {
+                    task.iter().for_each(|task| host.note(task));
                 }
                 with_host(&mut result, host, tool);
                 Ok((peer, result))
             }
             Err(PeerError::Cancelled) => Err(HostFailure::Cancelled),
             Err(PeerError::Refused(text)) => {
-                Err(HostFailure::Error(format!("host {}: {}", on_host.host, foreign::shown(&text))))
+                Err(HostFailure::Error(format!("host {}: {}", name, foreign::shown(&text))))
             }
             Err(PeerError::Silent { waited, .. }) => {
-                let name = &on_host.host;
                 let cause = format!("host {name} has not answered for {} s", waited.as_secs());
-                Err(HostFailure::Error(match on_host.task.as_deref().filter(|_| !starts) {
+                Err(HostFailure::Error(match task.filter(|_| !starts) {
                     Some(task) => format!("{cause}: zsh_poll task_id={name}:{task} asks again"),
-                    None => unanswered(&cause, host, on_host.task.as_deref(), starts),
+                    None => unanswered(&cause, host, task, starts),
                 }))
             }
             Err(_) => {
                 let reason = host.final_reason();
-                let cause =
-                    format!("connection to {} lost ({})", on_host.host, foreign::composed(&reason));
-                Err(HostFailure::Error(unanswered(&cause, host, on_host.task.as_deref(), starts)))
+                let cause = format!("connection to {} lost ({})", name, foreign::composed(&reason));
+                Err(HostFailure::Error(unanswered(&cause, host, task, starts)))
             }
         }
     }

@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::dispatch::{Answer, CallContext, NoResult, ToolResult, Tools, read, refused};
+use super::dispatch::{Answer, CallContext, NoResult, ToolResult, Tools, refused};
 use super::render::result::{
     DIM, Palette, RED, YELLOW, command_line, kept_line, millis, name_leftovers, status_line,
 };
 use super::render::view::View;
-use super::tools::{KillArguments, Tool};
+use super::tools::KillArguments;
 use crate::alan::kill::{KillClass, KillInsight};
 use crate::base::cancel::Cancel;
 use crate::process::probe::ProcessInfo;
@@ -32,13 +32,7 @@ use crate::text::quantity::size;
 const END_AFTER_KILL: Duration = Duration::from_secs(8);
 
 impl Tools {
-    pub(super) fn kill(
-        &self,
-        tool: &Tool,
-        arguments: Option<&Value>,
-        call: &mut CallContext,
-    ) -> Answer {
-        let (arguments, _) = read::<KillArguments>(tool, arguments)?;
+    pub(super) fn kill(&self, arguments: &KillArguments, call: &mut CallContext) -> Answer {
         let task = self.find(&arguments.task_id)?;
         let request = match &arguments.signal {
             None => KillRequest::Escalate,

@@ -3,17 +3,16 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use serde_json::Value;
-
+use super::call::DEFAULT_LISTEN;
 use super::dispatch::{
-    Answer, CallContext, ClientProfile, DEFAULT_LISTEN, NoResult, Numbering, Tools, Until, compile,
-    poll_call, read_waiting, refused, screen_hint, seconds_or, unreadable, until_port,
+    Answer, CallContext, ClientProfile, NoResult, Numbering, Tools, Until, compile, poll_call,
+    refused, screen_hint, seconds_or, unreadable, until_port,
 };
 use super::render::notes::ResultNote;
 use super::render::result::{TaskResult, screen_rows};
 use super::render::view::View;
 use super::search;
-use super::tools::{PollArguments, Tool, WaitFor};
+use super::tools::{PollArguments, WaitFor};
 use crate::progress::advice::idle_polls_of;
 use crate::task::live::ActiveCall;
 use crate::task::output::effort::Effort;
@@ -30,23 +29,21 @@ pub(super) const PAST_TASK_CHARS: usize = 4_000;
 impl Tools {
     pub(super) fn poll(
         &self,
-        tool: &Tool,
-        arguments: Option<&Value>,
+        arguments: &PollArguments,
+        notes: Vec<ResultNote>,
         call: &mut CallContext,
     ) -> Answer {
-        let (arguments, notes) =
-            read_waiting::<PollArguments>(tool, arguments, call.client.ceiling)?;
-        refuse_contradictions(&arguments)?;
+        refuse_contradictions(arguments)?;
         let task = self.find(&arguments.task_id)?;
         let max_output = arguments.max_output.unwrap_or(self.config.max_output);
         if arguments.screen == Some(true) {
-            return self.show_screen(&task, &arguments, notes, call);
+            return self.show_screen(&task, arguments, notes, call);
         }
         if let Some(pattern) = compile("grep", arguments.grep.as_deref())? {
-            return self.grep(&task, &pattern, &arguments, notes, max_output, call);
+            return self.grep(&task, &pattern, arguments, notes, max_output, call);
         }
         if arguments.from_line.is_some() || arguments.to_line.is_some() {
-            return self.read_range(&task, &arguments, notes, max_output, call.client);
+            return self.read_range(&task, arguments, notes, max_output, call.client);
         }
         let pattern = compile("until", arguments.until.as_deref())?;
         let port = until_port(arguments.until_port.as_deref())?;
@@ -55,7 +52,7 @@ impl Tools {
         let _active_call = ActiveCall::begin(&task.live);
         self.supervisor.request_probe(&task);
         let begun = Instant::now();
-        let stopped = self.watch(&task, goal(&arguments), until, listen, call)?;
+        let stopped = self.watch(&task, goal(arguments), until, listen, call)?;
         if !call.cancel.begin_answer() {
             return Err(NoResult::Cancelled);
         }

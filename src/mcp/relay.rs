@@ -1,17 +1,13 @@
 //! Calls about tasks that another process of the user owns. That process carries them out, over its
 //! control socket, and this server passes on the answers.
 
-use std::time::Duration;
-
 use serde_json::Value;
 
-use super::dispatch::{
-    Answered, CallContext, DEFAULT_LISTEN, ProgressMessage, Relayed, ToolResult, Tools,
-};
-use super::tools::{Tool, ToolName};
+use super::call::Call;
+use super::dispatch::{Answered, CallContext, ProgressMessage, Relayed, ToolResult, Tools};
+use super::tools::Tool;
 use crate::peer::{self, ANSWER_LIMIT, Owner, Peer, PeerCall, PeerError};
 use crate::protocol::stateless::ResultType;
-use crate::task::supervisor::KILL_LIMIT;
 
 impl Tools {
     /// The shim that owns a task, if the call is relayed to it.
@@ -28,21 +24,20 @@ impl Tools {
         &self,
         owner: Owner,
         tool: &Tool,
-        arguments: Option<&Value>,
+        typed: &Call,
         call: &mut CallContext,
     ) -> Relayed {
-        let arguments = arguments.unwrap_or(&Value::Null);
-        if arguments.get("secret_env").is_some_and(|name| !name.is_null()) {
-            let id = arguments.get("task_id").and_then(Value::as_str).unwrap_or_default();
+        if typed.secret().is_some() {
+            let id = typed.task_id().unwrap_or_default();
             return Relayed::Answered(Some(Answered::from_result(ToolResult::error(format!(
                 "secrets are not typed into detached tasks: a person can answer with `zsh-tool attach {id}`"
             )))));
         }
         let request = PeerCall {
             tool: tool.wire_name,
-            arguments,
+            arguments: &typed.arguments(),
             client: call.relayed_client(),
-            limit: wait_of(tool, arguments) + ANSWER_LIMIT,
+            limit: typed.wait() + ANSWER_LIMIT,
             cancel: call.cancel,
         };
         let answered = {
@@ -95,14 +90,4 @@ pub(super) fn forward_progress<'a>(
             report(progress);
         }
     })
-}
-
-/// How long the owner may wait before it answers.
-pub(super) fn wait_of(tool: &Tool, arguments: &Value) -> Duration {
-    if tool.name == ToolName::Kill {
-        return KILL_LIMIT;
-    }
-    let listen = arguments.get("listen").and_then(Value::as_f64);
-    let listen = listen.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-    listen.unwrap_or(DEFAULT_LISTEN)
 }

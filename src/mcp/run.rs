@@ -5,16 +5,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use serde_json::Value;
-
 use super::dispatch::{
     Answer, CallContext, DeferredResult, NoResult, Numbering, Shims, Tools, Until, compile,
-    read_waiting, refused, seconds_or, until_port,
+    refused, seconds_or, until_port,
 };
 use super::render::notes::ResultNote;
 use super::render::progress;
 use super::render::result::TaskResult;
-use super::tools::{RunArguments, TimeoutMode, Tool};
+use super::tools::{RunArguments, TimeoutMode};
 use crate::process::pty::TerminalSize;
 use crate::shell::command_line::CommandLine;
 use crate::task::live::ActiveCall;
@@ -31,12 +29,11 @@ const BACKGROUND_YIELD: Duration = Duration::from_millis(300);
 impl Tools {
     pub(super) fn run(
         &self,
-        tool: &Tool,
-        arguments: Option<&Value>,
+        mut arguments: RunArguments,
+        mut notes: Vec<ResultNote>,
         call: &mut CallContext,
     ) -> Answer {
         let ceiling = call.client.ceiling;
-        let (mut arguments, mut notes) = read_waiting::<RunArguments>(tool, arguments, ceiling)?;
         // Some models pass every argument.
         arguments.session = arguments.session.filter(|name| !name.is_empty());
         let pattern = compile("until", arguments.until.as_deref())?;

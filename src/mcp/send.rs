@@ -2,15 +2,13 @@
 
 use std::sync::Arc;
 
-use serde_json::Value;
-
+use super::call::DEFAULT_LISTEN;
 use super::dispatch::{
-    Answer, CallContext, DEFAULT_LISTEN, NoResult, Numbering, Tools, Until, compile, read_waiting,
-    refused, seconds_or,
+    Answer, CallContext, NoResult, Numbering, Tools, Until, compile, refused, seconds_or,
 };
 use super::render::notes::ResultNote;
 use super::render::result::TaskResult;
-use super::tools::{SendArguments, Tool};
+use super::tools::SendArguments;
 use crate::config::{ResolveContext, ResolveError};
 use crate::process::executable::AllowedPrograms;
 use crate::process::pty::TerminalSize;
@@ -31,12 +29,10 @@ const PROMPT_BYTES: u64 = 2000;
 impl Tools {
     pub(super) fn send(
         &self,
-        tool: &Tool,
-        arguments: Option<&Value>,
+        arguments: &SendArguments,
+        mut notes: Vec<ResultNote>,
         call: &mut CallContext,
     ) -> Answer {
-        let (arguments, mut notes) =
-            read_waiting::<SendArguments>(tool, arguments, call.client.ceiling)?;
         let task = self.find(&arguments.task_id)?;
         let size = match (arguments.rows, arguments.cols) {
             (Some(rows), Some(cols)) => Some(TerminalSize { rows, cols }),

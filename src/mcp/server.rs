@@ -14,7 +14,9 @@ use serde_json::{Value, json};
 use zeroize::Zeroizing;
 
 use super::access::{self, Access, SocketClient};
+use super::arguments::ArgumentError;
 use super::attach::Attachment;
+use super::call::Call;
 use super::ceilings;
 #[cfg(feature = "conformance")]
 use super::conformance::{self, StandIn};
@@ -582,19 +584,20 @@ impl RunningCall {
             |result| Answered { result_type: ResultType::Complete, result, delivered: None };
         match &self.work {
             Work::Tool { tool, arguments, token, relayed } => {
-                let arguments = arguments.as_ref();
-                if let Some(refusal) = self.server.access.refusal(tool, arguments) {
+                let call = Call::parse(tool, arguments.as_ref());
+                let refusal = |call| self.server.access.refusal(tool, call);
+                if let Some(refusal) = call.as_ref().ok().and_then(refusal) {
                     return Ok(Some(complete(ToolResult::error(refusal).into_result())));
                 }
                 match (self.server.access, relayed) {
                     (Access::ControlSocket(_) | Access::Launch | Access::Carrier, Some(client)) => {
-                        Ok(self.call_relayed(tool, arguments, token.as_ref(), client))
+                        Ok(self.call_relayed(tool, call, token.as_ref(), client))
                     }
                     _ => {
                         let client = self.server.client(&self.era);
                         let name = self.server.client_info(&self.era).name;
                         let token = token.as_ref();
-                        Ok(self.call_tool(tool, arguments, token, client, name, None).0)
+                        Ok(self.call_tool(tool, call, token, client, name, None).0)
                     }
                 }
             }
@@ -643,7 +646,7 @@ impl RunningCall {
     fn call_relayed(
         &self,
         tool: &Tool,
-        arguments: Option<&Value>,
+        call: Result<Call, ArgumentError>,
         token: Option<&Value>,
         client: &RelayedClient,
     ) -> Option<Answered> {
@@ -657,7 +660,7 @@ impl RunningCall {
         }
         let name = client.name.clone();
         let (answered, shown_before) =
-            self.call_tool(tool, arguments, token, shown_to, name, Some(client));
+            self.call_tool(tool, call, token, shown_to, name, Some(client));
         if let Some((task, before)) = shown_before {
             let result = Undelivered { id: self.id.clone(), task, before };
             match answered {
@@ -671,7 +674,7 @@ impl RunningCall {
     fn call_tool(
         &self,
         tool: &Tool,
-        arguments: Option<&Value>,
+        call: Result<Call, ArgumentError>,
         token: Option<&Value>,
         client: ClientProfile,
         client_name: String,
@@ -699,7 +702,7 @@ impl RunningCall {
             }
             Access::Full | Access::ControlSocket(_) => (None, None),
         };
-        let mut call = CallContext {
+        let mut context = CallContext {
             cancel: &self.cancel,
             progress,
             client,
@@ -713,8 +716,8 @@ impl RunningCall {
             start,
             shown_before: None,
         };
-        let answered = self.server.tools.call(tool, arguments, &mut call);
-        (answered, call.shown_before)
+        let answered = self.server.tools.call(tool, call, &mut context);
+        (answered, context.shown_before)
     }
 
     fn report_progress(&self, token: &Value, progress: ProgressMessage) {

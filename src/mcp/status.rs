@@ -3,9 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::Value;
-
-use super::dispatch::{Answer, CallContext, ToolResult, Tools, read};
+use super::dispatch::{Answer, CallContext, ToolResult, Tools};
 use super::history_tools;
 use super::outputs::{
     ConditionRow, DetachedRow, HealthOutput, HostRow, LearnedRow, StrayRow, TaskRow, TasksOutput,
@@ -14,7 +12,7 @@ use super::render::notes;
 use super::render::progress;
 use super::render::result::{command_line, listening_on, millis};
 use super::render::view::View;
-use super::tools::{NoArguments, TasksArguments, Tool};
+use super::tools::TasksArguments;
 use crate::config::Warning;
 use crate::process::processes;
 use crate::progress::condition::Condition;
@@ -32,8 +30,7 @@ const COMMAND_CHARS: usize = 80;
 
 impl Tools {
     /// Lists running tasks and tasks with leftovers, or all tasks, newest first.
-    pub(super) fn tasks(&self, tool: &Tool, arguments: Option<&Value>) -> Answer {
-        let (arguments, _) = read::<TasksArguments>(tool, arguments)?;
+    pub(super) fn tasks(&self, arguments: &TasksArguments) -> Answer {
         let all = arguments.all.unwrap_or(false);
         let limit = arguments.limit.unwrap_or(TASKS_LISTED);
         let supervisor = &self.supervisor;
@@ -80,13 +77,7 @@ impl Tools {
     }
 
     /// Reports the state of the server.
-    pub(super) fn health(
-        &self,
-        tool: &Tool,
-        arguments: Option<&Value>,
-        call: &CallContext,
-    ) -> Answer {
-        read::<NoArguments>(tool, arguments)?;
+    pub(super) fn health(&self, call: &CallContext) -> Answer {
         let Tools { supervisor, config, monitor, .. } = self;
         let tasks = supervisor.tasks();
         let running = tasks.iter().filter(|task| task.live.state().ended.is_none()).count();

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::outputs::{
@@ -27,13 +27,12 @@ A.L.A.N. lines tell how such commands went: act on ⚠, and change something bef
 `┌ notify` reports tasks that ended since. `zsh-tool help reading` explains answers.";
 
 /// Arguments of `zsh`.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RunArguments {
     /// Text for zsh; several lines are fine.
     pub command: String,
     /// Run it on this host, which the user has listed.
-    #[allow(dead_code, reason = "read before the call is carried out, here or there")]
     pub host: Option<String>,
     /// Deadline in seconds. Default 120, at most 600; 0 = none, with background, detach, stdin_open or pty.
     #[schemars(range(min = 0))]
@@ -80,7 +79,7 @@ pub struct RunArguments {
 }
 
 /// Arguments of `zsh_poll`.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PollArguments {
     /// `task=…` of a result.
@@ -118,7 +117,7 @@ pub struct PollArguments {
 }
 
 /// Arguments of `zsh_send`.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SendArguments {
     /// `task=…` of a result.
@@ -147,7 +146,7 @@ pub struct SendArguments {
 }
 
 /// Arguments of `zsh_kill`.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct KillArguments {
     /// `task=…` of a result.
@@ -157,11 +156,10 @@ pub struct KillArguments {
 }
 
 /// Arguments of `zsh_tasks`.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TasksArguments {
     /// List the tasks of this host instead.
-    #[allow(dead_code, reason = "read before the call is carried out, here or there")]
     pub host: Option<String>,
     /// List ended tasks too. Default false.
     pub all: Option<bool>,
@@ -171,18 +169,17 @@ pub struct TasksArguments {
 }
 
 /// Arguments of `zsh_alan_query`.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct QueryArguments {
     /// The command text, as for zsh. It is not run.
     pub command: String,
     /// Look the command up on this host.
-    #[allow(dead_code, reason = "read before the call is carried out, here or there")]
     pub host: Option<String>,
 }
 
 /// Arguments of `zsh_neverhang_reset`.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ResetArguments {
     /// The command text as it was refused, or the hash that zsh_neverhang_status shows. Default: all circuits.
@@ -190,12 +187,12 @@ pub struct ResetArguments {
 }
 
 /// For tools without arguments.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NoArguments {}
 
 /// The kind of a command's deadline.
-#[derive(Debug, Clone, Copy, Deserialize, JsonSchema, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize, JsonSchema, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub enum TimeoutMode {
     Deadline,
@@ -203,7 +200,7 @@ pub enum TimeoutMode {
 }
 
 /// What `zsh_poll` waits for.
-#[derive(Debug, Clone, Copy, Deserialize, JsonSchema, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize, JsonSchema, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub enum WaitFor {
     Output,

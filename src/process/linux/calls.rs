@@ -145,7 +145,7 @@ fn status(path: &Path, wanted: StatxFlags) -> Option<Statx> {
 
 /// What a thread is blocked in.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Call {
+pub(super) enum SystemCall {
     /// A call that shows by itself what the thread does.
     Plain(Thread),
     /// A futex without a time limit, at this address, which other processes may share.
@@ -278,11 +278,11 @@ mod older {
     pub(super) const RENAME: i64 = -13;
 }
 
-impl Call {
+impl SystemCall {
     /// The call that this text names, if any.
-    pub(crate) fn read(text: &str, thread: &ThreadDirectory) -> Option<Call> {
+    pub(crate) fn read(text: &str, thread: &ThreadDirectory) -> Option<SystemCall> {
         match Syscall::from_read(text.as_bytes()).ok()? {
-            Syscall::Running => Some(Call::Plain(Thread::Running)),
+            Syscall::Running => Some(SystemCall::Plain(Thread::Running)),
             Syscall::Blocked { syscall_number, argument_registers, .. } => {
                 Some(resolve(syscall_number, argument_registers, thread))
             }
@@ -291,51 +291,51 @@ impl Call {
     }
 
     /// A sleep that ends by itself.
-    const SLEEP: Call = Call::Plain(Thread::Waits { on: Vec::new(), timed: true });
+    const SLEEP: SystemCall = SystemCall::Plain(Thread::Waits { on: Vec::new(), timed: true });
 }
 
 /// A wait for another thread that ends by itself.
-fn timed_futex() -> Call {
-    Call::Plain(Thread::Waits { on: vec![WaitSource::Futex], timed: true })
+fn timed_futex() -> SystemCall {
+    SystemCall::Plain(Thread::Waits { on: vec![WaitSource::Futex], timed: true })
 }
 
-fn resolve(number: i64, arguments: [u64; 6], thread: &ThreadDirectory) -> Call {
+fn resolve(number: i64, arguments: [u64; 6], thread: &ThreadDirectory) -> SystemCall {
     let [first, second, third, fourth, fifth, _] = arguments;
     // Descriptors and time limits are ints: the upper half of the register is ignored.
     let descriptor = first as i32;
-    let of = |source| Call::Plain(Thread::In(source));
+    let of = |source| SystemCall::Plain(Thread::In(source));
     let other = || of(WaitSource::Other(format!("system call {number}")));
     let queue = |name: &'static str| of(WaitSource::Lock(Lock::new(name, None)));
-    let transfer = |input| Call::Transfer(Awaited { number: descriptor, input });
+    let transfer = |input| SystemCall::Transfer(Awaited { number: descriptor, input });
     let sleep = |address| match thread.seconds_at(address) {
         Some(seconds) if seconds >= FOREVER_S => of(WaitSource::Signal),
-        _ => Call::SLEEP,
+        _ => SystemCall::SLEEP,
     };
-    let open = |path: Option<String>| path.map_or_else(other, Call::Open);
+    let open = |path: Option<String>| path.map_or_else(other, SystemCall::Open);
     let on_path = |path| match path {
-        Some(path) => Call::OnPath { path, number },
+        Some(path) => SystemCall::OnPath { path, number },
         None => other(),
     };
     let set = |descriptors: Option<_>, timed| match descriptors {
-        Some(descriptors) => Call::Set { descriptors, timed },
-        None => Call::UnknownSet,
+        Some(descriptors) => SystemCall::Set { descriptors, timed },
+        None => SystemCall::UnknownSet,
     };
     match number {
         number if INPUTS.contains(&number) => transfer(true),
         number if OUTPUTS.contains(&number) => transfer(false),
         libc::SYS_nanosleep => sleep(first),
-        libc::SYS_clock_nanosleep if second & libc::TIMER_ABSTIME as u64 != 0 => Call::SLEEP,
+        libc::SYS_clock_nanosleep if second & libc::TIMER_ABSTIME as u64 != 0 => SystemCall::SLEEP,
         libc::SYS_clock_nanosleep => sleep(third),
         libc::SYS_futex if waits_for_futex(second) && fourth != 0 => timed_futex(),
         libc::SYS_futex if waits_for_futex(second) => {
             match second & libc::FUTEX_PRIVATE_FLAG as u64 {
-                0 => Call::SharedFutex(first),
+                0 => SystemCall::SharedFutex(first),
                 _ => of(WaitSource::Futex),
             }
         }
         FUTEX_WAITV if fourth != 0 => timed_futex(),
         // A wait with a time limit that a stop and its end have interrupted.
-        libc::SYS_restart_syscall => Call::SLEEP,
+        libc::SYS_restart_syscall => SystemCall::SLEEP,
         // `clone` blocks only as a `vfork`.
         libc::SYS_wait4 | libc::SYS_waitid | older::VFORK | libc::SYS_clone | libc::SYS_clone3 => {
             of(WaitSource::Child)
@@ -346,21 +346,21 @@ fn resolve(number: i64, arguments: [u64; 6], thread: &ThreadDirectory) -> Call {
             Some(SIGTIMER) => WaitSource::TimerThread,
             _ => WaitSource::Signal,
         }),
-        libc::SYS_rt_sigtimedwait => Call::SLEEP,
-        libc::SYS_flock => Call::FileLock(descriptor),
+        libc::SYS_rt_sigtimedwait => SystemCall::SLEEP,
+        libc::SYS_flock => SystemCall::FileLock(descriptor),
         libc::SYS_fcntl if matches!(second as i32, libc::F_SETLKW | libc::F_OFD_SETLKW) => {
-            Call::FileLock(descriptor)
+            SystemCall::FileLock(descriptor)
         }
-        libc::SYS_semtimedop if fourth != 0 => Call::SLEEP,
+        libc::SYS_semtimedop if fourth != 0 => SystemCall::SLEEP,
         libc::SYS_semop | libc::SYS_semtimedop => queue("a System V semaphore"),
         libc::SYS_msgrcv | libc::SYS_msgsnd => queue("a System V message queue"),
-        libc::SYS_mq_timedreceive | libc::SYS_mq_timedsend if fifth != 0 => Call::SLEEP,
+        libc::SYS_mq_timedreceive | libc::SYS_mq_timedsend if fifth != 0 => SystemCall::SLEEP,
         libc::SYS_mq_timedreceive | libc::SYS_mq_timedsend => queue("a POSIX message queue"),
         libc::SYS_openat | libc::SYS_openat2 => open(thread.path_at(descriptor, second)),
         older::OPEN => open(thread.text_at(first)),
         number if ON_PATH.contains(&number) => on_path(thread.text_at(first)),
         number if ON_PATH_AT.contains(&number) => on_path(thread.path_at(descriptor, second)),
-        number if ON_FILE.contains(&number) => Call::OnFile { descriptor, number },
+        number if ON_FILE.contains(&number) => SystemCall::OnFile { descriptor, number },
         older::POLL => set(polled(thread, first, second), (third as i32) >= 0),
         libc::SYS_ppoll => set(polled(thread, first, second), third != 0),
         older::SELECT | libc::SYS_pselect6 => {
@@ -459,41 +459,44 @@ mod tests {
         ThreadDirectory(PathBuf::from("/nonexistent"))
     }
 
-    fn call(number: i64, arguments: [u64; 6]) -> Call {
+    fn call(number: i64, arguments: [u64; 6]) -> SystemCall {
         resolve(number, arguments, &nowhere())
     }
 
     #[test]
     fn calls_are_read_as_the_kernel_writes_them() {
         let text = "0 0x3 0x7f397e173000 0x20000 0x7f397e206b60 0xffffffff 0x0 0x7ffdd62430b8 0x7f397e2ef2ad\n";
-        let read = Call::Transfer(Awaited { number: 3, input: true });
-        assert_eq!(Call::read(text, &nowhere()), Some(read));
+        let read = SystemCall::Transfer(Awaited { number: 3, input: true });
+        assert_eq!(SystemCall::read(text, &nowhere()), Some(read));
         for text in ["-1 0x7ffd 0x7f39", "", "x 0x1"] {
-            assert_eq!(Call::read(text, &nowhere()), None, "{text}");
+            assert_eq!(SystemCall::read(text, &nowhere()), None, "{text}");
         }
-        assert_eq!(Call::read("running\n", &nowhere()), Some(Call::Plain(Thread::Running)));
+        assert_eq!(
+            SystemCall::read("running\n", &nowhere()),
+            Some(SystemCall::Plain(Thread::Running))
+        );
     }
 
     #[test]
     fn time_limits_make_a_wait_end_by_itself() {
         const WAIT: u64 = 0x80;
         let futex = |timeout| call(libc::SYS_futex, [0x1000, WAIT, 0, timeout, 0, 0]);
-        assert_eq!(futex(0), Call::Plain(Thread::In(WaitSource::Futex)));
+        assert_eq!(futex(0), SystemCall::Plain(Thread::In(WaitSource::Futex)));
         assert_eq!(futex(0x2000), timed_futex());
         let shared = call(libc::SYS_futex, [0x1000, 0, 0, 0, 0, 0]);
-        assert_eq!(shared, Call::SharedFutex(0x1000));
-        let empty = |timed| Call::Set { descriptors: Vec::new(), timed };
+        assert_eq!(shared, SystemCall::SharedFutex(0x1000));
+        let empty = |timed| SystemCall::Set { descriptors: Vec::new(), timed };
         assert_eq!(call(libc::SYS_ppoll, [0; 6]), empty(false));
         assert_eq!(call(libc::SYS_ppoll, [0, 0, 1, 0, 0, 0]), empty(true));
     }
 
     #[test]
     fn unreadable_arguments_are_not_guessed() {
-        assert_eq!(call(libc::SYS_ppoll, [0x1000, 1, 0, 0, 0, 0]), Call::UnknownSet);
+        assert_eq!(call(libc::SYS_ppoll, [0x1000, 1, 0, 0, 0, 0]), SystemCall::UnknownSet);
         let epoll = call(libc::SYS_epoll_pwait, [5, 0x1000, 8, u64::MAX, 0, 0]);
-        assert_eq!(epoll, Call::UnknownSet);
+        assert_eq!(epoll, SystemCall::UnknownSet);
         let sync = WaitSource::Other(format!("system call {}", libc::SYS_sync));
-        assert_eq!(call(libc::SYS_sync, [0; 6]), Call::Plain(Thread::In(sync)));
+        assert_eq!(call(libc::SYS_sync, [0; 6]), SystemCall::Plain(Thread::In(sync)));
     }
 
     #[test]
@@ -508,7 +511,7 @@ mod tests {
     proptest::proptest! {
         #[test]
         fn no_text_panics(text in ".{0,200}") {
-            let _ = Call::read(&text, &nowhere());
+            let _ = SystemCall::read(&text, &nowhere());
             let _ = parse_epoll(&text);
         }
     }

@@ -12,7 +12,7 @@ use procfs::FromRead;
 use procfs::process::{MMPermissions, MMapPath, MemoryMaps};
 use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
 
-use super::calls::{self, Awaited, Call, ThreadDirectory};
+use super::calls::{self, Awaited, SystemCall, ThreadDirectory};
 use super::go;
 use super::hotspot;
 use super::locks;
@@ -173,11 +173,11 @@ impl<'a> Waits<'a> {
         let works = |thread: &&ThreadDirectory| only || !runtimes::is_housekeeping(&thread.name());
         let threads = directories.iter().filter(works);
         let runs = |thread: &ThreadDirectory| {
-            let call = Call::read(&thread.call_text()?, thread)?;
+            let call = SystemCall::read(&thread.call_text()?, thread)?;
             Some(ThreadRuns {
                 thread: thread.0.file_name()?.to_str()?.parse().ok()?,
                 pauses: usage::pauses(&thread.0)?,
-                retries: matches!(call, Call::Plain(thread) if thread.is_timed_futex()),
+                retries: matches!(call, SystemCall::Plain(thread) if thread.is_timed_futex()),
             })
         };
         let pid = process.id.pid;
@@ -205,11 +205,13 @@ impl<'a> Waits<'a> {
         if let Some((_, sleep)) = sleep.filter(|(known, _)| *known == text) {
             return sleep.clone();
         }
-        let Some(call) = Call::read(&text, thread) else {
+        let Some(call) = SystemCall::read(&text, thread) else {
             return Thread::Unreadable;
         };
-        let is_sleep =
-            matches!(call, Call::Plain(Thread::Waits { .. } | Thread::In(WaitSource::Signal)));
+        let is_sleep = matches!(
+            call,
+            SystemCall::Plain(Thread::Waits { .. } | Thread::In(WaitSource::Signal))
+        );
         let found = self.of_call(process, thread, call);
         if let Some(known) = known.filter(|_| is_sleep) {
             known.sleeps.insert(process.id, (text, found.clone()));
@@ -217,41 +219,46 @@ impl<'a> Waits<'a> {
         found
     }
 
-    fn of_call(&mut self, process: &ProcessInfo, thread: &ThreadDirectory, call: Call) -> Thread {
+    fn of_call(
+        &mut self,
+        process: &ProcessInfo,
+        thread: &ThreadDirectory,
+        call: SystemCall,
+    ) -> Thread {
         Thread::In(match call {
-            Call::Plain(thread) => return thread,
-            Call::Set { descriptors, timed } => {
+            SystemCall::Plain(thread) => return thread,
+            SystemCall::Set { descriptors, timed } => {
                 let on = self.sources(process, thread, &descriptors, EPOLL_DEPTH);
                 return Thread::Waits { on, timed };
             }
-            Call::SharedFutex(address) => shared_futex(process.id.pid, address),
-            Call::Transfer(awaited) => match self.source(process, thread, awaited) {
+            SystemCall::SharedFutex(address) => shared_futex(process.id.pid, address),
+            SystemCall::Transfer(awaited) => match self.source(process, thread, awaited) {
                 WaitSource::OwnProcess if may_be_guessed(thread, awaited.number) => {
                     WaitSource::Other("a socket of its own".to_owned())
                 }
                 source => source,
             },
-            Call::FileLock(descriptor) => {
+            SystemCall::FileLock(descriptor) => {
                 let name = thread.descriptor_name(descriptor).unwrap_or_default();
                 let path = thread.0.join(format!("fd/{descriptor}"));
                 WaitSource::Lock(locks::lock_of(&path, &name))
             }
-            Call::Open(path) => match mounts::provider_of_path(&thread.0, &path) {
+            SystemCall::Open(path) => match mounts::provider_of_path(&thread.0, &path) {
                 Some(provider) => WaitSource::Peer(Peer::FileSystem(provider)),
                 None if opens_fifo(process.id.pid, &path) == Some(true) => {
                     WaitSource::FifoOpening(path.into())
                 }
                 None => WaitSource::Other(format!("opening {path}")),
             },
-            Call::OnPath { path, number } => {
+            SystemCall::OnPath { path, number } => {
                 let provider = mounts::provider_of_path(&thread.0, &path);
                 file_system_or(provider, || format!("system call {number}"))
             }
-            Call::OnFile { descriptor, number } => {
+            SystemCall::OnFile { descriptor, number } => {
                 let provider = mounts::provider_of_descriptor(&thread.0, descriptor);
                 file_system_or(provider, || format!("system call {number}"))
             }
-            Call::UnknownSet => WaitSource::Other("many descriptors".to_owned()),
+            SystemCall::UnknownSet => WaitSource::Other("many descriptors".to_owned()),
         })
     }
 

@@ -1,8 +1,6 @@
 //! What a client asks for: any JSON as the arguments of any tool, and as the parameters of
 //! what comes before a call. What is accepted is within the schema's bounds.
 
-use std::time::Duration;
-
 use serde_json::Value;
 use zsh_tool::testing::mcp::arguments::read;
 use zsh_tool::testing::mcp::tools::{
@@ -12,9 +10,6 @@ use zsh_tool::testing::mcp::tools::{
 use zsh_tool::testing::protocol::era::{Hello, negotiate};
 use zsh_tool::testing::protocol::stateless::Envelope;
 use zsh_tool::testing::text::keys::Key;
-
-/// What a client may have a call wait.
-const CEILING: Duration = Duration::from_secs(50);
 
 /// Checks what this input leads to.
 pub fn check(data: &[u8]) {
@@ -29,16 +24,15 @@ pub fn check(data: &[u8]) {
         let _ = Key::parse(text);
     }
     for tool in TOOLS.iter() {
-        let (name, schema) = (tool.wire_name, &tool.schema);
         let refused = [
-            read::<RunArguments>(name, schema, given, CEILING).err(),
-            read::<PollArguments>(name, schema, given, CEILING).err(),
-            read::<SendArguments>(name, schema, given, CEILING).err(),
-            read::<KillArguments>(name, schema, given, CEILING).err(),
-            read::<TasksArguments>(name, schema, given, CEILING).err(),
-            read::<QueryArguments>(name, schema, given, CEILING).err(),
-            read::<ResetArguments>(name, schema, given, CEILING).err(),
-            read::<NoArguments>(name, schema, given, CEILING).err(),
+            read::<RunArguments>(tool, given).err(),
+            read::<PollArguments>(tool, given).err(),
+            read::<SendArguments>(tool, given).err(),
+            read::<KillArguments>(tool, given).err(),
+            read::<TasksArguments>(tool, given).err(),
+            read::<QueryArguments>(tool, given).err(),
+            read::<ResetArguments>(tool, given).err(),
+            read::<NoArguments>(tool, given).err(),
         ];
         for error in refused.into_iter().flatten() {
             assert!(!error.0.is_empty());

@@ -1,0 +1,177 @@
+//! A call of a tool, with its arguments by type: who carries it out is decided by these, and what
+//! another process gets of it is written from these.
+
+use std::mem;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::arguments::{self, ArgumentError};
+use super::render::notes::ResultNote;
+use super::tools::{
+    KillArguments, NoArguments, PollArguments, QueryArguments, ResetArguments, RunArguments,
+    SendArguments, TasksArguments, Tool, ToolName,
+};
+use crate::task::supervisor::KILL_LIMIT;
+
+/// The default of `listen`.
+pub(super) const DEFAULT_LISTEN: Duration = Duration::from_secs(2);
+
+#[derive(Debug)]
+pub(super) enum Call {
+    Run(Box<RunArguments>),
+    Poll(Box<PollArguments>),
+    Send(Box<SendArguments>),
+    Kill(KillArguments),
+    Tasks(TasksArguments),
+    Health,
+    AlanStats,
+    AlanQuery(QueryArguments),
+    NeverhangStatus,
+    NeverhangReset(ResetArguments),
+}
+
+impl Call {
+    /// Reads the arguments of a call.
+    ///
+    /// # Errors
+    /// Describes the first wrong argument.
+    pub(super) fn parse(tool: &Tool, given: Option<&Value>) -> Result<Call, ArgumentError> {
+        use arguments::read;
+        let nothing = || read::<NoArguments>(tool, given);
+        Ok(match tool.name {
+            ToolName::Run => Call::Run(Box::new(read(tool, given)?)),
+            ToolName::Poll => Call::Poll(Box::new(read(tool, given)?)),
+            ToolName::Send => Call::Send(Box::new(read(tool, given)?)),
+            ToolName::Kill => Call::Kill(read(tool, given)?),
+            ToolName::Tasks => Call::Tasks(read(tool, given)?),
+            ToolName::Health => nothing().map(|_| Call::Health)?,
+            ToolName::AlanStats => nothing().map(|_| Call::AlanStats)?,
+            ToolName::AlanQuery => Call::AlanQuery(read(tool, given)?),
+            ToolName::NeverhangStatus => nothing().map(|_| Call::NeverhangStatus)?,
+            ToolName::NeverhangReset => Call::NeverhangReset(read(tool, given)?),
+        })
+    }
+
+    /// The task that it is about.
+    pub(super) fn task_id(&self) -> Option<&str> {
+        match self {
+            Call::Poll(poll) => Some(&poll.task_id),
+            Call::Send(send) => Some(&send.task_id),
+            Call::Kill(kill) => Some(&kill.task_id),
+            _ => None,
+        }
+    }
+
+    /// Takes out the host on which it is to be carried out: an argument, or a part of the task's id.
+    pub(super) fn take_host(&mut self) -> Option<String> {
+        let id = match self {
+            Call::Run(run) => return run.host.take(),
+            Call::Tasks(tasks) => return tasks.host.take(),
+            Call::AlanQuery(query) => return query.host.take(),
+            Call::Poll(poll) => &mut poll.task_id,
+            Call::Send(send) => &mut send.task_id,
+            Call::Kill(kill) => &mut kill.task_id,
+            _ => return None,
+        };
+        let (host, task) = id.rsplit_once(':')?;
+        let (host, task) = (host.to_owned(), task.to_owned());
+        *id = task;
+        Some(host)
+    }
+
+    /// The name of the secret that it types.
+    pub(super) fn secret(&self) -> Option<&str> {
+        match self {
+            Call::Send(send) => send.secret_env.as_deref(),
+            _ => None,
+        }
+    }
+
+    /// Limits its wait to the ceiling of the client's calls; a remark names what was limited.
+    pub(super) fn limit_wait(&mut self, ceiling: Duration) -> Option<ResultNote> {
+        let (argument, wait, longer) = match self {
+            Call::Run(run) => (
+                "yield_after",
+                &mut run.yield_after,
+                "For longer waits pass background: true and poll.",
+            ),
+            Call::Poll(poll) => ("listen", &mut poll.listen, "To wait longer, poll again."),
+            Call::Send(send) => ("listen", &mut send.listen, "To wait longer, poll again."),
+            _ => return None,
+        };
+        let used = ceiling.as_secs_f64();
+        let requested = mem::replace(wait.as_mut().filter(|wait| **wait > used)?, used);
+        Some(ResultNote::info(format!(
+            "{argument} {requested} s is above the ceiling of this client's calls: {used} s is used. \
+             {longer}"
+        )))
+    }
+
+    /// How long another process that carries it out may wait before it answers.
+    pub(super) fn wait(&self) -> Duration {
+        let listen = match self {
+            Call::Kill(_) => return KILL_LIMIT,
+            Call::Poll(poll) => poll.listen,
+            Call::Send(send) => send.listen,
+            _ => None,
+        };
+        let listen = listen.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+        listen.unwrap_or(DEFAULT_LISTEN)
+    }
+
+    /// The arguments, for another process.
+    pub(super) fn arguments(&self) -> Value {
+        let written = match self {
+            Call::Run(run) => serde_json::to_value(run),
+            Call::Poll(poll) => serde_json::to_value(poll),
+            Call::Send(send) => serde_json::to_value(send),
+            Call::Kill(kill) => serde_json::to_value(kill),
+            Call::Tasks(tasks) => serde_json::to_value(tasks),
+            Call::AlanQuery(query) => serde_json::to_value(query),
+            Call::NeverhangReset(reset) => serde_json::to_value(reset),
+            Call::Health | Call::AlanStats | Call::NeverhangStatus => Ok(Value::Null),
+        };
+        // Texts, numbers and lists of them can be written.
+        written.unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::mcp::tools;
+
+    fn call(tool: &str, arguments: Value) -> Call {
+        Call::parse(tools::find(tool).unwrap(), Some(&arguments)).unwrap()
+    }
+
+    #[test]
+    fn waits_above_the_ceiling_are_limited() {
+        let ceiling = Duration::from_secs(50);
+        let mut long = call("zsh", json!({"command": "x", "yield_after": 5000}));
+        let note = long.limit_wait(ceiling).expect("a remark").message.to_string();
+        assert!(note.starts_with("yield_after 5000 s is above the ceiling"), "{note}");
+        assert_eq!(long.arguments()["yield_after"], 50.0);
+        assert!(long.limit_wait(ceiling).is_none());
+    }
+
+    #[test]
+    fn a_host_is_taken_from_its_argument_or_from_the_id() {
+        for (tool, arguments, host, left) in [
+            ("zsh", json!({"command": "x", "host": "b"}), Some("b"), "/command"),
+            ("zsh_tasks", json!({"host": "b", "limit": 3}), Some("b"), "/limit"),
+            ("zsh_poll", json!({"task_id": "b:1a2b3c4d"}), Some("b"), "/task_id"),
+            ("zsh_kill", json!({"task_id": "1a2b3c4d"}), None, "/task_id"),
+            ("zsh_health", json!({}), None, ""),
+        ] {
+            let mut call = call(tool, arguments.clone());
+            assert_eq!(call.take_host().as_deref(), host, "{arguments}");
+            let rest = call.arguments();
+            assert!(!rest.to_string().contains("b:") && rest["host"].is_null(), "{rest}");
+            assert!(rest.pointer(left).is_some(), "{rest}");
+        }
+    }
+}
