@@ -5,7 +5,7 @@
 //! - [`server`] receives frames and starts calls, [`in_flight`] knows those that run, [`access`] says who
 //!   may do what, [`rpc_error`] answers what cannot be carried out.
 //! - [`tools`] has the names, arguments and descriptions of the tools, [`arguments`] checks a call
-//!   against them, [`dispatch`] finds who carries it out: this process, another ([`relay`], [`detach`])
+//!   against them, `call` is a call with its arguments, [`dispatch`] finds who carries it out: this process, another ([`relay`], [`detach`])
 //!   or a host ([`hosts`]).
 //! - The tools: `run`, `poll`, `send`, `kill`, [`status`], [`history_tools`]; `search` is `grep`.
 //! - The answer: [`render`] lays it out as text, [`outputs`] as JSON.

@@ -266,6 +266,30 @@ impl MatchCriteria {
     }
 }
 
+/// Whether the marks of processes are read.
+#[derive(Debug, Clone, Copy)]
+enum Marks {
+    Read(Instant),
+    Left,
+}
+
+/// What a process shows of the task that it belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mark {
+    Own,
+    None,
+    /// It is in the middle of exec or of its end.
+    Undecided,
+}
+
+/// The processes of a task by their pids.
+#[derive(Debug, Default)]
+struct Relatives {
+    pids: HashSet<i32>,
+    /// Whether a process that may belong to the task shows nothing now.
+    is_inconclusive: bool,
+}
+
 /// What is known of a task's processes from its start and from the scans so far.
 #[derive(Debug)]
 pub(crate) struct TaskProcesses {
@@ -315,47 +339,26 @@ impl TaskProcesses {
     /// The task's living processes without daemons that have left it, with the shell while it
     /// lives.
     pub(crate) fn living(&mut self, scan: &Scan) -> Vec<ProcessInfo> {
-        let own = std::process::id() as i32;
         self.learn_start(scan);
-        self.adopt_holders_of_output(scan, own);
-        let shell = self.criteria.shell;
-        // The session keeps the shell's pid while it has members. If another process has that
-        // pid, the session is empty and its number was reused.
-        let session_is_ours =
-            scan.processes.get(&shell.pid).is_none_or(|leader| leader.id == shell);
-        let mut members: HashSet<i32> = HashSet::new();
-        self.inconclusive = false;
+        self.adopt_holders_of_output(scan, std::process::id() as i32);
         let now = Instant::now();
-        for process in scan.processes.values() {
-            let is_older = process.id.started < shell.started || process.id.pid == own;
-            if is_older || members.contains(&process.id.pid) {
-                continue;
-            }
-            let in_session = session_is_ours && process.session == shell.pid;
-            if self.known.contains(&process.id)
-                || in_session
-                || self.was_started_by_member(process)
-                || self.is_marked(process, scan, now)
-            {
-                scan.add_tree(process.id.pid, &mut members);
-            }
-        }
+        let Relatives { mut pids, is_inconclusive } = self.relatives(scan, Marks::Read(now), true);
         let since = self.inconclusive_since.unwrap_or(now);
-        self.inconclusive_since = self.inconclusive.then_some(since);
+        self.inconclusive_since = is_inconclusive.then_some(since);
         self.inconclusive = self
             .inconclusive_since
             .is_some_and(|since| now.duration_since(since) < INCONCLUSIVE_LIMIT);
-        let mut daemons = scan.pick(&members);
+        let mut daemons = scan.pick(&pids);
         daemons.retain(|process| self.is_kept(process));
         for daemon in &daemons {
             let has_stayed = |child: &ProcessInfo| !self.criteria.has_left(child);
             let left = scan.descendants_but(daemon.id.pid, has_stayed);
             for process in left.into_iter().chain([daemon]) {
-                members.remove(&process.id.pid);
+                pids.remove(&process.id.pid);
             }
         }
         self.kept = sorted_living(daemons);
-        let living = scan.pick(&members);
+        let living = scan.pick(&pids);
         self.note_lineage(&living);
         if scan.is_whole() {
             self.known.clear();
@@ -393,18 +396,7 @@ impl TaskProcesses {
     pub(crate) fn known_members(&mut self, scan: &Scan) -> Vec<ProcessInfo> {
         self.learn_start(scan);
         self.adopt_marked_orphans(scan);
-        let shell = self.criteria.shell;
-        let mut pids: HashSet<i32> = HashSet::new();
-        for process in scan.processes.values() {
-            let in_session = process.session == shell.pid && process.id.started >= shell.started;
-            let belongs = in_session
-                || self.known.contains(&process.id)
-                || self.was_started_by_member(process);
-            if belongs && !pids.contains(&process.id.pid) {
-                scan.add_tree(process.id.pid, &mut pids);
-            }
-        }
-        let members = scan.pick(&pids);
+        let members = scan.pick(&self.relatives(scan, Marks::Left, true).pids);
         self.note_lineage(&members);
         sorted_living(members)
     }
@@ -412,16 +404,14 @@ impl TaskProcesses {
     /// Adds the orphans that are the task's by their mark, but for daemons. Each is read once.
     fn adopt_marked_orphans(&mut self, scan: &Scan) {
         let (now, shell) = (Instant::now(), self.criteria.shell);
-        let inconclusive = self.inconclusive;
         for process in scan.orphans() {
             let is_unknown = process.id.started >= shell.started
                 && process.session != shell.pid
                 && !self.known.contains(&process.id);
-            if is_unknown && self.is_marked(process, scan, now) && !self.is_kept(process) {
+            if is_unknown && self.mark(process, scan, now) == Mark::Own && !self.is_kept(process) {
                 self.known.insert(process.id);
             }
         }
-        self.inconclusive = inconclusive;
         if self.strangers.len() > MAX_STRANGERS {
             self.forget_ended(scan);
         }
@@ -440,21 +430,43 @@ impl TaskProcesses {
     /// The task's living processes with its daemons, such as the server of a terminal
     /// multiplexer. Reads the environments of processes that are new since the last scan.
     pub(crate) fn living_with_daemons(&mut self, scan: &Scan) -> Vec<ProcessInfo> {
-        let now = Instant::now();
-        let shell = self.criteria.shell;
-        let inconclusive = self.inconclusive;
-        let mut relatives = Vec::new();
+        let relatives = self.relatives(scan, Marks::Read(Instant::now()), false);
+        sorted_living(scan.pick(&relatives.pids))
+    }
+
+    /// The processes that belong to the task by its session, by an earlier scan, by who started them
+    /// or by their marks, and, if asked for, all that descend from them.
+    fn relatives(&mut self, scan: &Scan, marks: Marks, with_descendants: bool) -> Relatives {
+        let (own, shell) = (std::process::id() as i32, self.criteria.shell);
+        // The session keeps the shell's pid while it has members. If another process has that
+        // pid, the session is empty and its number was reused.
+        let session_is_ours =
+            scan.processes.get(&shell.pid).is_none_or(|leader| leader.id == shell);
+        let mut found = Relatives::default();
         for process in scan.processes.values() {
-            let is_older = process.id.started < shell.started;
+            let is_older = process.id.started < shell.started || process.id.pid == own;
+            if is_older || found.pids.contains(&process.id.pid) {
+                continue;
+            }
             let belongs = self.known.contains(&process.id)
-                || process.session == shell.pid
+                || session_is_ours && process.session == shell.pid
                 || self.was_started_by_member(process);
-            if !is_older && (belongs || self.is_marked(process, scan, now)) {
-                relatives.push(process.clone());
+            let belongs = belongs
+                || match marks {
+                    Marks::Left => false,
+                    Marks::Read(now) => {
+                        let mark = self.mark(process, scan, now);
+                        found.is_inconclusive |= mark == Mark::Undecided;
+                        mark == Mark::Own
+                    }
+                };
+            if belongs && with_descendants {
+                scan.add_tree(process.id.pid, &mut found.pids);
+            } else if belongs {
+                found.pids.insert(process.id.pid);
             }
         }
-        self.inconclusive = inconclusive;
-        sorted_living(relatives)
+        found
     }
 
     /// Learns when the shell started, if `/proc` could not be read then.
@@ -525,9 +537,9 @@ impl TaskProcesses {
     }
 
     /// Whether it carries the task's cookie or birthmark.
-    fn is_marked(&mut self, process: &ProcessInfo, scan: &Scan, now: Instant) -> bool {
+    fn mark(&mut self, process: &ProcessInfo, scan: &Scan, now: Instant) -> Mark {
         if self.strangers.contains(&process.id) {
-            return false;
+            return Mark::None;
         }
         let environment = if process.zombie {
             Environment::InTransition
@@ -535,7 +547,7 @@ impl TaskProcesses {
             processes::environment(process.id.pid)
         };
         if environment.has(&self.entry) || Birthmark::on(process.id.pid) == Some(self.birthmark) {
-            return true;
+            return Mark::Own;
         }
         if environment == Environment::InTransition {
             let is_first = !self.unsettled.contains_key(&process.id);
@@ -543,9 +555,9 @@ impl TaskProcesses {
             // A zombie's children began before this scan, so the next one shows them.
             let counts =
                 is_first || !process.zombie && now.duration_since(first_seen) < INCONCLUSIVE_LIMIT;
-            self.inconclusive |=
+            let may_belong =
                 counts && scan.is_orphan(process) && !self.is_in_foreign_session(process, scan);
-            return false;
+            return if may_belong { Mark::Undecided } else { Mark::None };
         }
         // Not remembered if hidden or empty: it may become readable after the next exec.
         let shown = matches!(&environment, Environment::Entries(entries) if !entries.is_empty());
@@ -554,7 +566,7 @@ impl TaskProcesses {
         if shown {
             self.strangers.insert(process.id);
         }
-        false
+        Mark::None
     }
 
     /// Whether its session is led by a living process outside the task; no process of the task

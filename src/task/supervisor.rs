@@ -23,7 +23,7 @@ use super::registry::{Registry, TaskHandle};
 use super::request::{InputError, Request, StartError, Stderr, Stdin};
 use super::secret_input::{PATIENCE, SecretError, SecretInput};
 use super::sessions::{Sessions, ShellEnd};
-use super::shell::{self, NoShell, Report, Shell};
+use super::shell::{self, NoShell, Report, Shell, SideBand};
 use super::state::{KILL_GRACE, KILL_PATIENCE, KillRequest};
 use super::terminal::Terminal;
 use super::termination::Receipt;
@@ -295,6 +295,54 @@ impl Supervisor {
         if request.detached.as_ref().is_some_and(|detached| detached.must_be_listed) {
             self.directory().map_err(|cause| StartError::Unlisted(cause.to_owned()))?;
         }
+        let plan = self.plan(id, request, shell)?;
+        let spool = self.spool(id);
+        let reader = spool.reader();
+        let (requests, receiver) = RequestSender::new().map_err(StartError::Worker)?;
+        let journal = Journal::new(
+            self.directory().ok(),
+            id,
+            Arc::clone(&reader),
+            Arc::clone(&self.settings.redactor),
+        );
+        let completion = Arc::new(Completion::new(on_end));
+        let setup = Setup {
+            spool,
+            cookie: plan.cookie,
+            requests: receiver,
+            first_input: plan.first_input,
+            daemons: Arc::clone(&self.settings.daemons),
+            journal,
+            script: plan.script,
+            sideband: plan.sideband,
+            on_shell_end: plan.on_shell_end,
+            scans: Arc::clone(&self.scans),
+            tracker: self.settings.tracker,
+            on_pressure: self.pressure_relief(),
+            completion: Arc::clone(&completion),
+            housekeeping: self.housekeeping.get().cloned(),
+        };
+        let (report, started) = handover();
+        let (launch, mut task) = (plan.launch, LiveTask::new(plan.facts));
+        task.events = Some(Arc::clone(&self.events));
+        task.terminal = plan.emulated.map(Terminal::new);
+        task.report(|state| state.columns = plan.columns);
+        let thread = std::thread::Builder::new()
+            .name(format!("task-{id}"))
+            .stack_size(WORKER_STACK)
+            .spawn(move || run_task(task, launch, setup, |started| report.give(started)))
+            .map_err(StartError::Worker)?;
+        self.workers.lock().push((id.to_owned(), thread));
+        let live = started.take().ok_or_else(|| {
+            StartError::Worker(std::io::Error::other(
+                "the worker ended before it started the command",
+            ))
+        })??;
+        Ok(Arc::new(TaskHandle { live, spool: reader, requests, completion, ended_server: None }))
+    }
+
+    /// Decides what is started for a request, and makes the files that it needs.
+    fn plan(&self, id: &str, request: Request, shell: &Shell) -> Result<Plan, StartError> {
         let cookie = self.cookie(id);
         let session = request.session.as_ref().map(|name| self.sessions.lock().get(name));
         let directory = match (&request.directory, &session) {
@@ -333,7 +381,7 @@ impl Supervisor {
             },
         )?;
         let in_session = session.is_some();
-        let session = request.session.zip(session).map(|(name, session)| {
+        let on_shell_end = request.session.zip(session).map(|(name, session)| {
             let (sessions, started_with) = (Arc::clone(&self.sessions), environment.clone());
             let on_end = move |report: &Report| {
                 let Some(variables) = &report.variables else { return };
@@ -343,7 +391,6 @@ impl Supervisor {
             };
             Box::new(on_end) as OnShellEnd
         });
-        let emulated = request.terminal.filter(|_| request.emulated);
         let errors = match request.stderr {
             Stderr::Merged => StderrTarget::WithOutput,
             Stderr::Separate => StderrTarget::Separate,
@@ -360,98 +407,37 @@ impl Supervisor {
             }
             Stdin::Null | Stdin::Open => InputChunk::default(),
         };
-        let columns = request.terminal.map(|size| size.cols);
-        let launch = Launch {
-            program: shell.path.clone(),
-            args: arguments,
-            environment: environment.into_iter().chain(variable).collect(),
-            directory: directory.clone(),
-            wiring,
-        };
-        let spool = self.spool(id);
-        let reader = spool.reader();
-        let (requests, receiver) = RequestSender::new().map_err(StartError::Worker)?;
-        let facts = Facts {
-            id: id.to_owned(),
-            command: request.command.into_text(),
-            description: request.description,
-            part_of: request.part_of,
-            detached: request.detached,
-            in_session,
-            directory,
-            started: self.clock.now(),
-            timeout: request.timeout,
-            timeout_max: request.timeout_max,
-            input,
-            shell: Identity::default(),
-            start_notes: shell.note.iter().cloned().chain(problems).collect(),
-        };
-        let journal = Journal::new(
-            self.directory().ok(),
-            id,
-            Arc::clone(&reader),
-            Arc::clone(&self.settings.redactor),
-        );
-        let completion = Arc::new(Completion::new(on_end));
-        let setup = Setup {
-            spool,
+        Ok(Plan {
+            launch: Launch {
+                program: shell.path.clone(),
+                args: arguments,
+                environment: environment.into_iter().chain(variable).collect(),
+                directory: directory.clone(),
+                wiring,
+            },
+            facts: Facts {
+                id: id.to_owned(),
+                command: request.command.into_text(),
+                description: request.description,
+                part_of: request.part_of,
+                detached: request.detached,
+                in_session,
+                directory,
+                started: self.clock.now(),
+                timeout: request.timeout,
+                timeout_max: request.timeout_max,
+                input,
+                shell: Identity::default(),
+                start_notes: shell.note.iter().cloned().chain(problems).collect(),
+            },
             cookie,
-            requests: receiver,
             first_input,
-            daemons: Arc::clone(&self.settings.daemons),
-            journal,
             script,
             sideband,
-            on_shell_end: session,
-            scans: Arc::clone(&self.scans),
-            tracker: self.settings.tracker,
-            on_pressure: self.pressure_relief(),
-            completion: Arc::clone(&completion),
-            housekeeping: self.housekeeping.get().cloned(),
-        };
-        let events = Arc::clone(&self.events);
-        let (report, started) = handover();
-        let on_thread = move || {
-            let mut setup = setup;
-            // The thread that starts the child is the one that waits for it.
-            let spawned = match announce(&facts, &mut setup.journal)
-                .and_then(|()| launch.spawn().map_err(StartError::from))
-            {
-                Ok(spawned) => spawned,
-                Err(error) => {
-                    setup.journal.withdraw();
-                    // Before the failure is reported: the script to remove holds the command's
-                    // text.
-                    drop(setup);
-                    report.give(Err(error));
-                    return;
-                }
-            };
-            let facts = Facts { shell: spawned.id, ..facts };
-            let mut task = LiveTask::new(facts);
-            task.events = Some(events);
-            task.terminal = emulated.map(Terminal::new);
-            let task = Arc::new(task);
-            task.report(|state| state.columns = columns);
-            if task.facts.detached.is_some() {
-                // Other processes must know the shell even if this one dies right after its answer.
-                setup.journal.write(&task);
-            }
-            report.give(Ok(Arc::clone(&task)));
-            Worker::new(task, spawned, setup).run();
-        };
-        let thread = std::thread::Builder::new()
-            .name(format!("task-{id}"))
-            .stack_size(WORKER_STACK)
-            .spawn(on_thread)
-            .map_err(StartError::Worker)?;
-        self.workers.lock().push((id.to_owned(), thread));
-        let live = started.take().ok_or_else(|| {
-            StartError::Worker(std::io::Error::other(
-                "the worker ended before it started the command",
-            ))
-        })??;
-        Ok(Arc::new(TaskHandle { live, spool: reader, requests, completion, ended_server: None }))
+            on_shell_end,
+            emulated: request.terminal.filter(|_| request.emulated),
+            columns: request.terminal.map(|size| size.cols),
+        })
     }
 
     /// The environment and files for a command in this directory, which a shim will start.
@@ -761,13 +747,59 @@ impl Supervisor {
 ///
 /// # Errors
 /// It cannot be written, and the task must be listed.
-fn announce(facts: &Facts, journal: &mut Journal) -> Result<(), StartError> {
-    let Some(detached) = &facts.detached else { return Ok(()) };
-    match journal.announce(&LiveTask::new(facts.clone())) {
+fn announce(task: &LiveTask, journal: &mut Journal) -> Result<(), StartError> {
+    let Some(detached) = &task.facts.detached else { return Ok(()) };
+    match journal.announce(task) {
         Err(error) if detached.must_be_listed => Err(error),
         // A task on a host is reached over its connection.
         _ => Ok(()),
     }
+}
+
+/// What is started for a request: the shell, what is known of the task before, and what its worker
+/// gets.
+struct Plan {
+    launch: Launch,
+    /// Without the shell's identity.
+    facts: Facts,
+    cookie: String,
+    first_input: InputChunk,
+    script: Option<files::Temporary>,
+    sideband: Option<SideBand>,
+    on_shell_end: Option<OnShellEnd>,
+    /// The size of the terminal that is emulated.
+    emulated: Option<TerminalSize>,
+    columns: Option<u16>,
+}
+
+/// Starts a task's shell, reports it, and works for it until the end. The thread that starts the child
+/// is the one that waits for it.
+fn run_task(
+    mut task: LiveTask,
+    launch: Launch,
+    mut setup: Setup,
+    report: impl FnOnce(Result<Arc<LiveTask>, StartError>),
+) {
+    let spawned =
+        announce(&task, &mut setup.journal).and_then(|()| launch.spawn().map_err(StartError::from));
+    let spawned = match spawned {
+        Ok(spawned) => spawned,
+        Err(error) => {
+            setup.journal.withdraw();
+            // Before the failure is reported: the script to remove holds the command's text.
+            drop(setup);
+            report(Err(error));
+            return;
+        }
+    };
+    Arc::make_mut(&mut task.facts).shell = spawned.id;
+    let task = Arc::new(task);
+    if task.facts.detached.is_some() {
+        // Other processes must know the shell even if this one dies right after its answer.
+        setup.journal.write(&task);
+    }
+    report(Ok(Arc::clone(&task)));
+    Worker::new(task, spawned, setup).run();
 }
 
 /// Reports the end of each task that has not ended in time, unless its worker is doing so.
