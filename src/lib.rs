@@ -144,9 +144,9 @@
 //!
 //! # How to add
 //!
-//! - **A tool**: its argument type and its entry in [`mcp::tools`], a variant of
-//!   `ToolName`, a method on `Tools` that returns an `Answer`, and its line in
-//!   `Tools::call`. The schema comes from the type.
+//! - **A tool**: its argument type and its entry in [`mcp::tools`], a variant of `ToolName` and of
+//!   `mcp::call::Call`, a method on `Tools` that returns an `Answer`, and its line in `Tools::call`.
+//!   The schema comes from the type.
 //! - **A fact about a task**: a field of [`task::snapshot`], taken there; every list, file and answer
 //!   has it then. Its words belong to [`task::describe`].
 //! - **A setting**: one entry in the table of [`config`]; it is parsed, printed and

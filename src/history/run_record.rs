@@ -63,8 +63,8 @@ pub(crate) struct RunRecord {
     identity: CommandIdentity,
     pitfalls: Vec<Lint>,
     lease: Mutex<Option<Lease>>,
-    /// The history from before the run. Empty until it is looked up.
-    history: Mutex<Arc<OnceLock<Arc<History>>>>,
+    /// The history from before the run, once it is looked up.
+    history: OnceLock<Mutex<Arc<History>>>,
     end: OnceLock<EndFindings>,
     reported: ReportedInsights,
 }
@@ -98,7 +98,7 @@ impl RunRecord {
             identity,
             pitfalls,
             lease: Mutex::new(lease),
-            history: Mutex::default(),
+            history: OnceLock::new(),
             end: OnceLock::new(),
             reported: ReportedInsights::default(),
         }
@@ -118,12 +118,13 @@ impl RunRecord {
     /// The history from before this run. It is looked up once. Call this while the command runs, so
     /// that no caller waits for the look-up.
     pub(crate) fn history(&self) -> Arc<History> {
-        // Query the database without the lock; a second caller waits for the first.
-        let history = Arc::clone(&self.history.lock());
-        Arc::clone(history.get_or_init(|| {
+        // A second caller waits for the first.
+        let history = self.history.get_or_init(|| {
             let now = SystemTime::now();
-            Arc::new(self.context.settings.store.history(&self.identity.pattern, now))
-        }))
+            let found = self.context.settings.store.history(&self.identity.pattern, now);
+            Mutex::new(Arc::new(found))
+        });
+        Arc::clone(&history.lock())
     }
 
     /// Takes the insights that no result of this run has reported, without tables of options that
@@ -212,7 +213,9 @@ impl RunRecord {
         if is_kill {
             rest.estimate.clone_from(&history.estimate);
         }
-        *self.history.lock() = Arc::new(OnceLock::from(Arc::new(rest)));
+        if let Some(history) = self.history.get() {
+            *history.lock() = Arc::new(rest);
+        }
     }
 
     fn close(&self, ended: &FinishedTask<'_>) {
