@@ -147,12 +147,16 @@
 //! - **A tool**: its argument type and its entry in [`mcp::tools`], a variant of `ToolName` and of
 //!   `mcp::call::Call`, a method on `Tools` that returns an `Answer`, and its line in `Tools::call`.
 //!   The schema comes from the type.
-//! - **A fact about a task**: a field of [`task::snapshot`], taken there; every list, file and answer
-//!   has it then. Its words belong to [`task::describe`].
+//! - **A fact about a task**: a field of [`task::snapshot`], taken there, with a default for files of
+//!   other versions; a fact that is fixed at the start is a field of [`task::live::Facts`]. Its words
+//!   belong to [`task::describe`]. What shows it in JSON: `TaskRow` and `DetachedRow` of
+//!   [`mcp::outputs`], the result's `meta` in [`mcp::render`], `commands::tasks`, and the page's
+//!   `Session` in [`monitor`].
 //! - **A setting**: one entry in the table of [`config`]; it is parsed, printed and
 //!   documented from there.
-//! - **An insight**: a variant of [`alan::insight::Insight`] with its text there, and a
-//!   condition in one of its two submodules.
+//! - **An insight**: a variant of [`alan::insight::Insight`] with its text, its level and its arm in
+//!   `useful` there, and a condition in `before` (from the history) or `after` (at the end of a run);
+//!   its row in `history::replay`, and its line in `data/help/history.txt`.
 //! - **Something on the page**: `data/dashboard`, where only `elements.js` adds text; a new
 //!   script also goes into [`monitor::dashboard`].
 //! - **A column, a table, an index**: a new file in `data/schema` and its entry in

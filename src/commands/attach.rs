@@ -19,10 +19,10 @@ use super::signals::{self, EXIT_SIGNALLED, StopRequest};
 use super::{control, setup, tasks};
 use crate::cli::AttachArguments;
 use crate::config::Config;
+use crate::peer::attach::{AttachEvent, AttachMode, AttachReceiver, AttachRequest, AttachSender};
+use crate::peer::client::Peer;
 use crate::peer::hosts::Purpose;
-use crate::peer::{
-    AttachEvent, AttachMode, AttachReceiver, AttachRequest, AttachSender, Owner, Peer, PeerError,
-};
+use crate::peer::{Owner, PeerError};
 use crate::process::descriptors::BlockingFile;
 use crate::process::pty::{self, RawTerminal, TerminalSize};
 use crate::process::restorer::{self, Restorer};

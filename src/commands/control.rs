@@ -82,8 +82,10 @@ fn conclude(wanted: &str, tool: &str, mut arguments: Value, wait: Duration) -> E
         return ExitCode::FAILURE;
     };
     put(&mut arguments, "task_id", snapshot.id());
-    match peer::call_for_person(Owner { directory }, tool, &arguments, wait) {
-        Ok(result) => output::conclude(output::print(&format!("{}\n", peer::text_of(&result))), 0),
+    match peer::client::call_for_person(Owner { directory }, tool, &arguments, wait) {
+        Ok(result) => {
+            output::conclude(output::print(&format!("{}\n", peer::client::text_of(&result))), 0)
+        }
         Err(error) => {
             output::complain(&error);
             ExitCode::FAILURE

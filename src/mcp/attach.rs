@@ -17,7 +17,7 @@ use super::render::result::{Palette, status_line};
 use super::render::view::View;
 use super::rpc_error::RpcError;
 use crate::base::cancel::Cancel;
-use crate::peer::{
+use crate::peer::attach::{
     ATTACH_OUTPUT, ATTACH_STATE, AttachEnd, AttachMode, AttachRequest, AttachState, Bytes, Typed,
 };
 use crate::process::pty::TerminalSize;

@@ -6,7 +6,8 @@ use serde_json::Value;
 use super::call::Call;
 use super::dispatch::{Answered, CallContext, ProgressMessage, Relayed, ToolResult, Tools};
 use super::tools::Tool;
-use crate::peer::{self, ANSWER_LIMIT, Owner, Peer, PeerCall, PeerError};
+use crate::peer::client::{Peer, PeerCall};
+use crate::peer::{self, ANSWER_LIMIT, Owner, PeerError};
 use crate::protocol::stateless::ResultType;
 
 impl Tools {

@@ -28,10 +28,10 @@ use super::rpc_error::RpcError;
 use super::tools::{self, INSTRUCTIONS, Tool};
 use crate::base::cancel::Cancel;
 use crate::config::{ColorChoice, MAX_WAIT};
+use crate::peer::attach::{ATTACH, ATTACH_INPUT, ATTACH_RESIZE};
 use crate::peer::pages::{PAGE, PageRequest};
-use crate::peer::{
-    ATTACH, ATTACH_INPUT, ATTACH_RESIZE, DELIVERED, END, EVENT, EVENTS, RELAY_KEY, RelayedClient,
-};
+use crate::peer::relayed::{RELAY_KEY, RelayedClient};
+use crate::peer::{DELIVERED, END, EVENT, EVENTS};
 use crate::process::threads::KeptThreads;
 use crate::protocol::era::{ClientInfo, Hello, initialize_result, negotiate};
 use crate::protocol::framing::{Frame, FrameError};

@@ -297,7 +297,7 @@ impl Api {
         let Some(owner) = self.sessions.owner(task) else {
             return Err(refused(NO_SOCKET));
         };
-        peer::call_for_person(owner, tool, arguments, wait)
+        peer::client::call_for_person(owner, tool, arguments, wait)
             .map_err(|error| refused(&error.to_string()))
     }
 

@@ -6,7 +6,8 @@ use std::os::unix::net::UnixStream;
 
 use serde_json::{Value, json};
 
-use super::{DELIVERED, EVENT, EVENTS, Owner, PeerError, REQUEST_ID, WRITE_LIMIT, unless_closed};
+use super::client::{REQUEST_ID, WRITE_LIMIT, unless_closed};
+use super::{DELIVERED, EVENT, EVENTS, Owner, PeerError};
 use crate::process::local_socket;
 use crate::task::journal::CONTROL_SOCKET;
 

@@ -10,8 +10,9 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use super::PeerError;
+use super::client::Peer;
 use super::hosts::Host;
-use super::{Peer, PeerError};
 use crate::base::cancel::Cancel;
 
 /// The JSON-RPC method.
