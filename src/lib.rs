@@ -148,10 +148,9 @@
 //!   `mcp::call::Call`, a method on `Tools` that returns an `Answer`, and its line in `Tools::call`.
 //!   The schema comes from the type.
 //! - **A fact about a task**: a field of [`task::snapshot`], taken there, with a default for files of
-//!   other versions; a fact that is fixed at the start is a field of [`task::live::Facts`]. Its words
-//!   belong to [`task::describe`]. What shows it in JSON: `TaskRow` and `DetachedRow` of
-//!   [`mcp::outputs`], the result's `meta` in [`mcp::render`], `commands::tasks`, and the page's
-//!   `Session` in [`monitor`].
+//!   other versions, and a field of `TaskFacts` in [`mcp::outputs`], which all answers and lists
+//!   contain; the page's `Session` is written by hand in [`monitor`]. A fact that is fixed at the
+//!   start is a field of [`task::live::Facts`]. Its words belong to [`task::describe`].
 //! - **A setting**: one entry in the table of [`config`]; it is parsed, printed and
 //!   documented from there.
 //! - **An insight**: a variant of [`alan::insight::Insight`] with its text, its level and its arm in

@@ -194,7 +194,18 @@ impl Insight {
             | Insight::MovedAside { .. }
             | Insight::UnreadableRows { .. }
             | Insight::NotOnDisk { .. } => Level::Warning,
-            _ => Level::Info,
+            Insight::NewPattern
+            | Insight::RetrySucceeded { .. }
+            | Insight::RetryMixed { .. }
+            | Insight::Similar { .. }
+            | Insight::SuccessStreak(_)
+            | Insight::Reliable { .. }
+            | Insight::UsuallyTakes { .. }
+            | Insight::HostReliable { .. }
+            | Insight::RemoteReliable { .. }
+            | Insight::Options { .. }
+            | Insight::NoOutput
+            | Insight::NormalExit { .. } => Level::Info,
         }
     }
 }
@@ -223,7 +234,26 @@ pub(crate) fn useful(
         Insight::Similar { .. } => newest_failed(&history.similar),
         Insight::NewPattern => may_be_new && history.is_first_of_kind,
         Insight::Options { .. } => true,
-        _ => insight.level() == Level::Warning,
+        Insight::RetrySucceeded { .. }
+        | Insight::SuccessStreak(_)
+        | Insight::Reliable { .. }
+        | Insight::UsuallyTakes { .. }
+        | Insight::HostReliable { .. }
+        | Insight::RemoteReliable { .. }
+        | Insight::NoOutput
+        | Insight::NormalExit { .. } => false,
+        Insight::RetryFailed { .. }
+        | Insight::FailingStreak(_)
+        | Insight::Timeouts { .. }
+        | Insight::HostFails { .. }
+        | Insight::RemoteFails { .. }
+        | Insight::Pitfall(_)
+        | Insight::Exit(_)
+        | Insight::MaskedSegment { .. }
+        | Insight::SameFailure { .. }
+        | Insight::MovedAside { .. }
+        | Insight::UnreadableRows { .. }
+        | Insight::NotOnDisk { .. } => true,
     });
     if insights.len() > 1 {
         insights.retain(|insight| *insight != Insight::NewPattern);

@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::{output, setup};
+use crate::mcp::outputs::TaskFacts;
 use crate::mcp::render::result;
 use crate::monitor::session::now;
 use crate::task::describe;
@@ -156,23 +157,17 @@ impl Listed {
 
     fn json(&self) -> Value {
         let snapshot = &self.snapshot;
-        json!({
-            "task_id": snapshot.id(),
-            "status": describe::status_word(snapshot),
-            "exit_code": snapshot.exit_code(),
+        TaskFacts::from(snapshot).with(json!({
             "age_ms": result::millis(self.age),
             "duration_ms": snapshot.duration_ms(),
             "command": snapshot.facts.command,
             "description": snapshot.facts.description,
             "cwd": snapshot.facts.directory.to_string_lossy(),
-            "pid": snapshot.facts.shell.pid,
             "pty": snapshot.is_on_terminal(),
-            "waiting_for": snapshot.probed.waiting.as_ref().map(|waiting| describe::wanted_word(waiting.wanted)),
-            "attached": snapshot.attached,
             "leftovers": snapshot.leftover_pids(),
             "detached": snapshot.facts.detached,
             "server": self.instance,
             "server_pid": self.server_pid,
-        })
+        }))
     }
 }

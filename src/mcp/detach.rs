@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::call::Call;
 use super::dispatch::{Answered, CallContext, Shims, ToolResult, Tools};
-use super::outputs::DetachedRow;
+use super::outputs::{DetachedRow, TaskFacts};
 use super::render::result::{command_line, listening_on, millis};
 use super::tools::{RunArguments, Tool};
 use crate::peer::PeerError;
@@ -211,10 +211,8 @@ impl DetachedTask {
         let rest = rest.map(|until| Duration::try_from_secs_f64(until - now).unwrap_or_default());
         let progress = snapshot.status(now).filter(|_| snapshot.running());
         DetachedRow {
-            task_id: snapshot.facts.id.clone(),
-            status: describe::status_word(snapshot),
+            facts: TaskFacts::from(snapshot),
             progress: progress.map(|status| status.to_string()),
-            exit_code: snapshot.exit_code(),
             age_ms: millis(age),
             ends_in_ms: rest.map(millis),
             client: detached.map(|detached| detached.client.clone()).unwrap_or_default(),
@@ -222,7 +220,6 @@ impl DetachedTask {
             listening,
             command: self.command(COMMAND_CHARS),
             description: snapshot.facts.description.clone(),
-            pid: snapshot.facts.shell.pid,
         }
     }
 }
@@ -244,7 +241,7 @@ impl DetachedRow {
         if !row.listening.is_empty() {
             facts.push(listening_on(&row.listening));
         }
-        format!("{}  {status:<20}  {}  {}", row.task_id, facts.join(", "), row.command)
+        format!("{}  {status:<20}  {}  {}", row.facts.task_id, facts.join(", "), row.command)
     }
 }
 

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::dispatch::{Answer, CallContext, NoResult, ToolResult, Tools, refused};
+use super::outputs::TaskFacts;
 use super::render::result::{
     DIM, Palette, RED, YELLOW, command_line, kept_line, millis, name_leftovers, status_line,
 };
@@ -17,7 +18,6 @@ use crate::base::cancel::Cancel;
 use crate::process::probe::ProcessInfo;
 use crate::process::signals::Signal;
 use crate::progress::wait::ProcessName;
-use crate::task::describe;
 use crate::task::live::{ActiveCall, Facts, LiveState, WaitStep};
 use crate::task::registry::TaskHandle;
 use crate::task::state::KillRequest;
@@ -78,7 +78,7 @@ impl Tools {
             text.push('\n');
             text.push_str(&insight_line(insight, call.client.palette));
         }
-        let meta = receipt_meta(facts, &view, receipt.ok().as_ref(), insight.as_ref());
+        let meta = receipt_meta(&view, receipt.ok().as_ref(), insight.as_ref());
         let mut result = ToolResult::text(text);
         result.meta = Some(meta);
         Ok(result)
@@ -194,19 +194,11 @@ fn insight_line(insight: &KillInsight, palette: Palette) -> String {
 }
 
 /// The receipt of a kill, as JSON; without a receipt all its counts are 0.
-fn receipt_meta(
-    facts: &Facts,
-    view: &View,
-    receipt: Option<&Receipt>,
-    insight: Option<&KillInsight>,
-) -> Value {
+fn receipt_meta(view: &View, receipt: Option<&Receipt>, insight: Option<&KillInsight>) -> Value {
     let kept = kept(view, receipt);
     let none = Receipt::default();
     let receipt = receipt.unwrap_or(&none);
-    json!({
-        "task_id": facts.id,
-        "status": describe::status_word(&view.task),
-        "exit_code": view.task.ended.as_ref().map(|end| end.exit.code()),
+    TaskFacts::from(&view.task).with(json!({
         "signalled": receipt.signalled,
         "gone": receipt.gone,
         "survivors": receipt.survivors,
@@ -217,5 +209,5 @@ fn receipt_meta(
             "category": insight.class.as_str(),
             "message": insight.to_string(),
         })),
-    })
+    }))
 }

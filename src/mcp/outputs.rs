@@ -12,32 +12,67 @@ use crate::alan::insight::truncate;
 use crate::alan::store::KillCounts;
 use crate::progress::condition::{Condition, StopSignal};
 use crate::task::describe::{self, ConditionKind};
+use crate::task::snapshot::Snapshot;
 
 /// How much of a client's name and version a line shows.
 const CLIENT_CHARS: usize = 60;
 
-/// A task in a list.
+/// What each answer and each list says of a task.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct TaskRow {
+pub(crate) struct TaskFacts {
     /// Its id.
     pub(crate) task_id: String,
     /// running, completed, failed, timeout, killed or interrupted.
     pub(crate) status: &'static str,
+    /// The exit code of its shell; null while it runs.
+    pub(crate) exit_code: Option<i32>,
+    /// What it waits for: input or password; null otherwise.
+    pub(crate) waiting_for: Option<&'static str>,
+    /// Whether a person has taken its terminal, and answers.
+    pub(crate) attached: bool,
+    /// The pid of its shell.
+    pub(crate) pid: i32,
+}
+
+impl From<&Snapshot> for TaskFacts {
+    fn from(task: &Snapshot) -> TaskFacts {
+        let waiting = task.probed.waiting.as_ref().filter(|_| !task.attached);
+        TaskFacts {
+            task_id: task.id().to_owned(),
+            status: describe::status_word(task),
+            exit_code: task.exit_code(),
+            waiting_for: waiting.map(|waiting| describe::wanted_word(waiting.wanted)),
+            attached: task.attached,
+            pid: task.facts.shell.pid,
+        }
+    }
+}
+
+impl TaskFacts {
+    /// As an object with these members too.
+    pub(crate) fn with(&self, more: Value) -> Value {
+        let mut all = json!(self);
+        if let (Value::Object(all), Value::Object(more)) = (&mut all, more) {
+            all.extend(more);
+        }
+        all
+    }
+}
+
+/// A task in a list.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct TaskRow {
+    #[serde(flatten)]
+    pub(crate) facts: TaskFacts,
     /// Whether it makes progress: progressing, slow, idle, silent, stuck or blocked; null if
     /// it has ended or has just started.
     pub(crate) progress: Option<String>,
     /// The evidence for that, the strongest first.
     pub(crate) evidence: Vec<String>,
-    /// The exit code of its shell; null while it runs.
-    pub(crate) exit_code: Option<i32>,
     /// Milliseconds since its start.
     pub(crate) age_ms: u64,
     /// Milliseconds since its last output; null if no more can come.
     pub(crate) silent_ms: Option<u64>,
-    /// What it waits for: input or password; null otherwise.
-    pub(crate) waiting_for: Option<&'static str>,
-    /// Whether a person has taken its terminal, and answers.
-    pub(crate) attached: bool,
     /// Notable states of its processes.
     pub(crate) conditions: Vec<ConditionRow>,
     /// Processes that outlived its shell.
@@ -48,8 +83,6 @@ pub(crate) struct TaskRow {
     pub(crate) command: String,
     /// The caller's description.
     pub(crate) description: Option<String>,
-    /// The pid of its shell.
-    pub(crate) pid: i32,
 }
 
 /// A notable state of a process.
@@ -120,14 +153,10 @@ pub(crate) struct HostRow {
 /// A detached task in a list.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct DetachedRow {
-    /// Its id.
-    pub(crate) task_id: String,
-    /// running, completed, failed, timeout, killed or interrupted.
-    pub(crate) status: &'static str,
+    #[serde(flatten)]
+    pub(crate) facts: TaskFacts,
     /// Whether it makes progress, as for other tasks.
     pub(crate) progress: Option<String>,
-    /// The exit code of its shell; null while it runs.
-    pub(crate) exit_code: Option<i32>,
     /// Milliseconds since its start.
     pub(crate) age_ms: u64,
     /// Milliseconds until it is killed; null if it has ended or has no limit.
@@ -142,8 +171,6 @@ pub(crate) struct DetachedRow {
     pub(crate) command: String,
     /// The caller's description.
     pub(crate) description: Option<String>,
-    /// The pid of its shell.
-    pub(crate) pid: i32,
 }
 
 /// The result of `zsh_tasks`.

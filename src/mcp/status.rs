@@ -6,7 +6,8 @@ use std::time::Duration;
 use super::dispatch::{Answer, CallContext, ToolResult, Tools};
 use super::history_tools;
 use super::outputs::{
-    ConditionRow, DetachedRow, HealthOutput, HostRow, LearnedRow, StrayRow, TaskRow, TasksOutput,
+    ConditionRow, DetachedRow, HealthOutput, HostRow, LearnedRow, StrayRow, TaskFacts, TaskRow,
+    TasksOutput,
 };
 use super::render::notes;
 use super::render::progress;
@@ -206,25 +207,20 @@ impl TaskSummary {
         let silent = (!task.live.state().closed).then_some(view.silent_for());
         let command = command_line(&redact(&facts.command));
         let output = TaskRow {
-            task_id: facts.id.clone(),
-            status: describe::status_word(&view.task),
+            facts: TaskFacts::from(&view.task),
             progress: view.status().map(|status| status.to_string()),
             evidence: if view.running() {
                 progress::evidence(&view, facts.input)
             } else {
                 Vec::new()
             },
-            exit_code: view.task.ended.as_ref().map(|end| end.exit.code()),
             age_ms: millis(view.elapsed()),
             silent_ms: silent.map(millis),
-            waiting_for: view.waiting().map(|waiting| describe::wanted_word(waiting.wanted)),
-            attached: view.task.attached,
             conditions: view.conditions().iter().map(ConditionRow::from).collect(),
             leftovers: if view.running() { 0 } else { view.task.leftovers.len() },
             listening,
             command: command.chars().take(COMMAND_CHARS).collect(),
             description: facts.description.as_deref().map(redact),
-            pid: facts.shell.pid,
         };
         let status = describe::status_phrase(&view.task, view.status());
         TaskSummary {
@@ -243,10 +239,10 @@ impl TaskSummary {
         if let Some(silent) = self.silent {
             facts.push(format!("silent {}", seconds(silent)));
         }
-        if row.attached {
+        if row.facts.attached {
             facts.push("person attached".to_owned());
         }
-        if let Some(wanted) = row.waiting_for {
+        if let Some(wanted) = row.facts.waiting_for {
             facts.push(format!("waiting for {wanted}"));
         }
         facts.extend(describe::condition_phrases(&self.conditions));
@@ -257,7 +253,7 @@ impl TaskSummary {
             facts.push(listening_on(&row.listening));
         }
         let facts = facts.join(", ");
-        let mut line = format!("{}  {status:<20}  {facts:<24}  {}", row.task_id, row.command);
+        let mut line = format!("{}  {status:<20}  {facts:<24}  {}", row.facts.task_id, row.command);
         if let Some(description) = &row.description {
             line.push_str(&format!("  # {}", foreign::shown(description)));
         }

@@ -13,7 +13,7 @@ use super::registry::TaskHandle;
 use crate::base::cancel::Cancel;
 use crate::process::timers::PreciseWaits;
 use crate::progress::waiting::Reading;
-use crate::text::pattern::{GivenUp, Pattern};
+use crate::text::pattern::Pattern;
 
 /// How long to wait for more after the first new output, so that a line does not arrive in
 /// halves.
@@ -98,6 +98,17 @@ enum Woken {
     MoreToMatch,
 }
 
+/// What a wait knows of the output.
+struct Look {
+    /// Up to where it counts as shown.
+    shown: u64,
+    /// Whether a result has reported the task's end.
+    end_reported: bool,
+    settled_at: Option<Instant>,
+    /// The end of the output that is only the echo of what was typed.
+    echoed: Option<u64>,
+}
+
 impl TaskWatch<'_> {
     /// The end of the output, if everything after `after` is only an echo.
     fn echo_until(&self, task: &TaskHandle, after: u64, columns: Option<u16>) -> Option<u64> {
@@ -114,13 +125,20 @@ impl TaskWatch<'_> {
     /// # Errors
     /// The output cannot be searched for the pattern.
     pub(crate) fn run(mut self, task: &TaskHandle) -> io::Result<WaitEnd> {
-        let (shown, end_reported, columns) = {
+        let (mut look, columns) = {
             let state = task.live.state();
             let shown = match self.goal {
                 Goal::Reply { after, .. } => after,
                 Goal::Output | Goal::End => state.told.bytes(),
             };
-            (shown, state.told.end, state.columns)
+            let awaits_echo = matches!(self.goal, Goal::Reply { typed: Some(_), .. });
+            let look = Look {
+                shown,
+                end_reported: state.told.end,
+                settled_at: None,
+                echoed: awaits_echo.then_some(shown),
+            };
+            (look, state.columns)
         };
         let mut pattern = self
             .pattern
@@ -131,24 +149,13 @@ impl TaskWatch<'_> {
         let mut effort = Effort::new(self.cancel, self.limit);
         // The end of the listen window is a time, so a late wake-up delays the answer.
         let _precise = PreciseWaits::begin();
-        let mut settled_at = None;
-        // The end of the output that is only the echo of what was typed.
-        let mut echoed = match self.goal {
-            Goal::Reply { typed: Some(_), .. } => Some(shown),
-            _ => None,
-        };
         let mut next_tick = self.tick.as_ref().map(|tick| Instant::now() + tick.every);
         loop {
             let end = task.live.state().output_end;
             if let Some(pattern) = &mut pattern
                 && let Some(found) = pattern.search(&task.spool, end, &mut effort)?
             {
-                return Ok(match found {
-                    Ok(found) => WaitEnd::Matched(found),
-                    Err(GivenUp) if self.cancel.is_cancelled() => WaitEnd::Cancelled,
-                    Err(GivenUp) if Instant::now() >= self.limit => WaitEnd::Limit,
-                    Err(GivenUp) => WaitEnd::TooMuchWork(effort.done()),
-                });
+                return Ok(found.map_or_else(|_| self.given_up(&effort), WaitEnd::Matched));
             }
             let mut slice = next_tick.map_or(self.limit, |tick| tick.min(self.limit));
             if let Some(port) = &mut self.port {
@@ -158,47 +165,18 @@ impl TaskWatch<'_> {
                 slice = slice.min(Instant::now() + CHECK_INTERVAL);
             }
             let searched = pattern.as_ref().map(|pattern| pattern.seen);
-            let awaits_more = searched.is_some() || self.port.is_some();
-            let goal = if awaits_more { Goal::End } else { self.goal };
-            let woken = task.live.wait_for(
-                Some(slice),
-                self.cancel,
-                |state| {
-                    if searched.is_some_and(|searched| state.output_end.offset > searched) {
-                        return WaitStep::Found(Woken::MoreToMatch);
-                    }
-                    let ended = state.ended.is_some() && !end_reported && !awaits_more;
-                    let stop = if ended || state.closed {
-                        Some(WaitEnd::Ended)
-                    } else {
-                        needs_attention(state, self.goal == Goal::End && !awaits_more)
-                    };
-                    if let Some(stop) = stop {
-                        return WaitStep::Found(Woken::Stop(stop));
-                    }
-                    match goal {
-                        Goal::End if searched.is_none() => WaitStep::WaitDespiteOutput(None),
-                        Goal::End => WaitStep::WaitUntil(None),
-                        Goal::Output => new_output(state, shown, &mut settled_at),
-                        Goal::Reply { after, .. } => reply(state, after, echoed),
-                    }
-                },
-                Instant::now,
-            );
-            match woken {
+            match self.wait(task, slice, searched, &mut look) {
                 Some(Woken::Stop(stopped)) => return Ok(stopped),
-                Some(Woken::Silence) => match self.echo_until(task, shown, columns) {
-                    Some(end) => echoed = Some(end),
+                Some(Woken::Silence) => match self.echo_until(task, look.shown, columns) {
+                    Some(end) => look.echoed = Some(end),
                     None => return Ok(WaitEnd::Output),
                 },
                 Some(Woken::MoreToMatch) if Instant::now() < self.limit => {}
                 Some(Woken::MoreToMatch) | None => {
-                    if self.cancel.is_cancelled() {
-                        return Ok(WaitEnd::Cancelled);
-                    }
-                    if Instant::now() >= self.limit {
+                    if !self.cancel.is_cancelled() && Instant::now() >= self.limit {
+                        let end = task.live.state().showable_end().at.offset;
                         let has_output =
-                            goal != Goal::End && task.live.state().showable_end().at.offset > shown;
+                            self.effective_goal(searched) != Goal::End && end > look.shown;
                         return Ok(if has_output { WaitEnd::Output } else { WaitEnd::Limit });
                     }
                 }
@@ -213,6 +191,56 @@ impl TaskWatch<'_> {
                 next_tick = Some(Instant::now() + tick.every);
             }
         }
+    }
+
+    /// Why a search for the pattern was given up.
+    fn given_up(&self, effort: &Effort) -> WaitEnd {
+        if self.cancel.is_cancelled() {
+            WaitEnd::Cancelled
+        } else if Instant::now() >= self.limit {
+            WaitEnd::Limit
+        } else {
+            WaitEnd::TooMuchWork(effort.done())
+        }
+    }
+
+    /// What output can end the wait: none while a line or a port is awaited.
+    fn effective_goal(&self, searched: Option<u64>) -> Goal<'_> {
+        if searched.is_some() || self.port.is_some() { Goal::End } else { self.goal }
+    }
+
+    /// One wait on the task's state, until this time at the latest. `searched` is up to where the output
+    /// was searched for the pattern.
+    fn wait(
+        &self,
+        task: &TaskHandle,
+        until: Instant,
+        searched: Option<u64>,
+        look: &mut Look,
+    ) -> Option<Woken> {
+        let awaits_more = searched.is_some() || self.port.is_some();
+        let goal = self.effective_goal(searched);
+        let step = |state: &LiveState| {
+            if searched.is_some_and(|searched| state.output_end.offset > searched) {
+                return WaitStep::Found(Woken::MoreToMatch);
+            }
+            let ended = state.ended.is_some() && !look.end_reported && !awaits_more;
+            let stop = if ended || state.closed {
+                Some(WaitEnd::Ended)
+            } else {
+                needs_attention(state, self.goal == Goal::End && !awaits_more)
+            };
+            if let Some(stop) = stop {
+                return WaitStep::Found(Woken::Stop(stop));
+            }
+            match goal {
+                Goal::End if searched.is_none() => WaitStep::WaitDespiteOutput(None),
+                Goal::End => WaitStep::WaitUntil(None),
+                Goal::Output => new_output(state, look.shown, &mut look.settled_at),
+                Goal::Reply { after, .. } => reply(state, after, look.echoed),
+            }
+        };
+        task.live.wait_for(Some(until), self.cancel, step, Instant::now)
     }
 }
 

@@ -14,7 +14,7 @@ use super::view::{ProgressStatus, View};
 use crate::alan::estimate::Estimate;
 use crate::alan::insight::{Level, truncate};
 use crate::history::notices::{MAX_NAMED, Notice};
-use crate::mcp::outputs::ConditionRow;
+use crate::mcp::outputs::{ConditionRow, TaskFacts};
 use crate::progress::advice::Advice;
 use crate::progress::condition::{Condition, StopSignal, Visibility};
 use crate::progress::wait::ProcessName;
@@ -262,10 +262,7 @@ impl TaskResult {
         let end = view.task.ended.as_ref();
         let waiting = view.waiting();
         let insights = self.notes.iter();
-        json!({
-            "task_id": facts.id,
-            "status": describe::status_word(&view.task),
-            "exit_code": end.map(|end| end.exit.code()),
+        TaskFacts::from(&view.task).with(json!({
             "pipestatus": end.map(|end| end.pipestatus.clone()).unwrap_or_default(),
             "duration_ms": millis(end.map_or(view.elapsed(), |end| end.duration)),
             "cwd": end.and_then(|end| end.moved_to.as_ref()).unwrap_or(&facts.directory).to_string_lossy(),
@@ -278,9 +275,7 @@ impl TaskResult {
             "matched_line": self.matched.as_ref().map(|found| found.line),
             "served_port": self.served.as_ref().map(|(port, _)| port.number),
             "queued_input": view.task.input.queued,
-            "waiting_for": waiting.map(|waiting| describe::wanted_word(waiting.wanted)),
             "prompt": waiting.map(|waiting| waiting.prompt.trim()),
-            "attached": view.task.attached,
             "reader": waiting.map(|waiting| json!({
                 "pid": waiting.reader.pid,
                 "name": waiting.reader.name,
@@ -304,7 +299,7 @@ impl TaskResult {
             }),
             "log_path": log_path,
             "screen": self.screen.as_ref().map(screen_meta),
-        })
+        }))
     }
 }
 
