@@ -153,8 +153,8 @@
 //!   start is a field of [`task::live::Facts`]. Its words belong to [`task::describe`].
 //! - **A setting**: one entry in the table of [`config`]; it is parsed, printed and
 //!   documented from there.
-//! - **An insight**: a variant of [`alan::insight::Insight`] with its text, its level and its arm in
-//!   `useful` there, and a condition in `before` (from the history) or `after` (at the end of a run);
+//! - **An insight**: a variant of [`alan::insight::Insight`] with its text and its usefulness
+//!   there, and a condition in `before` (from the history) or `after` (at the end of a run);
 //!   its row in `history::replay`, and its line in `data/help/history.txt`.
 //! - **Something on the page**: `data/dashboard`, where only `elements.js` adds text; a new
 //!   script also goes into [`monitor::dashboard`].

@@ -181,6 +181,13 @@ pub enum TreeChange {
 impl Insight {
     /// How much it matters.
     pub fn level(&self) -> Level {
+        match self.usefulness() {
+            Usefulness::Warning => Level::Warning,
+            _ => Level::Info,
+        }
+    }
+
+    fn usefulness(&self) -> Usefulness {
         match self {
             Insight::RetryFailed { .. }
             | Insight::FailingStreak(_)
@@ -193,21 +200,33 @@ impl Insight {
             | Insight::SameFailure { .. }
             | Insight::MovedAside { .. }
             | Insight::UnreadableRows { .. }
-            | Insight::NotOnDisk { .. } => Level::Warning,
-            Insight::NewPattern
-            | Insight::RetrySucceeded { .. }
-            | Insight::RetryMixed { .. }
-            | Insight::Similar { .. }
+            | Insight::NotOnDisk { .. } => Usefulness::Warning,
+            Insight::NewPattern => Usefulness::IfAlone,
+            Insight::RetryMixed { .. } => Usefulness::IfNewestRetryFailed,
+            Insight::Similar { .. } => Usefulness::IfNewestSimilarFailed,
+            Insight::Options { .. } => Usefulness::Always,
+            Insight::RetrySucceeded { .. }
             | Insight::SuccessStreak(_)
             | Insight::Reliable { .. }
             | Insight::UsuallyTakes { .. }
             | Insight::HostReliable { .. }
             | Insight::RemoteReliable { .. }
-            | Insight::Options { .. }
             | Insight::NoOutput
-            | Insight::NormalExit { .. } => Level::Info,
+            | Insight::NormalExit { .. } => Usefulness::Never,
         }
     }
+}
+
+/// When `insights: useful` shows an insight.
+enum Usefulness {
+    /// Always, as a warning.
+    Warning,
+    Always,
+    IfAlone,
+    IfNewestRetryFailed,
+    IfNewestSimilarFailed,
+    /// It is said elsewhere, or nothing follows from it.
+    Never,
 }
 
 /// Keeps the insights that `insights: useful` shows: every warning, and other insights that the
@@ -229,31 +248,12 @@ pub(crate) fn useful(
     history: &History,
     may_be_new: bool,
 ) -> Vec<Insight> {
-    insights.retain(|insight| match insight {
-        Insight::RetryMixed { .. } => newest_failed(&history.retries),
-        Insight::Similar { .. } => newest_failed(&history.similar),
-        Insight::NewPattern => may_be_new && history.is_first_of_kind,
-        Insight::Options { .. } => true,
-        Insight::RetrySucceeded { .. }
-        | Insight::SuccessStreak(_)
-        | Insight::Reliable { .. }
-        | Insight::UsuallyTakes { .. }
-        | Insight::HostReliable { .. }
-        | Insight::RemoteReliable { .. }
-        | Insight::NoOutput
-        | Insight::NormalExit { .. } => false,
-        Insight::RetryFailed { .. }
-        | Insight::FailingStreak(_)
-        | Insight::Timeouts { .. }
-        | Insight::HostFails { .. }
-        | Insight::RemoteFails { .. }
-        | Insight::Pitfall(_)
-        | Insight::Exit(_)
-        | Insight::MaskedSegment { .. }
-        | Insight::SameFailure { .. }
-        | Insight::MovedAside { .. }
-        | Insight::UnreadableRows { .. }
-        | Insight::NotOnDisk { .. } => true,
+    insights.retain(|insight| match insight.usefulness() {
+        Usefulness::Warning | Usefulness::Always => true,
+        Usefulness::IfAlone => may_be_new && history.is_first_of_kind,
+        Usefulness::IfNewestRetryFailed => newest_failed(&history.retries),
+        Usefulness::IfNewestSimilarFailed => newest_failed(&history.similar),
+        Usefulness::Never => false,
     });
     if insights.len() > 1 {
         insights.retain(|insight| *insight != Insight::NewPattern);
