@@ -8,7 +8,7 @@
 //!   against them, `call` is a call with its arguments, [`dispatch`] finds who carries it out: this process, another ([`relay`], [`detach`])
 //!   or a host ([`hosts`]).
 //! - The tools: `run`, `poll`, `send`, `kill`, [`status`], [`history_tools`]; `search` is `grep`.
-//! - The answer: [`render`] lays it out as text, [`outputs`] as JSON.
+//! - The answer: `task_result` decides what is shown of a task, [`render`] lays it out as text, [`outputs`] as JSON.
 //! - How long a call waits: `ceilings`, `learned`, [`extension_tasks`].
 //! - The other ways in: [`control`] is the socket for the user's other processes, `attach` a person at a
 //!   terminal, [`events`] what wakes an agent.
@@ -39,6 +39,7 @@ mod search;
 mod send;
 pub(crate) mod server;
 mod status;
+mod task_result;
 pub(crate) mod tools;
 
 /// States, reasons and outcomes in words.

@@ -10,12 +10,13 @@ use std::time::{Duration, SystemTime};
 use serde_json::{Value, json};
 
 use super::dispatch::{
-    Answer, ClientProfile, DeferredResult, NoResult, Numbering, ToolResult, Tools, newest_line,
+    Answer, ClientProfile, DeferredResult, NoResult, ToolResult, Tools, newest_line,
 };
 use super::poll::PAST_TASK_CHARS;
 use super::render::notes::ResultNote;
 use super::render::result::{Palette, TaskResult, end_words, output_gone};
 use super::render::view::View;
+use super::task_result::Numbering;
 use crate::config::TaskChoice;
 use crate::progress::waiting::{Waiting, WantedInput};
 use crate::protocol::message::{INTERNAL_ERROR, put};

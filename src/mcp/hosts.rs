@@ -53,7 +53,7 @@ impl Tools {
         call: &mut CallContext,
     ) -> Result<(Peer, Value), HostFailure> {
         let host = self.hosts.find(name).map_err(HostFailure::of)?;
-        if !call.relays {
+        if !call.relays() {
             let text = "hosts are reached by the server that lists them: call it directly";
             return Err(HostFailure::Error(text.to_owned()));
         }

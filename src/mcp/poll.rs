@@ -5,13 +5,14 @@ use std::time::Instant;
 
 use super::call::DEFAULT_LISTEN;
 use super::dispatch::{
-    Answer, CallContext, ClientProfile, NoResult, Numbering, Tools, Until, compile, poll_call,
-    refused, screen_hint, seconds_or, unreadable, until_port,
+    Answer, CallContext, ClientProfile, NoResult, Tools, Until, compile, poll_call, refused,
+    seconds_or, unreadable, until_port,
 };
 use super::render::notes::ResultNote;
 use super::render::result::{TaskResult, screen_rows};
 use super::render::view::View;
 use super::search;
+use super::task_result::{Numbering, screen_hint};
 use super::tools::{PollArguments, WaitFor};
 use crate::progress::advice::idle_polls_of;
 use crate::task::live::ActiveCall;

@@ -13,7 +13,7 @@ use crate::protocol::stateless::ResultType;
 impl Tools {
     /// The shim that owns a task, if the call is relayed to it.
     pub(super) fn shim_of(&self, id: &str, call: &CallContext) -> Option<Owner> {
-        if !call.relays || self.supervisor.task(id).is_some() {
+        if !call.relays() || self.supervisor.task(id).is_some() {
             return None;
         }
         let state = self.supervisor.settings.state.as_ref().ok()?;

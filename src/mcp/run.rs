@@ -6,12 +6,13 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::dispatch::{
-    Answer, CallContext, DeferredResult, NoResult, Numbering, Shims, Tools, Until, compile,
-    refused, seconds_or, until_port,
+    Answer, CallContext, DeferredResult, NoResult, Shims, Tools, Until, compile, refused,
+    seconds_or, until_port,
 };
 use super::render::notes::ResultNote;
 use super::render::progress;
 use super::render::result::TaskResult;
+use super::task_result::Numbering;
 use super::tools::{RunArguments, TimeoutMode};
 use crate::process::pty::TerminalSize;
 use crate::shell::command_line::CommandLine;
@@ -56,9 +57,9 @@ impl Tools {
             }
             (false, None) => {}
         }
-        request.id = call.task_id.clone();
-        request.start = call.start.take();
-        if call.on_host {
+        request.id = call.given.task_id.clone();
+        request.start = call.given.start.take();
+        if call.on_host() {
             let until = request.timeout;
             request.detached = Some(self.detached(until, call));
         }

@@ -3,11 +3,10 @@
 use std::sync::Arc;
 
 use super::call::DEFAULT_LISTEN;
-use super::dispatch::{
-    Answer, CallContext, NoResult, Numbering, Tools, Until, compile, refused, seconds_or,
-};
+use super::dispatch::{Answer, CallContext, NoResult, Tools, Until, compile, refused, seconds_or};
 use super::render::notes::ResultNote;
 use super::render::result::TaskResult;
+use super::task_result::Numbering;
 use super::tools::SendArguments;
 use crate::config::{ResolveContext, ResolveError};
 use crate::process::executable::AllowedPrograms;
@@ -109,7 +108,7 @@ impl Tools {
     ) -> Result<(&'a str, (Secret, AllowedPrograms)), NoResult> {
         // Checked before the secret's program runs, which may ask a person.
         self.supervisor.check_secret_goes_to(task)?;
-        match &call.secret {
+        match &call.given.secret {
             Some(secret) => Ok((name, secret.clone())),
             None => Ok((name, self.secret(name)?)),
         }

@@ -20,7 +20,9 @@ use super::call::Call;
 use super::ceilings;
 #[cfg(feature = "conformance")]
 use super::conformance::{self, StandIn};
-use super::dispatch::{Answered, CallContext, ClientProfile, ProgressMessage, ToolResult, Tools};
+use super::dispatch::{
+    Answered, CallContext, ClientProfile, Given, ProgressMessage, ToolResult, Tools,
+};
 use super::events::{Acknowledged, Event};
 use super::in_flight::{BeginError, InFlight, MAX_CALLS};
 use super::render::result::Palette;
@@ -687,33 +689,33 @@ impl RunningCall {
             progress = Some(&mut report);
         }
         // What only the server at the other end of a carrier, or the one that starts this shim, sends.
-        let (secret, start) = match self.server.access {
+        let mut given = Given {
+            task_id: relayed.and_then(|client| client.task_id.clone()).filter(|id| is_task_id(id)),
+            ..Given::default()
+        };
+        match self.server.access {
             Access::Carrier => {
                 let secret = relayed.and_then(|client| client.secret.as_ref());
-                let secret = secret.and_then(|secret| {
+                given.secret = secret.and_then(|secret| {
                     let bytes = Zeroizing::new(secret.data.clone());
                     Some((Secret::new(bytes).ok()?, secret.programs.clone()))
                 });
-                (secret, None)
             }
             Access::Launch => {
                 let start = relayed.and_then(|client| client.start.as_ref());
-                (None, start.map(StartEnvironment::from))
+                given.start = start.map(StartEnvironment::from);
             }
-            Access::Full | Access::ControlSocket(_) => (None, None),
-        };
+            Access::Full | Access::ControlSocket(_) => {}
+        }
         let mut context = CallContext {
             cancel: &self.cancel,
             progress,
             client,
             client_name,
             takes_tasks: self.era.takes_tasks(),
-            relays: matches!(self.server.access, Access::Full | Access::Carrier),
+            access: self.server.access,
             for_person: relayed.is_some_and(|client| client.for_person),
-            on_host: self.server.access == Access::Carrier,
-            task_id: relayed.and_then(|client| client.task_id.clone()).filter(|id| is_task_id(id)),
-            secret,
-            start,
+            given,
             shown_before: None,
         };
         let answered = self.server.tools.call(tool, call, &mut context);

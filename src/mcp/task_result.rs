@@ -1,0 +1,219 @@
+//! The result of a call about a task: what of its output is shown, and the remarks about it.
+
+use std::io;
+
+use super::dispatch::{Answer, ClientProfile, ToolResult, Tools, Until, poll_call, unreadable};
+use super::render::notes::{self, ResultNote};
+use super::render::result::{self, TaskResult};
+use crate::alan::insight::Level;
+use crate::process::listening;
+use crate::task::live::{End, Input};
+use crate::task::port::{self, Port, PortFound, PortHolder};
+use crate::task::port_watch;
+use crate::task::registry::TaskHandle;
+use crate::task::terminal::Terminal;
+use crate::task::watch::WaitEnd;
+use crate::text::foreign;
+use crate::text::lines::{self, Layout, OutputSpan, Repeats, Shown};
+use crate::text::quantity::{grouped, seconds};
+
+/// How many characters at the end of the shown text are searched for signs of a missing terminal.
+const TAIL_CHARS: usize = 2_000;
+
+impl Tools {
+    /// Adds the line or the port that ended the wait, or that the wait was for, to the result.
+    pub(super) fn note_found(&self, result: &mut TaskResult, found: WaitEnd, until: Until<'_>) {
+        match (found, until.port) {
+            (WaitEnd::Matched(found), _) => result.matched = Some(found),
+            (WaitEnd::TooMuchWork(done), _) => {
+                result.notes.push(ResultNote::warning(format!(
+                    "until was given up after {} of work: the pattern costs too much on this \
+                     output. Use a simpler one.",
+                    seconds(done)
+                )));
+            }
+            (WaitEnd::Port(PortFound::Served(server)), Some(port)) => {
+                result.served = Some((port, server));
+            }
+            (WaitEnd::Port(PortFound::Held(holder)), Some(port)) => {
+                result.notes.push(ResultNote::warning(self.port_in_use(port, &holder)));
+            }
+            (_, port) => {
+                result.awaited_port = port;
+                result.awaited_line = until.pattern.map(|pattern| pattern.as_str().to_owned());
+            }
+        }
+    }
+
+    /// `port 3000 is in use by 4711 node, task b6d464a7 of another server (npm run dev)`
+    fn port_in_use(&self, port: Port, holder: &PortHolder) -> String {
+        let user = holder
+            .user
+            .as_ref()
+            .map(|user| format!(" of user {}", foreign::shown(user)))
+            .unwrap_or_default();
+        let Some(process) = &holder.process else {
+            let owner = if user.is_empty() { " that cannot be identified" } else { &user };
+            return format!("port {port} is in use by a process{owner}");
+        };
+        let task = match self.supervisor.task_of_process(process.pid) {
+            Some(task) => {
+                let whose = if task.is_elsewhere { " of another server" } else { "" };
+                format!(", task {}{whose} ({})", task.id, result::command_line(&task.command))
+            }
+            None => String::new(),
+        };
+        format!("port {port} is in use by {} {}{user}{task}", process.pid, process.name)
+    }
+
+    /// Warns, once for each task, of more processes than `max_processes_task`.
+    fn many_processes_note(&self, task: &TaskHandle) -> Option<ResultNote> {
+        let limit = self.config.max_processes_task;
+        let mut state = task.live.state();
+        let count = state.process_count;
+        if limit == 0 || count <= limit || state.told.process_count {
+            return None;
+        }
+        state.told.process_count = true;
+        Some(ResultNote::warning(format!("this task has {} processes", grouped(count as u64))))
+    }
+
+    /// Names the process that holds the port which a failed or running command found in use.
+    fn address_in_use(&self, task: &TaskHandle, result: &TaskResult) -> Option<ResultNote> {
+        let failed = |end: &End| end.exit.code() != 0;
+        if result.view.task.ended.as_ref().is_some_and(|end| !failed(end)) {
+            return None;
+        }
+        let number = port::port_reported_in_use(&result.shown.text, &task.live.facts.command)?;
+        let port = Port::at_any_address(number);
+        let holder = port_watch::holder_of(port)?;
+        Some(ResultNote::warning(self.port_in_use(port, &holder)))
+    }
+
+    /// The result that shows these spans of a task's output, or the screen of a full-screen program.
+    pub(super) fn show(
+        &self,
+        task: &TaskHandle,
+        mut result: TaskResult,
+        spans: io::Result<Vec<OutputSpan>>,
+        numbering: Numbering,
+        max_output: usize,
+        client: ClientProfile,
+    ) -> Answer {
+        let spans = spans.map_err(|error| unreadable(task, &error))?;
+        result.numbered = numbering != Numbering::Plain;
+        if numbering != Numbering::Range {
+            result.new_bytes = result.view.delta.new_bytes();
+        }
+        // Copied first, so that no lock is held while lines are laid out.
+        let columns = task.live.state().columns;
+        let room = client.room(max_output);
+        let reader = poll_call(task);
+        result.shown = lines::lay_out(
+            &spans,
+            &Layout {
+                room,
+                numbered: result.numbered,
+                repeats: match numbering {
+                    Numbering::Plain | Numbering::Numbered => Repeats::Collapse,
+                    Numbering::Range => Repeats::Each,
+                },
+                colours: client.palette.output_colours(task.live.facts.input),
+                columns,
+                read_call: &reader,
+            },
+        );
+        // A caller that asked for lines gets lines.
+        if result.numbered || result.matched.is_some() {
+            result.notes.extend(screen_hint(task));
+        } else if let Some(screen) = task.live.terminal().and_then(Terminal::full_screen) {
+            result.shown = Shown {
+                from_line: result.shown.from_line,
+                to_line: result.shown.to_line,
+                ..result::screen_rows(&screen.view, room, task.id())
+            };
+            result.screen = Some(screen);
+        }
+        Ok(self.task_result(task, result, client))
+    }
+
+    /// The result of a call about a task, with the insights about it.
+    pub(super) fn task_result(
+        &self,
+        task: &TaskHandle,
+        mut result: TaskResult,
+        client: ClientProfile,
+    ) -> ToolResult {
+        let facts = &task.live.facts;
+        let end = result.view.task.ended.as_ref();
+        let tail = lines::last_chars(&result.shown.text, TAIL_CHARS);
+        let run_record = self.recorder.record_of(task.id());
+        let mut insights = notes::of_task(facts, end, &task.spool.losses(), tail);
+        // The shim of a detached task always ends with it, so a clean end is not reported.
+        let past =
+            task.ended_server.as_ref().filter(|past| facts.detached.is_none() || !past.is_clean());
+        insights.extend(past.map(|past| notes::server_ended_note(past, end)));
+        insights.extend(limited_visibility_note(task));
+        insights.extend(self.many_processes_note(task));
+        insights.append(&mut result.notes);
+        insights.extend(self.address_in_use(task, &result));
+        if !result.view.running() {
+            let leftovers = result.view.task.leftovers.iter().map(|left| left.pid);
+            result.listening = listening::ports_of(&leftovers.collect::<Vec<i32>>());
+        }
+        let news = run_record.iter().flat_map(|run_record| {
+            run_record.take_new_insights(self.config.insights, insights.is_empty())
+        });
+        let news: Vec<ResultNote> = news.map(ResultNote::from).collect();
+        insights.extend(news);
+        let priority = if insights.iter().any(|insight| insight.level == Level::Warning) {
+            1.0
+        } else if !insights.is_empty() && result.shown.to_line == 0 {
+            0.3
+        } else {
+            0.7
+        };
+        result.notes = insights;
+        let waiting = result.view.waiting();
+        result.person_line = waiting.and_then(|waiting| self.person_line(waiting.wanted, facts));
+        let log_path = task.spool.files().first().map(|path| path.to_string_lossy().into_owned());
+        let history = run_record.as_ref().map(|run_record| run_record.history());
+        let estimate = history.as_ref().and_then(|known| known.estimate.as_ref());
+        ToolResult {
+            meta: Some(result.meta(facts, estimate, client.ceiling, log_path)),
+            priority,
+            ..ToolResult::text(result.text(facts, estimate, client.ceiling, client.palette))
+        }
+    }
+}
+
+/// Warns, once for each task that takes input, that a wait for input may go unnoticed.
+fn limited_visibility_note(task: &TaskHandle) -> Option<ResultNote> {
+    let mut state = task.live.state();
+    if state.ended.is_some() || state.told.evidence || task.live.facts.input == Input::None {
+        return None;
+    }
+    let note = notes::evidence_note(state.evidence)?;
+    state.told.evidence = true;
+    Some(note)
+}
+
+/// Says, once for each task, how to see the screen of a full-screen program.
+pub(super) fn screen_hint(task: &TaskHandle) -> Option<ResultNote> {
+    let is_full_screen = task.live.terminal().is_some_and(Terminal::is_full_screen);
+    let is_new = is_full_screen && !std::mem::replace(&mut task.live.state().told.screen, true);
+    is_new.then(|| {
+        ResultNote::info("a full-screen program: zsh_poll screen=true shows what it looks like.")
+    })
+}
+
+/// Whether lines have numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Numbering {
+    /// `zsh`, `zsh_send`.
+    Plain,
+    /// `zsh_poll`.
+    Numbered,
+    /// `zsh_poll` with a range: numbered, and identical lines are not collapsed.
+    Range,
+}
