@@ -23,6 +23,7 @@ use crate::commands::output::{self, failed, misused};
 use crate::commands::signals::{self, StopRequest};
 use crate::commands::{monitor, setup};
 use crate::config::{Config, JudgeChoice, RunSettings, Warning};
+use crate::history::recorder::Recorder;
 use crate::mcp::control::ControlSocket;
 use crate::mcp::dispatch::{Shims, Tools};
 use crate::oneshot::controls::{Control, Controls};
@@ -34,6 +35,7 @@ use crate::oneshot::sessions::{self, FindError, RunView};
 use crate::oneshot::state::{self, RunEvent};
 use crate::peer::hosts::Hosts;
 use crate::process::{descriptors, memory};
+use crate::task::supervisor::Supervisor;
 
 /// Runs the command.
 pub(super) fn run(
@@ -83,7 +85,8 @@ pub(super) fn run(
         output::say_on_stderr(resume_command(begun.0.id()));
         misused(error)
     })?;
-    execute(arguments, config, &settings, begun, controls, executors, &judge)
+    let invocation = Invocation { arguments, config, settings: &settings };
+    invocation.execute(begun, &controls, executors, &judge)
 }
 
 /// The judge of this name, or that of the settings; the error says what is wrong with the name.
@@ -263,83 +266,104 @@ fn begin(
     }
 }
 
-fn execute(
-    arguments: &OneshotRunArguments,
-    config: &Config,
-    settings: &RunSettings,
-    (run, task, first): Begun,
-    controls: Controls,
-    executors: Executors,
-    judge: &JudgeChoice,
-) -> Result<ExitCode, ExitCode> {
-    let plan = plan(&run.file().options, config, settings);
-    let supervisor = setup::supervisor_of_agents(config, probe_settings(&plan));
-    let recorder = setup::recorder(config, &supervisor.settings.redactor);
-    let judge = setup::judge(judge, config, &supervisor);
-    let checks = Arc::new(Checks::new(judge, config.enable_concurrent_checks));
-    setup::start_housekeeping(&supervisor, memory::trim_heap);
-    let directory = supervisor.directory_made();
-    let hosts = Arc::new(Hosts::for_server(config.hosts.clone(), &supervisor));
-    let tools = Tools::new(
-        Arc::clone(&supervisor),
-        Arc::clone(&recorder),
-        config.clone(),
-        Vec::new(),
-        None,
-        Shims::Unavailable,
-        hosts,
-    );
-    let message_limit = setup::message_limit(config);
-    if let Err(error) = ControlSocket::start(Arc::new(tools), message_limit, directory) {
-        tracing::warn!("no control socket: {error}");
+/// What a run is started with.
+struct Invocation<'a> {
+    arguments: &'a OneshotRunArguments,
+    config: &'a Config,
+    settings: &'a RunSettings,
+}
+
+impl Invocation<'_> {
+    /// Runs to the end of the run, or until a signal pauses it.
+    fn execute(
+        &self,
+        (run, task, first): Begun,
+        controls: &Controls,
+        executors: Executors,
+        judge: &JudgeChoice,
+    ) -> Result<ExitCode, ExitCode> {
+        let plan = plan(&run.file().options, self.config, self.settings);
+        let supervisor = setup::supervisor_of_agents(self.config, probe_settings(&plan));
+        let recorder = setup::recorder(self.config, &supervisor.settings.redactor);
+        let judge = setup::judge(judge, self.config, &supervisor);
+        let checks = Arc::new(Checks::new(judge, self.config.enable_concurrent_checks));
+        setup::start_housekeeping(&supervisor, memory::trim_heap);
+        self.serve_tasks(&supervisor, &recorder);
+        let monitor = self.monitor(run.id(), &supervisor, &recorder)?;
+        let runtime = Runtime {
+            supervisor: Arc::clone(&supervisor),
+            recorder: Arc::clone(&recorder),
+            executors: Arc::new(executors),
+            checks: Arc::clone(&checks),
+            clock: Arc::new(SystemClock),
+            home: std::env::var_os("HOME").map_or_else(PathBuf::new, PathBuf::from),
+            environment: setup::environment(self.config),
+        };
+        let mut screen = Screen::new(run.id(), controls.controller.clone());
+        let id = run.id().to_owned();
+        let mut engine = Engine::new(&runtime, plan, run, task, controls, &mut screen);
+        let driven = engine.go(first);
+        // This process owns the run until its agents have ended, so that a process that resumes the run
+        // finds none.
+        supervisor.shut_down();
+        let end = driven.map(|()| End::from_engine(&engine));
+        drop(engine);
+        screen.close();
+        drop(monitor);
+        checks.close();
+        recorder.close();
+        supervisor.remove_server_dir();
+        match end {
+            Ok(end) => Ok(end.report(self.arguments.json)),
+            Err(error) => {
+                output::complain(error);
+                output::say_on_stderr(resume_command(&id));
+                Err(ExitCode::FAILURE)
+            }
+        }
     }
-    let mut monitor = None;
-    if let Some(address) = arguments.http.or(config.http) {
-        match monitor::start_beside(&supervisor, address, config, &recorder, None) {
+
+    /// Lets the user's other processes read and end the tasks of the run's agents.
+    fn serve_tasks(&self, supervisor: &Arc<Supervisor>, recorder: &Arc<Recorder>) {
+        let directory = supervisor.directory_made();
+        let tools = Tools::new(
+            Arc::clone(supervisor),
+            Arc::clone(recorder),
+            self.config.clone(),
+            Vec::new(),
+            None,
+            Shims::Unavailable,
+            Arc::new(Hosts::for_server(self.config.hosts.clone(), supervisor)),
+        );
+        let message_limit = setup::message_limit(self.config);
+        if let Err(error) = ControlSocket::start(Arc::new(tools), message_limit, directory) {
+            tracing::warn!("no control socket: {error}");
+        }
+    }
+
+    /// The page, where one is asked for or configured.
+    fn monitor(
+        &self,
+        run: &str,
+        supervisor: &Arc<Supervisor>,
+        recorder: &Arc<Recorder>,
+    ) -> Result<Option<monitor::Monitor>, ExitCode> {
+        let Some(address) = self.arguments.http.or(self.config.http) else { return Ok(None) };
+        match monitor::start_beside(supervisor, address, self.config, recorder, None) {
             Ok(started) => {
                 let address = started.announcement();
                 output::say_on_stderr(format_args!("zsh-tool: dashboard at {address}"));
-                monitor = Some(started);
+                Ok(Some(started))
             }
             Err(error) => {
                 output::complain(error);
                 // A port from the settings may be in use by another server, which is no error.
-                if arguments.http.is_some() {
-                    output::say_on_stderr(resume_command(run.id()));
+                if self.arguments.http.is_some() {
+                    output::say_on_stderr(resume_command(run));
                     return Err(ExitCode::FAILURE);
                 }
+                Ok(None)
             }
-        }
-    }
-    let runtime = Runtime {
-        supervisor: Arc::clone(&supervisor),
-        recorder: Arc::clone(&recorder),
-        executors: Arc::new(executors),
-        checks: Arc::clone(&checks),
-        clock: Arc::new(SystemClock),
-        home: std::env::var_os("HOME").map_or_else(PathBuf::new, PathBuf::from),
-        environment: setup::environment(config),
-    };
-    let mut screen = Screen::new(run.id(), controls.controller.clone());
-    let id = run.id().to_owned();
-    let mut engine = Engine::new(&runtime, plan, run, task, &controls, &mut screen);
-    let driven = engine.go(first);
-    // This process owns the run until its agents have ended, so that a process that resumes the run
-    // finds none.
-    supervisor.shut_down();
-    let end = driven.map(|()| End::from_engine(&engine));
-    drop(engine);
-    screen.close();
-    drop(monitor);
-    checks.close();
-    recorder.close();
-    supervisor.remove_server_dir();
-    match end {
-        Ok(end) => Ok(end.report(arguments.json)),
-        Err(error) => {
-            output::complain(error);
-            output::say_on_stderr(resume_command(&id));
-            Err(ExitCode::FAILURE)
         }
     }
 }
