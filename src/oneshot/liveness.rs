@@ -9,16 +9,13 @@
 
 use std::time::{Duration, Instant};
 
-use crate::progress::tracker::{BYTES_THAT_COUNT, Totals, TrackerSettings};
+use crate::progress::tracker::{ByteWindow, Totals, TrackerSettings};
 
 /// Follows one agent.
 #[derive(Debug, Clone)]
 pub(crate) struct Liveness {
-    /// The period over which bytes are added up.
-    window: Duration,
     seen: Totals,
-    /// Bytes that do not yet amount to a sign of life, and when counting them began.
-    bytes: (u64, Instant),
+    bytes: ByteWindow,
     last: Option<Instant>,
 }
 
@@ -27,22 +24,15 @@ impl Liveness {
     /// tracker's default interval, since the background I/O of a waiting process does not depend on
     /// the configured interval.
     pub(crate) fn new(inactivity: Duration, now: Instant) -> Liveness {
-        Liveness {
-            window: inactivity.min(TrackerSettings::default().heartbeat_interval),
-            seen: Totals::default(),
-            bytes: (0, now),
-            last: None,
-        }
+        let window = inactivity.min(TrackerSettings::default().heartbeat_interval);
+        let bytes = ByteWindow::new(window, now);
+        Liveness { seen: Totals::default(), bytes, last: None }
     }
 
     /// Updates the agent's totals and returns when it last gave a sign of life.
     pub(crate) fn update(&mut self, totals: Totals, now: Instant) -> Option<Instant> {
         let before = std::mem::replace(&mut self.seen, totals);
-        let (bytes, since) = self.bytes;
-        let bytes = bytes.saturating_add(totals.io.saturating_sub(before.io));
-        let moves_bytes = bytes >= BYTES_THAT_COUNT;
-        let is_over = now.saturating_duration_since(since) >= self.window;
-        self.bytes = if moves_bytes || is_over { (0, now) } else { (bytes, since) };
+        let moves_bytes = self.bytes.add(totals.io.saturating_sub(before.io), now);
         let acts = totals.output > before.output
             || totals.born > before.born
             || totals.ended > before.ended;
@@ -56,6 +46,7 @@ impl Liveness {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::progress::tracker::BYTES_THAT_COUNT;
 
     const SECOND: Duration = Duration::from_secs(1);
 

@@ -130,6 +130,32 @@ pub struct Repetition {
 /// How much of a repeated line is kept, in characters.
 const LINE_CHARS: usize = 300;
 
+/// Adds up bytes until they amount to a change.
+#[derive(Debug, Clone)]
+pub(crate) struct ByteWindow {
+    /// The longest time over which they are added up.
+    window: Duration,
+    bytes: u64,
+    since: Instant,
+}
+
+impl ByteWindow {
+    pub(crate) fn new(window: Duration, now: Instant) -> ByteWindow {
+        ByteWindow { window, bytes: 0, since: now }
+    }
+
+    /// Returns whether the bytes amount to a change now; then, or at the end of the window, counting
+    /// begins again.
+    pub(crate) fn add(&mut self, bytes: u64, now: Instant) -> bool {
+        self.bytes = self.bytes.saturating_add(bytes);
+        let is_change = self.bytes >= BYTES_THAT_COUNT;
+        if is_change || now.saturating_duration_since(self.since) >= self.window {
+            (self.bytes, self.since) = (0, now);
+        }
+        is_change
+    }
+}
+
 /// Follows one task.
 #[derive(Debug, Clone)]
 pub struct Tracker {
@@ -159,8 +185,7 @@ pub struct Tracker {
     last_probe: Option<Instant>,
     /// When a probe last counted as a heartbeat.
     last_counted: Option<Instant>,
-    /// Bytes of the current interval that do not yet make a change, and when the interval began.
-    bytes: (u64, Instant),
+    bytes: ByteWindow,
     last_bytes: Option<Instant>,
     delta: ActivityDelta,
 }
@@ -223,7 +248,7 @@ impl Tracker {
             totals: Totals::default(),
             last_probe: None,
             last_counted: None,
-            bytes: (0, now),
+            bytes: ByteWindow::new(settings.heartbeat_interval, now),
             last_bytes: None,
             delta: ActivityDelta::default(),
         }
@@ -340,14 +365,10 @@ impl Tracker {
     /// Records a change if enough bytes were transferred within an interval, in any number of
     /// probes.
     fn count_bytes(&mut self, now: Instant) {
-        let (bytes, began) = self.bytes;
-        let bytes = bytes.saturating_add(self.delta.io);
-        let over = now.saturating_duration_since(began) >= self.settings.heartbeat_interval;
-        if bytes >= BYTES_THAT_COUNT {
+        if self.bytes.add(self.delta.io, now) {
             self.count_change(now, ChangeKind::FileWritten);
             self.last_bytes = Some(now);
         }
-        self.bytes = if bytes >= BYTES_THAT_COUNT || over { (0, now) } else { (bytes, began) };
     }
 
     /// Whether it has given a sign of life within two intervals, or may still be busy.
