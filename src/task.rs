@@ -3,8 +3,9 @@
 //! Read in this order:
 //!
 //! - Start: [`request`] is what is asked for, [`supervisor`] starts it within the limits, [`registry`]
-//!   has all of them, [`shell`], [`prologue`] and [`invocation`] make the shell's arguments,
-//!   [`environment`] its variables, [`sessions`] what earlier commands left.
+//!   has all of them, `planner` decides what is started: [`shell`], [`prologue`] and [`invocation`]
+//!   make the shell's arguments, [`environment`] its variables, [`sessions`] has what earlier commands
+//!   left.
 //! - Run: [`state`] is a task's life as a pure machine, [`worker`] the thread that carries it out,
 //!   [`worker_requests`] how others reach it, [`input`], [`terminal`], [`secret_input`] and
 //!   [`attached`] the ways in.
@@ -33,6 +34,7 @@ pub(crate) mod invocation;
 pub(crate) mod journal;
 mod leftovers;
 pub(crate) mod live;
+mod planner;
 pub(crate) mod port;
 pub(crate) mod port_watch;
 pub(crate) mod probes;
@@ -42,6 +44,7 @@ pub(crate) mod registry;
 pub(crate) mod request;
 pub(crate) mod secret_input;
 pub(crate) mod sessions;
+pub(crate) mod settings;
 pub(crate) mod shell;
 pub(crate) mod snapshot;
 pub(crate) mod state;

@@ -399,7 +399,8 @@ pub mod task {
         pub use crate::task::state::KillRequest;
     }
     pub mod supervisor {
-        pub use crate::task::supervisor::{Settings, Supervisor};
+        pub use crate::task::settings::Settings;
+        pub use crate::task::supervisor::Supervisor;
     }
 }
 pub mod text {

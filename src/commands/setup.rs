@@ -34,7 +34,8 @@ use crate::shell::command_line::CommandLine;
 use crate::shell::{normalise, template};
 use crate::task::environment::EnvironmentSettings;
 use crate::task::environment::client::ClientFiles;
-use crate::task::supervisor::{Settings, Supervisor};
+use crate::task::settings::Settings;
+use crate::task::supervisor::Supervisor;
 use crate::text::foreign::ShowPath;
 use crate::text::redact::{Redactor, is_secret};
 

@@ -11,25 +11,25 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use parking_lot::Mutex;
 
 use super::completion::{Completion, OnEnd};
-use super::environment::{self, EnvironmentSettings, Environments, StartEnvironment, search_path};
+use super::environment::StartEnvironment;
 use super::events::{EventKind, EventSignal};
 use super::input::{InputChunk, MAX_QUEUED_INPUT};
-use super::invocation::{self, LaunchContext, Prepared, StartupFileCache};
 use super::journal::{CONTROL_SOCKET, Journal, ServerDir};
-use super::live::{Facts, Input, LiveTask};
+use super::live::{Input, LiveTask};
 use super::output::budget::{Budget, StorageKind};
 use super::output::spool::SpoolWriter;
+use super::planner::{PlanContext, Planner};
 use super::registry::{Registry, TaskHandle};
-use super::request::{InputError, Request, StartError, Stderr, Stdin};
+use super::request::{InputError, Request, StartError};
 use super::secret_input::{PATIENCE, SecretError, SecretInput};
-use super::sessions::{Sessions, ShellEnd};
-use super::shell::{self, NoShell, Report, Shell, SideBand};
+use super::settings::Settings;
+use super::shell::{NoShell, Shell};
 use super::state::{KILL_GRACE, KILL_PATIENCE, KillRequest};
 use super::terminal::Terminal;
 use super::termination::Receipt;
 use super::told::ShownMark;
 use super::tombstone::{EndCause, ServerEnd};
-use super::worker::{OnShellEnd, Setup, Worker};
+use super::worker::{Setup, Worker};
 use super::worker_requests::{MAX_REQUESTS, RequestSender, SendError, WorkerRequest};
 use crate::base::clock::Clock;
 use crate::base::sync::handover;
@@ -39,12 +39,9 @@ use crate::process::files;
 use crate::process::probe::Identity;
 use crate::process::pty::TerminalSize;
 use crate::process::scans::Scans;
-use crate::process::spawn::{Launch, StderrTarget, Wiring};
+use crate::process::spawn::Launch;
 use crate::process::survivors;
-use crate::progress::tracker;
-use crate::shell::mode::ShellMode;
 use crate::text::mask::Secret;
-use crate::text::redact::Redactor;
 
 /// How long all tasks together may take to end at shutdown; a process that hangs in the kernel is
 /// left behind.
@@ -71,42 +68,6 @@ pub enum KillError {
     Late,
 }
 
-/// The user's settings for tasks.
-#[derive(Debug, Clone)]
-pub struct Settings {
-    /// The state directory; without one nothing is written to disk.
-    pub state: Result<PathBuf, String>,
-    pub spool_on_disk: bool,
-    /// How many bytes of output are kept for one task.
-    pub task_quota: u64,
-    /// How many bytes of output are kept for all tasks.
-    pub directory_quota: u64,
-    /// How long ended tasks are kept.
-    pub retention: Duration,
-    pub max_running: usize,
-    /// How many ended tasks are kept.
-    pub max_finished: usize,
-    /// In bytes.
-    pub max_command: usize,
-    /// A name or a path.
-    pub shell: String,
-    pub shell_mode: ShellMode,
-    /// Sourced before each command.
-    pub startup_file: Option<PathBuf>,
-    /// Where commands start.
-    pub directory: PathBuf,
-    /// Whether a command starts in the directory where the previous one ended.
-    pub keep_directory: bool,
-    /// Programs that are meant to outlive their task.
-    pub daemons: Arc<[String]>,
-    /// The environment that commands start with.
-    pub environment: EnvironmentSettings,
-    /// Removes secrets from text before it is written.
-    pub redactor: Arc<Redactor>,
-    /// How progress is judged.
-    pub tracker: tracker::TrackerSettings,
-}
-
 pub struct Supervisor {
     pub(crate) settings: Settings,
     pub(super) clock: Arc<dyn Clock>,
@@ -122,12 +83,7 @@ pub struct Supervisor {
     client: OnceLock<Identity>,
     /// Receives the directory's path once it exists.
     on_directory: Mutex<Option<Sender<PathBuf>>>,
-    kept_directory: Mutex<Option<PathBuf>>,
-    sessions: Arc<Mutex<Sessions>>,
-    /// The configured shell, once it was found.
-    shell: Mutex<Option<Shell>>,
-    environments: Environments,
-    startup_files: StartupFileCache,
+    planner: Planner,
     /// Tasks of ended servers that were requested recently.
     pub(super) recalled: Mutex<VecDeque<Arc<TaskHandle>>>,
     pub(super) workers: Mutex<Vec<(String, JoinHandle<()>)>>,
@@ -149,10 +105,8 @@ impl Supervisor {
     ) -> Supervisor {
         Supervisor {
             budget: Budget::new(settings.directory_quota),
+            planner: Planner::default(),
             scans: Arc::default(),
-            shell: Mutex::default(),
-            environments: Environments::default(),
-            startup_files: StartupFileCache::default(),
             settings,
             clock,
             instance,
@@ -162,8 +116,6 @@ impl Supervisor {
             events: Arc::default(),
             client: OnceLock::new(),
             on_directory: Mutex::default(),
-            kept_directory: Mutex::new(None),
-            sessions: Arc::default(),
             workers: Mutex::default(),
             housekeeping: OnceLock::new(),
         }
@@ -241,15 +193,32 @@ impl Supervisor {
     /// # Errors
     /// No shell was found.
     pub fn find_shell(&self) -> Result<Shell, NoShell> {
-        let known = self.shell.lock().clone();
-        if let Some(shell) = known.filter(|shell| files::is_program(&shell.path)) {
-            return Ok(shell);
+        self.planner.find_shell(&self.settings)
+    }
+
+    /// The environment and files for a command in this directory, which a shim will start.
+    ///
+    /// # Errors
+    /// No shell was found.
+    pub(crate) fn start_environment(
+        &self,
+        directory: Option<&Path>,
+    ) -> Result<StartEnvironment, NoShell> {
+        self.planner.start_environment(&self.settings, directory)
+    }
+
+    /// Where commands start, unless in the default directory.
+    pub fn kept_directory(&self) -> Option<PathBuf> {
+        self.planner.kept_directory()
+    }
+
+    /// Makes later commands start in this directory, if the settings say so; returns whether they
+    /// do. For the call that started a command and saw it end there.
+    pub fn keep_directory(&self, directory: &Path) -> bool {
+        if self.settings.keep_directory {
+            self.planner.keep_directory(directory);
         }
-        let search_path = search_path(&self.settings.environment.inherited);
-        let found = shell::find(&self.settings.shell, search_path)?;
-        // A fallback is not cached: the configured shell may be installed later.
-        *self.shell.lock() = Some(found.clone()).filter(|shell| shell.note.is_none());
-        Ok(found)
+        self.settings.keep_directory
     }
 
     fn check(&self, request: &Request) -> Result<(), StartError> {
@@ -295,7 +264,13 @@ impl Supervisor {
         if request.detached.as_ref().is_some_and(|detached| detached.must_be_listed) {
             self.directory().map_err(|cause| StartError::Unlisted(cause.to_owned()))?;
         }
-        let plan = self.plan(id, request, shell)?;
+        let with = PlanContext {
+            settings: &self.settings,
+            directory: self.directory(),
+            cookie: self.cookie(id),
+            now: self.clock.now(),
+        };
+        let plan = self.planner.plan(with, id, request, shell)?;
         let spool = self.spool(id);
         let reader = spool.reader();
         let (requests, receiver) = RequestSender::new().map_err(StartError::Worker)?;
@@ -341,143 +316,9 @@ impl Supervisor {
         Ok(Arc::new(TaskHandle { live, spool: reader, requests, completion, ended_server: None }))
     }
 
-    /// Decides what is started for a request, and makes the files that it needs.
-    fn plan(&self, id: &str, request: Request, shell: &Shell) -> Result<Plan, StartError> {
-        let cookie = self.cookie(id);
-        let session = request.session.as_ref().map(|name| self.sessions.lock().get(name));
-        let directory = match (&request.directory, &session) {
-            (None, Some(session)) => session.directory.clone(),
-            _ => None,
-        };
-        let directory =
-            directory.unwrap_or_else(|| self.start_directory(request.directory.as_deref()));
-        let StartEnvironment { mut variables, files, problems } =
-            request.start.unwrap_or_else(|| {
-                self.environments.environment_for(&self.settings.environment, shell, &directory)
-            });
-        if let Some(session) = &session {
-            session.apply(Arc::make_mut(&mut variables));
-        }
-        let environment = environment::environment(
-            &variables,
-            &request.environment,
-            &cookie,
-            request.terminal.is_some(),
-        );
-        let Prepared { arguments, variable, script, sideband } = invocation::prepare(
-            &request.command,
-            &LaunchContext {
-                id,
-                shell,
-                mode: self.settings.shell_mode,
-                startup_files: &self
-                    .startup_files
-                    .due(self.settings.startup_file.iter().chain(&files)),
-                startup_cache: &self.startup_files,
-                environment: &environment,
-                search_path: search_path(&self.settings.environment.inherited),
-                directory: self.directory(),
-                reports_exports: session.is_some(),
-            },
-        )?;
-        let in_session = session.is_some();
-        let on_shell_end = request.session.zip(session).map(|(name, session)| {
-            let (sessions, started_with) = (Arc::clone(&self.sessions), environment.clone());
-            let on_end = move |report: &Report| {
-                let Some(variables) = &report.variables else { return };
-                let end = ShellEnd { directory: report.directory.as_deref(), variables };
-                let next = session.after(&started_with, &end);
-                sessions.lock().put(&name, Arc::new(next));
-            };
-            Box::new(on_end) as OnShellEnd
-        });
-        let errors = match request.stderr {
-            Stderr::Merged => StderrTarget::WithOutput,
-            Stderr::Separate => StderrTarget::Separate,
-        };
-        let (wiring, input) = match (request.terminal, &request.stdin) {
-            (Some(size), _) => (Wiring::Terminal(size), Input::Terminal),
-            (None, Stdin::Null) => (Wiring::Pipe(errors), Input::None),
-            (None, Stdin::Text(_)) => (Wiring::PipeWithInput(errors), Input::None),
-            (None, Stdin::Open) => (Wiring::PipeWithInput(errors), Input::Pipe),
-        };
-        let first_input = match request.stdin {
-            Stdin::Text(text) => {
-                InputChunk { bytes: text.into_bytes(), end: request.terminal.is_none() }
-            }
-            Stdin::Null | Stdin::Open => InputChunk::default(),
-        };
-        Ok(Plan {
-            launch: Launch {
-                program: shell.path.clone(),
-                args: arguments,
-                environment: environment.into_iter().chain(variable).collect(),
-                directory: directory.clone(),
-                wiring,
-            },
-            facts: Facts {
-                id: id.to_owned(),
-                command: request.command.into_text(),
-                description: request.description,
-                part_of: request.part_of,
-                detached: request.detached,
-                in_session,
-                directory,
-                started: self.clock.now(),
-                timeout: request.timeout,
-                timeout_max: request.timeout_max,
-                input,
-                shell: Identity::default(),
-                start_notes: shell.note.iter().cloned().chain(problems).collect(),
-            },
-            cookie,
-            first_input,
-            script,
-            sideband,
-            on_shell_end,
-            emulated: request.terminal.filter(|_| request.emulated),
-            columns: request.terminal.map(|size| size.cols),
-        })
-    }
-
-    /// The environment and files for a command in this directory, which a shim will start.
-    ///
-    /// # Errors
-    /// No shell was found.
-    pub(crate) fn start_environment(
-        &self,
-        directory: Option<&Path>,
-    ) -> Result<StartEnvironment, NoShell> {
-        let shell = self.find_shell()?;
-        let directory = self.start_directory(directory);
-        Ok(self.environments.environment_for(&self.settings.environment, &shell, &directory))
-    }
-
-    fn start_directory(&self, requested: Option<&Path>) -> PathBuf {
-        let base = &self.settings.directory;
-        match requested {
-            Some(directory) => base.join(directory),
-            None => self.kept_directory.lock().clone().unwrap_or_else(|| base.clone()),
-        }
-    }
-
-    /// Where commands start, unless in the default directory.
-    pub fn kept_directory(&self) -> Option<PathBuf> {
-        self.kept_directory.lock().clone()
-    }
-
     /// The time in Unix seconds.
     pub fn now(&self) -> f64 {
         self.clock.now().unix_seconds()
-    }
-
-    /// Makes later commands start in this directory, if the settings say so; returns whether they
-    /// do. For the call that started a command and saw it end there.
-    pub fn keep_directory(&self, directory: &Path) -> bool {
-        if self.settings.keep_directory {
-            *self.kept_directory.lock() = Some(directory.to_path_buf());
-        }
-        self.settings.keep_directory
     }
 
     fn spool(&self, id: &str) -> SpoolWriter {
@@ -754,22 +595,6 @@ fn announce(task: &LiveTask, journal: &mut Journal) -> Result<(), StartError> {
         // A task on a host is reached over its connection.
         _ => Ok(()),
     }
-}
-
-/// What is started for a request: the shell, what is known of the task before, and what its worker
-/// gets.
-struct Plan {
-    launch: Launch,
-    /// Without the shell's identity.
-    facts: Facts,
-    cookie: String,
-    first_input: InputChunk,
-    script: Option<files::Temporary>,
-    sideband: Option<SideBand>,
-    on_shell_end: Option<OnShellEnd>,
-    /// The size of the terminal that is emulated.
-    emulated: Option<TerminalSize>,
-    columns: Option<u16>,
 }
 
 /// Starts a task's shell, reports it, and works for it until the end. The thread that starts the child

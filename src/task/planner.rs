@@ -1,0 +1,215 @@
+//! Decides what is started for a request: the shell and its arguments, the environment, the directory
+//! and the input. Remembers what commands leave to the next ones.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::environment::{self, Environments, StartEnvironment, search_path};
+use super::input::InputChunk;
+use super::invocation::{self, LaunchContext, Prepared, StartupFileCache};
+use super::journal::ServerDir;
+use super::live::{Facts, Input};
+use super::request::{Request, StartError, Stderr, Stdin};
+use super::sessions::{Sessions, ShellEnd};
+use super::settings::Settings;
+use super::shell::{self, NoShell, Report, Shell, SideBand};
+use super::worker::OnShellEnd;
+use crate::base::clock::Now;
+use crate::process::files;
+use crate::process::probe::Identity;
+use crate::process::pty::TerminalSize;
+use crate::process::spawn::{Launch, StderrTarget, Wiring};
+
+/// What is started for a request: the shell, what is known of the task before, and what its worker
+/// gets.
+pub(super) struct Plan {
+    pub(super) launch: Launch,
+    /// Without the shell's identity.
+    pub(super) facts: Facts,
+    pub(super) cookie: String,
+    pub(super) first_input: InputChunk,
+    pub(super) script: Option<files::Temporary>,
+    pub(super) sideband: Option<SideBand>,
+    pub(super) on_shell_end: Option<OnShellEnd>,
+    /// The size of the terminal that is emulated.
+    pub(super) emulated: Option<TerminalSize>,
+    pub(super) columns: Option<u16>,
+}
+
+/// What a command is planned with.
+pub(super) struct PlanContext<'a> {
+    pub(super) settings: &'a Settings,
+    /// This server's directory, or why there is none.
+    pub(super) directory: Result<&'a ServerDir, &'a str>,
+    /// By which the task's processes are recognised.
+    pub(super) cookie: String,
+    pub(super) now: Now,
+}
+
+#[derive(Default)]
+pub(super) struct Planner {
+    kept_directory: Mutex<Option<PathBuf>>,
+    sessions: Arc<Mutex<Sessions>>,
+    /// The configured shell, once it was found.
+    shell: Mutex<Option<Shell>>,
+    environments: Environments,
+    startup_files: StartupFileCache,
+}
+
+impl Planner {
+    /// Decides what is started for a request, and makes the files that it needs.
+    ///
+    /// # Errors
+    /// As [`invocation::prepare`].
+    pub(super) fn plan(
+        &self,
+        with: PlanContext,
+        id: &str,
+        request: Request,
+        shell: &Shell,
+    ) -> Result<Plan, StartError> {
+        let PlanContext { settings, cookie, .. } = with;
+        let session = request.session.as_ref().map(|name| self.sessions.lock().get(name));
+        let directory = match (&request.directory, &session) {
+            (None, Some(session)) => session.directory.clone(),
+            _ => None,
+        };
+        let directory = directory
+            .unwrap_or_else(|| self.start_directory(settings, request.directory.as_deref()));
+        let StartEnvironment { mut variables, files, problems } =
+            request.start.unwrap_or_else(|| {
+                self.environments.environment_for(&settings.environment, shell, &directory)
+            });
+        if let Some(session) = &session {
+            session.apply(Arc::make_mut(&mut variables));
+        }
+        let environment = environment::environment(
+            &variables,
+            &request.environment,
+            &cookie,
+            request.terminal.is_some(),
+        );
+        let Prepared { arguments, variable, script, sideband } = invocation::prepare(
+            &request.command,
+            &LaunchContext {
+                id,
+                shell,
+                mode: settings.shell_mode,
+                startup_files: &self.startup_files.due(settings.startup_file.iter().chain(&files)),
+                startup_cache: &self.startup_files,
+                environment: &environment,
+                search_path: search_path(&settings.environment.inherited),
+                directory: with.directory,
+                reports_exports: session.is_some(),
+            },
+        )?;
+        let in_session = session.is_some();
+        let on_shell_end = request.session.zip(session).map(|(name, session)| {
+            let (sessions, started_with) = (Arc::clone(&self.sessions), environment.clone());
+            let on_end = move |report: &Report| {
+                let Some(variables) = &report.variables else { return };
+                let end = ShellEnd { directory: report.directory.as_deref(), variables };
+                let next = session.after(&started_with, &end);
+                sessions.lock().put(&name, Arc::new(next));
+            };
+            Box::new(on_end) as OnShellEnd
+        });
+        let errors = match request.stderr {
+            Stderr::Merged => StderrTarget::WithOutput,
+            Stderr::Separate => StderrTarget::Separate,
+        };
+        let (wiring, input) = match (request.terminal, &request.stdin) {
+            (Some(size), _) => (Wiring::Terminal(size), Input::Terminal),
+            (None, Stdin::Null) => (Wiring::Pipe(errors), Input::None),
+            (None, Stdin::Text(_)) => (Wiring::PipeWithInput(errors), Input::None),
+            (None, Stdin::Open) => (Wiring::PipeWithInput(errors), Input::Pipe),
+        };
+        let first_input = match request.stdin {
+            Stdin::Text(text) => {
+                InputChunk { bytes: text.into_bytes(), end: request.terminal.is_none() }
+            }
+            Stdin::Null | Stdin::Open => InputChunk::default(),
+        };
+        Ok(Plan {
+            launch: Launch {
+                program: shell.path.clone(),
+                args: arguments,
+                environment: environment.into_iter().chain(variable).collect(),
+                directory: directory.clone(),
+                wiring,
+            },
+            facts: Facts {
+                id: id.to_owned(),
+                command: request.command.into_text(),
+                description: request.description,
+                part_of: request.part_of,
+                detached: request.detached,
+                in_session,
+                directory,
+                started: with.now,
+                timeout: request.timeout,
+                timeout_max: request.timeout_max,
+                input,
+                shell: Identity::default(),
+                start_notes: shell.note.iter().cloned().chain(problems).collect(),
+            },
+            cookie,
+            first_input,
+            script,
+            sideband,
+            on_shell_end,
+            emulated: request.terminal.filter(|_| request.emulated),
+            columns: request.terminal.map(|size| size.cols),
+        })
+    }
+
+    /// The shell that commands run in.
+    ///
+    /// # Errors
+    /// No shell was found.
+    pub(super) fn find_shell(&self, settings: &Settings) -> Result<Shell, NoShell> {
+        let known = self.shell.lock().clone();
+        if let Some(shell) = known.filter(|shell| files::is_program(&shell.path)) {
+            return Ok(shell);
+        }
+        let search_path = search_path(&settings.environment.inherited);
+        let found = shell::find(&settings.shell, search_path)?;
+        // A fallback is not cached: the configured shell may be installed later.
+        *self.shell.lock() = Some(found.clone()).filter(|shell| shell.note.is_none());
+        Ok(found)
+    }
+
+    /// The environment and files for a command in this directory, which a shim will start.
+    ///
+    /// # Errors
+    /// No shell was found.
+    pub(super) fn start_environment(
+        &self,
+        settings: &Settings,
+        directory: Option<&Path>,
+    ) -> Result<StartEnvironment, NoShell> {
+        let shell = self.find_shell(settings)?;
+        let directory = self.start_directory(settings, directory);
+        Ok(self.environments.environment_for(&settings.environment, &shell, &directory))
+    }
+
+    fn start_directory(&self, settings: &Settings, requested: Option<&Path>) -> PathBuf {
+        let base = &settings.directory;
+        match requested {
+            Some(directory) => base.join(directory),
+            None => self.kept_directory.lock().clone().unwrap_or_else(|| base.clone()),
+        }
+    }
+
+    /// Where commands start, unless in the default directory.
+    pub(super) fn kept_directory(&self) -> Option<PathBuf> {
+        self.kept_directory.lock().clone()
+    }
+
+    /// Makes later commands start in this directory.
+    pub(super) fn keep_directory(&self, directory: &Path) {
+        *self.kept_directory.lock() = Some(directory.to_path_buf());
+    }
+}
