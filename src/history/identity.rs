@@ -5,7 +5,6 @@ use std::borrow::Cow;
 use crate::alan::pattern::{CommandPattern, PREVIEW_BYTES, RemoteCommand, Segment, Ssh};
 use crate::shell::command_line::CommandLine;
 use crate::shell::exit_status_source::exit_status_source;
-
 use crate::shell::ssh::{self, ssh_of_segment};
 use crate::shell::syntax::{only_command, reported_segments};
 use crate::shell::{normalise, template};

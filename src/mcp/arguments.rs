@@ -13,7 +13,7 @@ use crate::text::invisible;
 const MIN_SIMILARITY: f64 = 0.75;
 /// How much of a wrong value an error repeats.
 const SHOWN_CHARS: usize = 40;
-/// Waits, of which longer ones are limited to the ceiling of the client's calls.
+/// Waits; those above the ceiling of the client's calls are limited to it.
 const WAITS: [&str; 2] = ["yield_after", "listen"];
 
 /// String arguments that also accept whole numbers.

@@ -31,12 +31,27 @@ pub(super) enum Call {
     NeverhangReset(ResetArguments),
 }
 
+/// A call with wrong arguments.
+#[derive(Debug)]
+pub(super) struct WrongCall {
+    pub(super) error: ArgumentError,
+    /// The task that it names.
+    pub(super) task_id: Option<String>,
+}
+
 impl Call {
     /// Reads the arguments of a call.
     ///
     /// # Errors
     /// Describes the first wrong argument.
-    pub(super) fn parse(tool: &Tool, given: Option<&Value>) -> Result<Call, ArgumentError> {
+    pub(super) fn parse(tool: &Tool, given: Option<&Value>) -> Result<Call, WrongCall> {
+        Call::read(tool, given).map_err(|error| {
+            let task = given.and_then(|given| given.get("task_id")).and_then(Value::as_str);
+            WrongCall { error, task_id: task.map(str::to_owned) }
+        })
+    }
+
+    fn read(tool: &Tool, given: Option<&Value>) -> Result<Call, ArgumentError> {
         use arguments::read;
         let nothing = || read::<NoArguments>(tool, given);
         Ok(match tool.name {
@@ -132,8 +147,13 @@ impl Call {
             Call::NeverhangReset(reset) => serde_json::to_value(reset),
             Call::Health | Call::AlanStats | Call::NeverhangStatus => Ok(Value::Null),
         };
-        // Texts, numbers and lists of them can be written.
-        written.unwrap_or_default()
+        // Texts, numbers and lists of them can be written. What was left out stays so: the other process
+        // may be of a version that does not know it.
+        let mut written = written.unwrap_or_default();
+        if let Some(members) = written.as_object_mut() {
+            members.retain(|_, member| !member.is_null());
+        }
+        written
     }
 }
 

@@ -14,8 +14,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::access::Access;
-use super::arguments::ArgumentError;
-use super::call::Call;
+use super::call::{Call, WrongCall};
 use super::render::notes::ResultNote;
 use super::render::result::{self, Palette};
 use super::render::view::View;
@@ -396,12 +395,14 @@ impl Tools {
     pub(super) fn call(
         &self,
         tool: &Tool,
-        call: Result<Call, ArgumentError>,
+        call: Result<Call, WrongCall>,
         context: &mut CallContext,
     ) -> Option<Answered> {
         let mut call = match call {
             Ok(call) => call,
-            Err(error) => return self.answer(Err(error.into()), None, context),
+            Err(wrong) => {
+                return self.answer(Err(wrong.error.into()), wrong.task_id.as_deref(), context);
+            }
         };
         if let Some(host) = call.take_host() {
             return self.call_on_host(tool, &host, &call, context);
@@ -411,15 +412,17 @@ impl Tools {
         {
             return answered;
         }
+        let is_shim = matches!(self.shims, Shims::IsShim(_));
+        let mut call = match call {
+            Call::Run(run) if run.detach == Some(true) && !is_shim => {
+                return self.detach(tool, run, context);
+            }
+            call => call,
+        };
         let note = call.limit_wait(context.client.ceiling);
         let notes = note.into_iter().collect();
         let about = call.task_id().map(str::to_owned);
         let answer = match call {
-            Call::Run(run)
-                if run.detach == Some(true) && !matches!(self.shims, Shims::IsShim(_)) =>
-            {
-                return self.detach(tool, run, context);
-            }
             Call::Run(run) => self.run(*run, notes, context),
             Call::Poll(poll) => self.poll(&poll, notes, context),
             Call::Send(send) => self.send(&send, notes, context),

@@ -24,7 +24,7 @@ pub(crate) struct TaskFacts {
     pub(crate) task_id: String,
     /// running, completed, failed, timeout, killed or interrupted.
     pub(crate) status: &'static str,
-    /// The exit code of its shell; null while it runs.
+    /// The exit code of its shell; null while it runs, and if it is not known.
     pub(crate) exit_code: Option<i32>,
     /// What it waits for: input or password; null otherwise.
     pub(crate) waiting_for: Option<&'static str>,

@@ -14,9 +14,8 @@ use serde_json::{Value, json};
 use zeroize::Zeroizing;
 
 use super::access::{self, Access, SocketClient};
-use super::arguments::ArgumentError;
 use super::attach::Attachment;
-use super::call::Call;
+use super::call::{Call, WrongCall};
 use super::ceilings;
 #[cfg(feature = "conformance")]
 use super::conformance::{self, StandIn};
@@ -648,7 +647,7 @@ impl RunningCall {
     fn call_relayed(
         &self,
         tool: &Tool,
-        call: Result<Call, ArgumentError>,
+        call: Result<Call, WrongCall>,
         token: Option<&Value>,
         client: &RelayedClient,
     ) -> Option<Answered> {
@@ -676,7 +675,7 @@ impl RunningCall {
     fn call_tool(
         &self,
         tool: &Tool,
-        call: Result<Call, ArgumentError>,
+        call: Result<Call, WrongCall>,
         token: Option<&Value>,
         client: ClientProfile,
         client_name: String,

@@ -152,7 +152,7 @@ pub(crate) fn sender(signal: &libc::siginfo_t) -> i32 {
     unsafe { signal.si_pid() }
 }
 
-/// Whether this process was started with a signal ignored, as by `nohup`. SystemCall this before
+/// Whether this process was started with a signal ignored, as by `nohup`. Call this before
 /// installing a handler.
 pub(crate) fn is_ignored(number: i32) -> bool {
     // SAFETY: without a new action the call only writes the present one into the local

@@ -509,7 +509,7 @@ impl TaskProcesses {
     }
 
     /// Whether a living process holds the task's output open, or may: one of the task's hides its
-    /// descriptors, or not all processes can be seen. SystemCall this after
+    /// descriptors, or not all processes can be seen. Call this after
     /// [`TaskProcesses::living`].
     pub(crate) fn output_is_held(&self) -> bool {
         let Some(output) = &self.criteria.output else {

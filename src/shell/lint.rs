@@ -76,11 +76,11 @@ impl fmt::Display for Lint {
                     "{program} -f '{}' {does}, since this command's text matches. ",
                     foreign::between_quotes(pattern)
                 )?;
+                // What is not shown as it is cannot be copied.
+                let instead =
+                    instead.as_ref().filter(|form| foreign::between_quotes(form) == **form);
                 match instead {
-                    Some(form) => {
-                        let form = foreign::between_quotes(form);
-                        write!(out, "Use '{form}', or zsh_kill for a task of this tool.")
-                    }
+                    Some(form) => write!(out, "Use '{form}', or zsh_kill for a task of this tool."),
                     None => out.write_str("Use a pid, or zsh_kill for a task of this tool."),
                 }
             }

@@ -150,6 +150,8 @@ pub(crate) struct Rules {
     pub(crate) deny: Vec<Rule>,
     /// Whether rules restrict which files may be read; then programs that only read need a rule too.
     pub(crate) hides_files: bool,
+    /// Whether a command begins in the directory where the last one ended.
+    pub(crate) keeps_directory: bool,
 }
 
 /// What a call would do.
@@ -279,7 +281,7 @@ impl Rules {
         }
         // A rule for `./build` means the project's.
         let moves = |part: &Part| part.program().is_some_and(|it| MOVES.contains(&it));
-        if request.is_elsewhere || found.commands.iter().any(moves) {
+        if request.is_elsewhere || self.keeps_directory || found.commands.iter().any(moves) {
             let is_relative = |part: &&Part| {
                 let name = part.words.first().map(|word| word.text.as_str()).unwrap_or_default();
                 name.contains('/') && !name.starts_with('/')
@@ -414,7 +416,7 @@ mod tests {
             rules.iter().filter_map(|rule| Rule::parse(rule, "s.json")).collect::<Vec<_>>()
         };
         let (allow, ask, deny) = (parse(allow), parse(ask), parse(deny));
-        Rules { allow, ask, deny, hides_files: false }
+        Rules { allow, ask, deny, ..Rules::default() }
     }
 
     fn word(rules: &Rules, text: &str) -> &'static str {

@@ -46,7 +46,7 @@ pub(super) struct LaunchContext<'a> {
 #[derive(Debug)]
 pub(super) struct Prepared {
     pub(crate) arguments: Vec<OsString>,
-    /// What its environment has more.
+    /// What is added to its environment.
     pub(crate) variable: Option<(OsString, OsString)>,
     /// The script of a long command.
     pub(crate) script: Option<Temporary>,

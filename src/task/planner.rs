@@ -16,7 +16,7 @@ use super::sessions::{Sessions, ShellEnd};
 use super::settings::Settings;
 use super::shell::{self, NoShell, Report, Shell, SideBand};
 use super::worker::OnShellEnd;
-use crate::base::clock::Now;
+use crate::base::clock::Clock;
 use crate::process::files;
 use crate::process::probe::Identity;
 use crate::process::pty::TerminalSize;
@@ -45,7 +45,7 @@ pub(super) struct PlanContext<'a> {
     pub(super) directory: Result<&'a ServerDir, &'a str>,
     /// By which the task's processes are recognised.
     pub(super) cookie: String,
-    pub(super) now: Now,
+    pub(super) clock: &'a dyn Clock,
 }
 
 #[derive(Default)]
@@ -148,7 +148,8 @@ impl Planner {
                 detached: request.detached,
                 in_session,
                 directory,
-                started: with.now,
+                // The environment may have taken seconds to load.
+                started: with.clock.now(),
                 timeout: request.timeout,
                 timeout_max: request.timeout_max,
                 input,

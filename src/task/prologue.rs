@@ -14,7 +14,7 @@
 //! - In a restricted shell it does nothing: redirections are errors there.
 //! - Descriptors, parameters and modules are those of bare zsh. The key of the reports comes in a
 //!   variable, which is removed before the command's own text. Arguments would show it to every
-//!   process of the machine, also to those in a sandbox; the environment of a process is closed to
+//!   process of the machine, even to those in a sandbox; the environment of a process is closed to
 //!   those in another user namespace.
 //!
 //! So the command is not passed to `eval`, which would overwrite `$pipestatus`. Nothing follows it

@@ -268,7 +268,7 @@ impl Supervisor {
             settings: &self.settings,
             directory: self.directory(),
             cookie: self.cookie(id),
-            now: self.clock.now(),
+            clock: &*self.clock,
         };
         let plan = self.planner.plan(with, id, request, shell)?;
         let spool = self.spool(id);

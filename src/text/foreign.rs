@@ -126,11 +126,20 @@ pub(crate) fn row(text: &str) -> String {
     frame::marked(text.chars().map(hidden).collect())
 }
 
-/// As [`shown`], for a place between single quotes.
+/// A text of others for a place between single quotes, which it cannot end.
 pub(crate) fn between_quotes(text: &str) -> String {
-    let quoted = in_quotes(text, SHOWN_CHARS);
-    let inner = quoted.get(1..quoted.len().saturating_sub(1)).unwrap_or_default();
-    inner.replace("\\\"", "\"").replace('\'', "\\'")
+    let mut shown = String::new();
+    for character in text.chars().take(SHOWN_CHARS) {
+        match character {
+            '\'' => shown.push_str("\\'"),
+            '"' | '\\' => shown.push(character),
+            character => push_escaped(&mut shown, character),
+        }
+    }
+    if text.chars().nth(SHOWN_CHARS).is_some() {
+        shown.push('…');
+    }
+    shown
 }
 
 /// A text of others in quotes, on one line, with at most `limit` of its characters: the middle of a
@@ -264,6 +273,19 @@ mod tests {
         ] {
             assert_eq!(lines(text), expected);
         }
+    }
+
+    #[test]
+    fn a_text_ends_no_single_quotes() {
+        for (text, expected) in [
+            (r"server\.js", r"server\.js"),
+            ("a \"b\"", "a \"b\""),
+            ("it's", r"it\'s"),
+            ("a\nb\u{202e}", r"a\nb<U+202E>"),
+        ] {
+            assert_eq!(between_quotes(text), expected);
+        }
+        assert_eq!(between_quotes(&"a".repeat(5_000)).chars().count(), SHOWN_CHARS + 1);
     }
 
     #[test]

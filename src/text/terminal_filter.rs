@@ -11,8 +11,6 @@
 //! pieces of output. Limits: passes on the text of a sequence of more than 4096 bytes, without its
 //! beginning. Pure.
 
-use std::borrow::Cow;
-
 use super::invisible;
 use super::lines::unfinished_character;
 
@@ -101,13 +99,15 @@ impl TerminalFilter {
 
     /// Shows the invisible characters of what is only read.
     fn shown(&self, passed: Vec<u8>) -> Vec<u8> {
-        match std::str::from_utf8(&passed) {
-            Ok(text) if self.is_record => match invisible::show(text.into()) {
-                Cow::Owned(shown) => shown.into_bytes(),
-                Cow::Borrowed(_) => passed,
-            },
-            _ => passed,
+        if !self.is_record || passed.is_ascii() {
+            return passed;
         }
+        let mut shown = Vec::with_capacity(passed.len());
+        for chunk in passed.utf8_chunks() {
+            shown.extend_from_slice(invisible::show(chunk.valid().into()).as_bytes());
+            shown.extend_from_slice(chunk.invalid());
+        }
+        shown
     }
 }
 
@@ -307,6 +307,8 @@ mod tests {
         let output = "a\u{202e}b\u{e0041}\x1b#8\x1bP0;1q#1!9~\x1b\\👩‍💻";
         let passed = TerminalFilter::for_record().pass(output.as_bytes());
         assert_eq!(String::from_utf8_lossy(&passed), "a<U+202E>b<U+E0041>👩‍💻");
+        let passed = TerminalFilter::for_record().pass(b"\xffa\xe2\x80\xae\n");
+        assert_eq!(passed, b"\xffa<U+202E>\n");
         let passed = TerminalFilter::default().pass(output.as_bytes());
         assert_eq!(String::from_utf8_lossy(&passed), output);
     }

@@ -47,7 +47,7 @@ impl DirectoryWatch {
         Ok(())
     }
 
-    /// Discards the changes so far: only later ones make it ready. SystemCall this before reading the
+    /// Discards the changes so far: only later ones make it ready. Call this before reading the
     /// files.
     pub(crate) fn drain(&self) {
         let mut buffer = [0; 4096];

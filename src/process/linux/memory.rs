@@ -113,7 +113,7 @@ pub(crate) fn prefer_for_oom_kill(pid: i32) {
 /// Lets all threads allocate from one arena. By default glibc gives each of many concurrent threads
 /// an arena of its own, which keeps the memory that short-lived threads have freed: eight calls at
 /// a time left 70 MiB. A second arena costs 2 MiB and makes no call faster, since each thread has a
-/// cache of its own. SystemCall this before other threads start. Other allocators need no such call.
+/// cache of its own. Call this before other threads start. Other allocators need no such call.
 pub(crate) fn use_one_arena() {
     #[cfg(target_env = "gnu")]
     // SAFETY: changes a parameter of the allocator, which takes its own lock for it.

@@ -47,7 +47,7 @@ impl DirectoryWatch {
         std::fs::read_dir(directory).map(drop)
     }
 
-    /// Discards past ticks: only a later one makes it readable. SystemCall this before checking the
+    /// Discards past ticks: only a later one makes it readable. Call this before checking the
     /// files.
     pub(crate) fn drain(&self) {
         drain_wakes(&self.ticks);
