@@ -1,6 +1,6 @@
 //! TCP ports: a call that waits for one, what tasks listen on, and who holds a port in use.
 
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
 use std::process::Stdio;
 
 use serde_json::{Value, json};
@@ -143,7 +143,7 @@ fn the_port_of_another_user_is_named_with_its_user() {
     stranger.args(["--reuid=65534", "--regid=65534", "--clear-groups", "sh", "-c"]);
     stranger.arg(format!("cd / && exec {}", serve("127.0.0.1", port)));
     let mut stranger = stranger.stdin(Stdio::null()).spawn().expect("setpriv");
-    wait_until("it listens", || TcpListener::bind(("127.0.0.1", port)).is_err().then_some(()));
+    wait_until("it listens", || TcpStream::connect(("127.0.0.1", port)).ok().map(drop));
     let (task, text) = until_port(&client, "sleep 600", json!(port), json!({}));
     stranger.kill().expect("it runs");
     stranger.wait().expect("its end");
