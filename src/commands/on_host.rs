@@ -50,7 +50,7 @@ pub(super) fn run(host: &str, words: &[String]) -> ExitCode {
     let input = Some(io::stdin()).filter(|stdin| !stdin.is_terminal());
     let ended =
         Output::stdout().map_err(OutputError::from).map_err(Failure::from).and_then(|stdout| {
-            let mut stdout = stdout.filtered(TerminalFilter::default());
+            let mut stdout = stdout.filtered(TerminalFilter::for_record());
             let print = |bytes: &[u8]| stdout.write(bytes).map_err(Failure::from);
             host.run_command(input.map(Stdin), print, io::stderr(), &wakes)
         });

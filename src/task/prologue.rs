@@ -47,7 +47,7 @@ const SCRIPT_END: &str = "x";
 /// The variable in which the shell finds the key of its reports.
 pub(crate) const KEY_VARIABLE: &str = "__zsh_tool_key";
 
-/// Stands for the key in the text of a trap. No quoted path contains it.
+/// Marks where the key goes in the text of a trap; [`quoted`] escapes `%`, so no path contains it.
 const KEY: &str = "%key%";
 
 /// The parameter that `zregexparse` insists on setting.

@@ -10,6 +10,35 @@ use crate::support::env::{Env, binary, unique_word};
 use crate::support::processes::{assert_none_left, descendants_of, wait_until};
 use crate::support::program::{Program, ran, run, zsh_tool};
 
+/// What a command of this program prints on a terminal.
+fn on_terminal(env: &Env, words: &str) -> (String, i32) {
+    let mut command = env.command("script");
+    command
+        .args(["--quiet", "--flush", "--return", "--command"])
+        .arg(format!("\"$TEST_BINARY\" {words}"))
+        .arg("/dev/null")
+        .env("SHELL", "/bin/sh")
+        .env("TEST_BINARY", binary());
+    let finished = run(command);
+    (finished.text(), finished.code)
+}
+
+#[test]
+fn a_log_asks_and_changes_nothing_on_a_terminal() {
+    let env = Env::new();
+    let client = env.client();
+    let hostile = r"a\e]52;c;eA==\a\e]0;t\a\e[6n\eP0;1q#1!9~\e\\\e#8\u202eb\e[?1049hc";
+    let task = client.run(&format!("print -n '{hostile}'")).task_id();
+    let (shown, code) = on_terminal(&env, &format!("log {task}"));
+    assert_eq!((shown.as_str(), code), ("a<U+202E>bc", 0));
+    let (refused, code) = on_terminal(&env, &format!("log --raw {task}"));
+    assert!(refused.contains("--raw is for files and pipes") && code == 2, "{code}: {refused}");
+    let (forced, code) = on_terminal(&env, &format!("log --raw --force {task}"));
+    assert!(forced.contains("\u{1b}]52;c;eA==\u{7}") && code == 0, "{code}: {forced:?}");
+    let piped = ran(&env, &["log", &task]);
+    assert_eq!(piped.text(), forced);
+}
+
 #[test]
 fn usage_errors_exit_with_2() {
     let env = Env::new();
