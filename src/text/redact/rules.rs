@@ -104,8 +104,8 @@ pub(super) const PATTERNS: &[(Needles, &str)] = &[
     (&["with password"], r#"(?i)\bwith password:?\s+["']?([^\s"'(<$]*[0-9][^\s"'(]*)"#),
     // What a person or a program says a password is: of capital and small letters with a digit.
     (
-        &["password", "passphrase"],
-        r#"\b[Pp]ass(?:word|phrase)[ \t]+(?:is|was|will be|would be)(?:[ \t]+now)?:?[ \t]+["'`]?([A-Za-z][^\s"'`<$]*[0-9][^\s"'`,;]*|[0-9]+[A-Za-z][^\s"'`,;]{4,})"#,
+        &["password is", "password w", "passphrase is", "passphrase w"],
+        r#"\b[Pp]ass(?:word|phrase) (?:is|was|will be|would be)(?:[ \t]+now)?:?[ \t]+["'`]?([A-Za-z][^\s"'`<$]*[0-9][^\s"'`,;]*|[0-9]+[A-Za-z][^\s"'`,;]{4,})"#,
     ),
     (
         &["following password", "following token"],
@@ -271,7 +271,7 @@ pub(super) const PATTERNS: &[(Needles, &str)] = &[
     ),
     // What was typed at a question, as the only word behind it.
     (
-        &["password", "passphrase"],
+        &["enter password", "enter passphrase", "[sudo] password", "'s password"],
         r"(?im)^(?:enter (?:password|passphrase)[^:\n]*|\[sudo\] password for \S+|\S+'s password):[ \t]+(\S+)[ \t]*$",
     ),
     (&["new value"], r"(?i)password[^\n]{0,80}\n[ \t]*new value:[ \t]*(\S+)"),
