@@ -247,7 +247,7 @@ fn started_runner(env: &Env, run: OpenRun) -> Program {
     drop(run);
     let command = runs::elsewhere(env, "oneshot_commands::runner", &directory);
     let mut runner = Program::start_with(command, Stdio::null());
-    while runner.read_line() != "open" {}
+    runner.read_lines_to("open");
     runner
 }
 

@@ -76,6 +76,19 @@ impl Program {
         line.trim_end_matches('\n').to_owned()
     }
 
+    /// Reads its stdout up to this line.
+    pub fn read_lines_to(&mut self, wanted: &str) {
+        loop {
+            let mut line = String::new();
+            let stdout = self.stdout.as_mut().expect("stdout is still open");
+            let length = stdout.read_line(&mut line).expect("a line of stdout");
+            assert_ne!(length, 0, "it ended before it wrote {wanted:?}");
+            if line.trim_end_matches('\n') == wanted {
+                return;
+            }
+        }
+    }
+
     /// Closes the reading end of its stdout.
     pub fn close_stdout(&mut self) {
         self.stdout.take();
