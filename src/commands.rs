@@ -1,7 +1,7 @@
 //! L8: the subcommands. One file each, named as it is; [`crate::cli`] defines their arguments.
 //!
 //! - [`serve`] is the server, [`shim`] the owner of a detached task, [`far`] a host's side: each is an
-//!   `owner` of tasks. [`setup`] builds what all share.
+//!   `owner` of tasks. [`shared`] builds what all share.
 //! - For people: [`exec`], [`tasks`], [`log`], [`control`], [`attach`], [`monitor`], [`oneshot`],
 //!   [`alan`], [`manopt`], [`doctor`], [`config`], [`help`], [`man`], [`completions`].
 //! - For agents' hooks: [`events`], `permissions`, [`agent_openai`].
@@ -31,7 +31,7 @@ pub(crate) mod output;
 mod owner;
 mod permissions;
 pub(crate) mod serve;
-pub(crate) mod setup;
+pub(crate) mod shared;
 pub(crate) mod shim;
 mod signals;
 pub(crate) mod tasks;

@@ -161,7 +161,7 @@
 //! - **A column, a table, an index**: a new file in `data/schema` and its entry in
 //!   [`alan::schema`]; steps that have been released never change.
 //! - **A judge**: a type that implements [`agent::judge::Judge`], a variant of
-//!   [`config::JudgeChoice`], and its line in [`commands::setup::judge`].
+//!   [`config::JudgeChoice`], and its line in [`commands::shared::judge`].
 //! - **A reason, a state, an outcome**: a variant that carries its data; [`mcp::render`]
 //!   and [`commands`] put it into words.
 //! - **A program** whose subcommands matter: a line in [`shell`]'s tables, a fixture's row.

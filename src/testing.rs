@@ -125,7 +125,7 @@ pub mod mcp {
         use std::path::{Path, PathBuf};
         use std::sync::Arc;
 
-        use crate::commands::setup;
+        use crate::commands::shared;
         use crate::config::Config;
         use crate::mcp::control::ControlSocket;
         use crate::mcp::dispatch::{Shims, Tools};
@@ -141,12 +141,12 @@ pub mod mcp {
         pub fn serve(home: &Path) -> io::Result<(PathBuf, Arc<Supervisor>)> {
             let env = |name: &str| (name == "HOME").then(|| OsString::from(home));
             let (config, warnings) = Config::load(&env);
-            let supervisor = setup::supervisor(&config);
-            let recorder = setup::recorder(&config, &supervisor.settings.redactor);
+            let supervisor = shared::supervisor(&config);
+            let recorder = shared::recorder(&config, &supervisor.settings.redactor);
             let hosts = Arc::new(Hosts::for_server(config.hosts.clone(), &supervisor));
             let directory = supervisor.directory().map_err(io::Error::other)?.path.clone();
             let listener = ControlSocket::bind(&directory).map_err(io::Error::other)?;
-            let message_limit = setup::message_limit(&config);
+            let message_limit = shared::message_limit(&config);
             let owner = Arc::clone(&supervisor);
             let shims = Shims::Unavailable;
             let tools = Tools::new(owner, recorder, config, warnings, None, shims, hosts);
@@ -160,7 +160,7 @@ pub mod mcp {
 
         use serde_json::Value;
 
-        use crate::commands::setup;
+        use crate::commands::shared;
         use crate::config::Config;
         use crate::mcp::dispatch::ProgressMessage;
         use crate::mcp::hosts::with_host;
@@ -171,7 +171,7 @@ pub mod mcp {
         /// the client gets.
         pub fn pass_on(home: &Path, tool: &str, result: &mut Value) {
             let env = |name: &str| (name == "HOME").then(|| OsString::from(home));
-            let hosts = setup::hosts(&Config::load(&env).0, Purpose::Command(Vec::new()));
+            let hosts = shared::hosts(&Config::load(&env).0, Purpose::Command(Vec::new()));
             if let (Some(host), Some(tool)) = (hosts.iter().next(), tools::find(tool)) {
                 with_host(result, host, tool);
             }

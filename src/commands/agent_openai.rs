@@ -21,7 +21,7 @@ use std::process::ExitCode;
 use serde_json::{Value, json};
 
 use super::output::{EXIT_USAGE, Output, OutputError, complain};
-use super::setup;
+use super::shared;
 use crate::agent::endpoint::{BrokenOff, Endpoint, EndpointError, Piece};
 
 /// The maximum size of a prompt, in bytes.
@@ -29,11 +29,11 @@ const MAX_PROMPT: u64 = 16 << 20;
 
 /// Runs the command.
 pub(crate) fn run(model: Option<String>, base_url: Option<String>) -> ExitCode {
-    let (config, warnings) = setup::load_config();
+    let (config, warnings) = shared::load_config();
     for warning in &warnings {
         complain(warning);
     }
-    let mut settings = setup::endpoint(&config);
+    let mut settings = shared::endpoint(&config);
     settings.model = model.or(settings.model);
     settings.base_url = base_url.or(settings.base_url);
     let endpoint = match Endpoint::new(settings) {

@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use std::time::SystemTime;
 
 use super::output::{self, Output, OutputError};
-use super::setup;
+use super::shared;
 use crate::alan::rows::JournalRow;
 use crate::alan::store::admin::{Forget, Imported, Removed};
 use crate::alan::store::{Store, StoreError};
@@ -52,9 +52,9 @@ enum AlanError {
 }
 
 pub(crate) fn run(command: &AlanCommand) -> ExitCode {
-    let (config, _) = setup::load_config();
-    setup::start_log(&config);
-    let recorder = setup::recorder(&config, &setup::redactor(&config));
+    let (config, _) = shared::load_config();
+    shared::start_log(&config);
+    let recorder = shared::recorder(&config, &shared::redactor(&config));
     let outcome = execute(command, &recorder);
     recorder.close();
     match outcome {

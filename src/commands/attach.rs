@@ -16,7 +16,7 @@ use signal_hook::consts::SIGWINCH;
 
 use super::output::{EXIT_USAGE, Output, OutputError, complain, say_on_stderr};
 use super::signals::{self, EXIT_SIGNALLED, StopRequest};
-use super::{control, setup, tasks};
+use super::{control, shared, tasks};
 use crate::cli::AttachArguments;
 use crate::config::Config;
 use crate::peer::attach::{AttachEvent, AttachMode, AttachReceiver, AttachRequest, AttachSender};
@@ -70,8 +70,8 @@ pub(crate) fn run(arguments: &AttachArguments) -> ExitCode {
         );
         return ExitCode::FAILURE;
     }
-    let (config, _) = setup::load_config();
-    let state = match setup::state_directory(&config) {
+    let (config, _) = shared::load_config();
+    let state = match shared::state_directory(&config) {
         Ok(state) => state,
         Err(code) => return code,
     };
@@ -131,7 +131,7 @@ fn connect_to_task<T>(
     task: &str,
     attach: impl FnOnce(Peer) -> Result<T, PeerError>,
 ) -> Result<T, String> {
-    let hosts = setup::hosts(config, Purpose::Task(task.to_owned()));
+    let hosts = shared::hosts(config, Purpose::Task(task.to_owned()));
     let host = hosts.find(host).map_err(|error| error.to_string())?;
     let link = host.link().map_err(|error| error.to_string())?;
     let peer = Peer::carried(link).map_err(|error| error.to_string())?;

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use super::{output, setup};
+use super::{output, shared};
 use crate::config::{Row, RunFlags};
 
 /// Longer values do not widen the column.
@@ -10,9 +10,9 @@ const WIDEST_VALUE: usize = 40;
 
 /// Runs the command.
 pub(crate) fn run() -> ExitCode {
-    let (config, mut warnings) = setup::load_config();
+    let (config, mut warnings) = shared::load_config();
     let (runs, of_runs) =
-        setup::load_run_settings(&config, Some(&setup::project()), &RunFlags::default());
+        shared::load_run_settings(&config, Some(&shared::project()), &RunFlags::default());
     warnings.extend(of_runs);
     let mut rows = config.rows();
     rows.extend(runs.settings());

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::{on_host, output, setup, tasks};
+use super::{on_host, output, shared, tasks};
 use crate::cli::{KillArguments, SendArguments};
 use crate::peer::{self, Owner};
 use crate::protocol::message::put;
@@ -73,8 +73,8 @@ pub(super) fn find_running(state: &Path, wanted: &str) -> Option<(PathBuf, Snaps
 
 /// Calls a tool about the task whose id begins with `wanted`, and prints its answer.
 fn conclude(wanted: &str, tool: &str, mut arguments: Value, wait: Duration) -> ExitCode {
-    let (config, _) = setup::load_config();
-    let state = match setup::state_directory(&config) {
+    let (config, _) = shared::load_config();
+    let state = match shared::state_directory(&config) {
         Ok(state) => state,
         Err(code) => return code,
     };

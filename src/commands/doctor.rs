@@ -9,7 +9,7 @@ mod self_check;
 use std::fmt;
 use std::process::ExitCode;
 
-use super::{output, setup};
+use super::{output, shared};
 use crate::config::{Config, Warning};
 
 /// How bad a finding is.
@@ -63,8 +63,8 @@ impl fmt::Display for Finding {
 
 /// Runs the command.
 pub(crate) fn run(host: Option<&str>) -> ExitCode {
-    let (config, warnings) = setup::load_config();
-    setup::say_what_is_logged(&config);
+    let (config, warnings) = shared::load_config();
+    shared::say_what_is_logged(&config);
     let mut worst = Grade::Ok;
     let checks = match host {
         Some(host) => vec![Box::new(|| checks::host(&config, host)) as Check<'_>],

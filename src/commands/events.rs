@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use super::output::{self, OutputError};
 use super::permissions;
-use super::setup;
+use super::shared;
 use crate::cli::{EventsArguments, HookCommand};
 use crate::mcp::events::Event;
 use crate::peer::events::{EventStream, Received};
@@ -52,8 +52,8 @@ const HOOK_LIMIT: Duration = Duration::from_secs(3);
 const MAX_HOOK_INPUT: u64 = 1 << 20;
 
 pub(crate) fn run(arguments: &EventsArguments) -> ExitCode {
-    let (config, _) = setup::load_config();
-    let state = match setup::state_directory(&config) {
+    let (config, _) = shared::load_config();
+    let state = match shared::state_directory(&config) {
         Ok(state) => state,
         Err(code) => return code,
     };
@@ -61,7 +61,7 @@ pub(crate) fn run(arguments: &EventsArguments) -> ExitCode {
         let line = if arguments.json { json!(event).to_string() } else { event.line() };
         output::print(&format!("{line}\n"))
     };
-    let mut sources = Sources::new(state, setup::supervisor(&config), arguments.of_client);
+    let mut sources = Sources::new(state, shared::supervisor(&config), arguments.of_client);
     let printed = if arguments.follow {
         sources.follow(&mut print)
     } else {
@@ -93,8 +93,8 @@ fn session_start() -> ExitCode {
     let (Some(client), Some(directory)) = (client, file.as_deref().and_then(Path::parent)) else {
         return ExitCode::SUCCESS;
     };
-    let (config, _) = setup::load_config();
-    let state = match setup::state_directory(&config) {
+    let (config, _) = shared::load_config();
+    let state = match shared::state_directory(&config) {
         Ok(state) => state,
         Err(code) => return code,
     };
@@ -111,11 +111,11 @@ fn stop() -> ExitCode {
     if !may_block(&input()) {
         return ExitCode::SUCCESS;
     }
-    let (config, _) = setup::load_config();
+    let (config, _) = shared::load_config();
     let Ok(state) = &config.state_dir else {
         return ExitCode::SUCCESS;
     };
-    let mut sources = Sources::new(state, setup::supervisor(&config), true);
+    let mut sources = Sources::new(state, shared::supervisor(&config), true);
     let lines = sources.hold();
     if lines.is_empty() {
         return ExitCode::SUCCESS;

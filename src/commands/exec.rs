@@ -28,7 +28,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGWINCH};
 
 use super::output::{self, EXIT_USAGE, OutputError};
 use super::signals::{self, EXIT_SIGNALLED, StopRequest};
-use super::{on_host, setup};
+use super::{on_host, shared};
 use crate::base::cancel::Cancel;
 use crate::cli::ExecArguments;
 use crate::config::Config;
@@ -67,10 +67,10 @@ pub(crate) fn run(arguments: &ExecArguments) -> ExitCode {
     if let Some(host) = &arguments.host {
         return on_host::run(host, &remote_words(arguments));
     }
-    let (config, _) = setup::start();
-    setup::adopt_orphans();
-    let supervisor = setup::supervisor(&config);
-    let recorder = setup::recorder(&config, &supervisor.settings.redactor);
+    let (config, _) = shared::start();
+    shared::adopt_orphans();
+    let supervisor = shared::supervisor(&config);
+    let recorder = shared::recorder(&config, &supervisor.settings.redactor);
     let code = start(arguments, &config, &supervisor, &recorder);
     supervisor.shut_down();
     recorder.close();
@@ -125,7 +125,7 @@ fn start(
         output::complain(format_args!("cannot handle signals: {error}"));
         return EXIT_CANNOT_RUN;
     }
-    setup::start_housekeeping(supervisor, || {});
+    shared::start_housekeeping(supervisor, || {});
 
     let source = InputOrigin::from_stdin(arguments.pty);
     let is_raw = source == InputOrigin::Terminal && !arguments.json;
@@ -212,8 +212,8 @@ fn request(arguments: &ExecArguments, source: InputOrigin, is_raw: bool) -> Requ
         detached: None,
         session: None,
         directory: Some(match &arguments.cwd {
-            Some(directory) => setup::own_directory().join(directory),
-            None => setup::own_directory(),
+            Some(directory) => shared::own_directory().join(directory),
+            None => shared::own_directory(),
         }),
         environment: environment.map(|term| ("TERM".to_owned(), term)).into_iter().collect(),
         start: None,

@@ -15,7 +15,7 @@ use std::time::{Duration, SystemTime};
 use crossbeam_channel::{Receiver, after, bounded, select};
 
 use super::owner::{self, TaskOwner};
-use super::{monitor, output, setup};
+use super::{monitor, output, shared};
 use crate::base::cancel::Cancel;
 use crate::cli::FarArguments;
 use crate::mcp::access::Access;
@@ -64,8 +64,8 @@ pub(crate) fn run(arguments: FarArguments) -> ExitCode {
 
 /// Forwards messages between this process's stdin and stdout and the owner of a task.
 fn forward(task: &str) -> ExitCode {
-    let (config, _) = setup::load_config();
-    let state = match setup::state_directory(&config) {
+    let (config, _) = shared::load_config();
+    let state = match shared::state_directory(&config) {
         Ok(state) => state,
         Err(code) => return code,
     };

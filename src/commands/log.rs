@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use super::output::{self, Output, OutputError, complain};
-use super::{on_host, setup, tasks};
+use super::{on_host, shared, tasks};
 use crate::cli::LogArguments;
 use crate::process::descriptors::{Interest, Poller};
 use crate::process::directory_watch::DirectoryWatch;
@@ -41,8 +41,8 @@ pub(crate) fn run(arguments: &LogArguments) -> ExitCode {
         let words = ["log"].into_iter().chain(follow).chain([task]);
         return on_host::run(host, &words.map(str::to_owned).collect::<Vec<_>>());
     }
-    let (config, _) = setup::load_config();
-    let state = match setup::state_directory(&config) {
+    let (config, _) = shared::load_config();
+    let state = match shared::state_directory(&config) {
         Ok(state) => state,
         Err(code) => return code,
     };

@@ -6,15 +6,15 @@
 use std::process::ExitCode;
 
 use super::output::{self, EXIT_USAGE};
-use super::setup;
+use super::shared;
 use super::signals::{self, StopRequest};
 use crate::history::manopt;
 use crate::shell::manpage;
 
 /// Runs the command.
 pub(crate) fn run(words: &[String]) -> ExitCode {
-    let (config, _) = setup::load_config();
-    setup::adopt_orphans();
+    let (config, _) = shared::load_config();
+    shared::adopt_orphans();
     // `man` runs in its own session, which signals of the terminal do not reach.
     let handled = signals::handle(None, &[], |request| match request {
         StopRequest::End(number) | StopRequest::EndAtOnce(number) | StopRequest::Other(number) => {
@@ -32,7 +32,7 @@ pub(crate) fn run(words: &[String]) -> ExitCode {
         output::complain("name a command before its options, as in `zsh-tool manopt git push -f`");
         return ExitCode::from(EXIT_USAGE);
     }
-    match manopt::table(&words, &setup::environment(&config), config.manopt_timeout) {
+    match manopt::table(&words, &shared::environment(&config), config.manopt_timeout) {
         Ok(table) => {
             if table.page != words.join("-") {
                 output::complain(format_args!("these are the options of {}", table.page));

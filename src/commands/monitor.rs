@@ -15,7 +15,7 @@ use std::sync::Arc;
 use crossbeam_channel::{Receiver, bounded};
 
 use super::signals::{self, StopRequest};
-use super::{output, setup};
+use super::{output, shared};
 use crate::agent::checks::Checks;
 use crate::config::Config;
 use crate::history::recorder::Recorder;
@@ -130,9 +130,9 @@ fn routes(
     let state = config.state_dir.as_ref().ok().cloned();
     let (recorder, redactor) = (Arc::clone(recorder), Arc::clone(redactor));
     let api = move |own: Option<Arc<Supervisor>>, judges: &Arc<Supervisor>| {
-        let judge = setup::judge(&config.judge, config, judges);
+        let judge = shared::judge(&config.judge, config, judges);
         let checks = Checks::new(judge, config.enable_concurrent_checks);
-        let executors = setup::executors(config)
+        let executors = shared::executors(config)
             .inspect_err(|error| tracing::warn!("agents' records are shown unformatted: {error}"))
             .ok();
         let sessions = Sessions::new(state, own, recorder, redactor, executors);
@@ -141,7 +141,7 @@ fn routes(
     match own {
         Some(own) => Arc::new(api(Some(Arc::clone(&own)), &own)),
         None => {
-            let judges = setup::supervisor(config);
+            let judges = shared::supervisor(config);
             let api = api(None, &judges);
             Arc::new(WithJudges { api, judges })
         }
@@ -169,7 +169,7 @@ impl Routes for WithJudges {
 /// Runs the command.
 pub(crate) fn run(address: SocketAddr) -> ExitCode {
     memory::hide_from_other_processes();
-    let (config, _) = setup::start();
+    let (config, _) = shared::start();
     let ended = match watch_signals() {
         Ok(ended) => ended,
         Err(error) => {
@@ -177,8 +177,8 @@ pub(crate) fn run(address: SocketAddr) -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let redactor = setup::redactor(&config);
-    let recorder = setup::recorder(&config, &redactor);
+    let redactor = shared::redactor(&config);
+    let recorder = shared::recorder(&config, &redactor);
     let routes = routes(&config, None, None, &recorder, &redactor);
     let code = match start(address, routes, None) {
         Ok(monitor) => {

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
 
 use super::output::{self, Output, OutputError};
-use super::setup;
+use super::shared;
 use super::signals::{self, EXIT_SIGNALLED, StopRequest};
 use crate::peer::hosts::{HostError, Purpose};
 use crate::process::descriptors::Waker;
@@ -29,8 +29,8 @@ pub(super) fn task_on_host(task: &str) -> Option<(&str, &str)> {
 
 /// Runs this program with these arguments on a host.
 pub(super) fn run(host: &str, words: &[String]) -> ExitCode {
-    let (config, _) = setup::start();
-    let hosts = setup::hosts(&config, Purpose::Command(words.to_vec()));
+    let (config, _) = shared::start();
+    let hosts = shared::hosts(&config, Purpose::Command(words.to_vec()));
     let host = match hosts.find(host) {
         Ok(host) => host,
         Err(unknown) => {

@@ -13,7 +13,7 @@ mod words;
 use std::process::ExitCode;
 
 use super::output::{self, EXIT_USAGE};
-use super::setup;
+use super::shared;
 use crate::base::clock::{Clock, SystemClock};
 use crate::cli::{OneshotArguments, OneshotCommand};
 use crate::config::Config;
@@ -21,7 +21,7 @@ use crate::oneshot::sessions::{self, FindError, RunView, StopOutcome};
 
 /// Runs the command.
 pub(crate) fn run(arguments: &OneshotArguments) -> ExitCode {
-    let (config, warnings) = setup::load_config();
+    let (config, warnings) = shared::load_config();
     let result = match &arguments.command {
         Some(OneshotCommand::List { json }) => show::list(&config, *json),
         Some(OneshotCommand::Show { id, json }) => show::show(&config, id, *json),
@@ -34,7 +34,7 @@ pub(crate) fn run(arguments: &OneshotArguments) -> ExitCode {
 
 /// The run with this id. Reports an error, and returns its exit code.
 fn find(config: &Config, wanted: &str) -> Result<RunView, ExitCode> {
-    sessions::find(setup::state_directory(config)?, wanted).map_err(|error| {
+    sessions::find(shared::state_directory(config)?, wanted).map_err(|error| {
         output::complain(&error);
         match error {
             FindError::Load(_) => ExitCode::FAILURE,
@@ -48,7 +48,7 @@ fn find(config: &Config, wanted: &str) -> Result<RunView, ExitCode> {
 /// Ends a run for good, whichever process runs it.
 fn stop(config: &Config, id: &str) -> Result<ExitCode, ExitCode> {
     let run = find(config, id)?;
-    let redactor = setup::redactor(config);
+    let redactor = shared::redactor(config);
     match sessions::stop(&run.directory, redactor, SystemClock.now()) {
         Ok(stopped) => {
             let text = format!("{}: {}\n", run.id(), describe_stop(stopped));

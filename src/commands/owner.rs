@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::Sender;
 
 use super::signals::{self, StopRequest};
-use super::{output, setup};
+use super::{output, shared};
 use crate::base::cancel::Cancel;
 use crate::config::{Config, Warning};
 use crate::history::recorder::Recorder;
@@ -60,9 +60,9 @@ pub(super) fn watched_guard() -> Option<Guarded> {
 /// Guards a server to its end; returns the exit code. If the server had no time to record its end,
 /// the guard does so for later servers.
 fn conclude(instance: &str, guard: Guard) -> ExitCode {
-    let (exit, reaped) = guard.run(|| setup::load_config().0.daemons);
+    let (exit, reaped) = guard.run(|| shared::load_config().0.daemons);
     if exit != Exit::Code(0)
-        && let Ok(state) = setup::load_config().0.state_dir
+        && let Ok(state) = shared::load_config().0.state_dir
     {
         let directory = journal::servers_folder(&state).join(instance);
         tombstone::conclude(&directory, exit.into(), &reaped);
@@ -85,12 +85,12 @@ impl TaskOwner {
     pub(super) fn start(instance: String) -> TaskOwner {
         memory::hide_from_other_processes();
         memory::use_one_arena();
-        let (config, warnings) = setup::start();
-        setup::adopt_orphans();
-        let supervisor = setup::supervisor_with_instance(instance, &config);
+        let (config, warnings) = shared::start();
+        shared::adopt_orphans();
+        let supervisor = shared::supervisor_with_instance(instance, &config);
         TaskOwner {
-            message_limit: setup::message_limit(&config),
-            recorder: setup::recorder(&config, &supervisor.settings.redactor),
+            message_limit: shared::message_limit(&config),
+            recorder: shared::recorder(&config, &supervisor.settings.redactor),
             hosts: Arc::new(Hosts::for_server(config.hosts.clone(), &supervisor)),
             config,
             warnings,
@@ -111,7 +111,7 @@ impl TaskOwner {
     }
 
     pub(super) fn start_housekeeping(&self) {
-        setup::start_housekeeping(&self.supervisor, setup::release_memory(&self.recorder));
+        shared::start_housekeeping(&self.supervisor, shared::release_memory(&self.recorder));
     }
 
     /// Ends the tasks, lets the connected processes read that, and leaves what later servers need.

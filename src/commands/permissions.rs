@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{output, setup};
+use super::{output, shared};
 use crate::process::files;
 use crate::shell::permission::{Decision, Request, Rule, Rules};
 use crate::text::foreign::ShowPath;
@@ -105,7 +105,7 @@ fn judge(rules: &Rules, tool: &str, call: &Value) -> Decision {
 
 /// The rules of all settings files; the error names a file that cannot be used.
 fn rules(input: &Value) -> Result<Rules, String> {
-    let (config, _) = setup::load_config();
+    let (config, _) = shared::load_config();
     let mut found = Rules { keeps_directory: config.keep_cwd, ..Rules::default() };
     let mut managed_only = false;
     for path in managed_files() {

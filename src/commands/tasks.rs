@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::{output, setup};
+use super::{output, shared};
 use crate::mcp::outputs::TaskFacts;
 use crate::mcp::render::result;
 use crate::monitor::session::now;
@@ -23,8 +23,8 @@ const COMMAND_CHARS: usize = 80;
 
 /// Runs the command.
 pub(crate) fn run(all: bool, as_json: bool) -> ExitCode {
-    let (config, _) = setup::load_config();
-    let state = match setup::state_directory(&config) {
+    let (config, _) = shared::load_config();
+    let state = match shared::state_directory(&config) {
         Ok(state) => state,
         Err(code) => return code,
     };

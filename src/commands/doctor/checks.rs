@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::Finding;
 use crate::alan::store::Status;
 use crate::base::cancel::Cancel;
-use crate::commands::{output, setup};
+use crate::commands::{output, shared};
 use crate::config::{
     Config, EnvironmentChoice, HostEntry, ResolveContext, SecretSource, SpoolMode,
 };
@@ -64,7 +64,7 @@ pub(crate) fn shell(config: &Config) -> Finding {
 /// The directories in a login shell's PATH that this environment's PATH lacks.
 pub(crate) fn login_path(config: &Config) -> Vec<Finding> {
     const WHAT: &str = "PATH";
-    let supervisor = setup::supervisor(config);
+    let supervisor = shared::supervisor(config);
     let settings = EnvironmentSettings { login: true, ..supervisor.settings.environment.clone() };
     let Ok(shell) = supervisor.find_shell() else {
         return Vec::new();
@@ -361,7 +361,7 @@ pub(crate) fn manual(config: &Config) -> Finding {
     };
     let path = path.shown();
     let words = [WHAT.to_owned()];
-    match manopt::table(&words, &setup::environment(config), config.manopt_timeout) {
+    match manopt::table(&words, &shared::environment(config), config.manopt_timeout) {
         Ok(table) => Finding::ok(
             WHAT,
             format!("{path}, {} options on its own page", table.text.lines().count()),
@@ -376,7 +376,7 @@ const CHOOSE_DATABASE: &str = "fix that, or set ALAN_DB_PATH to a file of yours"
 
 /// Opens the database, if it exists, as a server does, which also repairs it.
 pub(crate) fn database(config: &Config) -> Vec<Finding> {
-    let recorder = setup::recorder(config, &setup::redactor(config));
+    let recorder = shared::recorder(config, &shared::redactor(config));
     if recorder.store().path().as_os_str().is_empty() {
         let found = "none, since there is no state directory: the command history is lost when \
                      the server ends";
@@ -496,7 +496,7 @@ fn is_executable(path: &Path) -> bool {
 
 /// Whether the listed secrets exist. Shows no secret and runs no program that prints one.
 pub(crate) fn secrets(config: &Config) -> Vec<Finding> {
-    let environment = setup::environment(config);
+    let environment = shared::environment(config);
     let context = ResolveContext {
         env: &|name| std::env::var_os(name),
         environment: &environment,
@@ -538,7 +538,7 @@ pub(crate) fn hosts(config: &Config) -> Vec<Finding> {
 /// Connects to a host, and reports the problems that its own server finds.
 pub(crate) fn host(config: &Config, name: &str) -> Vec<Finding> {
     const WHAT: &str = "host";
-    let hosts = setup::hosts(config, Purpose::Server(files::random_id()));
+    let hosts = shared::hosts(config, Purpose::Server(files::random_id()));
     let host = match hosts.find(name) {
         Ok(host) => host,
         Err(error) => {

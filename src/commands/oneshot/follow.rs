@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::{find, words};
 use crate::agent::executor::Executors;
 use crate::commands::output::{Output, OutputError};
-use crate::commands::setup;
+use crate::commands::shared;
 use crate::config::Config;
 use crate::monitor::runs;
 use crate::oneshot::log::{LineKind, LogLine};
@@ -60,7 +60,7 @@ impl<'a> Following<'a> {
             log: Follower::open(directory).map_err(OutputError::Unreadable)?,
             output: Output::stdout()?,
             json,
-            executors: setup::executors(config).ok(),
+            executors: shared::executors(config).ok(),
             begin: run.file.history.first().map_or(0.0, |entry| entry.ts),
             status: String::new(),
         })

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use sha2::{Digest, Sha256};
 
 use crate::commands::output::{self, failed, misused};
-use crate::commands::setup;
+use crate::commands::shared;
 use crate::config::{Config, Row, RunSettings};
 use crate::process::files;
 use crate::text::foreign::ShowPath;
@@ -36,7 +36,7 @@ pub(super) fn agree(
         output::complain(&listed);
         return Ok(());
     }
-    let answers = setup::state_directory(config)?.join(ANSWERS);
+    let answers = shared::state_directory(config)?.join(ANSWERS);
     let hash = content_hash(file, &rows);
     let answer =
         answers.join(hash.map_err(|error| {

@@ -21,7 +21,7 @@ use crate::base::clock::{Clock, SystemClock};
 use crate::cli::OneshotRunArguments;
 use crate::commands::output::{self, failed, misused};
 use crate::commands::signals::{self, StopRequest};
-use crate::commands::{monitor, setup};
+use crate::commands::{monitor, shared};
 use crate::config::{Config, JudgeChoice, RunSettings, Warning};
 use crate::history::recorder::Recorder;
 use crate::mcp::control::ControlSocket;
@@ -44,7 +44,7 @@ pub(super) fn run(
     arguments: &OneshotRunArguments,
 ) -> Result<ExitCode, ExitCode> {
     descriptors::seal_inherited();
-    setup::start_log(config);
+    shared::start_log(config);
     let target = match &arguments.resume {
         Some(id) => RunTarget::Resumed(find(config, id)?.directory),
         None => {
@@ -59,15 +59,15 @@ pub(super) fn run(
         }
     };
     // A run that is resumed has its settings in its file.
-    let project = matches!(target, RunTarget::New(_)).then(setup::project);
+    let project = matches!(target, RunTarget::New(_)).then(shared::project);
     let (settings, of_settings) =
-        setup::load_run_settings(config, project.as_deref(), &flags(arguments));
+        shared::load_run_settings(config, project.as_deref(), &flags(arguments));
     warnings.extend(of_settings);
     for warning in &warnings {
         output::say_on_stderr(format_args!("warning: {warning}"));
     }
     project::agree(config, &settings, arguments.trust_project)?;
-    let executors = setup::executors(config).map_err(failed)?;
+    let executors = shared::executors(config).map_err(failed)?;
     let names = [settings.executor.as_str(), settings.auditor()];
     if matches!(target, RunTarget::New(_))
         && let Some(error) = names.iter().find_map(|name| executors.find(name).err())
@@ -75,7 +75,7 @@ pub(super) fn run(
         return Err(misused(error));
     }
     judge(settings.judge.as_deref(), config, &executors).map_err(misused)?;
-    setup::adopt_orphans();
+    shared::adopt_orphans();
     // From here on, a signal pauses the run, and the command to resume it is printed.
     let controls = handle_signals(config)
         .map_err(|error| failed(format_args!("cannot handle signals: {error}")))?;
@@ -115,12 +115,12 @@ enum RunTarget {
 /// The run that was started under this id before, if there is one.
 fn earlier(config: &Config, id: Uuid, prompt: &str) -> Result<Option<RunView>, ExitCode> {
     let id = id.to_string();
-    let run = match sessions::find(setup::state_directory(config)?, &id) {
+    let run = match sessions::find(shared::state_directory(config)?, &id) {
         Ok(run) => run,
         Err(FindError::Unknown(_)) => return Ok(None),
         Err(error) => return Err(failed(error)),
     };
-    if setup::redactor(config).redact(prompt) != run.file.prompt {
+    if shared::redactor(config).redact(prompt) != run.file.prompt {
         return Err(misused(format_args!(
             "the run {id} has another prompt: give a new run another id, or resume it with {}",
             resume_command(&id)
@@ -198,7 +198,7 @@ fn begin(
     target: RunTarget,
     executors: &Executors,
 ) -> Result<Begun, ExitCode> {
-    let redactor = setup::redactor(config);
+    let redactor = shared::redactor(config);
     match target {
         RunTarget::New(prompt) => {
             let directory = std::env::current_dir().map_err(|error| {
@@ -217,7 +217,7 @@ fn begin(
                 options: options(settings),
                 ..created
             };
-            let state = setup::state_directory(config)?;
+            let state = shared::state_directory(config)?;
             if let Some(keep) = settings.keep() {
                 sessions::prune(state, keep, now);
             }
@@ -232,7 +232,7 @@ fn begin(
             // agent.
             let worker = arguments.executor.as_ref().unwrap_or(&run.file().executor);
             let auditor = arguments.auditor.as_ref().unwrap_or(&run.file().auditor);
-            let environment = setup::environment(config);
+            let environment = shared::environment(config);
             check_agents(executors, &environment, &run.file().directory, worker, auditor).map_err(
                 |error| {
                     output::complain(error);
@@ -283,11 +283,11 @@ impl Invocation<'_> {
         judge: &JudgeChoice,
     ) -> Result<ExitCode, ExitCode> {
         let plan = plan(&run.file().options, self.config, self.settings);
-        let supervisor = setup::supervisor_of_agents(self.config, probe_settings(&plan));
-        let recorder = setup::recorder(self.config, &supervisor.settings.redactor);
-        let judge = setup::judge(judge, self.config, &supervisor);
+        let supervisor = shared::supervisor_of_agents(self.config, probe_settings(&plan));
+        let recorder = shared::recorder(self.config, &supervisor.settings.redactor);
+        let judge = shared::judge(judge, self.config, &supervisor);
         let checks = Arc::new(Checks::new(judge, self.config.enable_concurrent_checks));
-        setup::start_housekeeping(&supervisor, memory::trim_heap);
+        shared::start_housekeeping(&supervisor, memory::trim_heap);
         self.serve_tasks(&supervisor, &recorder);
         let monitor = self.monitor(run.id(), &supervisor, &recorder)?;
         let runtime = Runtime {
@@ -297,7 +297,7 @@ impl Invocation<'_> {
             checks: Arc::clone(&checks),
             clock: Arc::new(SystemClock),
             home: std::env::var_os("HOME").map_or_else(PathBuf::new, PathBuf::from),
-            environment: setup::environment(self.config),
+            environment: shared::environment(self.config),
         };
         let mut screen = Screen::new(run.id(), controls.controller.clone());
         let id = run.id().to_owned();
@@ -335,7 +335,7 @@ impl Invocation<'_> {
             Shims::Unavailable,
             Arc::new(Hosts::for_server(self.config.hosts.clone(), supervisor)),
         );
-        let message_limit = setup::message_limit(self.config);
+        let message_limit = shared::message_limit(self.config);
         if let Err(error) = ControlSocket::start(Arc::new(tools), message_limit, directory) {
             tracing::warn!("no control socket: {error}");
         }

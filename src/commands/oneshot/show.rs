@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use serde_json::{Value, json};
 
 use super::{find, words};
-use crate::commands::{output, setup};
+use crate::commands::{output, shared};
 use crate::config::Config;
 use crate::oneshot::log::{self, LineKind};
 use crate::oneshot::log_reader;
@@ -137,7 +137,7 @@ const ID_CHARS: usize = 8;
 
 /// Lists all runs, aligned for people or as JSON for scripts.
 pub(super) fn list(config: &Config, json: bool) -> Result<ExitCode, ExitCode> {
-    let listing = sessions::list(setup::state_directory(config)?);
+    let listing = sessions::list(shared::state_directory(config)?);
     for error in &listing.unusable {
         output::complain(error);
     }
