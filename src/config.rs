@@ -38,7 +38,7 @@ pub(crate) use choices::{
 pub(crate) use dirs::{Env, StateDirError};
 pub use executors::{PromptBy, UserExecutor};
 pub(crate) use hosts::{HostEntry, HostList, UnknownHost};
-pub(crate) use layers::{SettingSource, Warning};
+pub(crate) use layers::{SettingSource, Warning, variable_of};
 pub(crate) use oneshot::{RunFlags, RunSettings};
 pub(crate) use secrets::{ResolveContext, ResolveError, SecretSource, Secrets};
 
@@ -190,8 +190,9 @@ settings! {
     /// from 0 (never longer than `yield_after`) to 600.
     learned_yield: Duration = seconds(20), Time::seconds(Duration::ZERO..=MAX_WAIT);
 
-    /// After how long the client abandons a call. Calls wait 10 s less, but at least 5 s and at
-    /// most 600 s. Seconds, from 1 to a day; default by client, for unknown ones 60.
+    /// After how long the client abandons a call. Calls wait a tenth less, at least 0.5 s and at
+    /// most 10 s, and never longer than 600 s. Seconds, from 1 (taken for 3) to a day; default by
+    /// client, for unknown ones 60.
     client_timeout: Option<Duration> = None,
         Optional(Time::seconds(seconds(1)..=hours(24)), "by client");
 
@@ -248,8 +249,9 @@ settings! {
     /// The most output in one result. Characters; default 30000, from 1000 to 490000.
     max_output: usize = 30_000, Count(1_000..=490_000);
 
-    /// The size of a whole result, for clients that shorten longer ones. Bytes; default 40000
-    /// for Codex and no limit for others, from 6000 to 1 GiB.
+    /// The size of a whole result, for clients that shorten longer ones. Bytes; default by client
+    /// (Codex, Gemini CLI, Qwen Code, opencode, Copilot CLI, Cline), and no limit for others; from
+    /// 6000 to 1 GiB.
     client_output: Option<u64> = None, Optional(Size(6_000..=GIB), "by client");
 
     /// Programs that may outlive their command without being reported or stopped: process names, or
@@ -281,7 +283,7 @@ settings! {
 
     /// When to colour results: `auto`, `always` or `never`. Default auto, which `NO_COLOR` turns
     /// into never.
-    color: ColorChoice = ColorChoice::Auto, Choice::new(), env "ZSH_TOOL_COLOR";
+    color: ColorChoice = ColorChoice::Auto, Choice::new();
 
     /// What a result shows of the command history: `useful`, warnings, options of failing commands
     /// and insights that are not shown elsewhere; `all`, also retries, streaks, similar and
@@ -354,10 +356,10 @@ settings! {
 
     /// The level of the server's log: `off`, `error`, `warn`, `info`, `debug` or `trace`.
     /// Default error.
-    log: LogLevel = LogLevel::Error, Choice::new(), env "ZSH_TOOL_LOG";
+    log: LogLevel = LogLevel::Error, Choice::new();
 
     /// The log's file, with mode 0600. Default none: the log goes to stderr.
-    log_file: Option<PathBuf> = None, File, env "ZSH_TOOL_LOG_FILE";
+    log_file: Option<PathBuf> = None, File;
 }
 
 /// The state directory's name among the sources. It is not a key of the file, since all servers and
@@ -374,7 +376,7 @@ fn known_keys() -> Vec<&'static str> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SettingHelp {
     pub(crate) key: &'static str,
-    /// Its environment variable.
+    /// Its environment variable besides the one that is named after it.
     pub(crate) env: Option<&'static str>,
     /// Its effect, with unit, default and range.
     pub(crate) description: &'static str,
@@ -401,7 +403,7 @@ impl Config {
     /// Never fails.
     pub(crate) fn load(env: Env<'_>) -> (Config, Vec<Warning>) {
         let mut sources = Sources::new(env);
-        sources.add_variables(Config::VARIABLES);
+        sources.add_variables("", Config::VARIABLES);
         add_file(&mut sources);
         let (state_dir, state_dir_variable) = state_dir(env);
         let (secrets, secrets_source) = Secrets::read(&mut sources);
@@ -415,7 +417,8 @@ impl Config {
             (executors::KEY, executors_source),
             (hosts::KEY, hosts_source),
         ]);
-        let source = state_dir_variable.map(|name| (STATE_DIR_KEY, SettingSource::Env { name }));
+        let source = state_dir_variable
+            .map(|name| (STATE_DIR_KEY, SettingSource::Env { name: name.into() }));
         config.origins.extend(source);
         config.keep_default_timeout_below_max(&mut sources.warnings);
         config.obey_no_color(env);
@@ -467,7 +470,7 @@ impl Config {
         let name = "NO_COLOR";
         if self.color == ColorChoice::Auto && variable(env, name).is_some() {
             self.color = ColorChoice::Never;
-            self.origins.insert("color", SettingSource::Env { name });
+            self.origins.insert("color", SettingSource::Env { name: name.into() });
         }
     }
 }
@@ -603,8 +606,34 @@ mod tests {
         let line = Some(2);
         assert_eq!(config.source("timeout_default"), SettingSource::File { path, line });
         let name = "NEVERHANG_TIMEOUT_MAX";
-        assert_eq!(config.source("timeout_max"), SettingSource::Env { name });
+        assert_eq!(config.source("timeout_max"), SettingSource::Env { name: name.into() });
         assert_eq!(config.source("max_tasks"), SettingSource::Default);
+    }
+
+    #[test]
+    fn every_setting_has_a_variable_that_is_named_after_it() {
+        for key in Config::KEYS {
+            let name = variable_of(key);
+            let (_, warnings, _) = load("", &[(&name, "=")]);
+            // What is wrong for a setting is a warning; a few accept any text.
+            let is_text = ["shell", "daemons", "openai.model"].contains(key);
+            assert!(is_text != warnings.iter().any(|it| it.key.as_deref() == Some(key)), "{key}");
+        }
+        let set = [("ZSH_TOOL_TIMEOUT_MAX", "90"), ("NEVERHANG_TIMEOUT_MAX", "300")];
+        let (config, warnings, _) = load("timeout_max: 60", &set);
+        assert_eq!((config.timeout_max, warnings.len()), (Duration::from_secs(90), 0));
+        let lists = [
+            ("ZSH_TOOL_DAEMONS", "tmux, my-daemon"),
+            ("ZSH_TOOL_ENVIRONMENT_TOOLS", "direnv,mise"),
+            ("ZSH_TOOL_CLIENT_OUTPUT", "20 KiB"),
+            ("ZSH_TOOL_OPENAI_MODEL", "m"),
+        ];
+        let (config, warnings, _) = load("", &lists);
+        assert_eq!(warnings, []);
+        assert_eq!(config.daemons, ["tmux", "my-daemon"]);
+        assert_eq!(config.environment_tools.len(), 2);
+        assert_eq!(config.client_output, Some(20_480));
+        assert_eq!(config.openai_model.as_deref(), Some("m"));
     }
 
     #[test]

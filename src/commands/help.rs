@@ -38,6 +38,7 @@ macro_rules! written {
 pub(super) const TOPICS: &[Topic] = &[
     Topic { name: "tools", title: "The MCP tools and their arguments", text: tools },
     written!("reading", "How to read an answer"),
+    written!("clients", "Clients, and how to add this server to them"),
     Topic {
         name: "settings",
         title: "Every setting, its default and its environment variable",
@@ -188,8 +189,9 @@ fn settings() -> String {
     let mut text = include_str!("../../data/help/settings.txt").to_owned();
     text.push_str("\n# Keys\n\n");
     for setting in config::documentation() {
-        let environment = setting.env.map(|name| format!(" (${name})"));
-        let term = format!("{}{}", setting.key, environment.unwrap_or_default());
+        let other = setting.env.map(|name| format!(" or ${name}"));
+        let named_after = config::variable_of(setting.key);
+        let term = format!("{} (${named_after}{})", setting.key, other.unwrap_or_default());
         define(&mut text, &term, setting.description);
     }
     text

@@ -2,6 +2,7 @@
 //!
 //! Limits: does not interpret keys.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -24,7 +25,7 @@ pub(crate) enum SettingSource {
         line: Option<u64>,
     },
     /// An environment variable.
-    Env { name: &'static str },
+    Env { name: Cow<'static, str> },
     /// A command-line option, such as `--model`.
     Flag { name: &'static str },
 }
@@ -91,15 +92,24 @@ impl<'a> Sources<'a> {
         Sources { env, home: directory(env, "HOME"), layers: Vec::new(), warnings: Vec::new() }
     }
 
-    /// Adds the environment: each key with its variable, if it has one.
-    pub(super) fn add_variables(&mut self, variables: &[(&str, Option<&'static str>)]) {
-        let set = variables.iter().filter_map(|&(key, name)| {
-            let name = name?;
-            let value = Raw::from_env(variable(self.env, name)?);
+    /// Adds the environment: each key with the variable that is named after it, and with the other
+    /// that it may have. `prefix` comes before the keys.
+    pub(super) fn add_variables(
+        &mut self,
+        prefix: &str,
+        variables: &[(&str, Option<&'static str>)],
+    ) {
+        let set = |key: &str, name: Cow<'static, str>| {
+            let value = Raw::from_env(variable(self.env, &name)?);
             Some((key.to_owned(), (SettingSource::Env { name }, value)))
-        });
-        let layer = set.collect();
-        self.layers.push(layer);
+        };
+        let by_key = variables
+            .iter()
+            .filter_map(|(key, _)| set(key, Cow::Owned(variable_of(&format!("{prefix}{key}")))));
+        let by_key = by_key.collect();
+        let others = variables.iter().filter_map(|(key, name)| set(key, Cow::Borrowed((*name)?)));
+        let others = others.collect();
+        self.layers.extend([by_key, others]);
     }
 
     /// Adds a file. `check` returns the warning about a key that is not accepted.
@@ -210,6 +220,11 @@ impl<'a> Sources<'a> {
         }
         (value, source)
     }
+}
+
+/// The environment variable that is named after a key: `ZSH_TOOL_OPENAI_MODEL`.
+pub(crate) fn variable_of(key: &str) -> String {
+    format!("ZSH_TOOL_{}", key.replace('.', "_").to_uppercase())
 }
 
 /// The warning about an unknown key, with a similar known key if there is one.

@@ -159,7 +159,7 @@ impl RunSettings {
         let mut sources = Sources::new(env);
         // No setting of a run is a path in the home directory.
         sources.home = None;
-        sources.add_variables(RunSettings::VARIABLES);
+        sources.add_variables("oneshot.", RunSettings::VARIABLES);
         let project = project.filter(|directory| home.as_deref() != Some(directory));
         let project = project.and_then(|directory| add_file(&mut sources, directory));
         if let Some(home) = home {

@@ -3,6 +3,7 @@
 //! A [`ValueParser`] turns a [`Raw`] value into a typed value or an error text, and shows a typed
 //! value as a person would write it.
 
+use std::borrow::Cow;
 use std::ffi::OsString;
 use std::fmt::Display;
 use std::marker::PhantomData;
@@ -470,6 +471,17 @@ impl ValueParser for File {
     }
 }
 
+/// The items of a list, which a variable separates by commas.
+fn items(raw: &Raw) -> Cow<'_, [Raw]> {
+    match raw {
+        Raw::List(items) => Cow::Borrowed(items),
+        Raw::Text(text) if text.contains(',') => {
+            text.split(',').map(|item| Raw::Text(item.trim().to_owned())).collect()
+        }
+        one => Cow::Borrowed(std::slice::from_ref(one)),
+    }
+}
+
 /// A list of names, or a single name.
 pub(crate) struct Names;
 
@@ -477,10 +489,7 @@ impl ValueParser for Names {
     type Value = Vec<String>;
 
     fn read(&self, raw: &Raw, _: Option<&Path>) -> Result<Vec<String>, String> {
-        let items = match raw {
-            Raw::List(items) => items.as_slice(),
-            one => std::slice::from_ref(one),
-        };
+        let items = items(raw);
         let names = items.iter().filter(|item| !item.is_unset()).map(|item| {
             let name = item.text().map(str::trim).filter(|name| !name.is_empty());
             name.map(str::to_owned).ok_or_else(|| expected("a list of names", item))
@@ -500,10 +509,7 @@ impl<T: ValueEnum> ValueParser for Choices<T> {
     type Value = Vec<T>;
 
     fn read(&self, raw: &Raw, directory: Option<&Path>) -> Result<Vec<T>, String> {
-        let items = match raw {
-            Raw::List(items) => items.as_slice(),
-            one => std::slice::from_ref(one),
-        };
+        let items = items(raw);
         let items = items.iter().filter(|item| !item.is_unset());
         items.map(|item| self.0.read(item, directory)).collect()
     }
