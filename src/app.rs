@@ -35,6 +35,7 @@ pub fn run() -> ExitCode {
         Command::Exec(arguments) => commands::exec::run(&arguments),
         Command::Oneshot(arguments) => commands::oneshot::run(&arguments),
         Command::Config => commands::config::run(),
+        Command::Setup(arguments) => commands::setup::run(&arguments),
         Command::Tasks { all, json } => commands::tasks::run(all, json),
         Command::Log(arguments) => commands::log::run(&arguments),
         Command::Kill(arguments) => commands::control::kill(&arguments),

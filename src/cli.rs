@@ -97,6 +97,8 @@ pub(crate) enum Command {
     },
     /// Print the settings in use and where each comes from.
     Config,
+    /// Add this server to the settings of a client, or list the clients that were found.
+    Setup(SetupArguments),
     /// Send stdin to the configured OpenAI-compatible endpoint, and print its answer as NDJSON.
     #[command(hide = true)]
     AgentOpenai {
@@ -223,6 +225,40 @@ pub(crate) enum HookCommand {
     SessionStart,
     /// Apply Claude Code's permission rules for Bash to a call of zsh or zsh_send.
     Permissions,
+}
+
+/// Arguments of `setup`.
+#[derive(Debug, Args)]
+pub(crate) struct SetupArguments {
+    /// The client.
+    pub(crate) client: Option<ClientName>,
+    /// Remove the entry again.
+    #[arg(long, requires = "client", conflicts_with = "print")]
+    pub(crate) remove: bool,
+    /// Only print the client's entry and its place; `--print agents` prints a paragraph for AGENTS.md.
+    #[arg(long, value_name = "WHAT", num_args = 0..=1, default_missing_value = "entry")]
+    pub(crate) print: Option<String>,
+}
+
+/// The clients whose settings are known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ClientName {
+    Claude,
+    Codex,
+    Gemini,
+    Qwen,
+    Copilot,
+    Opencode,
+    Cline,
+    Cursor,
+    Vscode,
+}
+
+impl ClientName {
+    /// The word on the command line.
+    pub(crate) fn word(self) -> String {
+        self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+    }
 }
 
 /// Arguments of `attach`.

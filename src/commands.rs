@@ -3,7 +3,7 @@
 //! - [`serve`] is the server, [`shim`] the owner of a detached task, [`far`] a host's side: each is an
 //!   `owner` of tasks. [`shared`] builds what all share.
 //! - For people: [`exec`], [`tasks`], [`log`], [`control`], [`attach`], [`monitor`], [`oneshot`],
-//!   [`alan`], [`manopt`], [`doctor`], [`config`], [`help`], [`man`], [`completions`].
+//!   [`alan`], [`manopt`], [`doctor`], [`config`], [`setup`], [`help`], [`man`], [`completions`].
 //! - For agents' hooks: [`events`], `permissions`, [`agent_openai`].
 //! - [`output`] writes to stdout and stderr, `signals` handles signals, `on_host` runs a command on a
 //!   host.
@@ -31,6 +31,7 @@ pub(crate) mod output;
 mod owner;
 mod permissions;
 pub(crate) mod serve;
+pub(crate) mod setup;
 pub(crate) mod shared;
 pub(crate) mod shim;
 mod signals;

@@ -102,6 +102,7 @@ fn checks<'a>(config: &'a Config, warnings: &'a [Warning]) -> Vec<Check<'a>> {
         Box::new(|| checks::secrets(config)),
         Box::new(|| checks::hosts(config)),
         Box::new(|| vec![checks::plugin()]),
+        Box::new(checks::clients),
         Box::new(|| vec![self_check::run(config)]),
     ]
 }

@@ -72,6 +72,7 @@ mod screen;
 mod searches;
 mod secrets;
 mod sessions;
+mod setup;
 mod shutdown;
 mod soak;
 mod structured;

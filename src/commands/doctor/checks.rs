@@ -6,11 +6,15 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use clap::ValueEnum;
 use serde_json::Value;
 
 use super::Finding;
 use crate::alan::store::Status;
 use crate::base::cancel::Cancel;
+use crate::cli::ClientName;
+use crate::commands::setup::clients::Client;
+use crate::commands::setup::{self, Found};
 use crate::commands::{output, shared};
 use crate::config::{
     Config, EnvironmentChoice, HostEntry, ResolveContext, SecretSource, SpoolMode,
@@ -431,14 +435,57 @@ fn moved_aside(status: &Status) -> Option<Finding> {
 }
 
 const PLUGIN: &str = "plugin";
+/// The clients of this user, and whether each has this server. Claude Code may have it by the plugin.
+pub(crate) fn clients() -> Vec<Finding> {
+    const WHAT: &str = "client";
+    let env = |name: &str| std::env::var_os(name);
+    let Ok(program) = std::env::current_exe() else {
+        return Vec::new();
+    };
+    let mut findings = Vec::new();
+    for name in ClientName::value_variants().iter().copied() {
+        let Some(client) = Client::new(name, &env) else {
+            continue;
+        };
+        let Some(found) = setup::found(&client, &program, &env) else {
+            continue;
+        };
+        let has_plugin = name == ClientName::Claude
+            && plugin_folder().is_some_and(|folder| folder.join(MANIFEST).exists());
+        let add = format!("zsh-tool setup {}", name.word());
+        let (title, at) = (client.title, client.place.path.shown());
+        findings.push(match found {
+            Found::Current => Finding::ok(WHAT, format!("{title} has this server, in {at}")),
+            Found::Missing if has_plugin => {
+                Finding::ok(WHAT, format!("{title} has this server by the plugin"))
+            }
+            Found::Missing => {
+                Finding::ok(WHAT, format!("{title} does not have this server: {add} adds it"))
+            }
+            Found::Other => Finding::warning(
+                WHAT,
+                format!("{title} starts another program as zsh-tool, in {at}"),
+                add,
+            ),
+            Found::Unreadable(cause) => {
+                Finding::ok(WHAT, format!("{title}: not known, since of {at}: {cause}"))
+            }
+        });
+    }
+    findings
+}
+
 const INSTALL_PLUGIN: &str = "run `make install` in the sources of this version";
+
+/// The plugin's manifest.
+const MANIFEST: &str = ".claude-plugin/plugin.json";
 
 /// Compares the installed plugin with this program.
 pub(crate) fn plugin() -> Finding {
     let Some(folder) = plugin_folder() else {
         return Finding::ok(PLUGIN, "not checked: HOME is not set");
     };
-    let manifest = folder.join(".claude-plugin/plugin.json");
+    let manifest = folder.join(MANIFEST);
     let text = match std::fs::read(&manifest) {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
