@@ -10,6 +10,7 @@
 //! - The tools: `run`, `poll`, `send`, `kill`, [`status`], [`history_tools`]; `search` is `grep`.
 //! - The answer: `task_result` decides what is shown of a task, [`render`] lays it out as text, [`outputs`] as JSON.
 //! - How long a call waits: `ceilings`, `learned`, [`extension_tasks`].
+//! - What a client is known for: `clients`; `elicitation` asks a person by the page.
 //! - The other ways in: [`control`] is the socket for the user's other processes, `attach` a person at a
 //!   terminal, [`events`] what wakes an agent.
 
@@ -18,11 +19,13 @@ pub(crate) mod arguments;
 mod attach;
 mod call;
 mod ceilings;
+pub(crate) mod clients;
 #[cfg(feature = "conformance")]
 pub(crate) mod conformance;
 pub(crate) mod control;
 pub(crate) mod detach;
 pub(crate) mod dispatch;
+mod elicitation;
 pub(crate) mod events;
 pub(crate) mod extension_tasks;
 pub(crate) mod history_tools;

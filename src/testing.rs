@@ -185,6 +185,10 @@ pub mod mcp {
     pub mod arguments {
         pub use crate::mcp::arguments::read;
     }
+    pub mod clients {
+        pub use crate::mcp::clients::KeptPart;
+    }
+
     pub mod render {
         pub mod result {
             pub use crate::mcp::render::result::{Palette, TaskResult};

@@ -16,13 +16,15 @@ enum Stage {
     Cancelled,
     /// It was cancelled because the client stopped waiting after this long.
     TimedOut(Duration),
+    /// As far as can be told, the client stopped waiting, and after at most this long.
+    GivenUp(Duration),
     /// Its answer has begun and will be sent, so what it takes from the task is not lost.
     Answering,
 }
 
 impl Stage {
     fn is_cancelled(self) -> bool {
-        matches!(self, Stage::Cancelled | Stage::TimedOut(_))
+        matches!(self, Stage::Cancelled | Stage::TimedOut(_) | Stage::GivenUp(_))
     }
 }
 
@@ -65,6 +67,11 @@ impl Cancel {
         self.cancel_at(Stage::TimedOut(waited));
     }
 
+    /// As [`Cancel::time_out`], but without a word of the client, which may still wait.
+    pub(crate) fn give_up(&self, waited: Duration) {
+        self.cancel_at(Stage::GivenUp(waited));
+    }
+
     fn cancel_at(&self, stage: Stage) {
         let (waits_for, waker, on_time_out) = {
             let mut call = self.call.lock();
@@ -98,15 +105,20 @@ impl Cancel {
     /// How long the client has waited, if the call was cancelled for that reason.
     pub(crate) fn timed_out_after(&self) -> Option<Duration> {
         match self.call.lock().stage {
-            Stage::TimedOut(waited) => Some(waited),
+            Stage::TimedOut(waited) | Stage::GivenUp(waited) => Some(waited),
             _ => None,
         }
+    }
+
+    /// Whether the client stopped waiting, as far as can be told.
+    pub(crate) fn is_given_up(&self) -> bool {
+        matches!(self.call.lock().stage, Stage::GivenUp(_))
     }
 
     /// Sets what to do when the client stops waiting; does it at once if it has.
     pub(crate) fn on_time_out(&self, act: impl FnOnce() + Send + 'static) {
         let mut call = self.call.lock();
-        if matches!(call.stage, Stage::TimedOut(_)) {
+        if matches!(call.stage, Stage::TimedOut(_) | Stage::GivenUp(_)) {
             drop(call);
             act();
         } else {
@@ -141,7 +153,7 @@ impl Cancel {
     pub fn set_waker(&self, waker: impl Wake + 'static) {
         let mut call = self.call.lock();
         match call.stage {
-            Stage::Cancelled | Stage::TimedOut(_) => waker.wake(),
+            Stage::Cancelled | Stage::TimedOut(_) | Stage::GivenUp(_) => waker.wake(),
             Stage::Open | Stage::Answering => call.waker = Some(Box::new(waker)),
         }
     }

@@ -1,5 +1,8 @@
 //! Checks a call's arguments against the tool's schema. An error names the argument, what is
 //! expected, and the nearest valid name.
+//!
+//! Some models fill in every argument, since a strict schema makes all of them required. What stands
+//! for nothing counts as left out, and numbers, booleans, lists and objects may be written as text.
 
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -18,6 +21,9 @@ const WAITS: [&str; 2] = ["yield_after", "listen"];
 
 /// String arguments that also accept whole numbers.
 const NUMBERS_ACCEPTED: [&str; 1] = ["until_port"];
+
+/// Optional text that means something when it is empty: an empty line to type.
+const EMPTY_ACCEPTED: [&str; 1] = ["input"];
 
 /// A wrong argument, described so that the caller can correct it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -45,19 +51,29 @@ pub fn read<T: DeserializeOwned>(
         }
     };
     let properties = schema.get("properties").and_then(Value::as_object).unwrap_or(&empty);
+    let required: Vec<&str> = schema
+        .get("required")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .collect();
     let mut checked = Map::new();
     for (name, value) in given {
         let property = properties.get(name).ok_or_else(|| unknown(tool, name, properties))?;
-        // Left out and null mean the same: some clients pass every argument.
-        if value.is_null() {
+        let value = match read_text(property, value) {
+            Some(read) => read,
+            None => value.clone(),
+        };
+        let is_optional = !required.contains(&name.as_str());
+        if value.is_null() || (is_optional && stands_for_nothing(name, property, &value)) {
             continue;
         }
         let value = check_type(name, property, value)?;
         check_bounds(name, property, &value)?;
         checked.insert(name.clone(), value);
     }
-    let required = schema.get("required").and_then(Value::as_array);
-    for name in required.into_iter().flatten().filter_map(Value::as_str) {
+    for name in required {
         if !checked.contains_key(name) {
             return Err(ArgumentError(format!("{tool} needs the argument {name}")));
         }
@@ -86,10 +102,46 @@ fn unknown(tool: &str, name: &str, properties: &Map<String, Value>) -> ArgumentE
     })
 }
 
-fn check_type(name: &str, property: &Value, value: &Value) -> Result<Value, ArgumentError> {
-    let expected = property.get("type").and_then(Value::as_str).unwrap_or_default();
-    let wrong = |what: &str| ArgumentError(format!("{name} must be {what}, not {}", show(value)));
-    match expected {
+fn type_of(property: &Value) -> &str {
+    property.get("type").and_then(Value::as_str).unwrap_or_default()
+}
+
+/// A number, a boolean, a list or an object that was passed as text.
+fn read_text(property: &Value, value: &Value) -> Option<Value> {
+    let text = value.as_str()?.trim();
+    let read = || serde_json::from_str::<Value>(text).ok();
+    match type_of(property) {
+        "boolean" if text.eq_ignore_ascii_case("true") => Some(Value::Bool(true)),
+        "boolean" if text.eq_ignore_ascii_case("false") => Some(Value::Bool(false)),
+        "number" | "integer" => read().filter(Value::is_number),
+        "array" => read().filter(Value::is_array),
+        "object" => read().filter(Value::is_object),
+        _ => None,
+    }
+}
+
+/// Whether the value of an optional argument is one that models pass to leave it out: empty, or 0
+/// where counting begins with 1.
+fn stands_for_nothing(name: &str, property: &Value, value: &Value) -> bool {
+    let counts_from_one =
+        || property.get("minimum").and_then(Value::as_f64).is_some_and(|least| least >= 1.0);
+    match value {
+        Value::String(text) if type_of(property) == "string" => {
+            let is_port = NUMBERS_ACCEPTED.contains(&name);
+            (text.is_empty() && !EMPTY_ACCEPTED.contains(&name)) || (is_port && text == "0")
+        }
+        Value::String(text) => text.trim().is_empty(),
+        Value::Number(number) => {
+            number.as_f64() == Some(0.0) && (counts_from_one() || NUMBERS_ACCEPTED.contains(&name))
+        }
+        Value::Array(items) => items.is_empty(),
+        _ => false,
+    }
+}
+
+fn check_type(name: &str, property: &Value, value: Value) -> Result<Value, ArgumentError> {
+    let wrong = |what: &str| ArgumentError(format!("{name} must be {what}, not {}", show(&value)));
+    match type_of(property) {
         "string" if value.is_u64() && NUMBERS_ACCEPTED.contains(&name) => {
             return Ok(Value::from(value.to_string()));
         }
@@ -101,7 +153,7 @@ fn check_type(name: &str, property: &Value, value: &Value) -> Result<Value, Argu
             }
             let choices = property.get("enum").and_then(Value::as_array);
             if let Some(choices) = choices
-                && !choices.contains(value)
+                && !choices.contains(&value)
             {
                 let choices: Vec<String> = choices.iter().map(show).collect();
                 return Err(wrong(&choices.join(" or ")));
@@ -139,7 +191,7 @@ fn check_type(name: &str, property: &Value, value: &Value) -> Result<Value, Argu
         }
         _ => {}
     }
-    Ok(value.clone())
+    Ok(value)
 }
 
 fn check_bounds(name: &str, property: &Value, value: &Value) -> Result<(), ArgumentError> {
@@ -185,11 +237,11 @@ mod tests {
                 json!({"command": "x", "yeild_after": 1}),
                 "zsh has no argument yeild_after: did you mean yield_after?",
             ),
-            (json!({"command": "x", "timeout": "60"}), "timeout must be a number, not \"60\""),
+            (json!({"command": "x", "timeout": "1m"}), "timeout must be a number, not \"1m\""),
             (json!({"command": "x", "timeout": -1}), "timeout must be at least 0, not -1"),
             (json!({"command": "x", "pty": "yes"}), "pty must be true or false, not \"yes\""),
             (json!({"command": "x", "rows": 1.5}), "rows must be a whole number, not 1.5"),
-            (json!({"command": "x", "rows": 0}), "rows must be at least 1, not 0"),
+            (json!({"command": "x", "rows": -1}), "rows must be at least 1, not -1"),
             (json!({"command": "x", "rows": 9999}), "rows must be at most 500, not 9999"),
             (json!({"command": "x", "env": {"A": 1}}), "env.A must be a string, not 1"),
             (json!(["x"]), "the arguments of zsh must be an object, not [\"x\"]"),
@@ -204,6 +256,35 @@ mod tests {
         let read = run(json!({"command": "x", "rows": 5.0, "timeout": 5}));
         assert_eq!(read.as_ref().ok().and_then(|read| read.rows), Some(5));
         assert_eq!(read.ok().and_then(|read| read.timeout), Some(5.0));
+    }
+
+    #[test]
+    fn what_stands_for_nothing_is_left_out_and_text_is_read() {
+        let nothing = json!({
+            "command": "x", "host": "", "timeout": "", "timeout_mode": "", "yield_after": null,
+            "description": "", "pty": "False", "cwd": "", "env": "", "session": "", "stdin": "",
+            "stdin_open": "", "background": "", "detach": null, "detached_hours": "", "until": "",
+            "until_port": "", "rows": 0, "cols": "0", "max_output": 0,
+        });
+        let read = run(nothing).expect("nothing is wrong");
+        let given = serde_json::to_value(&read).expect("plain data");
+        let given: Vec<&String> = given
+            .as_object()
+            .unwrap()
+            .iter()
+            .filter(|(_, it)| !it.is_null())
+            .map(|it| it.0)
+            .collect();
+        assert_eq!(given, ["command", "pty"]);
+        assert_eq!(read.pty, Some(false));
+        let written = json!({
+            "command": "x", "timeout": "30", "yield_after": " 0.5 ", "pty": "TRUE", "rows": "5",
+            "env": "{\"A\": \"\"}", "until_port": 0,
+        });
+        let read = run(written).expect("nothing is wrong");
+        assert_eq!((read.timeout, read.yield_after), (Some(30.0), Some(0.5)));
+        assert_eq!((read.pty, read.rows, read.until_port), (Some(true), Some(5), None));
+        assert_eq!(read.env.unwrap()["A"], "");
     }
 
     #[test]

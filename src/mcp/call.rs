@@ -10,12 +10,15 @@ use super::arguments::{self, ArgumentError};
 use super::render::notes::ResultNote;
 use super::tools::{
     KillArguments, NoArguments, PollArguments, QueryArguments, ResetArguments, RunArguments,
-    SendArguments, TasksArguments, Tool, ToolName,
+    SendArguments, TasksArguments, Tool, ToolName, WaitFor,
 };
+use crate::process::pty::TerminalSize;
 use crate::task::supervisor::KILL_LIMIT;
 
 /// The default of `listen`.
 pub(super) const DEFAULT_LISTEN: Duration = Duration::from_secs(2);
+/// The default of `detached_hours` that its description names.
+const DEFAULT_DETACHED_HOURS: f64 = 24.0;
 
 #[derive(Debug)]
 pub(super) enum Call {
@@ -55,9 +58,9 @@ impl Call {
         use arguments::read;
         let nothing = || read::<NoArguments>(tool, given);
         Ok(match tool.name {
-            ToolName::Run => Call::Run(Box::new(read(tool, given)?)),
-            ToolName::Poll => Call::Poll(Box::new(read(tool, given)?)),
-            ToolName::Send => Call::Send(Box::new(read(tool, given)?)),
+            ToolName::Run => Call::Run(Box::new(settled_run(read(tool, given)?))),
+            ToolName::Poll => Call::Poll(Box::new(settled_poll(read(tool, given)?))),
+            ToolName::Send => Call::Send(Box::new(settled_send(read(tool, given)?))),
             ToolName::Kill => Call::Kill(read(tool, given)?),
             ToolName::Tasks => Call::Tasks(read(tool, given)?),
             ToolName::Health => nothing().map(|_| Call::Health)?,
@@ -157,6 +160,41 @@ impl Call {
     }
 }
 
+/// Leaves out what has its default value, or none, and means nothing beside the others: it was filled
+/// in, and would only contradict them.
+fn settled_run(mut run: RunArguments) -> RunArguments {
+    let standard = TerminalSize::default();
+    if run.pty != Some(true) {
+        run.rows.take_if(|rows| *rows == standard.rows);
+        run.cols.take_if(|cols| *cols == standard.cols);
+    }
+    if run.detach != Some(true) {
+        run.detached_hours.take_if(|hours| *hours == 0.0 || *hours == DEFAULT_DETACHED_HOURS);
+    }
+    run
+}
+
+/// As [`settled_run`].
+fn settled_poll(mut poll: PollArguments) -> PollArguments {
+    let reads = poll.grep.is_some() || poll.from_line.is_some() || poll.to_line.is_some();
+    if reads {
+        poll.wait_for.take_if(|goal| *goal == WaitFor::Output);
+        poll.listen.take_if(|listen| *listen == DEFAULT_LISTEN.as_secs_f64());
+    }
+    poll
+}
+
+/// As [`settled_run`]. An empty input is an empty line, if nothing else is sent.
+fn settled_send(mut send: SendArguments) -> SendArguments {
+    let sends_more = send.secret_env.is_some()
+        || send.keys.is_some()
+        || send.eof == Some(true)
+        || send.rows.is_some()
+        || send.cols.is_some();
+    send.input.take_if(|input| input.is_empty() && sends_more);
+    send
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -176,6 +214,54 @@ mod tests {
         assert!(note.starts_with("yield_after 5000 s is above the ceiling"), "{note}");
         assert_eq!(long.arguments()["yield_after"], 50.0);
         assert!(long.limit_wait(ceiling).is_none());
+    }
+
+    #[test]
+    fn what_was_filled_in_contradicts_nothing() {
+        for (tool, filled, left) in [
+            (
+                "zsh",
+                json!({"command": "x", "rows": 24, "cols": 80, "detached_hours": 24, "detach": false}),
+                json!({"command": "x", "detach": false}),
+            ),
+            (
+                "zsh",
+                json!({"command": "x", "rows": 30, "detached_hours": 2}),
+                json!({"command": "x", "rows": 30, "detached_hours": 2.0}),
+            ),
+            (
+                "zsh",
+                json!({"command": "x", "pty": true, "rows": 24}),
+                json!({"command": "x", "pty": true, "rows": 24}),
+            ),
+            (
+                "zsh_poll",
+                json!({"task_id": "x", "from_line": 3, "listen": 2, "wait_for": "output"}),
+                json!({"task_id": "x", "from_line": 3}),
+            ),
+            (
+                "zsh_poll",
+                json!({"task_id": "x", "grep": "y", "listen": 5, "wait_for": "end"}),
+                json!({"task_id": "x", "grep": "y", "listen": 5.0, "wait_for": "end"}),
+            ),
+            (
+                "zsh_send",
+                json!({"task_id": "x", "input": "", "secret_env": "", "keys": []}),
+                json!({"task_id": "x", "input": ""}),
+            ),
+            (
+                "zsh_send",
+                json!({"task_id": "x", "input": "", "keys": ["Up"], "rows": 0}),
+                json!({"task_id": "x", "keys": ["Up"]}),
+            ),
+            (
+                "zsh_send",
+                json!({"task_id": "x", "input": "", "secret_env": "PIN"}),
+                json!({"task_id": "x", "secret_env": "PIN"}),
+            ),
+        ] {
+            assert_eq!(call(tool, filled.clone()).arguments(), left, "{filled}");
+        }
     }
 
     #[test]

@@ -1,31 +1,33 @@
 //! How long one call may wait: a little less than its client waits for the answer.
 //!
 //! Pure. The setting `client_timeout` decides, otherwise the client's name. A call that the client
-//! gave up lowers the ceiling of its later calls.
+//! gave up lowers the ceiling of its later calls; under the name of an SDK, only those of the same
+//! connection, since many programs share it.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::clients::{self, CODEX};
 use crate::config::MAX_WAIT;
 use crate::protocol::era::ClientInfo;
 
-/// The ceiling for clients that [`by_name`] does not know: the official TypeScript SDKs, Zed,
-/// Cline and opencode give up after 60 s.
-pub(super) const UNKNOWN: Duration = Duration::from_secs(50);
-/// How long before the client's own time limit a call returns.
-const MARGIN: Duration = Duration::from_secs(10);
-/// The lowest ceiling that `client_timeout` can set …
-const LOWEST_SET: Duration = Duration::from_secs(5);
-/// … and the lowest that can be learned.
-const LOWEST_LEARNED: Duration = Duration::from_secs(20);
+/// The share of the client's own limit by which a call returns before it …
+const MARGIN_SHARE: u32 = 10;
+/// … at least this …
+const LEAST_MARGIN: Duration = Duration::from_millis(500);
+/// … and at most this.
+const MOST_MARGIN: Duration = Duration::from_secs(10);
+/// A shorter limit of a client is taken for this one.
+const SHORTEST_LIMIT: Duration = Duration::from_secs(3);
+/// The shortest default of a program that uses an SDK: openai-agents 0.24 and autogen 0.7 (measured).
+const SDK_LIMIT: Duration = Duration::from_secs(5);
 /// How long a learned ceiling applies, in seconds.
 const LEARNED_FOR_S: f64 = 30.0 * 24.0 * 3600.0;
 /// The maximum number of clients in the file.
 const MAX_LEARNED: usize = 100;
 
-const CODEX: &str = "codex-mcp-client";
 /// The reason that Codex 0.169 gives for every cancellation, both at its time limit and when a
 /// person interrupts (recorded).
 const CODEX_REASON: &str = "mcp request cancelled by caller";
@@ -36,28 +38,6 @@ const CODEX_LATE_MS: u128 = 250;
 /// … or this early, since the request took that long to arrive.
 const CODEX_EARLY_MS: u128 = 10;
 
-/// The ceilings of known clients, each with its source.
-fn by_name(client: &ClientInfo, takes_tasks: bool) -> Duration {
-    let seconds = match client.name.as_str() {
-        // Measured, 2.1.330: in its terminal, where it takes tasks, it moves a call to the
-        // background after 120 s. Headless, it waited for more than 620 s.
-        "claude-code" if takes_tasks => 110,
-        "claude-code" => 600,
-        // Measured, 0.169: gives up after 300 s.
-        CODEX => 280,
-        // Source: 600 s. The server's name follows.
-        name if name.starts_with("gemini-cli-mcp-client") => 580,
-        // Source: at least 300 s.
-        name if name.replace('-', " ").starts_with("Visual Studio Code") => 280,
-        // Source: 300 s.
-        "goose" | "goose-cli" | "goose-desktop" => 280,
-        // Source: 30 s. The edition of the IDE comes first.
-        name if name.ends_with("copilot-intellij") => 20,
-        _ => return UNKNOWN,
-    };
-    Duration::from_secs(seconds)
-}
-
 /// The longest wait of a call. `set` is the setting `client_timeout`.
 pub(super) fn ceiling(
     client: &ClientInfo,
@@ -66,11 +46,25 @@ pub(super) fn ceiling(
     learned: &[Learned],
 ) -> Duration {
     if let Some(limit) = set {
-        return limit.saturating_sub(MARGIN).clamp(LOWEST_SET, MAX_WAIT);
+        return within(limit).min(MAX_WAIT);
     }
-    let known = by_name(client, takes_tasks);
+    let known = clients::known(client, takes_tasks).ceiling;
     let learned = learned.iter().find(|learned| learned.is_sure && learned.is_about(client));
     learned.map_or(known, |learned| known.min(learned.ceiling()))
+}
+
+/// The longest wait that fits into a client's own limit.
+fn within(limit: Duration) -> Duration {
+    let limit = limit.max(SHORTEST_LIMIT);
+    let wait = limit.saturating_sub((limit / MARGIN_SHARE).clamp(LEAST_MARGIN, MOST_MARGIN));
+    // Whole tenths, since people and models read it.
+    Duration::from_millis(u64::try_from(wait.as_millis() / 100 * 100).unwrap_or(u64::MAX))
+}
+
+/// How long a client is taken to wait that has sent another call this long after one that it left
+/// unanswered, without a cancellation.
+pub(super) fn limit_of_given_up(waited: Duration) -> Duration {
+    waited.min(SDK_LIMIT)
 }
 
 /// Whether the client cancelled a call because of its own time limit, and still wants the command
@@ -122,16 +116,18 @@ impl Learned {
 
     /// The longest wait of this client's calls.
     pub(super) fn ceiling(&self) -> Duration {
-        let after = Duration::try_from_secs_f64(self.after_s).unwrap_or_default();
-        after.saturating_sub(MARGIN).max(LOWEST_LEARNED)
+        within(Duration::try_from_secs_f64(self.after_s).unwrap_or_default())
     }
 }
 
-/// The entries of the file, newest first, without those that are unreadable or too old.
+/// The entries of the file, newest first, without those that are unreadable or too old, or of no
+/// program of its own.
 pub(super) fn learned(content: &[u8], now: f64) -> Vec<Learned> {
     let entries: Vec<Value> = serde_json::from_slice(content).unwrap_or_default();
     let entries = entries.into_iter().filter_map(|entry| serde_json::from_value(entry).ok());
-    entries.filter(|entry: &Learned| (now - entry.at).abs() <= LEARNED_FOR_S).collect()
+    let counts =
+        |entry: &Learned| (now - entry.at).abs() <= LEARNED_FOR_S && !clients::is_sdk(&entry.name);
+    entries.filter(counts).collect()
 }
 
 /// Adds a call that timed out. Of one client's calls, the shortest counts. An unsure call becomes
@@ -166,39 +162,22 @@ mod tests {
     }
 
     #[test]
-    fn a_ceiling_is_that_of_the_clients_name() {
-        for (name, takes_tasks, seconds) in [
-            ("claude-code", true, 110),
-            ("claude-code", false, 600),
-            ("codex-mcp-client", false, 280),
-            ("gemini-cli-mcp-client-zsh", false, 580),
-            ("Visual Studio Code - Insiders", false, 280),
-            ("Visual-Studio-Code", false, 280),
-            ("goose-cli", false, 280),
-            ("JetBrains-IU/copilot-intellij", false, 20),
-            ("a-proxy-for-claude-code", false, 50),
-            ("", false, 50),
-        ] {
-            let ceiling = ceiling(&client(name), takes_tasks, None, &[]);
-            assert_eq!(ceiling, Duration::from_secs(seconds), "{name}");
-        }
-    }
-
-    #[test]
     fn the_setting_is_the_clients_own_limit() {
-        for (set, seconds) in [(1, 5), (15, 5), (60, 50), (300, 290), (3600, 600)] {
+        for (set, seconds) in
+            [(1, 2.5), (4, 3.5), (5, 4.5), (15, 13.5), (60, 54.0), (300, 290.0), (3600, 600.0)]
+        {
             let set = Some(Duration::from_secs(set));
             let learned = [timed_out("x", 30.0, 0.0)];
             let ceiling = ceiling(&client("x"), false, set, &learned);
-            assert_eq!(ceiling, Duration::from_secs(seconds), "{set:?}");
+            assert_eq!(ceiling, Duration::from_secs_f64(seconds), "{set:?}");
         }
     }
 
     #[test]
     fn what_was_learned_lowers_the_ceiling_of_that_client_only() {
-        let learned = [timed_out("claude-code", 60.0, 0.0), timed_out("x", 3.0, 0.0)];
-        let ceiling = |name| ceiling(&client(name), false, None, &learned).as_secs();
-        assert_eq!((ceiling("claude-code"), ceiling("x"), ceiling("y")), (50, 20, 50));
+        let learned = [timed_out("claude-code", 60.0, 0.0), timed_out("x", 1.0, 0.0)];
+        let ceiling = |name| ceiling(&client(name), false, None, &learned).as_secs_f64();
+        assert_eq!((ceiling("claude-code"), ceiling("x"), ceiling("y")), (54.0, 2.5, 50.0));
         let newer = ClientInfo { version: "2".to_owned(), ..client("claude-code") };
         assert_eq!(super::ceiling(&newer, false, None, &learned).as_secs(), 600);
         let longer = [timed_out("codex-mcp-client", 900.0, 0.0)];
@@ -215,6 +194,13 @@ mod tests {
         assert_eq!(learned(&kept, 31.0 * day), known);
         assert_eq!(learned(&kept, 31.5 * day), known[..1]);
         assert_eq!(learned(&kept, 33.0 * day), []);
+    }
+
+    #[test]
+    fn under_the_name_of_an_sdk_nothing_is_kept() {
+        let entries = vec![timed_out("mcp", 5.0, 0.0), timed_out("x", 5.0, 0.0)];
+        let kept = serde_json::to_vec(&entries).expect("plain data");
+        assert_eq!(learned(&kept, 0.0), entries[1..]);
     }
 
     #[test]
@@ -249,9 +235,9 @@ mod tests {
         assert_eq!(ceiling(&other), 280);
         assert_eq!(ceiling(&learn(other, timed_out(60.01))), 280, "not in a row");
         let twice = learn(once, timed_out(60.2));
-        assert_eq!((ceiling(&twice), twice.len()), (50, 1));
+        assert_eq!((ceiling(&twice), twice.len()), (54, 1));
         let again = learn(twice, timed_out(30.0));
-        assert_eq!((ceiling(&again), again.len()), (50, 2));
+        assert_eq!((ceiling(&again), again.len()), (54, 2));
     }
 
     proptest! {
@@ -263,7 +249,7 @@ mod tests {
         #[test]
         fn any_time_gives_a_ceiling(after_s in any::<f64>()) {
             let ceiling = ceiling(&client("x"), false, None, &[timed_out("x", after_s, 0.0)]);
-            prop_assert!((LOWEST_LEARNED..=UNKNOWN).contains(&ceiling));
+            prop_assert!((within(SHORTEST_LIMIT)..=clients::UNKNOWN_CEILING).contains(&ceiling));
         }
     }
 }

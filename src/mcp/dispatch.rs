@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 
 use super::access::Access;
 use super::call::{Call, WrongCall};
+use super::clients::{KeptOutput, KeptPart};
 use super::render::notes::ResultNote;
 use super::render::result::{self, Palette};
 use super::render::view::View;
@@ -180,7 +181,9 @@ impl CallContext<'_> {
         RelayedClient {
             name: self.client_name.clone(),
             coloured: self.client.palette == Palette::Coloured,
-            result_bytes: self.client.result_bytes,
+            result_bytes: self.client.kept.bytes,
+            result_lines: self.client.kept.lines,
+            head_only: self.client.kept.part == KeptPart::Head,
             ceiling_s: Some(self.client.ceiling.as_secs_f64()),
             lease_s: None,
             for_person: false,
@@ -222,24 +225,28 @@ impl Answered {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ClientProfile {
     pub(crate) palette: Palette,
-    /// How many bytes of a result reach the model; `None` if only [`RESULT_CHARS`] limits it.
-    pub(crate) result_bytes: Option<usize>,
+    /// How much of a result reaches the model, within [`RESULT_CHARS`].
+    pub(crate) kept: KeptOutput,
     /// The longest wait of a call.
     pub(crate) ceiling: Duration,
 }
 
 /// How much of a result is reserved for lines other than output: in characters, and in bytes if
-/// bytes are limited.
+/// bytes are limited …
 pub(crate) const AROUND_OUTPUT: usize = 4_000;
+/// … and in lines.
+const LINES_AROUND_OUTPUT: usize = 60;
 
 impl ClientProfile {
     /// The room for output, given the `max_output` of the caller or the settings.
     pub(super) fn room(self, max_output: usize) -> Room {
         Room {
             chars: max_output.min(RESULT_CHARS - AROUND_OUTPUT),
-            bytes: self
-                .result_bytes
-                .map_or(usize::MAX, |bytes| bytes.saturating_sub(AROUND_OUTPUT)),
+            bytes: self.kept.bytes.map_or(usize::MAX, |bytes| bytes.saturating_sub(AROUND_OUTPUT)),
+            lines: self
+                .kept
+                .lines
+                .map_or(usize::MAX, |lines| lines.saturating_sub(LINES_AROUND_OUTPUT)),
         }
     }
 }
@@ -459,7 +466,7 @@ impl Tools {
         if !call.cancel.begin_answer() {
             return None;
         }
-        result.text = self.with_notices(result.text, about, call);
+        self.add_notices(&mut result.text, result.structured.as_mut(), about, call);
         let mut answered = Answered::from_result(result);
         // A shim remembers how much of its task was shown; after its end, the task's file does.
         let has_no_owner =
@@ -471,17 +478,18 @@ impl Tools {
         Some(answered)
     }
 
-    /// Puts notices ahead of a result's text: tasks other than `about` that have ended and, ahead
-    /// of the first answer, detached tasks of the project.
-    pub(super) fn with_notices(
+    /// Adds notices to a result: of tasks other than `about` that have ended and, in the first answer,
+    /// of detached tasks of the project. Some clients show a structured result instead of the text.
+    pub(super) fn add_notices(
         &self,
-        text: String,
+        text: &mut String,
+        structured: Option<&mut Value>,
         about: Option<&str>,
         call: &CallContext,
-    ) -> String {
+    ) {
         // Notices are only for this process's own client.
         if !call.relays() {
-            return text;
+            return;
         }
         let redactor = &self.supervisor.settings.redactor;
         let notices = notices::take(&self.supervisor.open_tasks(), about);
@@ -492,10 +500,18 @@ impl Tools {
             lines.extend(self.detached_notice(about));
         }
         if lines.is_empty() {
-            return text;
+            return;
         }
-        lines.push(text);
-        lines.join("\n")
+        if let Some(structured) = structured {
+            put(structured, "notices", json!(lines));
+        }
+        let notices = lines.join("\n");
+        match (call.client.kept.part, text.find('\n')) {
+            (KeptPart::Ends, _) => text.insert_str(0, &format!("{notices}\n")),
+            // The outcome stays first.
+            (KeptPart::Head, Some(end)) => text.insert_str(end, &format!("\n{notices}")),
+            (KeptPart::Head, None) => text.push_str(&format!("\n{notices}")),
+        }
     }
 
     pub(super) fn find(&self, id: &str) -> Result<Arc<TaskHandle>, NoResult> {

@@ -115,6 +115,7 @@ impl Tools {
             Operation::Cancel => {
                 // The leftovers of a command that has ended were left on purpose.
                 if task.live.state().ended.is_none() {
+                    task.live.state().told.kill_asked = true;
                     let _ = self.supervisor.kill(&task, KillRequest::Escalate);
                 }
                 Ok(json!({}))

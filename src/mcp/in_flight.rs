@@ -6,12 +6,15 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
-use super::ceilings;
+use super::{ceilings, clients};
 use crate::base::cancel::Cancel;
 use crate::protocol::id::RequestId;
 
 /// The maximum number of concurrent calls.
 pub(crate) const MAX_CALLS: usize = 64;
+/// A call that has been open for less, while its client sends another, is one of several at once: no
+/// client gives up so soon.
+const SHORTEST_PATIENCE: Duration = Duration::from_secs(3);
 
 /// Why a call cannot begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,6 +40,20 @@ struct CallsState {
     open: HashMap<RequestId, OpenCall>,
     /// How many calls have not yet handed their answer to the transport.
     under_way: usize,
+    /// The client has sent a call while another was open.
+    overlapped: bool,
+}
+
+impl CallsState {
+    /// The open call that its client has given up, if it sends another one now, and how long it waited.
+    fn given_up(&self, client: &str) -> Option<(Arc<Cancel>, Duration)> {
+        if self.overlapped || !clients::is_sdk(client) {
+            return None;
+        }
+        let open = self.open.values().next()?;
+        let waited = open.since.elapsed();
+        (waited >= SHORTEST_PATIENCE).then(|| (Arc::clone(&open.cancel), waited))
+    }
 }
 
 /// The calls of one connection.
@@ -48,6 +65,9 @@ pub(crate) struct InFlight {
 
 impl InFlight {
     /// Counts a call of this client and takes its id.
+    ///
+    /// Some SDKs give a call up without a cancellation. On a connection whose client has sent one call
+    /// at a time, the next call shows it: the open one then counts as given up.
     ///
     /// # Errors
     /// When the call cannot begin; nothing is counted then.
@@ -65,8 +85,14 @@ impl InFlight {
             since: Instant::now(),
             client: client.to_owned(),
         };
+        let given_up = state.given_up(client);
+        state.overlapped |= !state.open.is_empty();
         state.open.insert(id.clone(), open);
         state.under_way += 1;
+        drop(state);
+        if let Some((older, waited)) = given_up {
+            older.give_up(waited);
+        }
         Ok(cancel)
     }
 

@@ -42,6 +42,9 @@ impl Tools {
             })?),
         };
         let _active_call = ActiveCall::begin(&task.live);
+        if matches!(request, KillRequest::Escalate) && !call.for_person {
+            task.live.state().told.kill_asked = true;
+        }
         let receipt = self.supervisor.kill(&task, request);
         if let Err(KillError::Busy) = receipt {
             return Err(refused(format!(

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::ceilings::{self, Learned};
+use super::clients;
 use super::dispatch::Tools;
 use crate::process::files;
 use crate::protocol::era::ClientInfo;
@@ -14,10 +15,22 @@ const FILE: &str = "ceilings.json";
 const FILE_BYTES: u64 = 256 * 1024;
 
 impl Tools {
-    /// The longest wait of a call of this client.
-    pub(super) fn ceiling(&self, client: &ClientInfo, takes_tasks: bool) -> Duration {
+    /// The longest wait of a call of this client, given what its connection has learned.
+    pub(super) fn ceiling(
+        &self,
+        client: &ClientInfo,
+        takes_tasks: bool,
+        connection: &[Learned],
+    ) -> Duration {
         let set = self.config.client_timeout;
-        ceilings::ceiling(client, takes_tasks, set, &self.learned_ceilings())
+        let kept;
+        let learned = if clients::is_sdk(&client.name) {
+            connection
+        } else {
+            kept = self.learned_ceilings();
+            &kept
+        };
+        ceilings::ceiling(client, takes_tasks, set, learned)
     }
 
     /// The calls that clients have given up, newest first.
@@ -29,16 +42,11 @@ impl Tools {
         ceilings::learned(&content, self.supervisor.now())
     }
 
-    /// Notes that a client gave a call up after this time. Clients without a name are ignored, since
-    /// they cannot be told apart.
-    pub(super) fn learn_ceiling(&self, client: &ClientInfo, after: Duration) {
+    /// Keeps that a client gave a call up, for all servers.
+    pub(super) fn keep_learned(&self, new: Learned) {
         let Ok(state) = self.supervisor.settings.state.as_ref() else {
             return;
         };
-        if client.name.is_empty() {
-            return;
-        }
-        let new = Learned::new(client, after, self.supervisor.now());
         let learned = ceilings::learn(self.learned_ceilings(), new);
         let path = state.join(FILE);
         let written = serde_json::to_vec(&learned)

@@ -11,6 +11,7 @@ use crate::alan::history::{HostHistory, RemoteHistory};
 use crate::alan::insight::truncate;
 use crate::alan::store::KillCounts;
 use crate::progress::condition::{Condition, StopSignal};
+use crate::protocol::message::put;
 use crate::task::describe::{self, ConditionKind};
 use crate::task::snapshot::Snapshot;
 
@@ -469,10 +470,18 @@ pub(super) fn generated_schema<T: JsonSchema>() -> Value {
     settings.into_generator().into_root_schema_for::<T>().to_value()
 }
 
-/// The schema of a structured result, in which members may be null.
+/// The schema of a structured result, in which members may be null. Every result may have notices.
 pub(super) fn schema_of<T: JsonSchema>() -> Value {
     let mut schema = generated_schema::<T>();
     drop_noise(&mut schema, true);
+    if let Some(properties) = schema.get_mut("properties") {
+        let notices = json!({
+            "type": "array",
+            "items": {"type": "string"},
+            "description": "Other tasks that have ended, as in the text; missing if there are none.",
+        });
+        put(properties, "notices", notices);
+    }
     schema
 }
 

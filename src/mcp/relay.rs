@@ -8,6 +8,7 @@ use super::dispatch::{Answered, CallContext, ProgressMessage, Relayed, ToolResul
 use super::tools::Tool;
 use crate::peer::client::{Peer, PeerCall};
 use crate::peer::{self, ANSWER_LIMIT, Owner, PeerError};
+use crate::protocol::message::put;
 use crate::protocol::stateless::ResultType;
 
 impl Tools {
@@ -70,8 +71,12 @@ impl Tools {
         }
         let about = result.pointer("/_meta/zsh-tool~1result/task_id").and_then(Value::as_str);
         let about = about.map(str::to_owned);
+        let mut structured = result.get_mut("structuredContent").map(Value::take);
         if let Some(Value::String(text)) = result.pointer_mut("/content/0/text") {
-            *text = self.with_notices(std::mem::take(text), about.as_deref(), call);
+            self.add_notices(text, structured.as_mut(), about.as_deref(), call);
+        }
+        if let Some(structured) = structured {
+            put(&mut result, "structuredContent", structured);
         }
         Some(Answered {
             result_type: ResultType::Complete,

@@ -19,7 +19,7 @@ use crate::shell::command_line::CommandLine;
 use crate::task::live::ActiveCall;
 use crate::task::output::reading;
 use crate::task::request::{
-    self, Detached, Request, StartError, Stderr, Stdin, TimeoutBounds, TimeoutKind,
+    self, Detached, Request, StartError, Stderr, Stdin, TimeoutBounds, TimeoutError, TimeoutKind,
 };
 use crate::task::state::KillRequest;
 use crate::task::watch::Goal;
@@ -30,13 +30,11 @@ const BACKGROUND_YIELD: Duration = Duration::from_millis(300);
 impl Tools {
     pub(super) fn run(
         &self,
-        mut arguments: RunArguments,
+        arguments: RunArguments,
         mut notes: Vec<ResultNote>,
         call: &mut CallContext,
     ) -> Answer {
         let ceiling = call.client.ceiling;
-        // Some models pass every argument.
-        arguments.session = arguments.session.filter(|name| !name.is_empty());
         let pattern = compile("until", arguments.until.as_deref())?;
         let port = until_port(arguments.until_port.as_deref())?;
         let detach = arguments.detach.unwrap_or(false);
@@ -99,6 +97,7 @@ impl Tools {
             // timed out or the connection is lost. No client reads the receipt.
             let is_lost = self.connection_lost.load(Ordering::Relaxed);
             if call.cancel.timed_out_after().is_none() && !is_lost {
+                task.live.state().told.kill_asked = true;
                 let _ = self.supervisor.kill(&task, KillRequest::Escalate);
             }
             return Err(NoResult::Cancelled);
@@ -199,7 +198,14 @@ impl Tools {
             most: self.config.timeout_max,
             none_allowed: self.config.allow_no_deadline,
         };
-        let timeout = request::resolve_timeout(arguments.timeout, kind, &bounds)?;
+        let timeout = match request::resolve_timeout(arguments.timeout, kind, &bounds) {
+            // Models that fill in every argument mean nothing by it.
+            Err(error @ TimeoutError::NoneForPlain) => {
+                notes.push(ResultNote::info(format!("{error}; the default is used.")));
+                request::resolve_timeout(None, kind, &bounds)?
+            }
+            resolved => resolved?,
+        };
         if let Some(requested) = timeout.clamped_from {
             notes.push(ResultNote::info(format!(
                 "timeout {requested} s is above the maximum: {} s is used. For longer runs pass background: true \

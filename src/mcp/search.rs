@@ -165,7 +165,7 @@ impl Search<'_, '_> {
         if left.take_line(&row(number, '-', &line.text)) {
             self.push_context(line);
         } else {
-            self.room = Room { chars: 0, bytes: 0 };
+            self.room = Room::NONE;
             self.leave_context_out(&[line]);
         }
     }
@@ -286,7 +286,7 @@ impl Search<'_, '_> {
         }
         let row = row(number, sign, text);
         if !self.room.take_line(&row) {
-            self.room = Room { chars: 0, bytes: 0 };
+            self.room = Room::NONE;
         }
         found.rows.push(row);
         if found.first == 0 {

@@ -16,17 +16,19 @@ use zeroize::Zeroizing;
 use super::access::{self, Access, SocketClient};
 use super::attach::Attachment;
 use super::call::{Call, WrongCall};
-use super::ceilings;
+use super::ceilings::{self, Learned};
+use super::clients::{self, KeptOutput, KeptPart};
 #[cfg(feature = "conformance")]
 use super::conformance::{self, StandIn};
 use super::dispatch::{
     Answered, CallContext, ClientProfile, Given, ProgressMessage, ToolResult, Tools,
 };
+use super::elicitation::Asked;
 use super::events::{Acknowledged, Event};
 use super::in_flight::{BeginError, InFlight, MAX_CALLS};
 use super::render::result::Palette;
 use super::rpc_error::RpcError;
-use super::tools::{self, INSTRUCTIONS, Tool};
+use super::tools::{self, Tool};
 use crate::base::cancel::Cancel;
 use crate::config::{ColorChoice, MAX_WAIT};
 use crate::peer::attach::{ATTACH, ATTACH_INPUT, ATTACH_RESIZE};
@@ -54,16 +56,16 @@ use crate::task::supervisor::Supervisor;
 use crate::task::told::ShownMark;
 use crate::text::foreign;
 use crate::text::mask::Secret;
+use crate::text::quantity::tenths;
 
 /// A call needs little stack: its buffers are on the heap.
 const CALL_STACK: usize = 512 * 1024;
 /// The client that renders colours in results (measured). It declares the tasks extension when a
 /// person uses it; otherwise only the model reads results.
 const COLOURING_CLIENT: &str = "claude-code";
-/// The client that cuts the middle out of results of more than 48 KB (measured).
-const CUTTING_CLIENT: &str = "codex-mcp-client";
-/// The maximum size of a result for that client, in bytes of UTF-8.
-const CUTTING_CLIENT_BYTES: usize = 40_000;
+/// The answer to a call that its client seems to have given up.
+const GIVEN_UP: &str = "another call arrived while this one was unanswered for seconds, so its client \
+    seems to have given it up; what it started still runs: zsh_tasks lists it";
 /// How many characters of an unknown name an error repeats.
 const QUOTED_CHARS: usize = 100;
 
@@ -134,6 +136,10 @@ pub(crate) struct Server {
     served_stateless: AtomicBool,
     /// The client of the handshake.
     client_info: Mutex<ClientInfo>,
+    /// The prompts that a client which opens addresses was asked for; `None` for others.
+    asked: Mutex<Option<Asked>>,
+    /// Calls that were given up by a client that has only the name of its SDK.
+    learned: Mutex<Vec<Learned>>,
 }
 
 impl Server {
@@ -153,6 +159,8 @@ impl Server {
             ended: AtomicBool::new(false),
             served_stateless: AtomicBool::new(false),
             client_info: Mutex::default(),
+            asked: Mutex::default(),
+            learned: Mutex::default(),
         }
     }
 
@@ -195,14 +203,16 @@ impl Server {
             (Era::Legacy, "initialize") => return self.initialize(id, params.as_ref()).map(Some),
             (Era::Legacy, "ping") => return Ok(Some(message::response(id, &json!({})))),
             (Era::Stateless(_), DISCOVER) => {
-                let result = stateless::discovery(self.tools.offers_tasks(), INSTRUCTIONS);
+                let instructions = self.instructions(&era);
+                let result = stateless::discovery(self.tools.offers_tasks(), &instructions);
                 return Ok(Some(message::response(id, &result)));
             }
             (Era::Legacy, "tools/list") => {
-                return Ok(Some(message::response(id, &tools::list())));
+                let marks_nullable = clients::is_sdk(&self.client_info.lock().name);
+                return Ok(Some(message::response(id, &tools::list(marks_nullable))));
             }
             (Era::Stateless(_), "tools/list") => {
-                let result = stateless::cacheable(CacheScope::Public, tools::list());
+                let result = stateless::cacheable(CacheScope::Public, tools::list(false));
                 return Ok(Some(message::response(id, &result)));
             }
             (Era::Stateless(_), LISTEN) => {
@@ -273,9 +283,11 @@ impl Server {
         let hello = Hello::from_params(params)
             .map_err(|error| RpcError::new(INVALID_PARAMS, error.to_string()))?;
         self.shook_hands.store(true, Ordering::Relaxed);
+        *self.asked.lock() = hello.opens_addresses().then(Asked::default);
         *self.client_info.lock() = hello.client_info;
         let version = negotiate(&hello.protocol_version);
-        Ok(message::response(id, &initialize_result(version, INSTRUCTIONS)))
+        let instructions = self.instructions(&Era::Legacy);
+        Ok(message::response(id, &initialize_result(version, &instructions)))
     }
 
     /// Attaches a person; a connection has room for one.
@@ -441,11 +453,45 @@ impl Server {
         }
     }
 
+    /// Notes how long the client of a request has waited before it gave a call up.
+    fn learn(&self, era: &Era, is_guess: bool, waited: Duration) {
+        let client = self.client_info(era);
+        let after = if is_guess { ceilings::limit_of_given_up(waited) } else { waited };
+        let new = Learned::new(&client, after, self.tools.supervisor.now());
+        if clients::is_sdk(&client.name) {
+            let mut learned = self.learned.lock();
+            *learned = ceilings::learn(std::mem::take(&mut *learned), new);
+        } else {
+            self.tools.keep_learned(new);
+        }
+    }
+
+    /// What the client asks its person because of this result, if anything.
+    fn question(&self, era: &Era, result: &Value) -> Option<Vec<u8>> {
+        let link_file = self.tools.monitor.as_ref()?.link_file.as_ref()?;
+        if self.access != Access::Full || *era != Era::Legacy {
+            return None;
+        }
+        let question = self.asked.lock().as_mut()?.take(result)?;
+        question.request(link_file)
+    }
+
+    fn instructions(&self, era: &Era) -> String {
+        let known = clients::known(&self.client_info(era), era.takes_tasks());
+        tools::instructions(known.output.part)
+    }
+
+    /// Whether the model of a request's client sees the `_meta` of a result.
+    fn is_shown_meta(&self, era: &Era) -> bool {
+        self.access == Access::Full
+            && clients::known(&self.client_info(era), era.takes_tasks()).shows_meta
+    }
+
     /// How the client of a request shows results, and how long it waits for them.
     fn client(&self, era: &Era) -> ClientProfile {
         let info = self.client_info(era);
         let shows_colours = info.name == COLOURING_CLIENT && era.takes_tasks();
-        let cuts_results = info.name == CUTTING_CLIENT;
+        let known = clients::known(&info, era.takes_tasks()).output;
         let config = &self.tools.config;
         let coloured = match config.color {
             ColorChoice::Always => true,
@@ -455,8 +501,8 @@ impl Server {
         let set = config.client_output.and_then(|bytes| usize::try_from(bytes).ok());
         ClientProfile {
             palette: if coloured { Palette::Coloured } else { Palette::Plain },
-            result_bytes: set.or(cuts_results.then_some(CUTTING_CLIENT_BYTES)),
-            ceiling: self.tools.ceiling(&info, era.takes_tasks()),
+            kept: KeptOutput { bytes: set.or(known.bytes), ..known },
+            ceiling: self.tools.ceiling(&info, era.takes_tasks(), &self.learned.lock()),
         }
     }
 }
@@ -556,26 +602,39 @@ struct RunningCall {
 
 impl RunningCall {
     fn run(self) {
+        let mut question = None;
         let reply = match catch_panic(self.work.name(), || self.answer()) {
-            Ok(Some(Answered { result_type, result, delivered })) => {
+            Ok(Some(Answered { result_type, mut result, delivered })) => {
+                question = self.server.question(&self.era, &result);
+                if self.server.is_shown_meta(&self.era) {
+                    remove_meta(&mut result);
+                }
                 let result = self.era.result(result_type, result);
                 Some((message::response(&self.id, &result), delivered))
+            }
+            // The client may still wait.
+            Ok(None) if self.cancel.is_given_up() => {
+                let result = ToolResult::error(GIVEN_UP).into_result();
+                let result = self.era.result(ResultType::Complete, result);
+                Some((message::response(&self.id, &result), None))
             }
             Ok(None) => None,
             Err(refusal) => Some((refusal.reply(&self.id), None)),
         };
         self.server.calls.free_id(&self.id);
-        if let Some(after) = self.cancel.timed_out_after()
+        if let Some(waited) = self.cancel.timed_out_after()
             && self.server.access == Access::Full
         {
-            let client = self.server.client_info(&self.era);
-            self.server.tools.learn_ceiling(&client, after);
+            self.server.learn(&self.era, self.cancel.is_given_up(), waited);
         }
         // A client that has gone needs no answer; the transport reports its end.
         let to_write = reply.map(|(reply, delivered)| self.outbound.hand_over(reply, delivered));
         self.server.calls.end();
         if let Some(Ok(Some(answer))) = to_write {
             answer.write();
+        }
+        if let Some(question) = question {
+            send(&self.outbound, question);
         }
     }
 
@@ -653,8 +712,10 @@ impl RunningCall {
     ) -> Option<Answered> {
         let palette = if client.coloured { Palette::Coloured } else { Palette::Plain };
         let ceiling = client.ceiling_s.and_then(|s| Duration::try_from_secs_f64(s).ok());
-        let ceiling = ceiling.map_or(ceilings::UNKNOWN, |ceiling| ceiling.min(MAX_WAIT));
-        let shown_to = ClientProfile { palette, result_bytes: client.result_bytes, ceiling };
+        let ceiling = ceiling.map_or(clients::UNKNOWN_CEILING, |ceiling| ceiling.min(MAX_WAIT));
+        let part = if client.head_only { KeptPart::Head } else { KeptPart::Ends };
+        let kept = KeptOutput { bytes: client.result_bytes, lines: client.result_lines, part };
+        let shown_to = ClientProfile { palette, kept, ceiling };
         let lease = client.lease_s.and_then(|lease| Duration::try_from_secs_f64(lease).ok());
         if let (Access::Launch, Some(lease)) = (self.server.access, lease) {
             let _ = self.server.tools.lease.set(lease);
@@ -722,9 +783,9 @@ impl RunningCall {
     }
 
     fn report_progress(&self, token: &Value, progress: ProgressMessage) {
-        let mut params = json!({"progressToken": token, "progress": progress.elapsed});
+        let mut params = json!({"progressToken": token, "progress": tenths(progress.elapsed)});
         if let Some(usual) = progress.usual {
-            message::put(&mut params, "total", usual);
+            message::put(&mut params, "total", tenths(usual));
         }
         let text = progress.message;
         if !text.is_empty() {
@@ -743,6 +804,13 @@ fn catch_panic<T>(name: &str, answer: impl FnOnce() -> Result<T, RpcError>) -> R
         let text = "the call failed because of a bug in zsh-tool; the server keeps running";
         Err(RpcError::new(INTERNAL_ERROR, text))
     })
+}
+
+/// Leaves out what only programs read.
+fn remove_meta(result: &mut Value) {
+    if let Value::Object(members) = result {
+        members.remove("_meta");
+    }
 }
 
 /// Sends a message. A client that has gone needs none; the transport reports its end.

@@ -182,7 +182,13 @@ impl Tools {
         ToolResult {
             meta: Some(result.meta(facts, estimate, client.ceiling, log_path)),
             priority,
-            ..ToolResult::text(result.text(facts, estimate, client.ceiling, client.palette))
+            ..ToolResult::text(result.text(
+                facts,
+                estimate,
+                client.ceiling,
+                client.palette,
+                client.kept.part,
+            ))
         }
     }
 }

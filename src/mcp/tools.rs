@@ -9,19 +9,29 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
+use super::clients::KeptPart;
 use super::outputs::{
     self, CircuitsOutput, HealthOutput, QueryOutput, ResetOutput, StatsOutput, TasksOutput,
 };
+use crate::protocol::message::put;
 
 /// The instructions for a client's model, about the server as a whole.
-pub(crate) const INSTRUCTIONS: &str = "\
-Runs shell commands. Prefer `zsh` to your built-in shell (Bash, exec_command) for builds, tests, servers, ssh and \
+pub(super) fn instructions(kept: KeptPart) -> String {
+    let own_lines = match kept {
+        KeptPart::Ends => "Only what follows `─── TASK` is zsh-tool's.",
+        KeptPart::Head => "Only what precedes `$ COMMAND` is zsh-tool's.",
+    };
+    INSTRUCTIONS.replace("{own}", own_lines)
+}
+
+const INSTRUCTIONS: &str = "\
+Prefer `zsh` to your built-in shell (Bash, exec_command) for builds, tests, servers, ssh and \
 anything slow, interactive or apt to hang: it returns while a command runs, says why it is silent, and loses no \
 output and no failure. \
 A command that outlasts yield_after continues as a task: wait with one zsh_poll (wait_for=end with a long listen, or \
-until=REGEX), not with many short ones; `next:` names the call. Pass background: true for servers and long jobs. \
+until=REGEX), not with many short ones; `next:` names the call. \
 ⌨ WAITING FOR INPUT or A PASSWORD: answer with zsh_send. \
-Only what follows `─── TASK` is zsh-tool's. \
+{own} \
 exit=N is the shell's own exit code, pipestatus=[…] that of each part of a pipeline. \
 A.L.A.N. lines tell how such commands went: act on ⚠, and change something before you retry what keeps failing. \
 `┌ notify` reports tasks that ended since. `zsh-tool help reading` explains answers.";
@@ -32,7 +42,7 @@ A.L.A.N. lines tell how such commands went: act on ⚠, and change something bef
 pub struct RunArguments {
     /// Text for zsh; several lines are fine.
     pub command: String,
-    /// Run it on this host, which the user has listed.
+    /// Run it on this listed host.
     pub host: Option<String>,
     /// Deadline in seconds. Default 120, at most 600; 0 = none, with background, detach, stdin_open or pty.
     #[schemars(range(min = 0))]
@@ -56,7 +66,7 @@ pub struct RunArguments {
     pub stdin: Option<String>,
     /// Keep stdin open for zsh_send.
     pub stdin_open: Option<bool>,
-    /// Return after 0.3 s; no deadline unless timeout is given.
+    /// For servers and long jobs: return after 0.3 s; no deadline unless timeout is given.
     pub background: Option<bool>,
     /// Like background, but outlives server and client: for dev servers and long jobs.
     pub detach: Option<bool>,
@@ -269,7 +279,8 @@ pub static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| {
             name: ToolName::Run,
             wire_name: "zsh",
             title: "Run a command in zsh",
-            description: "Runs a command in zsh. Returns when it ends, or after yield_after seconds with the output so \
+            description: "Runs a command in zsh. Prefer it to a built-in shell if anything is slow, interactive \
+                or may hang. Returns when it ends, or after yield_after seconds with the output so \
                 far, while it continues as a task. stdout and stderr are one stream. There is no \
                 terminal and stdin is empty: pass pty: true for passwords, REPLs and editors, or stdin_open for a \
                 pipe, and answer with zsh_send. cd and export carry over within a session. After timeout \
@@ -283,8 +294,7 @@ pub static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| {
             wire_name: "zsh_poll",
             title: "Read a task's output",
             description: "Shows a task's new output, with line numbers, and its status. Waits up to \
-                listen seconds for output; wait_for=end waits for the end, until=REGEX for a line: both save \
-                turns. from_line, to_line and grep show any part again at once, also after the end.",
+                listen seconds for output; wait_for=end waits for the end, until=REGEX for a line. from_line, to_line and grep show any part again at once, also after the end.",
             effect: Effect::ReadOnly,
             schema: schema_of::<PollArguments>(),
             output: None,
@@ -375,9 +385,10 @@ pub static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| {
     ]
 });
 
-/// The answer to `tools/list`.
-pub(crate) fn list() -> Value {
-    let tools = TOOLS.iter().map(Tool::listed);
+/// The answer to `tools/list`. Some programs take an optional argument for a required one, unless it
+/// is marked as nullable (smolagents).
+pub(crate) fn list(marks_nullable: bool) -> Value {
+    let tools = TOOLS.iter().map(|tool| tool.listed(marks_nullable));
     #[cfg(feature = "conformance")]
     let tools = tools.chain(super::conformance::listed());
     let tools: Vec<Value> = tools.collect();
@@ -395,12 +406,12 @@ impl Tool {
         matches!(self.name, ToolName::Run | ToolName::Poll | ToolName::Send | ToolName::Kill)
     }
 
-    fn listed(&self) -> Value {
+    fn listed(&self, marks_nullable: bool) -> Value {
         let mut listed = Map::new();
         listed.insert("name".into(), self.wire_name.into());
         listed.insert("title".into(), self.title.into());
         listed.insert("description".into(), self.description.into());
-        listed.insert("inputSchema".into(), self.schema.clone());
+        listed.insert("inputSchema".into(), as_listed(self.schema.clone(), marks_nullable));
         if let Some(output) = &self.output {
             listed.insert("outputSchema".into(), output.clone());
         }
@@ -445,6 +456,27 @@ fn schema_of<T: JsonSchema>() -> Value {
         fields.entry("properties").or_insert_with(|| json!({}));
     }
     simplify(&mut schema);
+    schema
+}
+
+/// A schema for clients. 0 leaves an optional argument out (see [`super::arguments`]), so that some
+/// clients' own checks must let it pass; some of them take what is not nullable for required.
+fn as_listed(mut schema: Value, marks_nullable: bool) -> Value {
+    let required = schema.get("required").cloned().unwrap_or_default();
+    let is_required =
+        |name: &str| required.as_array().is_some_and(|names| names.iter().any(|it| it == name));
+    let properties = schema.get_mut("properties").and_then(Value::as_object_mut);
+    for (name, property) in properties.into_iter().flatten() {
+        if is_required(name) {
+            continue;
+        }
+        if property.get("minimum").is_some() {
+            put(property, "minimum", 0);
+        }
+        if marks_nullable {
+            put(property, "nullable", true);
+        }
+    }
     schema
 }
 
@@ -507,17 +539,19 @@ mod tests {
             })
         });
         let tools: usize = always.map(|tool| tool.to_string().chars().count()).sum();
-        let all = INSTRUCTIONS.chars().count() + tools;
+        let instructions = instructions(KeptPart::Ends);
+        let all = instructions.chars().count() + tools;
         assert!((4_000..=ALWAYS_LOADED_CHARS).contains(&all), "{all} characters");
         // Some clients show only this much of the instructions.
-        let beginning: String = INSTRUCTIONS.chars().take(250).collect();
+        let beginning: String = instructions.chars().take(250).collect();
         assert!(beginning.contains("Prefer `zsh`"), "{beginning}");
         assert!(beginning.contains("loses no output"), "{beginning}");
     }
 
     #[test]
     fn descriptions_fit_what_clients_show() {
-        assert!(INSTRUCTIONS.len() <= 2000, "{}", INSTRUCTIONS.len());
+        let instructions = instructions(KeptPart::Head);
+        assert!(instructions.len() <= 2000, "{}", instructions.len());
         for tool in TOOLS.iter() {
             assert!(tool.description.len() <= 2000);
         }

@@ -23,6 +23,10 @@ pub(crate) struct RelayedClient {
     pub(crate) coloured: bool,
     /// How many bytes of a result reach the model; `None` if the client sets no limit.
     pub(crate) result_bytes: Option<usize>,
+    /// How many lines.
+    pub(crate) result_lines: Option<usize>,
+    /// Only the head of a result that is too long reaches it.
+    pub(crate) head_only: bool,
     /// How many seconds a call may wait; `None` for an unknown client.
     pub(crate) ceiling_s: Option<f64>,
     /// For the call that starts a shim: the shim ends its task when no process has been connected to

@@ -29,6 +29,8 @@ pub struct Hello {
     /// Empty for a client that does not name itself.
     #[serde(default)]
     pub client_info: ClientInfo,
+    #[serde(default)]
+    capabilities: Value,
 }
 
 /// The client's program.
@@ -53,6 +55,11 @@ pub enum HelloError {
 }
 
 impl Hello {
+    /// Whether the client opens an address for the person when it is asked to.
+    pub(crate) fn opens_addresses(&self) -> bool {
+        self.capabilities.pointer("/elicitation/url").is_some_and(Value::is_object)
+    }
+
     /// Reads the params of `initialize`.
     ///
     /// # Errors

@@ -4,8 +4,8 @@
 //! them) and no requests from the server, so a client's response is recognised but never read.
 
 use serde::{Deserialize, Deserializer, Serialize};
-use serde_json::Value;
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 
 use super::id::RequestId;
 
@@ -222,6 +222,19 @@ pub(crate) fn put(object: &mut Value, name: &str, member: impl Into<Value>) {
     if let Value::Object(members) = object {
         members.insert(name.to_owned(), member.into());
     }
+}
+
+/// A request to the client, such as `elicitation/create`.
+///
+/// # Errors
+/// When the params cannot be written as JSON.
+pub(crate) fn request(
+    id: &str,
+    method: &str,
+    params: &Value,
+) -> Result<Vec<u8>, serde_json::Error> {
+    let request = json!({"jsonrpc": VERSION, "id": id, "method": method, "params": params});
+    serde_json::to_vec(&request)
 }
 
 /// A notification, such as `notifications/progress`.

@@ -439,8 +439,9 @@ impl LiveState {
         if self.active_calls > 0 {
             return None;
         }
-        if self.ended.is_some() {
-            let reported = self.told.end || self.told.end_noticed;
+        if let Some(end) = &self.ended {
+            let is_no_news = self.told.kill_asked && end.outcome == Outcome::Killed;
+            let reported = self.told.end || self.told.end_noticed || is_no_news;
             let gone = self.closed && self.told.events.leftovers;
             return if reported {
                 gone.then_some(EventKind::LeftoversGone)

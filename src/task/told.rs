@@ -29,6 +29,8 @@ pub struct Told {
     pub process_count: bool,
     /// The client has given up the call that started it, and no result has told that.
     pub start_timed_out: bool,
+    /// The client has asked for it to be killed: such an end is no news.
+    pub kill_asked: bool,
     pub polls: u64,
     /// The polls that have brought nothing since the last that brought something.
     pub empty_polls: EmptyPolls,
@@ -48,6 +50,7 @@ impl Default for Told {
             evidence: false,
             process_count: false,
             start_timed_out: false,
+            kill_asked: false,
             polls: 0,
             empty_polls: EmptyPolls::default(),
             events: ReportedEvents::default(),

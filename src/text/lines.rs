@@ -28,21 +28,36 @@ pub struct Room {
     pub chars: usize,
     /// Bytes of UTF-8.
     pub bytes: usize,
+    pub lines: usize,
 }
 
 impl Room {
-    /// Room for this many characters, with unlimited bytes.
+    pub(crate) const NONE: Room = Room { chars: 0, bytes: 0, lines: 0 };
+
+    /// Room for this many characters, with unlimited bytes and lines.
     pub fn with_chars(chars: usize) -> Room {
-        Room { chars, bytes: usize::MAX }
+        Room { chars, bytes: usize::MAX, lines: usize::MAX }
+    }
+
+    /// A third of it, and the rest.
+    fn third(self) -> (Room, Room) {
+        let third = Room { chars: self.chars / 3, bytes: self.bytes / 3, lines: self.lines / 3 };
+        let rest = Room {
+            chars: self.chars - third.chars,
+            bytes: self.bytes - third.bytes,
+            lines: self.lines - third.lines,
+        };
+        (third, rest)
     }
 
     /// Takes the room for a line and its newline. Returns false if there is not enough.
     pub fn take_line(&mut self, line: &str) -> bool {
         let (chars, bytes) = (line.encode_utf16().count() + 1, line.len() + 1);
-        let fits = chars <= self.chars && bytes <= self.bytes;
+        let fits = chars <= self.chars && bytes <= self.bytes && self.lines > 0;
         if fits {
             self.chars -= chars;
             self.bytes -= bytes;
+            self.lines -= 1;
         }
         fits
     }
@@ -560,7 +575,7 @@ mod tests {
     fn room_is_counted_in_bytes_as_well_and_in_the_units_of_the_strictest_client() {
         let lines = |text: &str| format!("{text}\n").repeat(100);
         let layout = |chars, bytes| Layout {
-            room: Room { chars, bytes },
+            room: Room { bytes, ..Room::with_chars(chars) },
             repeats: Repeats::Each,
             ..layout(0, false)
         };

@@ -16,6 +16,7 @@ use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group, criterio
 use zsh_tool::testing::agent::executor::Executors;
 use zsh_tool::testing::agent::stream::Framer;
 use zsh_tool::testing::base::clock::{Clock, SystemClock};
+use zsh_tool::testing::mcp::clients::KeptPart;
 use zsh_tool::testing::mcp::render::result::{Palette, TaskResult};
 use zsh_tool::testing::mcp::render::view::View;
 use zsh_tool::testing::process::probe::Identity;
@@ -163,7 +164,7 @@ fn rendered(task: &LiveTask) -> usize {
         TaskResult { shown, new_bytes: 12, ..TaskResult::new(View::take(task), Vec::new()) };
     let log_path = "/home/somebody/.local/state/zsh-tool/output/3dc8c9ee.0".to_owned();
     let meta = result.meta(&task.facts, None, MAX_WAIT, Some(log_path)).to_string();
-    meta.len() + result.text(&task.facts, None, MAX_WAIT, Palette::Plain).len()
+    meta.len() + result.text(&task.facts, None, MAX_WAIT, Palette::Plain, KeptPart::Ends).len()
 }
 
 fn facts() -> Facts {

@@ -34,7 +34,12 @@ const marks = [`HOME=${scratch}\0`];
 export const learnCookie = (instance) => marks.push(`ZSH_TOOL_TASK=${instance}`);
 
 // Command lines of the marked processes that carry all the arguments.
-export function running(...args) {
+export const running = (...args) => marked(args).map(({ command }) => command);
+
+// Ends the marked processes that carry all the arguments.
+export const endRunning = (...args) => marked(args).forEach(({ pid }) => process.kill(pid));
+
+function marked(args) {
   const found = [];
   for (const pid of fs.readdirSync('/proc')) {
     if (!/^\d+$/.test(pid) || Number(pid) === process.pid) continue;
@@ -42,7 +47,7 @@ export function running(...args) {
       const environment = fs.readFileSync(`/proc/${pid}/environ`, 'latin1');
       const command = fs.readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0');
       if (marks.some((mark) => environment.includes(mark)) && args.every((arg) => command.includes(arg))) {
-        found.push(command.join(' '));
+        found.push({ pid: Number(pid), command: command.join(' ') });
       }
     } catch {
       // It has just ended, or is another user's.

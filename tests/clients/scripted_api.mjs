@@ -3,7 +3,8 @@
 //
 // A script is a list of steps: `{ call: { name, input } }`, `{ text }`, or a function
 // that makes one of them from the text of the newest tool result. The last step is said
-// again when the script is over. Limits: plays one conversation.
+// again when the script is over. Where an interface lists its tools by `names`, a call's name
+// may be the end of the one that the agent has given the tool. Limits: plays one conversation.
 import http from 'node:http';
 import zlib from 'node:zlib';
 
@@ -93,6 +94,70 @@ export const RESPONSES = {
   },
 };
 
+// OpenAI's Chat Completions, as most agents speak them.
+export const CHAT = {
+  isTurn: (url) => /\/chat\/completions(\?|$)/.test(url),
+  isMain: (body) => (body.tools ?? []).length > FEW_TOOLS,
+  names: (body) => (body.tools ?? []).map((tool) => tool.function.name),
+  results: (body) => body.messages.filter((message) => message.role === 'tool').map((message) => textOf(message.content)),
+  otherwise: (url) => (url.endsWith('/models') ? { object: 'list', data: [{ id: 'scripted', object: 'model' }] } : {}),
+  answer(response, body, step, number) {
+    const calls = step.call
+      ? [{ id: `call_${number}`, type: 'function', function: { name: step.call.name, arguments: JSON.stringify(step.call.input) } }]
+      : undefined;
+    const finish_reason = step.call ? 'tool_calls' : 'stop';
+    const message = { role: 'assistant', content: step.call ? null : step.text, ...(calls && { tool_calls: calls }) };
+    const usage = { prompt_tokens: 10, completion_tokens: 5, total_tokens: 15 };
+    const base = { id: `chatcmpl-${number}`, created: 1, model: body.model };
+    if (!body.stream) {
+      response.writeHead(200, { 'content-type': 'application/json' });
+      response.end(JSON.stringify({ ...base, object: 'chat.completion', choices: [{ index: 0, finish_reason, message }], usage }));
+      return;
+    }
+    response.writeHead(200, { 'content-type': 'text/event-stream' });
+    const delta = calls ? { ...message, tool_calls: calls.map((call, index) => ({ index, ...call })) } : message;
+    const send = (more) => response.write(`data: ${JSON.stringify({ ...base, object: 'chat.completion.chunk', ...more })}\n\n`);
+    send({ choices: [{ index: 0, delta, finish_reason: null }] });
+    send({ choices: [{ index: 0, delta: {}, finish_reason }] });
+    send({ choices: [], usage });
+    response.end('data: [DONE]\n\n');
+  },
+};
+
+// Google's Gemini, as Gemini CLI speaks it.
+export const GEMINI = {
+  isTurn: (url) => /[gG]enerateContent(\?|$)/.test(url),
+  isMain: (body) => GEMINI.names(body).length > FEW_TOOLS,
+  names: (body) => (body.tools ?? []).flatMap((tool) => tool.functionDeclarations ?? []).map((tool) => tool.name),
+  results: (body) =>
+    body.contents
+      .flatMap((content) => content.parts ?? [])
+      .filter((part) => part.functionResponse)
+      .map((part) => Object.values(part.functionResponse.response).map(String).join('\n')),
+  otherwise: () => ({ totalTokens: 100 }),
+  answer(response, _body, step, number, url) {
+    const parts = step.call
+      ? [{ functionCall: { id: `call_${number}`, name: step.call.name, args: step.call.input } }]
+      : [{ text: step.text }];
+    const whole = {
+      candidates: [{ index: 0, content: { role: 'model', parts }, finishReason: 'STOP' }],
+      usageMetadata: { promptTokenCount: 10, candidatesTokenCount: 5, totalTokenCount: 15 },
+    };
+    const streams = url.includes('streamGenerateContent');
+    response.writeHead(200, { 'content-type': streams ? 'text/event-stream' : 'application/json' });
+    response.end(streams ? `data: ${JSON.stringify(whole)}\r\n\r\n` : JSON.stringify(whole));
+  },
+};
+
+// The step with the whole name of its tool: the shortest of the agent's that ends so.
+function named(api, body, step) {
+  const name = step.call?.name;
+  if (!api.names || typeof name !== 'string') return step;
+  const ends = api.names(body).filter((known) => known === name || new RegExp(`[^a-z0-9]${name}$`).test(known));
+  const [found = name] = ends.sort((a, b) => a.length - b.length);
+  return { call: { ...step.call, name: found } };
+}
+
 function unpacked(request, bytes) {
   const text = request.headers['content-encoding'] === 'zstd' ? zlib.zstdDecompressSync(bytes) : bytes;
   try {
@@ -118,8 +183,8 @@ export async function scripted(api, steps) {
       }
       const main = api.isMain(body);
       if (main) turns.push(body);
-      const step = main ? script.say(api.results(body).at(-1)) : { text: 'aside' };
-      api.answer(response, body, step, turns.length);
+      const step = main ? named(api, body, script.say(api.results(body).at(-1))) : { text: 'aside' };
+      api.answer(response, body, step, turns.length, request.url);
     });
   });
   await new Promise((listening) => listener.listen(0, '127.0.0.1', listening));

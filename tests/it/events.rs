@@ -11,7 +11,7 @@ use crate::support::client::{Client, PATIENCE, send_signal};
 use crate::support::env::{Env, binary, unique_word};
 use crate::support::processes::{UniqueSleep, assert_none_left, processes_with, wait_until};
 use crate::support::program::{Finished, Program, ran, run_with_input, zsh_tool};
-use crate::support::state_files::server_files;
+use crate::support::state_files::{await_end, server_files};
 
 /// A program that asks on a terminal as soon as it may.
 const ASKS: &str = "read < go; read 'a?Your name: '";
@@ -37,14 +37,6 @@ fn go(env: &Env) {
 fn let_end(env: &Env, task: &str) {
     go(env);
     await_end(env, task);
-}
-
-fn await_end(env: &Env, task: &str) {
-    wait_until("the task has ended", || {
-        let file = server_files(env, &format!("{task}.json")).pop()?;
-        let task: Value = serde_json::from_slice(&fs::read(file).ok()?).ok()?;
-        (!task["ended"].is_null()).then_some(())
-    });
 }
 
 fn follower(env: &Env, more: &[&str]) -> Program {
@@ -245,6 +237,27 @@ fn what_calls_answer_wakes_nothing() {
     let killed = ends_later(&client);
     client.kill_task(&killed);
     assert_eq!(pending(&env), "");
+    // The person has interrupted the call, or the client has.
+    for reason in [None, Some("AbortError: user-cancel")] {
+        let command = "read < go";
+        let call = client.call_async("zsh", json!({"command": command, "yield_after": 40}));
+        let task = wait_until("it runs", || {
+            let tasks = client.call("zsh_tasks", json!({}));
+            let row = &tasks.raw["structuredContent"]["tasks"][0];
+            (row["command"] == command).then(|| row["task_id"].as_str().map(str::to_owned))?
+        });
+        let mut params = json!({"requestId": call.id()});
+        if let Some(reason) = reason {
+            params["reason"] = json!(reason);
+        }
+        client.notify("notifications/cancelled", params);
+        await_end(&env, &task);
+        assert_eq!(pending(&env), "");
+        // The model is told by its next call, which it makes anyway.
+        let next = client.run("echo next");
+        let said = format!("┌ notify: task '{task}' was killed");
+        assert!(next.text.contains(&said), "{}", next.text);
+    }
 }
 
 #[test]

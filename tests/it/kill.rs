@@ -351,7 +351,7 @@ fn wrong_signals_and_unknown_tasks_are_refused_by_name() {
     let env = Env::new();
     let client = env.client();
     let task = client.run("true").task_id();
-    for name in ["SEGV", "9", "", "kill -9"] {
+    for name in ["SEGV", "9", " ", "kill -9"] {
         let refused = signal(&client, &task, name);
         assert!(refused.is_error, "{}", refused.text);
         assert!(refused.text.contains("INT, TERM, KILL"), "{}", refused.text);

@@ -161,7 +161,7 @@ fn from_char_is_refused_where_it_means_nothing() {
     for (arguments, named) in [
         (json!({"from_char": 5}), "pass from_line with it"),
         (json!({"from_char": 5, "from_line": 1, "to_line": 2}), "leave to_line out"),
-        (json!({"from_char": 0, "from_line": 1}), "from_char"),
+        (json!({"from_char": -1, "from_line": 1}), "from_char"),
     ] {
         let refused = client.poll(&task, arguments);
         assert!(refused.is_error && refused.text.contains(named), "{}", refused.text);

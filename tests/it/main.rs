@@ -15,6 +15,7 @@ mod attach;
 mod calls_under_way;
 mod ceilings;
 mod client_terminal;
+mod clients;
 mod command_text;
 mod control_socket;
 mod database;

@@ -200,7 +200,7 @@ fn what_has_not_come_yet_is_waited_for_by_the_call_that_is_named() {
 fn what_names_no_port_is_refused() {
     let env = Env::new();
     let client = env.client();
-    for wrong in [json!(0), json!(70_000), json!(""), json!("db.example:5432"), json!("http")] {
+    for wrong in [json!("00"), json!(70_000), json!(" "), json!("db.example:5432"), json!("http")] {
         let refused = client.call("zsh", json!({"command": "touch made", "until_port": wrong}));
         assert!(refused.is_error, "{wrong}: {}", refused.text);
         assert!(

@@ -256,7 +256,7 @@ fn a_name_that_is_not_listed_tells_the_names_and_nothing_else() {
     let secret = unique_word();
     let client = with_secrets(&env, &[("LISTED", &secret)]);
     let task = asks(&client, &reader("print(len(word))"));
-    for name in ["HOME", "VARIABLE_LISTED", "", "listed", "../etc/passwd"] {
+    for name in ["HOME", "VARIABLE_LISTED", " ", "listed", "../etc/passwd"] {
         let refused = send_secret(&client, &task, name);
         assert!(refused.is_error, "{name}: {}", refused.text);
         assert!(refused.text.contains("LISTED;"), "{}", refused.text);

@@ -14,6 +14,7 @@ use super::view::{ProgressStatus, View};
 use crate::alan::estimate::Estimate;
 use crate::alan::insight::{Level, truncate};
 use crate::history::notices::{MAX_NAMED, Notice};
+use crate::mcp::clients::KeptPart;
 use crate::mcp::outputs::{ConditionRow, TaskFacts};
 use crate::progress::advice::Advice;
 use crate::progress::condition::{Condition, StopSignal, Visibility};
@@ -118,19 +119,21 @@ impl TaskResult {
         }
     }
 
-    /// The result as text. The calls that it names wait for at most `ceiling`.
+    /// The result as text. The calls that it names wait for at most `ceiling`. The status stands where
+    /// the client keeps it if it cuts the text.
     pub fn text(
         mut self,
         facts: &Facts,
         estimate: Option<&Estimate>,
         ceiling: Duration,
         palette: Palette,
+        kept: KeptPart,
     ) -> String {
         let shown = std::mem::take(&mut self.shown.text);
         let view = &self.view;
-        let mut lines =
+        let mut framed =
             vec![format!("$ {}", command_line(&facts.command)), frame::OPENING.to_owned()];
-        lines.push(if !shown.is_empty() || self.shown.to_line > 0 {
+        framed.push(if !shown.is_empty() || self.shown.to_line > 0 {
             shown
         } else if view.running() && view.task.output.bytes > 0 {
             "(no new output)".to_owned()
@@ -139,8 +142,8 @@ impl TaskResult {
         } else {
             "(no output)".to_owned()
         });
-        lines.push(frame::closing(&facts.id));
-        lines.push(status_line(facts, view, palette));
+        framed.push(frame::closing(&facts.id));
+        let mut lines = vec![status_line(facts, view, palette)];
         lines.extend(self.screen.as_ref().map(screen_line));
         lines.extend(leftover_line(facts, view, &self.listening));
         lines.extend(kept_line(&view.task.kept).filter(|_| !view.running()));
@@ -169,7 +172,11 @@ impl TaskResult {
             lines.push(self.suggestion(&advice, &facts.id, listen));
         }
         lines.extend(insight_lines(&self.notes, palette));
-        lines.join("\n")
+        let parts = match kept {
+            KeptPart::Ends => [framed, lines],
+            KeptPart::Head => [lines, framed],
+        };
+        parts.concat().join("\n")
     }
 
     /// `↻ lines 801-803  |  2.0 KB new  |  zsh_poll · zsh_send · zsh_kill`
@@ -623,7 +630,7 @@ pub(crate) fn notice_lines(
             let command = command_line(&redact(&notice.task.facts.command));
             let Some(end) = &notice.end else {
                 return format!(
-                    "┌ notify: task '{id}' still runs, its call timed out: \
+                    "┌ notify: your earlier call's command still runs as task '{id}', the call timed out: \
                      zsh_poll task_id={id} wait_for=end listen={}  {command}",
                     ceiling.as_secs()
                 );

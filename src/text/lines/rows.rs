@@ -270,7 +270,8 @@ pub(super) fn repeated_rows(rows: Vec<LineRow>) -> Vec<LineRow> {
 pub(super) fn cap(mut rows: Vec<LineRow>, layout: &Layout) -> Vec<LineRow> {
     let room = layout.room;
     // The last line has no newline after it.
-    let all = Room { chars: room.chars.saturating_add(1), bytes: room.bytes.saturating_add(1) };
+    let all =
+        Room { chars: room.chars.saturating_add(1), bytes: room.bytes.saturating_add(1), ..room };
     if count_fitting(rows.iter(), all, layout) == rows.len() {
         return rows;
     }
@@ -280,10 +281,8 @@ pub(super) fn cap(mut rows: Vec<LineRow>, layout: &Layout) -> Vec<LineRow> {
     if count_fitting(rows.iter(), all, layout) == rows.len() {
         return rows;
     }
-    let head_room = Room { chars: room.chars / 3, bytes: room.bytes / 3 };
+    let (head_room, tail_room) = room.third();
     let head = count_fitting(rows.iter(), head_room, layout);
-    let tail_room =
-        Room { chars: room.chars - head_room.chars, bytes: room.bytes - head_room.bytes };
     let tail = count_fitting(rows.iter().rev(), tail_room, layout).max(1);
     let tail_start = rows.len().saturating_sub(tail).max(head);
     for row in rows.get_mut(head..tail_start).unwrap_or_default() {

@@ -42,8 +42,11 @@ impl ToolResult {
 
     /// The task's id.
     pub fn task_id(&self) -> String {
+        // Some clients get no `_meta`.
+        let in_text = || self.text.split("task=").nth(1)?.split_whitespace().next();
         self.meta["task_id"]
             .as_str()
+            .or_else(in_text)
             .unwrap_or_else(|| panic!("no task_id: {}", self.raw))
             .to_owned()
     }

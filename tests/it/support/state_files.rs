@@ -3,9 +3,11 @@
 use std::fs;
 use std::path::PathBuf;
 
+use serde_json::Value;
 use zsh_tool::testing::task::snapshot::Snapshot;
 
 use super::env::Env;
+use super::processes::wait_until;
 
 /// The files with this suffix of all servers, including ended ones.
 pub fn server_files(env: &Env, ending: &str) -> Vec<PathBuf> {
@@ -36,4 +38,13 @@ pub fn assert_task_files_whole(env: &Env) -> usize {
         assert_eq!(task.id().len(), 8, "{task:?}");
     }
     files.len()
+}
+
+/// Waits until the file of a task says that it has ended.
+pub fn await_end(env: &Env, task: &str) {
+    wait_until("the task has ended", || {
+        let file = server_files(env, &format!("{task}.json")).pop()?;
+        let task: Value = serde_json::from_slice(&fs::read(file).ok()?).ok()?;
+        (!task["ended"].is_null()).then_some(())
+    });
 }
