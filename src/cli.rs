@@ -237,7 +237,14 @@ pub(crate) struct SetupArguments {
     pub(crate) remove: bool,
     /// Only print the client's entry and its place; `--print agents` prints a paragraph for AGENTS.md.
     #[arg(long, value_name = "WHAT", num_args = 0..=1, default_missing_value = "entry")]
-    pub(crate) print: Option<String>,
+    pub(crate) print: Option<Printed>,
+}
+
+/// What `setup --print` prints.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Printed {
+    Entry,
+    Agents,
 }
 
 /// The clients whose settings are known.

@@ -12,7 +12,7 @@ enum Stage {
     /// It can still be cancelled.
     #[default]
     Open,
-    /// It was cancelled: there will be no answer.
+    /// It was cancelled: the client wants no answer.
     Cancelled,
     /// It was cancelled because the client stopped waiting after this long.
     TimedOut(Duration),

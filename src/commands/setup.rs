@@ -16,13 +16,17 @@ use clap::ValueEnum;
 
 use self::clients::{Client, Place};
 use self::entry::{Change, NotCertain};
-use super::output;
-use crate::cli::{ClientName, SetupArguments};
-use crate::process::files;
+use super::output::{self, EXIT_USAGE};
+use crate::cli::{ClientName, Printed, SetupArguments};
+use crate::process::files::{self, Temporary};
 use crate::text::foreign::ShowPath;
 
 /// What a client's instructions for a project say of this tool.
 const AGENTS: &str = include_str!("../../data/help/agents.md");
+/// The name of this program in PATH.
+const PROGRAM: &str = "zsh-tool";
+/// Directories of package managers' caches, whose programs go when others come.
+const CACHES: [&str; 2] = ["_npx", ".cache"];
 /// A larger file is no settings file.
 const MAX_BYTES: u64 = 16 << 20;
 
@@ -33,25 +37,33 @@ enum SetupError {
     NoHome,
     #[error("this program's own path is not known: {0}")]
     NoProgram(io::Error),
+    #[error(
+        "{} would not be there for long, or cannot be written into settings: install zsh-tool in PATH and \
+         set it up from there", .0.shown()
+    )]
+    NoLastingProgram(PathBuf),
+    #[error(
+        "Claude Code has this server by the plugin: a second entry would give it each tool twice"
+    )]
+    Plugin,
     #[error("{}: {cause}", .path.shown())]
     File { path: PathBuf, cause: io::Error },
-    #[error("{}: {cause}, so it was left as it is. The entry is:\n{entry}", .path.shown())]
-    NotCertain { path: PathBuf, cause: NotCertain, entry: String },
+    #[error("{}: {cause}, so it was left as it is. {advice}", .path.shown())]
+    NotCertain { path: PathBuf, cause: NotCertain, advice: String },
 }
 
 /// Runs the command.
 pub(crate) fn run(arguments: &SetupArguments) -> ExitCode {
     let env = |name: &str| std::env::var_os(name);
     let done = match (&arguments.print, arguments.client) {
-        (Some(what), None) if what == "agents" => Ok(AGENTS.to_owned()),
-        (Some(what), None) => {
-            output::complain(format_args!(
-                "there is nothing called {what:?} to print: pass agents, or the name of a client before \
-                 --print"
-            ));
-            return ExitCode::from(2);
+        (Some(Printed::Agents), None) => Ok(AGENTS.to_owned()),
+        (Some(Printed::Agents), Some(_)) | (Some(Printed::Entry), None) => {
+            output::complain(
+                "pass --print agents alone, or the name of a client before --print for its entry",
+            );
+            return ExitCode::from(EXIT_USAGE);
         }
-        (Some(_), Some(name)) => program().and_then(|program| {
+        (Some(Printed::Entry), Some(name)) => program().and_then(|program| {
             let client = Client::new(name, &env).ok_or(SetupError::NoHome)?;
             let Place { path, form } = &client.place;
             Ok(format!("{}:\n{}", path.shown(), form.alone(&client.entry(&program))))
@@ -72,30 +84,49 @@ fn ended(mut text: String) -> String {
     text
 }
 
-/// This program, as clients are to start it.
+/// This program, as clients are to start it: by its name in PATH, which stays when a new version is
+/// installed, or by its own path.
 fn program() -> Result<PathBuf, SetupError> {
-    std::env::current_exe().map_err(SetupError::NoProgram)
+    let own = std::env::current_exe().map_err(SetupError::NoProgram)?;
+    let search_path = std::env::var_os("PATH").unwrap_or_default();
+    let is_own =
+        |path: &PathBuf| path.is_absolute() && fs::canonicalize(path).is_ok_and(|it| it == own);
+    let in_path = std::env::split_paths(&search_path).map(|folder| folder.join(PROGRAM));
+    let program = in_path.into_iter().find(is_own).unwrap_or_else(|| own.clone());
+    let lasts = |path: &Path| {
+        let is_cached =
+            |part: std::path::Component| CACHES.iter().any(|cache| part.as_os_str() == *cache);
+        path.exists() && path.to_str().is_some() && !path.components().any(is_cached)
+    };
+    if lasts(&program) { Ok(program) } else { Err(SetupError::NoLastingProgram(program)) }
 }
 
 /// Adds the entry to a client's settings, or removes it.
 fn change(name: ClientName, removes: bool, env: clients::Env<'_>) -> Result<String, SetupError> {
     let client = Client::new(name, env).ok_or(SetupError::NoHome)?;
-    let entry = client.entry(&program()?);
+    if !removes && client.has_plugin(env) {
+        return Err(SetupError::Plugin);
+    }
+    let entry = if removes { String::new() } else { client.entry(&program()?) };
     let Place { path, form } = &client.place;
     let of_file = |cause| SetupError::File { path: path.clone(), cause };
-    let text = read(path).map_err(of_file)?;
-    let changed = if removes { form.without(&text) } else { form.with(&text, &entry) };
+    let before = read(path).map_err(of_file)?;
+    let changed = if removes { form.without(&before) } else { form.with(&before, &entry) };
     let changed = changed.map_err(|cause| SetupError::NotCertain {
         path: path.clone(),
         cause,
-        entry: form.alone(&entry),
+        advice: if removes {
+            "Remove the server zsh-tool from it by hand.".to_owned()
+        } else {
+            format!("Add to it:\n{}", form.alone(&entry))
+        },
     })?;
     let (word, at) = (client.title, path.shown());
     Ok(match (changed, removes) {
         (Change::None, false) => format!("{word} has this entry already, in {at}"),
         (Change::None, true) => format!("{word} has no entry in {at}"),
         (Change::Text(text), _) => {
-            write(path, &text).map_err(of_file)?;
+            write(path, &before, &text).map_err(of_file)?;
             if removes {
                 format!("removed from {word}, in {at}; restart it")
             } else {
@@ -118,7 +149,8 @@ fn list(program: &Path, env: clients::Env<'_>) -> String {
         let state = match found(&client, program, env) {
             None => "not found".to_owned(),
             Some(Found::Current) => "has the entry".to_owned(),
-            Some(Found::Other) => "has an entry for another program or another version".to_owned(),
+            Some(Found::Plugin) => "has this server by the plugin".to_owned(),
+            Some(Found::Other) => "has an entry for another program".to_owned(),
             Some(Found::Missing) => format!("has no entry: zsh-tool setup {}", name.word()),
             Some(Found::Unreadable(cause)) => cause,
         };
@@ -130,8 +162,10 @@ fn list(program: &Path, env: clients::Env<'_>) -> String {
 
 /// What was found of a client.
 pub(crate) enum Found {
-    /// It has the entry for this program.
+    /// It has an entry for this program.
     Current,
+    /// It has the plugin, which brings the server.
+    Plugin,
     /// It has another entry under the same name.
     Other,
     Missing,
@@ -153,6 +187,7 @@ pub(crate) fn found(client: &Client, program: &Path, env: clients::Env<'_>) -> O
     Some(match (form.with(&text, &entry), form.without(&text)) {
         (Ok(Change::None), _) => Found::Current,
         (Ok(_), Ok(Change::Text(_))) => Found::Other,
+        _ if client.has_plugin(env) => Found::Plugin,
         (Ok(_), _) => Found::Missing,
         (Err(cause), _) => Found::Unreadable(cause.to_string()),
     })
@@ -172,11 +207,12 @@ fn read(path: &Path) -> io::Result<String> {
     fs::read_to_string(path)
 }
 
-/// Replaces a file's text at once. A link stays a link, and the mode stays.
-fn write(path: &Path, text: &str) -> io::Result<()> {
+/// Replaces a file's text at once, unless the client has changed it since it was read. A link stays a
+/// link, and the mode stays.
+fn write(path: &Path, before: &str, text: &str) -> io::Result<()> {
     let target = match fs::canonicalize(path) {
         Ok(target) => target,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+        Err(error) if error.kind() == io::ErrorKind::NotFound && !path.is_symlink() => {
             if let Some(directory) = path.parent() {
                 fs::create_dir_all(directory)?;
             }
@@ -185,8 +221,15 @@ fn write(path: &Path, text: &str) -> io::Result<()> {
         Err(error) => return Err(error),
     };
     let mode = fs::metadata(&target).map(|found| found.permissions()).ok();
-    files::replace_durably(&target, |file| {
-        io::Write::write_all(file, text.as_bytes())?;
-        mode.map_or(Ok(()), |mode| file.set_permissions(mode))
-    })
+    // A name of its own: the usual one for a new text may be a file of the user.
+    let beside = target.with_file_name(format!(".zsh-tool-{}", files::random_id()));
+    let new = Temporary(beside);
+    let mut file = files::create_private(&new.0)?;
+    io::Write::write_all(&mut file, text.as_bytes())?;
+    mode.map_or(Ok(()), |mode| file.set_permissions(mode))?;
+    file.sync_all()?;
+    if read(&target)? != before {
+        return Err(io::Error::other("it was changed meanwhile: try again"));
+    }
+    fs::rename(&new.0, &target)
 }

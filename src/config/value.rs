@@ -471,7 +471,7 @@ impl ValueParser for File {
     }
 }
 
-/// The items of a list, which a variable separates by commas.
+/// The items of a list, which may also be text with commas, as in a variable.
 fn items(raw: &Raw) -> Cow<'_, [Raw]> {
     match raw {
         Raw::List(items) => Cow::Borrowed(items),

@@ -1,5 +1,5 @@
 //! Notices of tasks that ended while no call watched them, or that still run although the client
-//! has abandoned the call that started them. Each is reported once, before the next result.
+//! has abandoned the call that started them. Each is reported once, with the next result.
 
 use std::sync::Arc;
 

@@ -59,6 +59,7 @@ pub fn read<T: DeserializeOwned>(
         .filter_map(Value::as_str)
         .collect();
     let mut checked = Map::new();
+    let mut is_filled_in = false;
     for (name, value) in given {
         let property = properties.get(name).ok_or_else(|| unknown(tool, name, properties))?;
         let value = match read_text(property, value) {
@@ -66,13 +67,19 @@ pub fn read<T: DeserializeOwned>(
             None => value.clone(),
         };
         let is_optional = !required.contains(&name.as_str());
-        if value.is_null() || (is_optional && stands_for_nothing(name, property, &value)) {
+        if value.is_null() {
+            continue;
+        }
+        if is_optional && means_nothing(name, property, &value) {
+            is_filled_in = true;
             continue;
         }
         let value = check_type(name, property, value)?;
         check_bounds(name, property, &value)?;
         checked.insert(name.clone(), value);
     }
+    // Beside others that were filled in, it is one of them.
+    checked.retain(|name, value| !(is_filled_in && is_empty_input(name, value)));
     for name in required {
         if !checked.contains_key(name) {
             return Err(ArgumentError(format!("{tool} needs the argument {name}")));
@@ -122,13 +129,13 @@ fn read_text(property: &Value, value: &Value) -> Option<Value> {
 
 /// Whether the value of an optional argument is one that models pass to leave it out: empty, or 0
 /// where counting begins with 1.
-fn stands_for_nothing(name: &str, property: &Value, value: &Value) -> bool {
+fn means_nothing(name: &str, property: &Value, value: &Value) -> bool {
     let counts_from_one =
         || property.get("minimum").and_then(Value::as_f64).is_some_and(|least| least >= 1.0);
     match value {
         Value::String(text) if type_of(property) == "string" => {
             let is_port = NUMBERS_ACCEPTED.contains(&name);
-            (text.is_empty() && !EMPTY_ACCEPTED.contains(&name)) || (is_port && text == "0")
+            (text.is_empty() && !is_empty_input(name, value)) || (is_port && text == "0")
         }
         Value::String(text) => text.trim().is_empty(),
         Value::Number(number) => {
@@ -137,6 +144,11 @@ fn stands_for_nothing(name: &str, property: &Value, value: &Value) -> bool {
         Value::Array(items) => items.is_empty(),
         _ => false,
     }
+}
+
+/// Whether this is an empty line to type.
+fn is_empty_input(name: &str, value: &Value) -> bool {
+    EMPTY_ACCEPTED.contains(&name) && value == ""
 }
 
 fn check_type(name: &str, property: &Value, value: Value) -> Result<Value, ArgumentError> {
@@ -259,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_for_nothing_is_left_out_and_text_is_read() {
+    fn what_means_nothing_is_left_out_and_text_is_read() {
         let nothing = json!({
             "command": "x", "host": "", "timeout": "", "timeout_mode": "", "yield_after": null,
             "description": "", "pty": "False", "cwd": "", "env": "", "session": "", "stdin": "",

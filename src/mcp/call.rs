@@ -58,9 +58,9 @@ impl Call {
         use arguments::read;
         let nothing = || read::<NoArguments>(tool, given);
         Ok(match tool.name {
-            ToolName::Run => Call::Run(Box::new(settled_run(read(tool, given)?))),
-            ToolName::Poll => Call::Poll(Box::new(settled_poll(read(tool, given)?))),
-            ToolName::Send => Call::Send(Box::new(settled_send(read(tool, given)?))),
+            ToolName::Run => Call::Run(Box::new(without_defaults_of_run(read(tool, given)?))),
+            ToolName::Poll => Call::Poll(Box::new(without_defaults_of_poll(read(tool, given)?))),
+            ToolName::Send => Call::Send(Box::new(without_defaults_of_send(read(tool, given)?))),
             ToolName::Kill => Call::Kill(read(tool, given)?),
             ToolName::Tasks => Call::Tasks(read(tool, given)?),
             ToolName::Health => nothing().map(|_| Call::Health)?,
@@ -162,7 +162,7 @@ impl Call {
 
 /// Leaves out what has its default value, or none, and means nothing beside the others: it was filled
 /// in, and would only contradict them.
-fn settled_run(mut run: RunArguments) -> RunArguments {
+fn without_defaults_of_run(mut run: RunArguments) -> RunArguments {
     let standard = TerminalSize::default();
     if run.pty != Some(true) {
         run.rows.take_if(|rows| *rows == standard.rows);
@@ -174,8 +174,8 @@ fn settled_run(mut run: RunArguments) -> RunArguments {
     run
 }
 
-/// As [`settled_run`].
-fn settled_poll(mut poll: PollArguments) -> PollArguments {
+/// As [`without_defaults_of_run`].
+fn without_defaults_of_poll(mut poll: PollArguments) -> PollArguments {
     let reads = poll.grep.is_some() || poll.from_line.is_some() || poll.to_line.is_some();
     if reads {
         poll.wait_for.take_if(|goal| *goal == WaitFor::Output);
@@ -184,8 +184,8 @@ fn settled_poll(mut poll: PollArguments) -> PollArguments {
     poll
 }
 
-/// As [`settled_run`]. An empty input is an empty line, if nothing else is sent.
-fn settled_send(mut send: SendArguments) -> SendArguments {
+/// As [`without_defaults_of_run`]. An empty input is an empty line, if nothing else is sent.
+fn without_defaults_of_send(mut send: SendArguments) -> SendArguments {
     let sends_more = send.secret_env.is_some()
         || send.keys.is_some()
         || send.eof == Some(true)
@@ -246,8 +246,13 @@ mod tests {
             ),
             (
                 "zsh_send",
+                json!({"task_id": "x", "input": "", "enter": true, "listen": 3}),
+                json!({"task_id": "x", "input": "", "enter": true, "listen": 3.0}),
+            ),
+            (
+                "zsh_send",
                 json!({"task_id": "x", "input": "", "secret_env": "", "keys": []}),
-                json!({"task_id": "x", "input": ""}),
+                json!({"task_id": "x"}),
             ),
             (
                 "zsh_send",

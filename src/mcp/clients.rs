@@ -60,13 +60,13 @@ pub(super) struct Known {
     /// The longest wait of a call: less than the client's own limit.
     pub(super) ceiling: Duration,
     pub(super) output: KeptOutput,
-    /// The model gets results, or those that are errors, as objects: `_meta` would only cost it tokens.
-    pub(super) shows_meta: bool,
+    /// It is sent no `_meta`: its model gets results, or those that are errors, as objects.
+    pub(super) hides_meta: bool,
 }
 
 impl Known {
     const fn new(ceiling_s: u64, output: KeptOutput) -> Known {
-        Known { ceiling: Duration::from_secs(ceiling_s), output, shows_meta: false }
+        Known { ceiling: Duration::from_secs(ceiling_s), output, hides_meta: false }
     }
 }
 
@@ -88,12 +88,12 @@ pub(super) fn known(client: &ClientInfo, takes_tasks: bool) -> Known {
         // Source: 600 s. The server's name follows. Of more than 40,000 characters, it keeps the first
         // 8,000 and the last 32,000; errors are shown as objects (measured, 0.61).
         name if name.starts_with("gemini-cli-mcp-client") => {
-            Known { shows_meta: true, ..Known::new(580, KeptOutput::both_ends(40_000)) }
+            Known { hides_meta: true, ..Known::new(580, KeptOutput::both_ends(40_000)) }
         }
         // Source: 600 s. Of more than about 27,700 characters, it keeps the first 2,000; errors are shown
         // as objects (measured, 0.24).
         name if name.starts_with("qwen-cli-mcp-client") => {
-            Known { shows_meta: true, ..Known::new(580, KeptOutput::head(27_000)) }
+            Known { hides_meta: true, ..Known::new(580, KeptOutput::head(27_000)) }
         }
         // Measured, 1.18: waits for more than 340 s while progress is reported; keeps the first 2,000
         // lines or 50 KiB.
@@ -106,7 +106,7 @@ pub(super) fn known(client: &ClientInfo, takes_tasks: bool) -> Known {
         // Measured, 3.0: gives up after 60 s without a cancellation; shows the whole result as JSON, of
         // which it keeps both ends, 8,000 characters.
         name if name.starts_with("@cline/") => {
-            Known { shows_meta: true, ..Known::new(50, KeptOutput::both_ends(8_000)) }
+            Known { hides_meta: true, ..Known::new(50, KeptOutput::both_ends(8_000)) }
         }
         // Source: at least 300 s.
         name if name.replace('-', " ").starts_with("Visual Studio Code") => {
@@ -155,6 +155,6 @@ mod tests {
         }
         assert_eq!(known("opencode", false).output.part, KeptPart::Head);
         assert_eq!(known("codex-mcp-client", false).output.part, KeptPart::Ends);
-        assert!(known("@cline/core", false).shows_meta);
+        assert!(known("@cline/core", false).hides_meta);
     }
 }

@@ -434,7 +434,7 @@ impl Tools {
             Call::Poll(poll) => self.poll(&poll, notes, context),
             Call::Send(send) => self.send(&send, notes, context),
             Call::Kill(kill) => self.kill(&kill, context),
-            Call::Tasks(tasks) => self.tasks(&tasks),
+            Call::Tasks(tasks) => self.tasks(&tasks, context.client.kept),
             Call::Health => self.health(context),
             Call::AlanStats => self.alan_stats(),
             Call::AlanQuery(query) => self.alan_query(&query),
@@ -503,7 +503,12 @@ impl Tools {
             return;
         }
         if let Some(structured) = structured {
-            put(structured, "notices", json!(lines));
+            // A host may have put its own there.
+            let earlier = structured.get_mut("notices").map(Value::take);
+            let earlier = earlier.as_ref().and_then(Value::as_array).into_iter().flatten().cloned();
+            let own = lines.iter().map(|line| json!(line));
+            let all: Vec<Value> = own.chain(earlier).collect();
+            put(structured, "notices", all);
         }
         let notices = lines.join("\n");
         match (call.client.kept.part, text.find('\n')) {

@@ -156,14 +156,21 @@ pub(crate) fn with_host(result: &mut Value, host: &Host, tool: &Tool) {
         let rows = result.pointer_mut(list).and_then(Value::as_array_mut);
         rows.into_iter().flatten().filter_map(|row| row.get_mut("task_id")).for_each(prefix);
     }
+    // Whatever runs there, its text does not control a terminal here.
+    let plain = |text: &str, is_list: bool| {
+        let lines = text.split('\n').map(|line| readable(line.as_bytes(), Colours::Keep, None));
+        let text = lines.collect::<Vec<_>>().join("\n");
+        ids_with_host(&text, name, is_list, |id| host.knows(id))
+    };
+    let notices = result.pointer_mut("/structuredContent/notices").and_then(Value::as_array_mut);
+    for notice in notices.into_iter().flatten() {
+        let line = notice.as_str().unwrap_or_default().replace('\n', " ");
+        *notice = plain(&line, false).into();
+    }
     let contents = result.pointer_mut("/content").and_then(Value::as_array_mut);
     for content in contents.into_iter().flatten() {
         let Some(Value::String(text)) = content.get_mut("text") else { continue };
-        let is_list = tool.name == ToolName::Tasks;
-        // Whatever runs there, its text does not control a terminal here.
-        let lines = text.split('\n').map(|line| readable(line.as_bytes(), Colours::Keep, None));
-        *text = lines.collect::<Vec<_>>().join("\n");
-        *text = ids_with_host(text, name, is_list, |id| host.knows(id));
+        *text = plain(text, tool.name == ToolName::Tasks);
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
-use super::{ceilings, clients};
+use super::ceilings;
 use crate::base::cancel::Cancel;
 use crate::protocol::id::RequestId;
 
@@ -15,6 +15,8 @@ pub(crate) const MAX_CALLS: usize = 64;
 /// A call that has been open for less, while its client sends another, is one of several at once: no
 /// client gives up so soon.
 const SHORTEST_PATIENCE: Duration = Duration::from_secs(3);
+/// After so many calls that were given up, what comes at once is taken to be meant so.
+const MOST_GIVEN_UP: u32 = 3;
 
 /// Why a call cannot begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,6 +34,15 @@ struct OpenCall {
     since: Instant,
     /// The client's name.
     client: String,
+    is_given_up: bool,
+}
+
+/// A call that has begun.
+#[derive(Debug)]
+pub(crate) struct Begun {
+    pub(crate) cancel: Arc<Cancel>,
+    /// How long the client had waited for an earlier call, if this one shows that it has given that up.
+    pub(crate) gave_up_after: Option<Duration>,
 }
 
 #[derive(Debug, Default)]
@@ -40,19 +51,25 @@ struct CallsState {
     open: HashMap<RequestId, OpenCall>,
     /// How many calls have not yet handed their answer to the transport.
     under_way: usize,
-    /// The client has sent a call while another was open.
+    /// The client has sent a call while it waited for another.
     overlapped: bool,
+    given_up: u32,
 }
 
 impl CallsState {
     /// The open call that its client has given up, if it sends another one now, and how long it waited.
-    fn given_up(&self, client: &str) -> Option<(Arc<Cancel>, Duration)> {
-        if self.overlapped || !clients::is_sdk(client) {
+    fn take_given_up(&mut self) -> Option<(Arc<Cancel>, Duration)> {
+        if self.overlapped || self.given_up >= MOST_GIVEN_UP {
             return None;
         }
-        let open = self.open.values().next()?;
+        let open = self.open.values_mut().find(|open| !open.is_given_up)?;
         let waited = open.since.elapsed();
-        (waited >= SHORTEST_PATIENCE).then(|| (Arc::clone(&open.cancel), waited))
+        if waited < SHORTEST_PATIENCE {
+            return None;
+        }
+        open.is_given_up = true;
+        self.given_up += 1;
+        Some((Arc::clone(&open.cancel), waited))
     }
 }
 
@@ -66,12 +83,17 @@ pub(crate) struct InFlight {
 impl InFlight {
     /// Counts a call of this client and takes its id.
     ///
-    /// Some SDKs give a call up without a cancellation. On a connection whose client has sent one call
-    /// at a time, the next call shows it: the open one then counts as given up.
+    /// With `may_give_up`, the client may give a call up without a cancellation. On a connection whose
+    /// client has sent one call at a time, the next call shows it: the open one then counts as given up.
     ///
     /// # Errors
     /// When the call cannot begin; nothing is counted then.
-    pub(crate) fn begin(&self, id: &RequestId, client: &str) -> Result<Arc<Cancel>, BeginError> {
+    pub(crate) fn begin(
+        &self,
+        id: &RequestId,
+        client: &str,
+        may_give_up: bool,
+    ) -> Result<Begun, BeginError> {
         let mut state = self.state.lock();
         if state.under_way >= MAX_CALLS {
             return Err(BeginError::Busy);
@@ -84,16 +106,18 @@ impl InFlight {
             cancel: Arc::clone(&cancel),
             since: Instant::now(),
             client: client.to_owned(),
+            is_given_up: false,
         };
-        let given_up = state.given_up(client);
-        state.overlapped |= !state.open.is_empty();
+        let given_up = may_give_up.then(|| state.take_given_up()).flatten();
+        state.overlapped |= state.open.values().any(|open| !open.is_given_up);
         state.open.insert(id.clone(), open);
         state.under_way += 1;
         drop(state);
-        if let Some((older, waited)) = given_up {
+        let gave_up_after = given_up.map(|(older, waited)| {
             older.give_up(waited);
-        }
-        Ok(cancel)
+            waited
+        });
+        Ok(Begun { cancel, gave_up_after })
     }
 
     /// Cancels the call with this id, if any. The reason decides whether the call timed out.
@@ -163,17 +187,18 @@ mod tests {
     #[test]
     fn an_id_is_taken_until_it_is_freed_and_a_place_until_the_end() {
         let calls = InFlight::default();
-        let first = calls.begin(&id(1), "").expect("room");
-        assert_eq!(calls.begin(&id(1), "").err(), Some(BeginError::IdTaken));
+        let begin = |number| calls.begin(&id(number), "", false);
+        let first = begin(1).expect("room").cancel;
+        assert_eq!(begin(1).err(), Some(BeginError::IdTaken));
         calls.cancel(&id(1), None);
         assert!(first.is_cancelled());
         calls.free_id(&id(1));
         assert!(!calls.await_none(Duration::ZERO));
         for number in 2..=MAX_CALLS {
-            calls.begin(&id(number), "").expect("room");
+            begin(number).expect("room");
         }
-        assert_eq!(calls.begin(&id(0), "").err(), Some(BeginError::Busy));
+        assert_eq!(begin(0).err(), Some(BeginError::Busy));
         calls.end();
-        assert!(calls.begin(&id(0), "").is_ok());
+        assert!(begin(0).is_ok());
     }
 }

@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::dispatch::{Answer, CallContext, NoResult, ToolResult, Tools, refused};
+use super::clients::KeptPart;
+use super::dispatch::{Answer, CallContext, ClientProfile, NoResult, ToolResult, Tools, refused};
 use super::outputs::TaskFacts;
 use super::render::result::{
     DIM, Palette, RED, YELLOW, command_line, kept_line, millis, name_leftovers, status_line,
@@ -27,8 +28,8 @@ use crate::task::worker_requests::MAX_REQUESTS;
 use crate::text::foreign;
 use crate::text::quantity::size;
 
-/// How long the call waits for the task's end after the receipt: longer than the task waits for the
-/// end of its output.
+/// How long the call waits for the task's end after the receipt, if the client waits as long: longer
+/// than the task waits for the end of its output.
 const END_AFTER_KILL: Duration = Duration::from_secs(8);
 
 impl Tools {
@@ -42,10 +43,16 @@ impl Tools {
             })?),
         };
         let _active_call = ActiveCall::begin(&task.live);
-        if matches!(request, KillRequest::Escalate) && !call.for_person {
-            task.live.state().told.kill_asked = true;
-        }
+        let begun = Instant::now();
         let receipt = self.supervisor.kill(&task, request);
+        // What has survived may end for another reason, which is news then.
+        let ends_it = match &receipt {
+            Ok(receipt) => receipt.survivors.is_empty(),
+            Err(error) => *error == KillError::Late,
+        };
+        if request == KillRequest::Escalate {
+            task.live.state().told.kill_asked = ends_it && !call.for_person;
+        }
         if let Err(KillError::Busy) = receipt {
             return Err(refused(format!(
                 "task {} has {MAX_REQUESTS} requests pending: try again in a moment",
@@ -55,7 +62,8 @@ impl Tools {
         if let Ok(receipt) = &receipt
             && request.is_terminating()
         {
-            await_end(&task, receipt, call.cancel);
+            let left = call.client.ceiling.saturating_sub(begun.elapsed());
+            await_end(&task, receipt, left.min(END_AFTER_KILL), call.cancel);
         }
         // A cancelled call has no answer, so it must not count as one that reports the end.
         if !call.cancel.begin_answer() {
@@ -75,8 +83,7 @@ impl Tools {
             .filter(|process| process.id.started >= started)
             .map(ProcessInfo::label)
             .collect();
-        let mut text =
-            receipt_text(facts, &view, request, &receipt, &unproved, call.client.palette);
+        let mut text = receipt_text(facts, &view, request, &receipt, &unproved, call.client);
         if let Some(insight) = &insight {
             text.push('\n');
             text.push_str(&insight_line(insight, call.client.palette));
@@ -91,7 +98,7 @@ impl Tools {
 /// Waits for the end of a task whose shell is gone by this receipt, so that the status beside the
 /// receipt says the same. A program that waited for input, or was stopped or stuck, may still count
 /// as such.
-fn await_end(task: &TaskHandle, receipt: &Receipt, cancel: &Cancel) {
+fn await_end(task: &TaskHandle, receipt: &Receipt, most: Duration, cancel: &Cancel) {
     let survives = |pid: i32| receipt.survivors.iter().any(|survivor| survivor.pid == pid);
     if survives(task.live.facts.shell.pid) {
         return;
@@ -104,7 +111,7 @@ fn await_end(task: &TaskHandle, receipt: &Receipt, cancel: &Cancel) {
             WaitStep::WaitDespiteOutput(None)
         }
     };
-    let limit = Instant::now() + END_AFTER_KILL;
+    let limit = Instant::now() + most;
     task.live.wait_for(Some(limit), cancel, has_ended, Instant::now);
 }
 
@@ -115,9 +122,9 @@ fn receipt_text(
     request: KillRequest,
     receipt: &Result<Receipt, KillError>,
     unproved: &[ProcessName],
-    palette: Palette,
+    client: ClientProfile,
 ) -> String {
-    let mut lines = vec![format!("$ {}", command_line(&facts.command))];
+    let mut lines = Vec::new();
     match (receipt, request) {
         (Err(KillError::Ended), _) if !view.task.kept.is_empty() => {
             lines.push("receipt: the task had already ended; nothing was signalled".to_owned());
@@ -170,7 +177,18 @@ fn receipt_text(
         }
     }
     lines.extend(kept_line(kept(view, receipt.as_ref().ok())));
-    lines.push(status_line(facts, view, palette));
+    let command = format!("$ {}", command_line(&facts.command));
+    let status = status_line(facts, view, client.palette);
+    match client.kept.part {
+        KeptPart::Ends => {
+            lines.insert(0, command);
+            lines.push(status);
+        }
+        KeptPart::Head => {
+            lines.insert(0, status);
+            lines.push(command);
+        }
+    }
     if view.unshown > 0 {
         lines.push(format!(
             "↻ {} of its output not shown yet: zsh_poll task_id={}",

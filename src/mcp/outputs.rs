@@ -478,7 +478,7 @@ pub(super) fn schema_of<T: JsonSchema>() -> Value {
         let notices = json!({
             "type": "array",
             "items": {"type": "string"},
-            "description": "Other tasks that have ended, as in the text; missing if there are none.",
+            "description": "News of other tasks, as in the text; missing if there is none.",
         });
         put(properties, "notices", notices);
     }

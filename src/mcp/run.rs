@@ -97,7 +97,12 @@ impl Tools {
             // timed out or the connection is lost. No client reads the receipt.
             let is_lost = self.connection_lost.load(Ordering::Relaxed);
             if call.cancel.timed_out_after().is_none() && !is_lost {
-                task.live.state().told.kill_asked = true;
+                {
+                    let mut state = task.live.state();
+                    state.told.kill_asked = true;
+                    // The shim will be gone when others read of its end.
+                    state.told.end |= matches!(self.shims, Shims::IsShim(_));
+                }
                 let _ = self.supervisor.kill(&task, KillRequest::Escalate);
             }
             return Err(NoResult::Cancelled);

@@ -65,7 +65,7 @@ const CALL_STACK: usize = 512 * 1024;
 const COLOURING_CLIENT: &str = "claude-code";
 /// The answer to a call that its client seems to have given up.
 const GIVEN_UP: &str = "another call arrived while this one was unanswered for seconds, so its client \
-    seems to have given it up; what it started still runs: zsh_tasks lists it";
+    seems to have given it up. No command was ended for that: zsh_tasks lists what runs";
 /// How many characters of an unknown name an error repeats.
 const QUOTED_CHARS: usize = 100;
 
@@ -211,8 +211,11 @@ impl Server {
                 let marks_nullable = clients::is_sdk(&self.client_info.lock().name);
                 return Ok(Some(message::response(id, &tools::list(marks_nullable))));
             }
-            (Era::Stateless(_), "tools/list") => {
-                let result = stateless::cacheable(CacheScope::Public, tools::list(false));
+            (Era::Stateless(envelope), "tools/list") => {
+                let marks_nullable = clients::is_sdk(&envelope.client.name);
+                let list = tools::list(marks_nullable);
+                let scope = if marks_nullable { CacheScope::Private } else { CacheScope::Public };
+                let result = stateless::cacheable(scope, list);
                 return Ok(Some(message::response(id, &result)));
             }
             (Era::Stateless(_), LISTEN) => {
@@ -407,8 +410,20 @@ impl Server {
             let result = answering.result(ResultType::Complete, result);
             Ok(Some(message::response(id, &result)))
         };
-        let cancel = match self.calls.begin(id, &self.client_info(&era).name) {
-            Ok(cancel) => cancel,
+        let client = self.client_info(&era).name;
+        // Hosts and other processes of the user send calls of many clients at once.
+        let may_give_up = is_tool
+            && self.access == Access::Full
+            && self.shook_hands.load(Ordering::Relaxed)
+            && clients::is_sdk(&client);
+        let cancel = match self.calls.begin(id, &client, may_give_up) {
+            Ok(begun) => {
+                if let Some(waited) = begun.gave_up_after {
+                    // Before this call is told how long it may wait.
+                    self.learn(&era, ceilings::limit_of_given_up(waited));
+                }
+                begun.cancel
+            }
             Err(BeginError::Busy) => {
                 return cannot(format!(
                     "{MAX_CALLS} calls are under way, the limit: wait for one to end and try again"
@@ -454,10 +469,9 @@ impl Server {
     }
 
     /// Notes how long the client of a request has waited before it gave a call up.
-    fn learn(&self, era: &Era, is_guess: bool, waited: Duration) {
+    fn learn(&self, era: &Era, waited: Duration) {
         let client = self.client_info(era);
-        let after = if is_guess { ceilings::limit_of_given_up(waited) } else { waited };
-        let new = Learned::new(&client, after, self.tools.supervisor.now());
+        let new = Learned::new(&client, waited, self.tools.supervisor.now());
         if clients::is_sdk(&client.name) {
             let mut learned = self.learned.lock();
             *learned = ceilings::learn(std::mem::take(&mut *learned), new);
@@ -468,12 +482,11 @@ impl Server {
 
     /// What the client asks its person because of this result, if anything.
     fn question(&self, era: &Era, result: &Value) -> Option<Vec<u8>> {
-        let link_file = self.tools.monitor.as_ref()?.link_file.as_ref()?;
+        let monitor = self.tools.monitor.as_ref()?;
         if self.access != Access::Full || *era != Era::Legacy {
             return None;
         }
-        let question = self.asked.lock().as_mut()?.take(result)?;
-        question.request(link_file)
+        self.asked.lock().as_mut()?.message(result, monitor)
     }
 
     fn instructions(&self, era: &Era) -> String {
@@ -481,10 +494,10 @@ impl Server {
         tools::instructions(known.output.part)
     }
 
-    /// Whether the model of a request's client sees the `_meta` of a result.
-    fn is_shown_meta(&self, era: &Era) -> bool {
+    /// Whether a request's client is sent no `_meta`, since its model would see it.
+    fn hides_meta(&self, era: &Era) -> bool {
         self.access == Access::Full
-            && clients::known(&self.client_info(era), era.takes_tasks()).shows_meta
+            && clients::known(&self.client_info(era), era.takes_tasks()).hides_meta
     }
 
     /// How the client of a request shows results, and how long it waits for them.
@@ -492,6 +505,7 @@ impl Server {
         let info = self.client_info(era);
         let shows_colours = info.name == COLOURING_CLIENT && era.takes_tasks();
         let known = clients::known(&info, era.takes_tasks()).output;
+        let learned = self.learned.lock().clone();
         let config = &self.tools.config;
         let coloured = match config.color {
             ColorChoice::Always => true,
@@ -502,7 +516,7 @@ impl Server {
         ClientProfile {
             palette: if coloured { Palette::Coloured } else { Palette::Plain },
             kept: KeptOutput { bytes: set.or(known.bytes), ..known },
-            ceiling: self.tools.ceiling(&info, era.takes_tasks(), &self.learned.lock()),
+            ceiling: self.tools.ceiling(&info, era.takes_tasks(), &learned),
         }
     }
 }
@@ -606,7 +620,7 @@ impl RunningCall {
         let reply = match catch_panic(self.work.name(), || self.answer()) {
             Ok(Some(Answered { result_type, mut result, delivered })) => {
                 question = self.server.question(&self.era, &result);
-                if self.server.is_shown_meta(&self.era) {
+                if self.server.hides_meta(&self.era) {
                     remove_meta(&mut result);
                 }
                 let result = self.era.result(result_type, result);
@@ -624,8 +638,9 @@ impl RunningCall {
         self.server.calls.free_id(&self.id);
         if let Some(waited) = self.cancel.timed_out_after()
             && self.server.access == Access::Full
+            && !self.cancel.is_given_up()
         {
-            self.server.learn(&self.era, self.cancel.is_given_up(), waited);
+            self.server.learn(&self.era, waited);
         }
         // A client that has gone needs no answer; the transport reports its end.
         let to_write = reply.map(|(reply, delivered)| self.outbound.hand_over(reply, delivered));

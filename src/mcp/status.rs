@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::clients::KeptOutput;
 use super::dispatch::{Answer, CallContext, ToolResult, Tools};
 use super::history_tools;
 use super::outputs::{
@@ -26,14 +27,18 @@ use crate::text::quantity::{seconds, size};
 
 /// How many tasks are listed by default.
 const TASKS_LISTED: usize = 50;
+/// What a task takes in a list, in its longer form, in bytes.
+const ROW_BYTES: usize = 500;
 /// How much of a command a list shows.
 const COMMAND_CHARS: usize = 80;
 
 impl Tools {
     /// Lists running tasks and tasks with leftovers, or all tasks, newest first.
-    pub(super) fn tasks(&self, arguments: &TasksArguments) -> Answer {
+    pub(super) fn tasks(&self, arguments: &TasksArguments, kept: KeptOutput) -> Answer {
         let all = arguments.all.unwrap_or(false);
         let limit = arguments.limit.unwrap_or(TASKS_LISTED);
+        // As many as the client's model gets to see.
+        let limit = kept.bytes.map_or(limit, |bytes| limit.min(bytes / ROW_BYTES));
         let supervisor = &self.supervisor;
         let every = supervisor.tasks();
         let listed: Vec<&Arc<TaskHandle>> =
@@ -46,8 +51,13 @@ impl Tools {
         let rows: Vec<TaskSummary> = (shown().zip(ports))
             .map(|(task, ports)| TaskSummary::new(task, ports, &redact))
             .collect();
-        let (mut lines, detached): (Vec<String>, Vec<DetachedRow>) =
-            self.detached_rows(all).into_iter().unzip();
+        let mut detached = self.detached_rows(all);
+        let detached_more = detached.len().saturating_sub(limit);
+        detached.truncate(limit);
+        let (mut lines, detached): (Vec<String>, Vec<DetachedRow>) = detached.into_iter().unzip();
+        if detached_more > 0 {
+            lines.push(format!("… {detached_more} more detached: raise limit"));
+        }
         lines.extend(rows.iter().map(TaskSummary::line));
         if lines.is_empty() {
             let none =

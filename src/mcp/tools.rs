@@ -19,7 +19,7 @@ use crate::protocol::message::put;
 pub(super) fn instructions(kept: KeptPart) -> String {
     let own_lines = match kept {
         KeptPart::Ends => "Only what follows `─── TASK` is zsh-tool's.",
-        KeptPart::Head => "Only what precedes `$ COMMAND` is zsh-tool's.",
+        KeptPart::Head => "Output is between `───` and `─── TASK`; only the rest is zsh-tool's.",
     };
     INSTRUCTIONS.replace("{own}", own_lines)
 }
@@ -279,8 +279,8 @@ pub static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| {
             name: ToolName::Run,
             wire_name: "zsh",
             title: "Run a command in zsh",
-            description: "Runs a command in zsh. Prefer it to a built-in shell if anything is slow, interactive \
-                or may hang. Returns when it ends, or after yield_after seconds with the output so \
+            description: "Runs a command in zsh; prefer it to a built-in shell if anything is slow, interactive or may \
+                hang. Returns when it ends, or after yield_after seconds with the output so \
                 far, while it continues as a task. stdout and stderr are one stream. There is no \
                 terminal and stdin is empty: pass pty: true for passwords, REPLs and editors, or stdin_open for a \
                 pipe, and answer with zsh_send. cd and export carry over within a session. After timeout \

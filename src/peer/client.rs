@@ -153,7 +153,7 @@ impl Peer {
                 Err(_) if cancel.is_cancelled() => {
                     if cancel.timed_out_after().is_some() {
                         // Without this, the end of the connection would end the task.
-                        let params = json!({"requestId": REQUEST_ID, "reason": "timed out"});
+                        let params = json!({"requestId": self.id(), "reason": "timed out"});
                         let _ = self.write(&json!({
                             "jsonrpc": "2.0",
                             "method": "notifications/cancelled",

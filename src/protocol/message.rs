@@ -1,7 +1,7 @@
 //! JSON-RPC 2.0 messages: bytes to [`Incoming`], results and errors to bytes.
 //!
 //! Pure. [`reader`](super::reader) splits a stream into messages. Limits: no batches (MCP dropped
-//! them) and no requests from the server, so a client's response is recognised but never read.
+//! them) and one request from the server, whose response changes nothing: it is recognised and not read.
 
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
@@ -45,7 +45,7 @@ pub enum Incoming {
         /// An object or an array, if present.
         params: Option<Value>,
     },
-    /// A client's response, although the server sends no requests. It is not answered, or two peers
+    /// A client's response, to `elicitation/create`. It is not answered, or two peers
     /// could exchange errors forever.
     Response,
 }

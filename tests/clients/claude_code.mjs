@@ -333,7 +333,7 @@ const { results: after } = await headless([
 ], { MCP_TOOL_TIMEOUT: '2000' });
 const [up = '', reported = '', ...polls] = after;
 check('it gives a call up', up.includes('timed out after 2s'), up);
-check('the next answer reports its task', /┌ notify: your earlier call's command still runs as task '\w+', the call timed out: zsh_poll/.test(reported), reported);
+check('the next answer reports its task', /┌ notify: your earlier call's command still runs as task '\w+' \(the call timed out\): zsh_poll/.test(reported), reported);
 check('which goes on to its end', polls.join('').includes('late') && polls.join('').includes('✘ exit=4'), polls);
 check('nothing is left in the end', await eventually(() => running().length === 0), running());
 finish();

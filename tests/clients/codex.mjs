@@ -147,7 +147,7 @@ const { results: after } = await run('scripted', [
 const [up = '', reported = '', ...polls] = after;
 const health = polls.pop() ?? '';
 check('Codex gives a call up', up.includes('timed out awaiting tools/call after 5s'), up);
-check('the next answer reports its task', /┌ notify: your earlier call's command still runs as task '\w+', the call timed out: zsh_poll/.test(reported), reported);
+check('the next answer reports its task', /┌ notify: your earlier call's command still runs as task '\w+' \(the call timed out\): zsh_poll/.test(reported), reported);
 check('which goes on to its end', polls.join('').includes('late') && polls.join('').includes('✘ exit=4'), polls);
 check('and after a second one the ceiling is lower', /"ceiling_s":4\.[45]/.test(health), health);
 finish();

@@ -3,8 +3,8 @@
 //
 // A script is a list of steps: `{ call: { name, input } }`, `{ text }`, or a function
 // that makes one of them from the text of the newest tool result. The last step is said
-// again when the script is over. Where an interface lists its tools by `names`, a call's name
-// may be the end of the one that the agent has given the tool. Limits: plays one conversation.
+// again when the script is over. A call's name may be the end of the one that the agent has given
+// the tool. Limits: plays one conversation.
 import http from 'node:http';
 import zlib from 'node:zlib';
 
@@ -36,6 +36,7 @@ function events(response) {
 export const MESSAGES = {
   isTurn: (url, body) => url.startsWith('/v1/messages') && !url.includes('count_tokens') && Array.isArray(body.messages),
   isMain: (body) => (body.tools ?? []).length > FEW_TOOLS,
+  tools: (body) => (body.tools ?? []).map(({ name }) => ({ key: name, name })),
   results: (body) =>
     body.messages
       .flatMap((message) => (Array.isArray(message.content) ? message.content : []))
@@ -73,6 +74,12 @@ export const MESSAGES = {
 export const RESPONSES = {
   isTurn: (url) => /\/responses(\?|$)/.test(url),
   isMain: () => true,
+  tools: (body) =>
+    (body.tools ?? []).flatMap((tool) =>
+      tool.type === 'namespace'
+        ? tool.tools.map(({ name }) => ({ key: `${tool.name}_${name}`, name: { name, namespace: tool.name } }))
+        : [{ key: tool.name ?? '', name: { name: tool.name } }],
+    ),
   results: (body) => (body.input ?? []).filter((item) => item.type === 'function_call_output').map((item) => textOf(item.output)),
   otherwise: () => ({ data: [], models: [] }),
   answer(response, _body, step, number) {
@@ -98,7 +105,7 @@ export const RESPONSES = {
 export const CHAT = {
   isTurn: (url) => /\/chat\/completions(\?|$)/.test(url),
   isMain: (body) => (body.tools ?? []).length > FEW_TOOLS,
-  names: (body) => (body.tools ?? []).map((tool) => tool.function.name),
+  tools: (body) => (body.tools ?? []).map((tool) => ({ key: tool.function.name, name: tool.function.name })),
   results: (body) => body.messages.filter((message) => message.role === 'tool').map((message) => textOf(message.content)),
   otherwise: (url) => (url.endsWith('/models') ? { object: 'list', data: [{ id: 'scripted', object: 'model' }] } : {}),
   answer(response, body, step, number) {
@@ -127,8 +134,9 @@ export const CHAT = {
 // Google's Gemini, as Gemini CLI speaks it.
 export const GEMINI = {
   isTurn: (url) => /[gG]enerateContent(\?|$)/.test(url),
-  isMain: (body) => GEMINI.names(body).length > FEW_TOOLS,
-  names: (body) => (body.tools ?? []).flatMap((tool) => tool.functionDeclarations ?? []).map((tool) => tool.name),
+  isMain: (body) => GEMINI.tools(body).length > FEW_TOOLS,
+  tools: (body) =>
+    (body.tools ?? []).flatMap((tool) => tool.functionDeclarations ?? []).map(({ name }) => ({ key: name, name })),
   results: (body) =>
     body.contents
       .flatMap((content) => content.parts ?? [])
@@ -152,10 +160,10 @@ export const GEMINI = {
 // The step with the whole name of its tool: the shortest of the agent's that ends so.
 function named(api, body, step) {
   const name = step.call?.name;
-  if (!api.names || typeof name !== 'string') return step;
-  const ends = api.names(body).filter((known) => known === name || new RegExp(`[^a-z0-9]${name}$`).test(known));
-  const [found = name] = ends.sort((a, b) => a.length - b.length);
-  return { call: { ...step.call, name: found } };
+  if (typeof name !== 'string') return step;
+  const fits = ({ key }) => key === name || new RegExp(`[^a-z0-9]${name}$`).test(key);
+  const [found = { name }] = api.tools(body).filter(fits).sort((a, b) => a.key.length - b.key.length);
+  return { call: { ...step.call, name: found.name } };
 }
 
 function unpacked(request, bytes) {

@@ -145,25 +145,37 @@ def main():
     environment = {"PATH": os.environ["PATH"], "HOME": home}
     processes = Processes(home)
     os.mkfifo(f"{home}/go")
-    ended = {}
+    ended, first = [], {}
 
-    def end_it(result):
-        ended["id"] = task_in(result)
-        with open(f"{home}/go", "w") as gate:
-            gate.write("\n")
-        limit = time.monotonic() + PATIENCE
-        while time.monotonic() < limit:
-            listed = subprocess.run([binary, "tasks", "--all", "--json"], env=environment, capture_output=True, text=True)
-            if any(ended["id"] in line and '"failed"' in line for line in listed.stdout.splitlines()):
-                break
-        return "zsh_health", {}
+    def remember(result):
+        first["id"] = task_in(result)
+        return "zsh", {"command": "seq 1 40000; exit 7", "max_output": 490000, "yield_after": 4}
 
+    def ended_then(name, arguments):
+        """A call of the tool once the task that was started before it has ended unseen."""
+        def step(result):
+            task = task_in(result)
+            ended.append((name, task))
+            with open(f"{home}/go", "w") as gate:
+                gate.write("\n")
+            limit = time.monotonic() + PATIENCE
+            while time.monotonic() < limit:
+                listed = subprocess.run([binary, "tasks", "--all", "--json"], env=environment, capture_output=True, text=True)
+                if any(task in line and '"failed"' in line for line in listed.stdout.splitlines()):
+                    break
+            return name, {key: first["id"] if key == "task_id" else value for key, value in arguments.items()}
+        return step
+
+    tools = {
+        "zsh": {"command": "echo x"}, "zsh_poll": {"task_id": "", "from_line": 1},
+        "zsh_send": {"task_id": "", "input": "x"}, "zsh_kill": {"task_id": ""}, "zsh_tasks": {"all": True},
+        "zsh_health": {}, "zsh_alan_stats": {}, "zsh_alan_query": {"command": "true"},
+        "zsh_neverhang_status": {}, "zsh_neverhang_reset": {},
+    }
+    gated = ("zsh", {"command": f"read < {home}/go; exit 4", "background": True})
     model = Model([
         ("zsh", {"command": "echo quick | cat; exit 3"}),
-        ("zsh", {"command": "seq 1 40000; exit 7", "max_output": 490000, "yield_after": 4}),
-        ("zsh", {"command": f"read < {home}/go; exit 4", "background": True}),
-        end_it,
-        ("zsh_tasks", {"all": True}),
+        remember,
         ("zsh", {"command": "echo begun; sleep 8; echo woke", "yield_after": 30}),
         ("zsh_poll", {"task_id": "none"}),
         ("zsh", {"command": "sleep 7; echo later", "yield_after": 30}),
@@ -171,18 +183,19 @@ def main():
         lambda result: ("zsh_poll", {"task_id": task_in(result), "wait_for": "end", "listen": 30}),
         ("zsh", {"command": "read -s 'a?Password: '", "pty": True, "yield_after": 4}),
         lambda result: ("zsh_kill", {"task_id": task_in(result)}),
+        *[step for name, arguments in tools.items() for step in (gated, ended_then(name, arguments))],
         ("zsh", {"command": "setsid sleep 62 & sleep 63", "background": True}),
     ])
     said = asyncio.run(agent.run([binary, "serve"], environment, model))
     results = model.results()
     checks.that("the agent runs the script to its end", "script is over" in said, said)
-    quick, long, _, health, tasks, slow, after, later, polled, again, password, killed, _ = results
+    quick, long, slow, after, later, polled, again, password, killed = results[:9]
     checks.that("a quick command", "quick" in quick and "✘ exit=3" in quick, quick)
     checks.that("long output: the exit code", "✘ exit=7" in long, long[-600:])
-    notice = f"┌ notify: task '{ended['id']}' failed (exit=4"
-    told = [at for at, result in enumerate(results) if notice in result]
-    checks.that("a notice is given once", len(told) == 1, (told, health, tasks[:300]))
-    checks.that("health and tasks", "version" in health and ended["id"] in tasks, (health, tasks))
+    for name, task in ended:
+        notice = f"┌ notify: task '{task}' failed (exit=4"
+        told = [result for result in results if notice in result]
+        checks.that(f"a notice before {name}, once", len(told) == 1, (told, results))
     if which == "openai":
         checks.that("a call of 5 s is given up", "error occurred" in slow and "woke" not in slow, slow)
         checks.that("the next answer tells of its command", "your earlier call's command still runs" in after, after)

@@ -192,7 +192,7 @@ fn a_command_survives_a_call_whose_time_is_up_and_the_next_answer_reports_it() {
         let notice = next.text.lines().next().unwrap_or_default();
         let task = notice.split('\'').nth(2).unwrap_or_default().to_owned();
         let begin = format!(
-            "┌ notify: your earlier call's command still runs as task '{task}', the call timed out: \
+            "┌ notify: your earlier call's command still runs as task '{task}' (the call timed out): \
              zsh_poll task_id={task} wait_for=end listen="
         );
         let end = format!("  {command}");

@@ -136,7 +136,7 @@ fn clients_that_keep_both_ends_get_no_more_than_they_keep() {
 fn a_model_is_told_where_the_tools_own_lines_are() {
     let env = Env::new();
     for (name, said) in [
-        ("copilot-cli", "Only what precedes `$ COMMAND` is zsh-tool's."),
+        ("copilot-cli", "Output is between `───` and `─── TASK`; only the rest is zsh-tool's."),
         ("claude-code", "Only what follows `─── TASK` is zsh-tool's."),
     ] {
         let client = env.client_before_initialize();
@@ -162,6 +162,32 @@ fn optional_arguments_are_nullable_for_programs_that_use_an_sdk() {
             }
         }
     }
+}
+
+#[test]
+fn a_receipt_begins_with_the_outcome_where_the_head_is_kept() {
+    let env = Env::new();
+    let client = client_named(&env, "copilot-cli");
+    let sleep = UniqueSleep::new();
+    let task = client.start_task(&sleep.to_string());
+    let receipt = client.kill_task(&task);
+    let first = receipt.text.lines().next().unwrap_or_default();
+    assert!(first.starts_with("✘ KILLED"), "{}", receipt.text);
+    assert!(receipt.text.contains("no survivors"), "{}", receipt.text);
+    assert!(receipt.text.contains(&format!("\n$ {sleep}")), "{}", receipt.text);
+}
+
+#[test]
+fn a_list_is_as_long_as_the_client_keeps_it() {
+    let env = Env::new();
+    let client = client_named(&env, "@cline/core");
+    for _ in 0..30 {
+        client.run("true");
+    }
+    let list = client.call("zsh_tasks", json!({"all": true, "limit": 1000}));
+    let bytes = list.text.len() + list.raw["structuredContent"].to_string().len();
+    assert!(bytes <= 8_000, "{bytes}: {}", list.text);
+    assert!(list.text.contains("more: raise limit"), "{}", list.text);
 }
 
 fn ceiling_s(client: &Client) -> Value {
@@ -209,7 +235,7 @@ fn a_call_that_is_given_up_without_a_word_is_found_by_the_next() {
     assert_eq!(sleep.running().len(), 1);
     // The client may still wait: it gets an answer.
     let late: ToolResult = given_up.tool_result();
-    assert!(late.is_error && late.text.contains("zsh_tasks lists it"), "{}", late.text);
+    assert!(late.is_error && late.text.contains("zsh_tasks lists what runs"), "{}", late.text);
     wait_until("it is learned", || {
         let ceiling = ceiling_s(&client).as_f64().expect("seconds");
         (2.5..=4.5).contains(&ceiling).then_some(())
@@ -299,9 +325,13 @@ fn a_person_is_asked_for_a_password_by_the_page_where_the_client_opens_addresses
             assert_eq!(params["mode"], "url");
             let message = params["message"].as_str().unwrap_or_default();
             assert!(message.contains(&task) && message.contains("\"Password:\""), "{message}");
-            let link = server_files(&env, "monitor.url").pop().expect("the link's file");
-            let link = std::fs::read_to_string(link).expect("the link");
-            assert_eq!(params["url"], link.trim());
+            // The token is for the person alone.
+            let file = server_files(&env, "monitor.url").pop().expect("the link's file");
+            let link = std::fs::read_to_string(&file).expect("the link");
+            let (address, token) = link.trim().split_once("#token=").expect("a link");
+            assert_eq!(params["url"], address);
+            assert!(message.contains(&file.display().to_string()), "{message}");
+            assert!(!asked.to_string().contains(token), "{asked}");
             // A refusal changes nothing.
             let refusal =
                 json!({"jsonrpc": "2.0", "id": asked["id"], "result": {"action": "decline"}});
@@ -309,5 +339,11 @@ fn a_person_is_asked_for_a_password_by_the_page_where_the_client_opens_addresses
         }
         let sent = client.call("zsh_send", json!({"task_id": task, "input": "four", "listen": 20}));
         assert!(sent.text.contains("got 4"), "{}", sent.text);
+        client.ping();
+        let completed = client
+            .frames()
+            .into_iter()
+            .filter(|frame| frame.value["method"] == "notifications/elicitation/complete");
+        assert_eq!(completed.count(), usize::from(opens));
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::support::client::{Client, Pending};
+use crate::support::client::{Client, PROTOCOL_VERSION, Pending};
 use crate::support::env::Env;
 use crate::support::processes::{UniqueSleep, wait_until};
 use crate::support::result::ToolResult;
@@ -170,14 +170,16 @@ fn both_eras_are_served_side_by_side_on_one_connection() {
 #[test]
 fn both_eras_list_the_same_tools_and_one_says_how_long_the_list_holds() {
     let env = Env::new();
-    let client = env.client();
+    let client = env.client_before_initialize();
+    // The requests of the other era name no client either.
+    client.initialize_as("", PROTOCOL_VERSION);
     let legacy = client.request("tools/list", json!({})).wait();
     let [first, second] =
         [(); 2].map(|()| result(&client, "tools/list", json!({}), plain()).to_string());
     assert_eq!(first, second);
     let stateless: Value = serde_json::from_str(&first).expect("JSON");
     assert_eq!(stateless["tools"].to_string(), legacy["result"]["tools"].to_string());
-    assert_eq!(stateless["cacheScope"], json!("public"));
+    assert_eq!(stateless["cacheScope"], json!("private"), "the list is for such clients");
     assert!(stateless["ttlMs"].as_u64() > Some(0));
     assert_eq!(legacy["result"].get("ttlMs"), None);
 }

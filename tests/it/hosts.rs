@@ -58,6 +58,67 @@ pub fn cut(client: &Client) {
 }
 
 #[test]
+fn calls_of_one_host_at_once_disturb_none_and_one_that_is_given_up_ends_no_command() {
+    let (env, _host) = by_ssh(60);
+    let client = env.client();
+    on_host(&client, "true", json!({"yield_after": 25}));
+    let (first, second) = (UniqueSleep::new(), UniqueSleep::new());
+    let starts = |sleep: &UniqueSleep| {
+        let command = format!("echo begun; {sleep}");
+        client.call_async("zsh", json!({"command": command, "host": "build1", "yield_after": 45}))
+    };
+    let calls = [starts(&first), starts(&second)];
+    first.wait_for(1);
+    second.wait_for(1);
+    // So long that one of a client that waits for one call at a time would count as given up.
+    std::thread::sleep(calls[1].left_of(Duration::from_millis(3_200)));
+    on_host(&client, "echo beside", json!({"yield_after": 25}));
+    assert!(calls.iter().all(|call| !call.has_arrived()), "{}", client.describe());
+    for call in &calls {
+        let params = json!({"requestId": call.id(), "reason": "Request timed out"});
+        client.notify("notifications/cancelled", params);
+    }
+    let told = wait_until("the next answers tell of both", || {
+        let next = on_host(&client, "echo next", json!({"yield_after": 25}));
+        next.text.contains("still runs as task 'build1:").then_some(next.text)
+    });
+    // They have not been killed meanwhile.
+    await_delivery(&client);
+    assert_eq!((first.running().len(), second.running().len()), (1, 1), "{told}");
+    let listed = client.call("zsh_tasks", json!({"host": "build1"}));
+    for row in listed.raw["structuredContent"]["tasks"].as_array().expect("tasks") {
+        client.kill_task(row["task_id"].as_str().expect("an id"));
+    }
+}
+
+#[test]
+fn notices_of_a_host_are_in_the_structured_result_beside_those_from_here() {
+    let (env, _host) = by_ssh(60);
+    let client = env.client();
+    let there = env.path("far-gate");
+    let here = env.path("gate");
+    for gate in [&there, &here] {
+        assert!(Command::new("mkfifo").arg(gate).status().expect("mkfifo").success());
+    }
+    let reads = |gate: &Path| format!("read < {}; exit 4", gate.display());
+    let far = on_host(&client, &reads(&there), json!({"background": true})).task_id();
+    let near = client.call("zsh", json!({"command": reads(&here), "background": true})).task_id();
+    fs::write(&there, "\n").expect("a reader");
+    fs::write(&here, "\n").expect("a reader");
+    let mut notices = String::new();
+    wait_until("both are told of", || {
+        let listed = client.call("zsh_tasks", json!({"host": "build1"}));
+        for notice in listed.raw["structuredContent"]["notices"].as_array().into_iter().flatten() {
+            notices += notice.as_str().expect("text");
+            assert!(listed.text.contains(notice.as_str().expect("text")), "{}", listed.text);
+        }
+        let is_told = |task: &str| notices.contains(&format!("task '{task}' failed"));
+        (is_told(&far) && is_told(&near)).then_some(())
+    });
+    assert_eq!(notices.matches("┌ notify").count(), 2, "{notices}");
+}
+
+#[test]
 fn a_command_runs_there_and_its_task_is_reached_by_an_id_with_the_hosts_name() {
     let (env, _host) = by_ssh(60);
     let client = env.client();

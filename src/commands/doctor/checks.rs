@@ -13,7 +13,7 @@ use super::Finding;
 use crate::alan::store::Status;
 use crate::base::cancel::Cancel;
 use crate::cli::ClientName;
-use crate::commands::setup::clients::Client;
+use crate::commands::setup::clients::{Client, MANIFEST, plugin_folder};
 use crate::commands::setup::{self, Found};
 use crate::commands::{output, shared};
 use crate::config::{
@@ -435,54 +435,11 @@ fn moved_aside(status: &Status) -> Option<Finding> {
 }
 
 const PLUGIN: &str = "plugin";
-/// The clients of this user, and whether each has this server. Claude Code may have it by the plugin.
-pub(crate) fn clients() -> Vec<Finding> {
-    const WHAT: &str = "client";
-    let env = |name: &str| std::env::var_os(name);
-    let Ok(program) = std::env::current_exe() else {
-        return Vec::new();
-    };
-    let mut findings = Vec::new();
-    for name in ClientName::value_variants().iter().copied() {
-        let Some(client) = Client::new(name, &env) else {
-            continue;
-        };
-        let Some(found) = setup::found(&client, &program, &env) else {
-            continue;
-        };
-        let has_plugin = name == ClientName::Claude
-            && plugin_folder().is_some_and(|folder| folder.join(MANIFEST).exists());
-        let add = format!("zsh-tool setup {}", name.word());
-        let (title, at) = (client.title, client.place.path.shown());
-        findings.push(match found {
-            Found::Current => Finding::ok(WHAT, format!("{title} has this server, in {at}")),
-            Found::Missing if has_plugin => {
-                Finding::ok(WHAT, format!("{title} has this server by the plugin"))
-            }
-            Found::Missing => {
-                Finding::ok(WHAT, format!("{title} does not have this server: {add} adds it"))
-            }
-            Found::Other => Finding::warning(
-                WHAT,
-                format!("{title} starts another program as zsh-tool, in {at}"),
-                add,
-            ),
-            Found::Unreadable(cause) => {
-                Finding::ok(WHAT, format!("{title}: not known, since of {at}: {cause}"))
-            }
-        });
-    }
-    findings
-}
-
 const INSTALL_PLUGIN: &str = "run `make install` in the sources of this version";
-
-/// The plugin's manifest.
-const MANIFEST: &str = ".claude-plugin/plugin.json";
 
 /// Compares the installed plugin with this program.
 pub(crate) fn plugin() -> Finding {
-    let Some(folder) = plugin_folder() else {
+    let Some(folder) = plugin_folder(&|name| std::env::var_os(name)) else {
         return Finding::ok(PLUGIN, "not checked: HOME is not set");
     };
     let manifest = folder.join(MANIFEST);
@@ -528,17 +485,45 @@ pub(crate) fn plugin() -> Finding {
 }
 
 /// Where `make install` puts it.
-fn plugin_folder() -> Option<PathBuf> {
-    let given = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
-    given("CLAUDE_CONFIG_DIR")
-        .map(PathBuf::from)
-        .or_else(|| Some(PathBuf::from(given("HOME")?).join(".claude")))
-        .map(|base| base.join("plugins/zsh-tool"))
-}
-
 fn is_executable(path: &Path) -> bool {
     std::fs::metadata(path)
         .is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+}
+
+/// The clients of this user, and whether each has this server. Claude Code may have it by the plugin.
+pub(crate) fn clients() -> Vec<Finding> {
+    const WHAT: &str = "client";
+    let env = |name: &str| std::env::var_os(name);
+    let Ok(program) = std::env::current_exe() else {
+        return Vec::new();
+    };
+    let mut findings = Vec::new();
+    for name in ClientName::value_variants().iter().copied() {
+        let Some(client) = Client::new(name, &env) else {
+            continue;
+        };
+        let Some(found) = setup::found(&client, &program, &env) else {
+            continue;
+        };
+        let add = format!("zsh-tool setup {}", name.word());
+        let (title, at) = (client.title, client.place.path.shown());
+        findings.push(match found {
+            Found::Current => Finding::ok(WHAT, format!("{title} has this server, in {at}")),
+            Found::Plugin => Finding::ok(WHAT, format!("{title} has this server by the plugin")),
+            Found::Missing => {
+                Finding::ok(WHAT, format!("{title} does not have this server: {add} adds it"))
+            }
+            Found::Other => Finding::warning(
+                WHAT,
+                format!("{title} starts another program as zsh-tool, in {at}"),
+                add,
+            ),
+            Found::Unreadable(cause) => {
+                Finding::warning(WHAT, format!("{title}: not known, since of {at}: {cause}"), add)
+            }
+        });
+    }
+    findings
 }
 
 /// Whether the listed secrets exist. Shows no secret and runs no program that prints one.

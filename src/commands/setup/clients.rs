@@ -1,5 +1,4 @@
-//! Where each client keeps its servers, and what an entry looks like there. Pure: the environment is
-//! given.
+//! Where each client keeps its servers, and what an entry looks like there. The environment is given.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -52,9 +51,12 @@ impl Client {
                 ("Codex", "codex", Place { path, form: Form::Toml })
             }
             ClientName::Gemini => {
+                let home = own("GEMINI_CLI_HOME", "");
                 ("Gemini CLI", "gemini", servers(home.join(".gemini/settings.json")))
             }
-            ClientName::Qwen => ("Qwen Code", "qwen", servers(home.join(".qwen/settings.json"))),
+            ClientName::Qwen => {
+                ("Qwen Code", "qwen", servers(own("QWEN_HOME", ".qwen").join("settings.json")))
+            }
             ClientName::Copilot => {
                 let path = own("COPILOT_HOME", ".copilot").join("mcp-config.json");
                 ("Copilot CLI", "copilot", servers(path))
@@ -102,6 +104,12 @@ impl Client {
         value.to_string()
     }
 
+    /// Whether Claude Code has the server by the plugin.
+    pub(crate) fn has_plugin(&self, env: Env<'_>) -> bool {
+        let folder = || plugin_folder(env).map(|folder| folder.join(MANIFEST));
+        self.name == ClientName::Claude && folder().is_some_and(|manifest| manifest.exists())
+    }
+
     /// Whether its program is in PATH, or it has made the directory of its settings.
     pub(crate) fn is_installed(&self, env: Env<'_>) -> bool {
         let path = env("PATH").unwrap_or_default();
@@ -111,6 +119,19 @@ impl Client {
         let own = self.place.path.parent().filter(|_| self.name != ClientName::Claude);
         in_path || own.is_some_and(Path::is_dir)
     }
+}
+
+/// The plugin's manifest.
+pub(crate) const MANIFEST: &str = ".claude-plugin/plugin.json";
+
+/// Where Claude Code's plugin is installed.
+pub(crate) fn plugin_folder(env: Env<'_>) -> Option<PathBuf> {
+    let base = env("CLAUDE_CONFIG_DIR").filter(|value| !value.is_empty()).map(PathBuf::from);
+    let base = base.or_else(|| {
+        let home = env("HOME").filter(|value| !value.is_empty())?;
+        Some(PathBuf::from(home).join(".claude"))
+    });
+    base.map(|base| base.join("plugins/zsh-tool"))
 }
 
 fn directory(env: Env<'_>, name: &str) -> Option<PathBuf> {

@@ -119,8 +119,8 @@ impl TaskResult {
         }
     }
 
-    /// The result as text. The calls that it names wait for at most `ceiling`. The status stands where
-    /// the client keeps it if it cuts the text.
+    /// The result as text. The calls that it names wait for at most `ceiling`. The status is in the part
+    /// that the client keeps of a long text.
     pub fn text(
         mut self,
         facts: &Facts,
@@ -630,7 +630,7 @@ pub(crate) fn notice_lines(
             let command = command_line(&redact(&notice.task.facts.command));
             let Some(end) = &notice.end else {
                 return format!(
-                    "┌ notify: your earlier call's command still runs as task '{id}', the call timed out: \
+                    "┌ notify: your earlier call's command still runs as task '{id}' (the call timed out): \
                      zsh_poll task_id={id} wait_for=end listen={}  {command}",
                     ceiling.as_secs()
                 );
