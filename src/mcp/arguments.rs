@@ -141,7 +141,7 @@ fn means_nothing(name: &str, property: &Value, value: &Value) -> bool {
         Value::Number(number) => {
             number.as_f64() == Some(0.0) && (counts_from_one() || NUMBERS_ACCEPTED.contains(&name))
         }
-        Value::Array(items) => items.is_empty(),
+        Value::Array(items) => items.iter().all(|item| item == ""),
         _ => false,
     }
 }

@@ -186,6 +186,12 @@ fn without_defaults_of_poll(mut poll: PollArguments) -> PollArguments {
 
 /// As [`without_defaults_of_run`]. An empty input is an empty line, if nothing else is sent.
 fn without_defaults_of_send(mut send: SendArguments) -> SendArguments {
+    let standard = TerminalSize::default();
+    match (send.rows, send.cols) {
+        (rows, None) if rows == Some(standard.rows) => send.rows = None,
+        (None, cols) if cols == Some(standard.cols) => send.cols = None,
+        _ => {}
+    }
     let sends_more = send.secret_env.is_some()
         || send.keys.is_some()
         || send.eof == Some(true)
@@ -253,6 +259,11 @@ mod tests {
                 "zsh_send",
                 json!({"task_id": "x", "input": "", "secret_env": "", "keys": []}),
                 json!({"task_id": "x"}),
+            ),
+            (
+                "zsh_send",
+                json!({"task_id": "x", "input": "y", "keys": [""], "rows": 24, "cols": 0}),
+                json!({"task_id": "x", "input": "y"}),
             ),
             (
                 "zsh_send",

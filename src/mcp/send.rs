@@ -34,7 +34,10 @@ impl Tools {
     ) -> Answer {
         let task = self.find(&arguments.task_id)?;
         let size = match (arguments.rows, arguments.cols) {
-            (Some(rows), Some(cols)) => Some(TerminalSize { rows, cols }),
+            // Without a terminal, its usual size is one that was filled in.
+            (Some(rows), Some(cols)) => Some(TerminalSize { rows, cols }).filter(|size| {
+                *size != TerminalSize::default() || task.live.facts.input == Input::Terminal
+            }),
             (None, None) => None,
             _ => return Err(refused("rows and cols go together: pass both")),
         };
