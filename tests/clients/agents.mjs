@@ -110,7 +110,7 @@ const AGENTS = {
       execFileSync('cline', words, { cwd: project, env: environment, stdio: 'pipe' });
     },
     environment: () => ({}),
-    command: ['cline', '-t', '100', 'fix the tests'],
+    command: ['cline', '-t', '160', 'fix the tests'],
     listed: ['cline', 'config', 'mcp'],
   },
 };
@@ -121,7 +121,7 @@ const taskIn = (result) => /task(?:_id)?[=" :\\]+([0-9a-f]{8})/.exec(result ?? '
 const over = { text: 'the script is over' };
 
 // Runs one prompt; what the model was given, and what the agent printed.
-async function run(steps, patience = 4 * PATIENCE) {
+async function run(steps, patience = 8 * PATIENCE) {
   const api = await scripted(agent.api, steps);
   agent.prepare(api.url);
   const client = name;
