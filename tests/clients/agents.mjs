@@ -1,7 +1,8 @@
 // Drives the server with a coding agent, headless, against a scripted model: agents.mjs BINARY FOLDER
 // NAME [long]. All agents go through the same script; Claude Code and Codex have files of their own for
 // what is only theirs. Each is set up by `zsh-tool setup`, in a scratch HOME. What is checked is what
-// the model is given; `long` checks a call of 70 s alone. Exits 1 when a check failed.
+// the model is given; `long` checks a call of 70 s and a poll of 20 s alone. Exits 1 when a check
+// failed.
 import fs from 'node:fs';
 import path from 'node:path';
 import { execFileSync, spawn, spawnSync } from 'node:child_process';
@@ -58,6 +59,8 @@ const AGENTS = {
       write('.gemini/settings.json', {
         security: { auth: { selectedType: 'gemini-api-key' }, folderTrust: { enabled: false } },
         privacy: { usageStatisticsEnabled: false },
+        // After 30 turns it would ask another model whether this one turns in circles.
+        model: { disableLoopDetection: true },
       }),
     environment: (url) => ({ GEMINI_API_KEY: 'x', GOOGLE_GEMINI_BASE_URL: url }),
     command: ['gemini', '-p', 'go', '--yolo', '-m', 'gemini-2.5-pro'],
@@ -120,8 +123,9 @@ const call = (tool, input) => ({ call: { name: agent.named?.(tool) ?? tool, inpu
 const taskIn = (result) => /task(?:_id)?[=" :\\]+([0-9a-f]{8})/.exec(result ?? '')?.[1] ?? 'none';
 const over = { text: 'the script is over' };
 
-// Runs one prompt; what the model was given, and what the agent printed.
-async function run(steps, patience = 8 * PATIENCE) {
+// Runs one prompt; what the model was given, and what the agent printed. `meanwhile` gets the agent's
+// process.
+async function run(steps, patience = 8 * PATIENCE, meanwhile = () => {}) {
   const api = await scripted(agent.api, steps);
   agent.prepare(api.url);
   const client = name;
@@ -131,11 +135,14 @@ async function run(steps, patience = 8 * PATIENCE) {
     cwd: project,
     env: { ...environment, ...agent.environment(api.url) },
     stdio: ['ignore', 'pipe', 'pipe'],
+    // A group of its own, which gets the signals of a terminal.
+    detached: true,
   });
   let printed = '';
   child.stdout.on('data', (more) => (printed += more));
   child.stderr.on('data', (more) => (printed += more));
   const timer = setTimeout(() => child.kill(), patience * 1000);
+  meanwhile(child);
   const code = await new Promise((ended) => child.on('close', ended));
   clearTimeout(timer);
   api.close();
@@ -146,8 +153,17 @@ async function run(steps, patience = 8 * PATIENCE) {
 fs.mkdirSync(project);
 
 if (form === 'long') {
-  const { results } = await run([call('zsh', { command: 'sleep 69; echo woke; exit 5', yield_after: 70, timeout: 90 }), over], 120);
+  const { results } = await run(
+    [
+      call('zsh', { command: 'sleep 69; echo woke; exit 5', yield_after: 70, timeout: 90 }),
+      call('zsh', { command: 'sleep 20; echo late', background: true }),
+      (result) => call('zsh_poll', { task_id: taskIn(result), wait_for: 'end', listen: 25 }),
+      over,
+    ],
+    160,
+  );
   check('a call of 70 s has its answer', results[0]?.includes('woke') && results[0].includes('✘ exit=5'), results);
+  check('a poll of 20 s has the end', results[2]?.includes('late') && results[2].includes('✔ exit=0'), results);
   finish();
 }
 
@@ -231,6 +247,28 @@ check('no _meta reaches the model', !JSON.stringify(turns.at(-1) ?? {}).includes
 const left = () => running().filter((line) => !line.includes('--cline-hub-daemon'));
 check('nothing is left after the agent', await eventually(() => left().length === 0), left());
 endRunning('--cline-hub-daemon');
+
+// A person who interrupts it during a call.
+let interrupted = false;
+await run([call('zsh', { command: 'sleep 64', yield_after: 40 }), over], 3 * PATIENCE, async (child) => {
+  interrupted = await eventually(() => running('sleep', '64').length > 0, 2 * PATIENCE);
+  const interrupt = () => {
+    try {
+      process.kill(-child.pid, 'SIGINT');
+    } catch {
+      // It has ended.
+    }
+  };
+  interrupt();
+  // Some ask for it twice.
+  await eventually(() => running('sleep', '64').length === 0, 5);
+  interrupt();
+});
+check('an interruption comes during the call', interrupted);
+check('and ends its command', await eventually(() => running('sleep', '64').length === 0), running());
+check('and nothing is left after it', await eventually(() => left().length === 0), left());
+endRunning('--cline-hub-daemon');
+
 if (agent.listed) {
   const [program, ...args] = agent.listed;
   const listing = () => {

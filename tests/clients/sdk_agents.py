@@ -137,6 +137,17 @@ def filled(schema):
     return {name: values[kind or "string"] for name, kind in plain.items()}
 
 
+async def cancelled(agent, binary, environment, model, processes):
+    """Cancels the agent once its command runs; whether it ran."""
+    run = asyncio.create_task(agent.run([binary, "serve"], environment, model))
+    limit = time.monotonic() + PATIENCE
+    while not (ran := bool(processes.running("sleep", "64"))) and time.monotonic() < limit:
+        await asyncio.sleep(0.02)
+    run.cancel()
+    await asyncio.gather(run, return_exceptions=True)
+    return ran
+
+
 def main():
     binary, which = sys.argv[1:3]
     agent = {"openai": OpenaiAgents, "pydantic": PydanticAi}[which]()
@@ -209,9 +220,18 @@ def main():
         time.sleep(0.02)
     checks.that("nothing is left after it", not processes.running(), processes.running())
 
+    # A program that cancels the agent during a call.
+    model.server.shutdown()
+    waiting = Model([("zsh", {"command": "sleep 64", "yield_after": 40})])
+    checks.that("a cancellation comes during the call", asyncio.run(cancelled(agent, binary, environment, waiting, processes)))
+    limit = time.monotonic() + PATIENCE
+    while processes.running() and time.monotonic() < limit:
+        time.sleep(0.02)
+    checks.that("and ends its command", not processes.running(), processes.running())
+    waiting.server.shutdown()
+
     # All arguments filled in, by the schemas that the agent has made of the tools.
     task = {}
-    model.server.shutdown()
     schemas = model.tools()
     steps = []
 
