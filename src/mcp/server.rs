@@ -419,7 +419,7 @@ impl Server {
         let cancel = match self.calls.begin(id, &client, may_give_up) {
             Ok(begun) => {
                 if let Some(waited) = begun.gave_up_after {
-                    // Before this call is told how long it may wait.
+                    // First, since the limit counts for the new call too.
                     self.learn(&era, ceilings::limit_of_given_up(waited));
                 }
                 begun.cancel
