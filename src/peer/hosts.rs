@@ -238,7 +238,9 @@ impl Host {
         let mut carrier =
             Carrier::start(&self.entry, &self.context).map_err(|reason| self.error(reason))?;
         if let Err(reason) = carrier.bootstrap(&self.entry, &self.context.purpose, wakes) {
-            return Err(self.error(carrier.end(reason)).into());
+            let interrupted = reason == SERVER_ENDING;
+            let reason = carrier.end(reason);
+            return if interrupted { Ok(None) } else { Err(self.error(reason).into()) };
         }
         *carrier.errors.pass_on.lock() = Some(Box::new(errors));
         let given = carrier.input.take();

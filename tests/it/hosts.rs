@@ -649,6 +649,20 @@ fn a_command_of_exec_ends_there_with_its_connection() {
 }
 
 #[test]
+fn a_signal_while_a_host_is_being_reached_ends_exec_as_a_signal_does() {
+    let env = Env::new();
+    let sleep = UniqueSleep::new();
+    env.configure(&format!("hosts:\n  build1: {{command: [sh, -c, \"exec {sleep}\"]}}\n"));
+    let mut exec = exec_there(&env, &["--", "true"]);
+    let exec = exec.stderr(Stdio::piped()).spawn().expect("exec");
+    sleep.wait_for(1);
+    send_signal("INT", exec.id());
+    let ended = exec.wait_with_output().expect("its end");
+    assert_eq!((ended.status.code(), ended.stderr), (Some(130), Vec::new()));
+    sleep.assert_gone();
+}
+
+#[test]
 fn log_send_and_kill_reach_a_task_there_by_its_id() {
     let (env, _host) = by_ssh(60);
     let client = env.client();
