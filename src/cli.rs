@@ -160,6 +160,9 @@ pub(crate) struct ExecArguments {
     /// Run the command in this directory.
     #[arg(long, value_name = "DIRECTORY")]
     pub(crate) cwd: Option<PathBuf>,
+    /// Run the command in this shell instead of the configured one.
+    #[arg(long, value_name = "SHELL", value_parser = ["zsh", "bash", "sh"])]
+    pub(crate) shell: Option<String>,
     /// Run the command on this configured host. Signals sent to this process end the command there.
     #[arg(long, conflicts_with = "pty")]
     pub(crate) host: Option<String>,

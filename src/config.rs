@@ -32,8 +32,8 @@ use value::{
 };
 
 pub(crate) use choices::{
-    ColorChoice, EnvironmentChoice, EnvironmentTool, InsightChoice, InstallChoice, JudgeChoice,
-    LogLevel, ShellMode, SpoolMode, StuckChoice, TaskChoice,
+    ColorChoice, DialectChoice, EnvironmentChoice, EnvironmentTool, InsightChoice, InstallChoice,
+    JudgeChoice, LogLevel, ShellMode, SpoolMode, StuckChoice, TaskChoice,
 };
 pub(crate) use dirs::{Env, StateDirError};
 pub use executors::{PromptBy, UserExecutor};
@@ -215,6 +215,10 @@ settings! {
 
     /// How that shell reads its startup files. Default plain.
     shell_mode: ShellMode = ShellMode::Plain, Choice::new();
+
+    /// What zsh takes the text of commands for: `zsh`; `bash`, with options that make text written
+    /// for bash do what it says (`zsh-tool help shell` lists them). Default zsh.
+    dialect: DialectChoice = DialectChoice::Zsh, Choice::new();
 
     /// The environment with which the server's commands start: `inherit`, the client's; `login`,
     /// the client's after an interactive login shell has changed it. That shell runs once, for at

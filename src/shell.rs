@@ -7,13 +7,14 @@
 //!   [`unquote`] gives a word's value.
 //! - What programs mean: [`programs`], `prefix` (`sudo`, `timeout`), `options`, `interpreters`.
 //! - Questions about a command: [`normalise`] and [`template`] (what is the same command?), [`lint`]
-//!   (what will go wrong?), [`reports`] (what can its end report?), [`exit_status_source`] (whose exit
+//!   (what will go wrong?), [`dialect`] (what does zsh run otherwise than bash?), [`reports`] (what can its end report?), [`exit_status_source`] (whose exit
 //!   code is it?), [`ssh`] (where does it run?), [`parts`] and [`permission`] (do the user's rules
 //!   allow it?).
 //! - [`outcome`] and [`mode`]: words that tasks and the history share.
 //! - [`manpage`]: the options of a program, from its manual page.
 
 pub(crate) mod command_line;
+pub(crate) mod dialect;
 pub(crate) mod exit_status_source;
 mod interpreters;
 pub(crate) mod lexer;

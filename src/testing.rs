@@ -354,6 +354,9 @@ pub mod shell {
     pub mod command_line {
         pub use crate::shell::command_line::CommandLine;
     }
+    pub mod dialect {
+        pub use crate::shell::dialect::{Dialect, Trap, Traps};
+    }
     pub mod lint {
         pub use crate::shell::lint::lints;
     }

@@ -10,6 +10,7 @@ use std::fmt;
 
 use self::after::OutOfMemory;
 use super::history::{History, RETRY_WINDOW_MINUTES};
+use crate::shell::dialect::Trap;
 use crate::shell::lint::Lint;
 use crate::shell::outcome::Outcome;
 use crate::text::foreign;
@@ -101,6 +102,8 @@ pub enum Insight {
     RemoteReliable { template: String, hosts: u64 },
     /// The command will not do what it appears to do.
     Pitfall(Lint),
+    /// The command is written for bash, and zsh runs it otherwise.
+    Dialect(Trap),
     /// The options of a command that keeps failing.
     Options { command: String, table: String },
     /// It succeeded without output.
@@ -195,6 +198,7 @@ impl Insight {
             | Insight::HostFails { .. }
             | Insight::RemoteFails { .. }
             | Insight::Pitfall(_)
+            | Insight::Dialect(_)
             | Insight::Exit(_)
             | Insight::MaskedSegment { .. }
             | Insight::SameFailure { .. }
@@ -339,6 +343,7 @@ impl fmt::Display for Insight {
                 )
             }
             Insight::Pitfall(pitfall) => write!(f, "{pitfall}"),
+            Insight::Dialect(trap) => write!(f, "{trap}"),
             Insight::Options { command, table } => {
                 write!(f, "Options for '{}':", foreign::between_quotes(command))?;
                 table.lines().try_for_each(|row| write!(f, "\n{}", foreign::row(row)))

@@ -20,6 +20,7 @@ use crate::history::recorder::Recorder;
 use crate::mcp::dispatch::ToolResult;
 use crate::mcp::history_tools;
 use crate::shell::command_line::CommandLine;
+use crate::shell::dialect::Dialect;
 use crate::text::foreign::ShowPath;
 use crate::text::terminal_filter::TerminalFilter;
 
@@ -95,7 +96,7 @@ fn show(result: ToolResult, json: bool) -> Result<(), AlanError> {
 }
 
 fn query(recorder: &Recorder, command: &str, json: bool) -> Result<(), AlanError> {
-    let result = history_tools::query(recorder, command);
+    let result = history_tools::query(recorder, command, Dialect::Zsh);
     let status = recorder.store().status();
     // Without a database, "nothing known" would be misleading.
     if let Some(cause) = status.failure {

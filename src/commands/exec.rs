@@ -29,6 +29,8 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGWINCH};
 use super::output::{self, EXIT_USAGE, OutputError};
 use super::signals::{self, EXIT_SIGNALLED, StopRequest};
 use super::{on_host, shared};
+use clap::ValueEnum;
+
 use crate::base::cancel::Cancel;
 use crate::cli::ExecArguments;
 use crate::config::Config;
@@ -40,6 +42,7 @@ use crate::process::spawn::SpawnError;
 use crate::process::survivors;
 use crate::progress::wait::ProcessName;
 use crate::shell::command_line::CommandLine;
+use crate::shell::mode::ShellName;
 use crate::shell::outcome::Outcome;
 use crate::task::live::WaitStep;
 use crate::task::registry::TaskHandle;
@@ -130,7 +133,12 @@ fn start(
     let source = InputOrigin::from_stdin(arguments.pty);
     let is_raw = source == InputOrigin::Terminal && !arguments.json;
     let request = request(arguments, source, is_raw);
-    let run_record = match recorder.begin(&request.command, request.timeout, arguments.pty) {
+    let run_record = match recorder.begin(
+        &request.command,
+        request.timeout,
+        arguments.pty,
+        supervisor.dialect(request.shell),
+    ) {
         Ok(run_record) => run_record,
         Err(refused) => {
             output::complain(refused);
@@ -206,6 +214,7 @@ fn request(arguments: &ExecArguments, source: InputOrigin, is_raw: bool) -> Requ
     let environment = std::env::var("TERM").ok().filter(|_| is_raw);
     Request {
         command: CommandLine::parse(arguments.command.join(" ")),
+        shell: arguments.shell.as_deref().and_then(|name| ShellName::from_str(name, false).ok()),
         description: None,
         id: None,
         part_of: None,
@@ -245,6 +254,7 @@ fn exit_code_of(error: &StartError) -> u8 {
         | StartError::Ending
         | StartError::NoSession
         | StartError::Script { .. }
+        | StartError::StartupFile { .. }
         | StartError::Spawn(_)
         | StartError::Unlisted(_)
         | StartError::Worker(_) => EXIT_CANNOT_RUN,

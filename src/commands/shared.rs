@@ -19,7 +19,8 @@ use crate::alan::schema::Derivation;
 use crate::alan::store::{Store, StoreSettings};
 use crate::base::clock::SystemClock;
 use crate::config::{
-    Config, EnvironmentChoice, JudgeChoice, LogLevel, RunFlags, RunSettings, SpoolMode, Warning,
+    Config, DialectChoice, EnvironmentChoice, JudgeChoice, LogLevel, RunFlags, RunSettings,
+    SpoolMode, Warning,
 };
 use crate::history::identity;
 use crate::history::manopt::OptionsPolicy;
@@ -348,6 +349,7 @@ fn settings(config: &Config) -> Settings {
         max_command: usize::try_from(config.max_command).unwrap_or(usize::MAX),
         shell: config.shell.clone(),
         shell_mode: config.shell_mode,
+        takes_bash: config.dialect == DialectChoice::Bash,
         startup_file: config.prelude.clone(),
         directory: variable("CLAUDE_PROJECT_DIR").map_or_else(own_directory, PathBuf::from),
         keep_directory: config.keep_cwd,

@@ -18,6 +18,14 @@ pub(crate) enum EnvironmentChoice {
     Login,
 }
 
+/// What zsh takes the text of commands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DialectChoice {
+    Zsh,
+    /// Text for bash, as far as zsh's options reach.
+    Bash,
+}
+
 /// Where to keep a task's output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum SpoolMode {

@@ -15,6 +15,7 @@ use crate::alan::store::circuits::CircuitStatus;
 use crate::alan::store::{KillCounts, Store};
 use crate::neverhang::{CircuitOpen, Decision};
 use crate::shell::command_line::CommandLine;
+use crate::shell::dialect::{Dialect, Traps};
 use crate::shell::lint::lints;
 use crate::task::live::LiveTask;
 
@@ -89,6 +90,7 @@ impl Recorder {
         command: &CommandLine,
         deadline: Option<Duration>,
         has_terminal: bool,
+        dialect: Dialect,
     ) -> Result<Arc<RunRecord>, CircuitRefusal> {
         let identity = self.identify(command);
         let now = SystemTime::now();
@@ -99,8 +101,9 @@ impl Recorder {
             Decision::Refuse(refusal) => return Err(CircuitRefusal::new(&identity, refusal)),
         };
         let pitfalls = lints(&identity.redacted, has_terminal);
+        let traps = self.traps(&identity, dialect);
         let context = Arc::clone(&self.context);
-        Ok(Arc::new(RunRecord::new(context, identity, pitfalls, lease)))
+        Ok(Arc::new(RunRecord::new(context, identity, pitfalls, traps, lease)))
     }
 
     /// Begins the record of an agent that is about to run in a role. Its identity is
@@ -109,7 +112,7 @@ impl Recorder {
     pub(crate) fn begin_agent(&self, executor: &str, role: &str) -> Arc<RunRecord> {
         let identity = CommandIdentity::named(&format!("agent:{executor}:{role}"));
         let context = Arc::clone(&self.context);
-        Arc::new(RunRecord::new(context, identity, Vec::new(), None))
+        Arc::new(RunRecord::new(context, identity, Vec::new(), Traps::default(), None))
     }
 
     /// Keeps the record of a task. It may be dropped once results have reported all of it, or once
@@ -139,20 +142,29 @@ impl Recorder {
     }
 
     /// Summarises a command's history without running it.
-    pub(crate) fn summarise(&self, command: &CommandLine) -> CommandReport {
+    pub(crate) fn summarise(&self, command: &CommandLine, dialect: Dialect) -> CommandReport {
         let identity = self.identify(command);
         let pitfalls = lints(&identity.redacted, false);
         let circuits = self.circuits();
+        let context = Arc::clone(&self.context);
         // The record of a run that never begins has all insights from before a run.
         let run_record =
-            RunRecord::new(Arc::clone(&self.context), identity.clone(), pitfalls, None);
+            RunRecord::new(context, identity.clone(), pitfalls, Traps::default(), None);
+        let mut insights = run_record.take_insights();
+        insights.extend(self.traps(&identity, dialect).before().map(Insight::Dialect));
         CommandReport {
             history: History::clone(&run_record.history()),
             kills: self.store().kills(&identity.pattern.template),
-            insights: run_record.take_insights(),
+            insights,
             circuit: circuits.into_iter().find(|circuit| circuit.hash == identity.pattern.hash),
             identity,
         }
+    }
+
+    fn traps(&self, identity: &CommandIdentity, dialect: Dialect) -> Traps {
+        let environment = &self.context.settings.environment;
+        let is_set = |wanted: &str| environment.iter().any(|(name, _)| name == wanted);
+        Traps::find(&identity.redacted, dialect, &is_set)
     }
 
     /// All circuits that are not blank, open and half-open ones first.

@@ -100,6 +100,9 @@ const KINDS: &[Kind] = &[
     ("a wait without deadline, pkill -f, nohup, …", ALWAYS, |insight| {
         matches!(insight, Insight::Pitfall(_))
     }),
+    ("No file matches …, zsh does not split …, …", ALWAYS, |insight| {
+        matches!(insight, Insight::Dialect(_))
+    }),
     ("Options for 'C':", "not in the last 15 minutes", |insight| {
         matches!(insight, Insight::Options { .. })
     }),

@@ -3,6 +3,7 @@
 
 use std::collections::HashSet;
 use std::ffi::OsString;
+use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
@@ -22,6 +23,7 @@ use crate::alan::store::Store;
 use crate::config::InsightChoice;
 use crate::neverhang::{Lease, RunEnd};
 use crate::process::memory;
+use crate::shell::dialect::{Trap, Traps};
 use crate::shell::lint::Lint;
 use crate::shell::manpage::{self, SHOWN_LINES};
 use crate::shell::outcome::Outcome;
@@ -62,6 +64,7 @@ pub(crate) struct RunRecord {
     context: Arc<RecordContext>,
     identity: CommandIdentity,
     pitfalls: Vec<Lint>,
+    traps: Traps,
     lease: Mutex<Option<Lease>>,
     /// The history from before the run, once it is looked up.
     history: OnceLock<Mutex<Arc<History>>>,
@@ -73,6 +76,8 @@ pub(crate) struct RunRecord {
 #[derive(Default)]
 struct ReportedInsights {
     before: AtomicBool,
+    /// A trap that the text shows, while the command ran.
+    trap: AtomicBool,
     end: AtomicBool,
     options: AtomicBool,
     kill: AtomicBool,
@@ -81,6 +86,8 @@ struct ReportedInsights {
 /// Facts about the end of the run.
 struct EndFindings {
     facts: EndFacts,
+    /// The trap that has shown.
+    trap: Option<Trap>,
     /// From the start to the request that killed it.
     killed_after: Option<Duration>,
     kill_context: Option<KillContext>,
@@ -91,12 +98,14 @@ impl RunRecord {
         context: Arc<RecordContext>,
         identity: CommandIdentity,
         pitfalls: Vec<Lint>,
+        traps: Traps,
         lease: Option<Lease>,
     ) -> RunRecord {
         RunRecord {
             context,
             identity,
             pitfalls,
+            traps,
             lease: Mutex::new(lease),
             history: OnceLock::new(),
             end: OnceLock::new(),
@@ -156,11 +165,22 @@ impl RunRecord {
         let history = self.history();
         if !self.reported.before.swap(true, Ordering::Relaxed) {
             insights.extend(before::insights(&history, &self.pitfalls));
+            if self.end.get().is_none()
+                && let Some(trap) = self.traps.silent()
+            {
+                self.reported.trap.store(true, Ordering::Relaxed);
+                insights.push(Insight::Dialect(trap));
+            }
             insights.extend(self.options_after(history.failures));
         }
         if let Some(end) = self.end.get()
             && !self.reported.end.swap(true, Ordering::Relaxed)
         {
+            let is_new = |trap: &&Trap| {
+                !self.reported.trap.load(Ordering::Relaxed)
+                    || self.traps.silent().as_ref() != Some(*trap)
+            };
+            insights.extend(end.trap.as_ref().filter(is_new).cloned().map(Insight::Dialect));
             insights.extend(self.at_end(&end.facts, &history));
             if end.facts.outcome == Some(Outcome::Failure) {
                 insights.extend(self.options_after(history.failures + 1));
@@ -255,9 +275,29 @@ impl RunRecord {
         let facts = end_facts(&self.identity, run, ended.output_end.offset == 0, out_of_memory);
         let _ = self.end.set(EndFindings {
             facts,
+            trap: self.trap_shown(ended),
             killed_after,
             kill_context: ended.kill_context.cloned(),
         });
+    }
+
+    /// The trap that has shown in a run that has ended by itself.
+    fn trap_shown(&self, ended: &FinishedTask<'_>) -> Option<Trap> {
+        if !ended.end.outcome.is_complete() {
+            return None;
+        }
+        let mut reports = self.traps.reports();
+        if self.traps.needs_output() {
+            let read = |_, line: &[u8]| {
+                let is_enough = reports.read(&String::from_utf8_lossy(line));
+                if is_enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            };
+            if let Err(error) = reading::visit_newest(ended.output, ended.output_end, read) {
+                tracing::debug!("cannot read the output of {}: {error}", ended.facts.id);
+            }
+        }
+        let fails = ended.end.pipestatus.iter().any(|status| *status != 0);
+        reports.after(ended.end.exit.code(), fails)
     }
 
     fn at_end(&self, facts: &EndFacts, history: &History) -> Vec<Insight> {

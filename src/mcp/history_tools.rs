@@ -19,6 +19,7 @@ use crate::alan::store::{Status, StoreError};
 use crate::history::recorder::{CommandReport, Recorder};
 use crate::neverhang::{CircuitState, Rules};
 use crate::shell::command_line::CommandLine;
+use crate::shell::dialect::Dialect;
 use crate::shell::outcome::Outcome;
 use crate::text::foreign::ShowPath;
 use crate::text::quantity::{grouped, plural, seconds};
@@ -56,8 +57,8 @@ pub(crate) fn stats(recorder: &Recorder) -> Result<ToolResult, StoreError> {
 }
 
 /// What is known about a command.
-pub(crate) fn query(recorder: &Recorder, command: &str) -> ToolResult {
-    let report = recorder.summarise(&CommandLine::parse(command));
+pub(crate) fn query(recorder: &Recorder, command: &str, dialect: Dialect) -> ToolResult {
+    let report = recorder.summarise(&CommandLine::parse(command), dialect);
     let output = query_output(&report);
     ToolResult::structured(query_text(&report, &output), &output)
 }
@@ -78,7 +79,7 @@ impl Tools {
         if arguments.command.len() as u64 > limit {
             return Err(refused(format!("command is longer than {limit} bytes (max_command)")));
         }
-        Ok(query(&self.recorder, &arguments.command))
+        Ok(query(&self.recorder, &arguments.command, self.supervisor.dialect(None)))
     }
 
     pub(super) fn neverhang_status(&self) -> Answer {

@@ -12,6 +12,7 @@ use crate::alan::insight::truncate;
 use crate::alan::store::KillCounts;
 use crate::progress::condition::{Condition, StopSignal};
 use crate::protocol::message::put;
+use crate::shell::mode::ShellName;
 use crate::task::describe::{self, ConditionKind};
 use crate::task::snapshot::Snapshot;
 
@@ -33,6 +34,8 @@ pub(crate) struct TaskFacts {
     pub(crate) attached: bool,
     /// The pid of its shell.
     pub(crate) pid: i32,
+    /// The shell that its caller chose; null for the configured one.
+    pub(crate) shell: Option<ShellName>,
 }
 
 impl From<&Snapshot> for TaskFacts {
@@ -45,6 +48,7 @@ impl From<&Snapshot> for TaskFacts {
             waiting_for: waiting.map(|waiting| describe::wanted_word(waiting.wanted)),
             attached: task.attached,
             pid: task.facts.shell.pid,
+            shell: task.facts.chosen_shell,
         }
     }
 }

@@ -63,7 +63,9 @@ impl Tools {
         }
         let max_output = arguments.max_output.unwrap_or(self.config.max_output);
         let on_terminal = request.terminal.is_some();
-        let run_record = self.recorder.begin(&request.command, request.timeout, on_terminal)?;
+        let dialect = self.supervisor.dialect(request.shell);
+        let run_record =
+            self.recorder.begin(&request.command, request.timeout, on_terminal, dialect)?;
         let started = self.supervisor.start(request, Some(run_record.on_end()));
         let task = started.inspect_err(|_| run_record.abandon())?;
         self.recorder.follow(&task.live, &run_record);
@@ -227,6 +229,7 @@ impl Tools {
         let environment = arguments.env.iter().flatten();
         Ok(Request {
             command: CommandLine::parse(&*arguments.command),
+            shell: arguments.shell,
             description: arguments.description.clone(),
             id: None,
             part_of: None,

@@ -28,7 +28,7 @@ use super::events::{Acknowledged, Event};
 use super::in_flight::{BeginError, InFlight, MAX_CALLS};
 use super::render::result::Palette;
 use super::rpc_error::RpcError;
-use super::tools::{self, Tool};
+use super::tools::{self, ShellText, Tool};
 use crate::base::cancel::Cancel;
 use crate::config::{ColorChoice, MAX_WAIT};
 use crate::peer::attach::{ATTACH, ATTACH_INPUT, ATTACH_RESIZE};
@@ -52,6 +52,7 @@ use crate::protocol::transport::Outbound;
 use crate::task::environment::StartEnvironment;
 use crate::task::journal::is_task_id;
 use crate::task::registry::TaskHandle;
+use crate::task::shell::ShellKind;
 use crate::task::supervisor::Supervisor;
 use crate::task::told::ShownMark;
 use crate::text::foreign;
@@ -209,11 +210,14 @@ impl Server {
             }
             (Era::Legacy, "tools/list") => {
                 let marks_nullable = clients::is_sdk(&self.client_info.lock().name);
-                return Ok(Some(message::response(id, &tools::list(marks_nullable))));
+                return Ok(Some(message::response(
+                    id,
+                    &tools::list(marks_nullable, self.shell_text()),
+                )));
             }
             (Era::Stateless(envelope), "tools/list") => {
                 let marks_nullable = clients::is_sdk(&envelope.client.name);
-                let list = tools::list(marks_nullable);
+                let list = tools::list(marks_nullable, self.shell_text());
                 let scope = if marks_nullable { CacheScope::Private } else { CacheScope::Public };
                 let result = stateless::cacheable(scope, list);
                 return Ok(Some(message::response(id, &result)));
@@ -491,7 +495,18 @@ impl Server {
 
     fn instructions(&self, era: &Era) -> String {
         let known = clients::known(&self.client_info(era), era.takes_tasks());
-        tools::instructions(known.output.part)
+        tools::instructions(known.output.part, self.shell_text())
+    }
+
+    /// The shell that the descriptions of the tools name.
+    fn shell_text(&self) -> ShellText {
+        let shell = self.tools.supervisor.find_shell(None);
+        match shell.map(|shell| shell.kind) {
+            Ok(ShellKind::Zsh) if self.tools.supervisor.settings.takes_bash => ShellText::ZshAsBash,
+            Ok(ShellKind::Zsh) | Err(_) => ShellText::Zsh,
+            Ok(ShellKind::Bash) => ShellText::Bash,
+            Ok(ShellKind::Sh) => ShellText::Sh,
+        }
     }
 
     /// Whether a request's client is sent no `_meta`, since its model would see it.

@@ -15,7 +15,7 @@ use super::render::progress;
 use super::render::result::{command_line, listening_on, millis};
 use super::render::view::View;
 use super::tools::TasksArguments;
-use crate::config::Warning;
+use crate::config::{DialectChoice, Warning};
 use crate::process::processes;
 use crate::progress::condition::Condition;
 use crate::task::describe;
@@ -93,9 +93,12 @@ impl Tools {
         let tasks = supervisor.tasks();
         let running = tasks.iter().filter(|task| task.live.state().ended.is_none()).count();
         let lingering = tasks.iter().filter(|task| task.live.state().lingers()).count();
-        let shell = supervisor.find_shell();
+        let shell = supervisor.find_shell(None);
         let shell_text = match &shell {
             Ok(shell) => match &shell.note {
+                None if config.dialect == DialectChoice::Bash => {
+                    format!("{}, dialect: bash", shell.path.shown())
+                }
                 None => shell.path.shown().to_string(),
                 Some(note) => note.clone(),
             },

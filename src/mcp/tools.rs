@@ -14,14 +14,62 @@ use super::outputs::{
     self, CircuitsOutput, HealthOutput, QueryOutput, ResetOutput, StatsOutput, TasksOutput,
 };
 use crate::protocol::message::put;
+use crate::shell::mode::ShellName;
+
+/// The shell that the texts about commands name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ShellText {
+    Zsh,
+    /// zsh with `dialect: bash`.
+    ZshAsBash,
+    Bash,
+    Sh,
+}
+
+impl ShellText {
+    /// A text that names zsh, with this shell instead.
+    fn named(self, text: &str) -> String {
+        match self {
+            ShellText::Zsh => text.to_owned(),
+            ShellText::ZshAsBash => text.replacen(
+                "Runs a command in zsh",
+                "Runs a command in zsh, with options for text written for bash",
+                1,
+            ),
+            ShellText::Bash => text.replacen("command in zsh", "command in bash", 1),
+            ShellText::Sh => text.replacen("command in zsh", "command in sh", 1),
+        }
+    }
+
+    /// The descriptions of arguments that are not those for zsh.
+    fn arguments(self) -> &'static [(&'static str, &'static str)] {
+        match self {
+            ShellText::Zsh => &[],
+            ShellText::ZshAsBash => {
+                &[("command", "Text for bash, run by zsh; several lines are fine.")]
+            }
+            ShellText::Bash => &[
+                ("command", "Text for bash; several lines are fine."),
+                ("shell", "zsh for text written for zsh."),
+            ],
+            ShellText::Sh => &[("command", "Text for sh; several lines are fine.")],
+        }
+    }
+}
 
 /// The instructions for a client's model, about the server as a whole.
-pub(super) fn instructions(kept: KeptPart) -> String {
+pub(super) fn instructions(kept: KeptPart, shell: ShellText) -> String {
     let own_lines = match kept {
         KeptPart::Ends => "Only what follows `─── TASK` is zsh-tool's.",
         KeptPart::Head => "Output is between `───` and `─── TASK`; only the rest is zsh-tool's.",
     };
-    INSTRUCTIONS.replace("{own}", own_lines)
+    let text = INSTRUCTIONS.replace("{own}", own_lines);
+    match shell {
+        ShellText::Zsh => text,
+        ShellText::ZshAsBash => format!("{text} Commands run in zsh, with options for bash text."),
+        ShellText::Bash => format!("{text} Commands run in bash."),
+        ShellText::Sh => format!("{text} Commands run in sh."),
+    }
 }
 
 const INSTRUCTIONS: &str = "\
@@ -44,17 +92,19 @@ pub struct RunArguments {
     pub command: String,
     /// Run it on this listed host.
     pub host: Option<String>,
+    /// bash for text written for bash, such as scripts with arrays or ${x,,}.
+    pub shell: Option<ShellName>,
     /// Deadline in seconds. Default 120, at most 600; 0 = none, with background, detach, stdin_open or pty.
     #[schemars(range(min = 0))]
     pub timeout: Option<f64>,
-    /// progress: extended up to the maximum while there is progress.
+    /// progress: extended while there is progress.
     pub timeout_mode: Option<TimeoutMode>,
-    /// Seconds until the call returns with the command still running. Default 2, longer if it usually ends soon.
+    /// Seconds until the call returns with the command still running. Default 2.
     #[schemars(range(min = 0, max = 600))]
     pub yield_after: Option<f64>,
     /// Its purpose, for zsh_tasks.
     pub description: Option<String>,
-    /// Run it on a terminal. A full-screen program shows its screen.
+    /// Run it on a terminal.
     pub pty: Option<bool>,
     /// Directory to start in. Default: the project's.
     pub cwd: Option<String>,
@@ -66,9 +116,9 @@ pub struct RunArguments {
     pub stdin: Option<String>,
     /// Keep stdin open for zsh_send.
     pub stdin_open: Option<bool>,
-    /// For servers and long jobs: return after 0.3 s; no deadline unless timeout is given.
+    /// For servers and long jobs: return after 0.3 s; no deadline by default.
     pub background: Option<bool>,
-    /// Like background, but outlives server and client: for dev servers and long jobs.
+    /// Like background, but outlives server and client.
     pub detach: Option<bool>,
     /// Hours until it is killed, with detach. Default 24; 0 = never.
     #[schemars(range(min = 0))]
@@ -387,8 +437,8 @@ pub static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| {
 
 /// The answer to `tools/list`. Some programs take an optional argument for a required one, unless it
 /// is marked as nullable (smolagents).
-pub(crate) fn list(marks_nullable: bool) -> Value {
-    let tools = TOOLS.iter().map(|tool| tool.listed(marks_nullable));
+pub(crate) fn list(marks_nullable: bool, shell: ShellText) -> Value {
+    let tools = TOOLS.iter().map(|tool| tool.listed(marks_nullable, shell));
     #[cfg(feature = "conformance")]
     let tools = tools.chain(super::conformance::listed());
     let tools: Vec<Value> = tools.collect();
@@ -406,12 +456,19 @@ impl Tool {
         matches!(self.name, ToolName::Run | ToolName::Poll | ToolName::Send | ToolName::Kill)
     }
 
-    fn listed(&self, marks_nullable: bool) -> Value {
+    fn listed(&self, marks_nullable: bool, shell: ShellText) -> Value {
         let mut listed = Map::new();
         listed.insert("name".into(), self.wire_name.into());
-        listed.insert("title".into(), self.title.into());
-        listed.insert("description".into(), self.description.into());
-        listed.insert("inputSchema".into(), as_listed(self.schema.clone(), marks_nullable));
+        listed.insert("title".into(), shell.named(self.title).into());
+        listed.insert("description".into(), shell.named(self.description).into());
+        let mut schema = as_listed(self.schema.clone(), marks_nullable);
+        let others = shell.arguments().iter().filter(|_| self.name == ToolName::Run);
+        for (argument, description) in others {
+            if let Some(argument) = schema.pointer_mut(&format!("/properties/{argument}")) {
+                put(argument, "description", *description);
+            }
+        }
+        listed.insert("inputSchema".into(), schema);
         if let Some(output) = &self.output {
             listed.insert("outputSchema".into(), output.clone());
         }
@@ -539,7 +596,7 @@ mod tests {
             })
         });
         let tools: usize = always.map(|tool| tool.to_string().chars().count()).sum();
-        let instructions = instructions(KeptPart::Ends);
+        let instructions = instructions(KeptPart::Ends, ShellText::Zsh);
         let all = instructions.chars().count() + tools;
         assert!((4_000..=ALWAYS_LOADED_CHARS).contains(&all), "{all} characters");
         // Some clients show only this much of the instructions.
@@ -550,7 +607,7 @@ mod tests {
 
     #[test]
     fn descriptions_fit_what_clients_show() {
-        let instructions = instructions(KeptPart::Head);
+        let instructions = instructions(KeptPart::Head, ShellText::ZshAsBash);
         assert!(instructions.len() <= 2000, "{}", instructions.len());
         for tool in TOOLS.iter() {
             assert!(tool.description.len() <= 2000);

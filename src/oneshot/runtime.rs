@@ -53,6 +53,7 @@ impl Runtime {
             part_of: launch.run().map(str::to_owned),
             detached: None,
             command: CommandLine::parse(exec_line(&launch.argv)),
+            shell: None,
             description: Some(format!("agent {} ({})", executor.name(), role.name())),
             session: None,
             directory: Some(directory.to_path_buf()),

@@ -1,6 +1,27 @@
-//! How a shell is started. Pure.
+//! Which shell runs a command, and how it is started. Pure.
 
 use clap::ValueEnum;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A shell that a caller may choose for a command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ShellName {
+    Zsh,
+    Bash,
+    Sh,
+}
+
+impl ShellName {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            ShellName::Zsh => "zsh",
+            ShellName::Bash => "bash",
+            ShellName::Sh => "sh",
+        }
+    }
+}
 
 /// Which startup files the shell reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -8,9 +8,7 @@ use std::path::{Path, PathBuf};
 use parking_lot::Mutex;
 
 use super::journal::ServerDir;
-use super::prologue::{
-    ExportsReport, KEY_VARIABLE, PrologueContext, ReportContext, StartupFile, WrappedCommand,
-};
+use super::prologue::{ExportsReport, KEY_VARIABLE, PrologueContext, ReportContext, StartupFile};
 use super::request::StartError;
 use super::shell::{Shell, ShellKind, SideBand};
 use crate::process::files::{self, FileVersion, Temporary};
@@ -30,6 +28,7 @@ pub(super) struct LaunchContext<'a> {
     pub(crate) id: &'a str,
     pub(crate) shell: &'a Shell,
     pub(crate) mode: ShellMode,
+    pub(crate) takes_bash: bool,
     /// Sourced before the command.
     pub(crate) startup_files: &'a [StartupFile],
     pub(crate) startup_cache: &'a StartupFileCache,
@@ -47,9 +46,9 @@ pub(super) struct LaunchContext<'a> {
 pub(super) struct Prepared {
     pub(crate) arguments: Vec<OsString>,
     /// What is added to its environment.
-    pub(crate) variable: Option<(OsString, OsString)>,
-    /// The script of a long command.
-    pub(crate) script: Option<Temporary>,
+    pub(crate) variables: Vec<(OsString, OsString)>,
+    /// The script of a long command, and bash's startup file.
+    pub(crate) files: Vec<Temporary>,
     /// Where the shell reports.
     pub(crate) sideband: Option<SideBand>,
 }
@@ -60,17 +59,13 @@ pub(super) struct Prepared {
 /// The command is long and its script cannot be written, or a session's variables cannot be
 /// reported.
 pub(super) fn prepare(command: &CommandLine, with: &LaunchContext) -> Result<Prepared, StartError> {
-    let sideband = report_of(command, with).and_then(|wanted| {
-        let name = with.directory.map_or_else(
-            |_| std::env::temp_dir().join(format!("zsh-tool-{}.report", files::random_id())),
-            |directory| directory.path.join(format!("{}.report", with.id)),
-        );
-        Some((wanted, SideBand::create(name).ok()?))
-    });
+    let sideband = report_of(command, with)
+        .and_then(|wanted| Some((wanted, SideBand::create(temporary_name(with, "report")).ok()?)));
     let script = with.directory.map_or_else(
         |_| PathBuf::new(),
         |directory| directory.path.join(format!("{}.zsh", with.id)),
     );
+    let startup = temporary_name(with, "bash");
     let mut programs = None;
     if with.reports_exports {
         let sideband = sideband.as_ref().filter(|_| with.shell.kind != ShellKind::Sh);
@@ -82,8 +77,11 @@ pub(super) fn prepare(command: &CommandLine, with: &LaunchContext) -> Result<Pre
     }
     let surroundings = PrologueContext {
         mode: with.mode,
+        takes_bash: with.takes_bash,
         startup_files: with.startup_files,
         script: &script,
+        startup: &startup,
+        environment: with.environment,
         report: sideband
             .as_ref()
             .map(|(wanted, sideband)| ReportContext { wanted: *wanted, pipe: sideband.name() }),
@@ -93,11 +91,17 @@ pub(super) fn prepare(command: &CommandLine, with: &LaunchContext) -> Result<Pre
             limit: *limit,
         }),
     };
-    let WrappedCommand { arguments, script: text } = surroundings.wrap(with.shell, command.text());
-    let script = text.map(|text| write_script(&script, &text, with.directory)).transpose()?;
+    let wrapped = surroundings.wrap(with.shell, command.text());
+    let script = wrapped.script.map(|text| write_script(&script, &text, with.directory));
+    let startup = wrapped.startup.map(|text| {
+        write_private(&startup, &text)
+            .map_err(|source| StartError::StartupFile { path: startup.clone(), source })
+    });
+    let files = script.into_iter().chain(startup).collect::<Result<Vec<_>, _>>()?;
     let sideband = sideband.map(|(_, sideband)| sideband);
     let key = |sideband: &SideBand| (KEY_VARIABLE.into(), sideband.key().into());
-    Ok(Prepared { arguments, variable: sideband.as_ref().map(key), script, sideband })
+    let variables = sideband.as_ref().map(key).into_iter().chain(wrapped.variables).collect();
+    Ok(Prepared { arguments: wrapped.arguments, variables, files, sideband })
 }
 
 fn write_script(
@@ -109,10 +113,22 @@ fn write_script(
     if let Err(cause) = directory {
         return Err(failed(std::io::Error::other(cause.to_owned())));
     }
-    let mut file = files::create_private(path).map_err(failed)?;
-    let script = Temporary(path.to_path_buf());
-    file.write_all(text.as_bytes()).map_err(failed)?;
-    Ok(script)
+    write_private(path, text).map_err(failed)
+}
+
+fn write_private(path: &Path, text: &str) -> std::io::Result<Temporary> {
+    let mut file = files::create_private(path)?;
+    let written = Temporary(path.to_path_buf());
+    file.write_all(text.as_bytes())?;
+    Ok(written)
+}
+
+/// The name of a file that a command needs also where this server has no directory.
+fn temporary_name(with: &LaunchContext, ending: &str) -> PathBuf {
+    with.directory.map_or_else(
+        |_| std::env::temp_dir().join(format!("zsh-tool-{}.{ending}", files::random_id())),
+        |directory| directory.path.join(format!("{}.{ending}", with.id)),
+    )
 }
 
 /// What this command's shell is to report, if anything. The command's text alone decides if zsh

@@ -28,6 +28,7 @@ use crate::progress::progress_state::{ProgressState, Verdict};
 use crate::progress::tracker::{ActivityDelta, BlockedOn, Repetition, Status, Tracker};
 use crate::progress::wait::ProcessName;
 use crate::progress::waiting::{Reading, Waiting};
+use crate::shell::mode::ShellName;
 use crate::shell::outcome::Outcome;
 use crate::text::lines::{LinePosition, Position};
 
@@ -54,6 +55,9 @@ pub struct Facts {
     pub part_of: Option<String>,
     /// `None` if it ends with this process.
     pub detached: Option<Detached>,
+    /// The shell that the caller has chosen, if it is not the configured one.
+    #[serde(default)]
+    pub chosen_shell: Option<ShellName>,
     /// Whether it leaves its directory to the next command of a session.
     #[serde(skip)]
     pub in_session: bool,

@@ -21,6 +21,7 @@ use crate::process::files;
 use crate::process::probe::Identity;
 use crate::process::pty::TerminalSize;
 use crate::process::spawn::{Launch, StderrTarget, Wiring};
+use crate::shell::mode::ShellName;
 
 /// What is started for a request: the shell, what is known of the task before, and what its worker
 /// gets.
@@ -30,7 +31,8 @@ pub(super) struct Plan {
     pub(super) facts: Facts,
     pub(super) cookie: String,
     pub(super) first_input: InputChunk,
-    pub(super) script: Option<files::Temporary>,
+    /// Removed when the task is over.
+    pub(super) files: Vec<files::Temporary>,
     pub(super) sideband: Option<SideBand>,
     pub(super) on_shell_end: Option<OnShellEnd>,
     /// The size of the terminal that is emulated.
@@ -78,8 +80,13 @@ impl Planner {
         };
         let directory = directory
             .unwrap_or_else(|| self.start_directory(settings, request.directory.as_deref()));
+        let configured = self.configured_shell(settings).ok();
+        let is_configured = configured.as_ref().is_some_and(|it| it.kind == shell.kind);
+        let startup_file = settings.startup_file.iter().filter(|_| is_configured);
         let StartEnvironment { mut variables, files, problems } =
             request.start.unwrap_or_else(|| {
+                // The same for every shell that a caller chooses.
+                let shell = configured.as_ref().unwrap_or(shell);
                 self.environments.environment_for(&settings.environment, shell, &directory)
             });
         if let Some(session) = &session {
@@ -91,13 +98,14 @@ impl Planner {
             &cookie,
             request.terminal.is_some(),
         );
-        let Prepared { arguments, variable, script, sideband } = invocation::prepare(
+        let Prepared { arguments, variables: added, files, sideband } = invocation::prepare(
             &request.command,
             &LaunchContext {
                 id,
                 shell,
                 mode: settings.shell_mode,
-                startup_files: &self.startup_files.due(settings.startup_file.iter().chain(&files)),
+                takes_bash: settings.takes_bash,
+                startup_files: &self.startup_files.due(startup_file.chain(&files)),
                 startup_cache: &self.startup_files,
                 environment: &environment,
                 search_path: search_path(&settings.environment.inherited),
@@ -136,7 +144,7 @@ impl Planner {
             launch: Launch {
                 program: shell.path.clone(),
                 args: arguments,
-                environment: environment.into_iter().chain(variable).collect(),
+                environment: environment.into_iter().chain(added).collect(),
                 directory: directory.clone(),
                 wiring,
             },
@@ -148,6 +156,7 @@ impl Planner {
                 detached: request.detached,
                 in_session,
                 directory,
+                chosen_shell: request.shell.filter(|_| !is_configured),
                 // The environment may have taken seconds to load.
                 started: with.clock.now(),
                 timeout: request.timeout,
@@ -158,7 +167,7 @@ impl Planner {
             },
             cookie,
             first_input,
-            script,
+            files,
             sideband,
             on_shell_end,
             emulated: request.terminal.filter(|_| request.emulated),
@@ -166,11 +175,24 @@ impl Planner {
         })
     }
 
-    /// The shell that commands run in.
+    /// The shell with this name, or the configured one.
     ///
     /// # Errors
-    /// No shell was found.
-    pub(super) fn find_shell(&self, settings: &Settings) -> Result<Shell, NoShell> {
+    /// No such shell was found.
+    pub(super) fn find_shell(
+        &self,
+        settings: &Settings,
+        name: Option<ShellName>,
+    ) -> Result<Shell, NoShell> {
+        let configured = self.configured_shell(settings);
+        let Some(name) = name else { return configured };
+        match configured {
+            Ok(shell) if shell.note.is_none() && shell.is(name) => Ok(shell),
+            _ => shell::find_named(name, search_path(&settings.environment.inherited)),
+        }
+    }
+
+    fn configured_shell(&self, settings: &Settings) -> Result<Shell, NoShell> {
         let known = self.shell.lock().clone();
         if let Some(shell) = known.filter(|shell| files::is_program(&shell.path)) {
             return Ok(shell);
@@ -191,7 +213,7 @@ impl Planner {
         settings: &Settings,
         directory: Option<&Path>,
     ) -> Result<StartEnvironment, NoShell> {
-        let shell = self.find_shell(settings)?;
+        let shell = self.configured_shell(settings)?;
         let directory = self.start_directory(settings, directory);
         Ok(self.environments.environment_for(&settings.environment, &shell, &directory))
     }

@@ -19,9 +19,14 @@
 //!
 //! So the command is not passed to `eval`, which would overwrite `$pipestatus`. Nothing follows it
 //! either, since that would break here-documents.
+//!
+//! bash quotes its whole first line in the message about a syntax error there. So its code is not in
+//! the command's text, but in a startup file of its own, which `BASH_ENV` or `--rcfile` names.
+//!
+//! Limits: under `POSIXLY_CORRECT` bash reads no such file, and reports nothing.
 
 use std::ffi::OsString;
-use std::os::unix::ffi::OsStrExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use super::shell::{Shell, ShellKind};
@@ -41,6 +46,11 @@ const UNTRACED: &str = "${${${-##*x*}:-${options[xtrace]::=off}${__zsh_tool_trac
 /// `emulate -R sh` too, where `$-` is empty.
 const UNRESTRICTED: &str = "${${:-_$-}##*r*}";
 
+/// The options with which zsh takes text written for bash (zshoptions(1)).
+const BASH_OPTIONS: &str = "no_nomatch no_bad_pattern no_equals no_multios sh_word_split \
+    glob_subst ksh_arrays ksh_glob no_bare_glob_qual bsd_echo bash_rematch octal_zeroes posix_traps \
+    sh_nullcmd no_function_argzero";
+
 /// Ends a script, since a command substitution removes newlines at the end.
 const SCRIPT_END: &str = "x";
 
@@ -53,6 +63,10 @@ const KEY: &str = "%key%";
 /// The parameter that `zregexparse` insists on setting.
 const POSITION: &str = "__zsh_tool_position";
 
+/// The startup file of a shell that is not interactive, and where its own value is kept meanwhile.
+const BASH_ENV: &str = "BASH_ENV";
+const OWN_BASH_ENV: &str = "__zsh_tool_env";
+
 /// Removes the script that is being read; the open file remains until it is read.
 const REMOVE_SCRIPT_PORTABLE: &str = "rm -f -- \"$0\" 2>/dev/null; ";
 
@@ -64,22 +78,32 @@ pub(crate) struct StartupFile {
     pub(crate) show_errors: bool,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct WrappedCommand {
     pub(crate) arguments: Vec<OsString>,
     /// The content of the file that the arguments name, for a command that is longer than an
     /// argument may be.
     pub(crate) script: Option<String>,
+    /// The content of bash's startup file, if it needs one.
+    pub(crate) startup: Option<String>,
+    /// Added to the environment.
+    pub(crate) variables: Vec<(OsString, OsString)>,
 }
 
 /// How to wrap a command.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PrologueContext<'a> {
     pub(crate) mode: ShellMode,
+    /// Whether zsh gets the options of `dialect: bash`.
+    pub(crate) takes_bash: bool,
     /// Sourced before the command.
     pub(crate) startup_files: &'a [StartupFile],
     /// Where a long command would be written.
     pub(crate) script: &'a Path,
+    /// Where bash's startup file would be written.
+    pub(crate) startup: &'a Path,
+    /// The command's.
+    pub(crate) environment: &'a [(OsString, OsString)],
     pub(crate) report: Option<ReportContext<'a>>,
     /// The programs that report the exported variables, for a command of a session.
     pub(crate) exports: Option<ExportsReport<'a>>,
@@ -106,24 +130,47 @@ impl PrologueContext<'_> {
     pub(crate) fn wrap(&self, shell: &Shell, command: &str) -> WrappedCommand {
         let prologue = match shell.kind {
             ShellKind::Zsh => self.zsh_prologue(),
-            ShellKind::Bash => self.bash_prologue(),
+            ShellKind::Bash => return self.bash(command),
             ShellKind::Sh => self.sources(shell.kind),
         };
         if prologue.len() + command.len() < LONGEST_ARGUMENT {
             let mut arguments: Vec<OsString> = flags(self.mode).collect();
             arguments.push("-c".into());
             arguments.push(format!("{prologue}{command}").into());
-            return WrappedCommand { arguments, script: None };
+            return WrappedCommand { arguments, ..WrappedCommand::default() };
         }
         match shell.kind {
             ShellKind::Zsh => self.zsh_script(command),
-            ShellKind::Bash | ShellKind::Sh => self.other_script(shell, &prologue, command),
+            ShellKind::Bash | ShellKind::Sh => self.sh_script(shell, &prologue, command),
         }
+    }
+
+    /// A long command is a script, which bash reads line by line, as it does the text after `-c`.
+    fn bash(&self, command: &str) -> WrappedCommand {
+        let mut wrapped = WrappedCommand::default();
+        let startup = Some(self.bash_startup()).filter(|code| !code.is_empty());
+        if startup.is_some() && self.mode == ShellMode::Interactive {
+            wrapped.arguments = vec!["--rcfile".into(), self.startup.into()];
+        } else if startup.is_some() {
+            let own = self.environment.iter().find(|(name, _)| name == BASH_ENV);
+            let own = own.map(|(_, value)| (OWN_BASH_ENV.into(), value.clone()));
+            let startup = (BASH_ENV.into(), in_double_quotes(self.startup));
+            wrapped.variables = own.into_iter().chain([startup]).collect();
+        }
+        wrapped.startup = startup;
+        wrapped.arguments.extend(flags(self.mode));
+        if command.len() < LONGEST_ARGUMENT {
+            wrapped.arguments.extend(["-c".into(), command.into()]);
+        } else {
+            wrapped.arguments.push(self.script.into());
+            wrapped.script = Some(command.to_owned());
+        }
+        wrapped
     }
 
     /// Empty if there is nothing to add: the command then runs under bare zsh.
     fn zsh_prologue(&self) -> String {
-        let parts = self.zsh_report() + &self.sources(ShellKind::Zsh);
+        let parts = self.zsh_report() + &self.sources(ShellKind::Zsh) + &self.zsh_options();
         if parts.is_empty() {
             return parts;
         }
@@ -168,6 +215,14 @@ impl PrologueContext<'_> {
         text + &forget_key()
     }
 
+    /// Sets the options of `dialect: bash`, after all startup files: those are written for zsh.
+    fn zsh_options(&self) -> String {
+        if !self.takes_bash {
+            return String::new();
+        }
+        format!("builtin setopt {BASH_OPTIONS}; ")
+    }
+
     /// The code that reports the exported variables, made from the code that prints them; empty
     /// where they are not reported.
     fn exports(&self, report: impl FnOnce(&str) -> String) -> String {
@@ -176,7 +231,30 @@ impl PrologueContext<'_> {
         })
     }
 
-    fn bash_prologue(&self) -> String {
+    /// What bash runs before the command; empty if there is nothing to add. `$?` and `$_` begin as in
+    /// bare bash.
+    fn bash_startup(&self) -> String {
+        let code = self.bash_report() + &self.sources(ShellKind::Bash);
+        if code.is_empty() {
+            return code;
+        }
+        let before = match self.mode {
+            ShellMode::Interactive => "[ -f ~/.bashrc ] && . ~/.bashrc\n".to_owned(),
+            ShellMode::Plain | ShellMode::Login => format!(
+                "if [ -n \"${{{OWN_BASH_ENV}+x}}\" ]; then\n\
+                 {BASH_ENV}=${OWN_BASH_ENV}; unset {OWN_BASH_ENV}\n\
+                 eval \"[ -r \\\"${BASH_ENV}\\\" ] && . \\\"${BASH_ENV}\\\"\"\n\
+                 else unset {BASH_ENV}; fi\n"
+            ),
+        };
+        // A function call leaves `$_` as its last argument.
+        format!(
+            "{before}{code}\n__zsh_tool_begin() {{ unset -f __zsh_tool_begin; }}; \
+             __zsh_tool_begin \"$0\"\n"
+        )
+    }
+
+    fn bash_report(&self) -> String {
         let trap = self.report.map(|ReportContext { pipe, .. }| {
             let pipe = quoted(pipe);
             let exports = self.exports(|env| {
@@ -191,7 +269,7 @@ impl PrologueContext<'_> {
             );
             format!("trap {} EXIT; {}", with_key(&report), forget_key())
         });
-        trap.unwrap_or_default() + &self.sources(ShellKind::Bash)
+        trap.unwrap_or_default()
     }
 
     fn sources(&self, kind: ShellKind) -> String {
@@ -223,18 +301,20 @@ impl PrologueContext<'_> {
              zmodload -u zsh/files }} 2>/dev/null; {}{}[[ -o extendedglob ]]; \
              builtin zregexparse {POSITION} {POSITION} '' \
              \"{{unset {POSITION}; repeat $?; do builtin unsetopt extendedglob; done; \
-             {CLEAN_START}}}\" \"{{$ZSH_EXECUTION_STRING}}\" \
+             {}{CLEAN_START}}}\" \"{{$ZSH_EXECUTION_STRING}}\" \
              '{{\\builtin exit {UNTRACED}}}'",
             self.zsh_report(),
             self.sources(ShellKind::Zsh),
+            self.zsh_options(),
         );
         let mut arguments: Vec<OsString> = flags(self.mode).collect();
         arguments.push("-c".into());
         arguments.push(prologue.into());
-        WrappedCommand { arguments, script: Some(format!("{command}{SCRIPT_END}")) }
+        let script = Some(format!("{command}{SCRIPT_END}"));
+        WrappedCommand { arguments, script, ..WrappedCommand::default() }
     }
 
-    fn other_script(&self, shell: &Shell, prologue: &str, command: &str) -> WrappedCommand {
+    fn sh_script(&self, shell: &Shell, prologue: &str, command: &str) -> WrappedCommand {
         // The check comes first, so that after a syntax error nothing runs, as with `-c`.
         let flags = self.mode.flags().join(" ");
         let check_and_run = format!("\"$1\" -n \"$2\" && exec \"$1\" {flags} \"$2\"");
@@ -246,12 +326,20 @@ impl PrologueContext<'_> {
             self.script.into(),
         ];
         let script = Some(format!("{REMOVE_SCRIPT_PORTABLE}{prologue}{command}\n"));
-        WrappedCommand { arguments, script }
+        WrappedCommand { arguments, script, ..WrappedCommand::default() }
     }
 }
 
 fn flags(mode: ShellMode) -> impl Iterator<Item = OsString> {
     mode.flags().iter().map(OsString::from)
+}
+
+/// A path in a text that bash expands as one between double quotes.
+fn in_double_quotes(path: &Path) -> OsString {
+    let special = |byte: &u8| matches!(byte, b'$' | b'`' | b'"' | b'\\');
+    let bytes = path.as_os_str().as_bytes().iter();
+    let escaped = bytes.flat_map(|byte| special(byte).then_some(b'\\').into_iter().chain([*byte]));
+    OsString::from_vec(escaped.collect())
 }
 
 pub(super) fn single_quoted(text: &str) -> String {
@@ -291,8 +379,11 @@ mod tests {
     fn context(pipe: Option<&Path>) -> PrologueContext<'_> {
         PrologueContext {
             mode: ShellMode::Plain,
+            takes_bash: false,
             startup_files: &[],
             script: Path::new("/state/id.zsh"),
+            startup: Path::new("/state/id.bash"),
+            environment: &[],
             exports: None,
             report: pipe.map(|pipe| ReportContext { wanted: Reportable::ALL, pipe }),
         }
@@ -303,7 +394,7 @@ mod tests {
         for kind in [ShellKind::Zsh, ShellKind::Bash, ShellKind::Sh] {
             let wrapped = context(None).wrap(&shell(kind), "make -j");
             let bare = ["-c", "make -j"].map(OsString::from).to_vec();
-            assert_eq!(wrapped, WrappedCommand { arguments: bare, script: None });
+            assert_eq!(wrapped, WrappedCommand { arguments: bare, ..WrappedCommand::default() });
         }
     }
 

@@ -10,6 +10,7 @@ use super::shell::NoShell;
 use crate::process::pty::TerminalSize;
 use crate::process::spawn::SpawnError;
 use crate::shell::command_line::CommandLine;
+use crate::shell::mode::ShellName;
 use crate::text::foreign::ShowPath;
 use crate::text::quantity::seconds;
 
@@ -51,6 +52,8 @@ pub struct Request {
     /// Its id, if the caller has chosen it: 8 lower-case hex digits.
     pub id: Option<String>,
     pub command: CommandLine,
+    /// `None` for the configured shell.
+    pub shell: Option<ShellName>,
     /// What it is for.
     pub description: Option<String>,
     /// The agent run that it belongs to, as its agent or its judge. Lists of sessions leave it
@@ -118,6 +121,11 @@ pub enum StartError {
         named(.path)
     )]
     Script { path: PathBuf, source: std::io::Error },
+    #[error(
+        "bash's startup file {} cannot be written: {source}; make room for it",
+        .path.shown()
+    )]
+    StartupFile { path: PathBuf, source: std::io::Error },
     #[error(
         "session needs zsh or bash as the shell, the programs env and head, and a pipe for what \
          they report: leave session out, or see zsh_health"

@@ -14,6 +14,8 @@ use super::sessions::{Variables, variable};
 use crate::process::descriptors;
 use crate::process::files::{self, Temporary};
 use crate::process::signals::Exit;
+use crate::shell::dialect::Dialect;
+use crate::shell::mode::ShellName;
 use crate::text::foreign;
 use crate::text::foreign::ShowPath;
 
@@ -37,6 +39,26 @@ pub struct Shell {
     pub note: Option<String>,
 }
 
+impl Shell {
+    /// Whether it is the shell that this name means.
+    pub(crate) fn is(&self, name: ShellName) -> bool {
+        match (name, self.kind) {
+            (ShellName::Zsh, kind) => kind == ShellKind::Zsh,
+            (ShellName::Bash, kind) => kind == ShellKind::Bash,
+            (ShellName::Sh, _) => self.path.file_name() == Some(OsStr::new("sh")),
+        }
+    }
+
+    /// What it takes a text for; `takes_bash` is set with `dialect: bash`.
+    pub(crate) fn dialect(&self, takes_bash: bool) -> Dialect {
+        match self.kind {
+            ShellKind::Zsh if takes_bash => Dialect::ZshAsBash,
+            ShellKind::Zsh => Dialect::Zsh,
+            ShellKind::Bash | ShellKind::Sh => Dialect::Other,
+        }
+    }
+}
+
 /// The shell that commands are written for; others only replace it.
 const PREFERRED: &str = "zsh";
 
@@ -47,6 +69,8 @@ pub enum NoShell {
         foreign::shown(.0)
     )]
     Configured(String),
+    #[error("{} is not installed: leave `shell` out, or install it", .0.as_str())]
+    Named(ShellName),
     #[error(
         "no shell found: neither zsh nor bash nor sh is in PATH; install zsh, or set `shell` in the config"
     )]
@@ -77,6 +101,20 @@ pub(crate) fn find(configured: &str, search_path: &OsStr) -> Result<Shell, NoShe
         }
     }
     Err(NoShell::None)
+}
+
+/// Finds the shell with this name in PATH.
+///
+/// # Errors
+/// It is not there.
+pub(crate) fn find_named(name: ShellName, search_path: &OsStr) -> Result<Shell, NoShell> {
+    let kind = match name {
+        ShellName::Zsh => ShellKind::Zsh,
+        ShellName::Bash => ShellKind::Bash,
+        ShellName::Sh => ShellKind::Sh,
+    };
+    let found = files::find_program(name.as_str(), search_path);
+    found.map(|path| Shell { path, kind, note: None }).map_err(|_| NoShell::Named(name))
 }
 
 fn kind_of(path: &Path) -> ShellKind {

@@ -41,6 +41,8 @@ use crate::process::pty::TerminalSize;
 use crate::process::scans::Scans;
 use crate::process::spawn::Launch;
 use crate::process::survivors;
+use crate::shell::dialect::Dialect;
+use crate::shell::mode::ShellName;
 use crate::text::mask::Secret;
 
 /// How long all tasks together may take to end at shutdown; a process that hangs in the kernel is
@@ -171,7 +173,7 @@ impl Supervisor {
         on_end: Option<OnEnd>,
     ) -> Result<Arc<TaskHandle>, StartError> {
         self.check(&request)?;
-        let shell = self.find_shell()?;
+        let shell = self.find_shell(request.shell)?;
         let id = self.reserve(request.id.as_deref())?;
         let started = self.start_reserved(&id, request, &shell, on_end);
         match &started {
@@ -188,12 +190,18 @@ impl Supervisor {
         started
     }
 
-    /// The shell that commands run in.
+    /// The shell with this name, or the configured one.
     ///
     /// # Errors
-    /// No shell was found.
-    pub fn find_shell(&self) -> Result<Shell, NoShell> {
-        self.planner.find_shell(&self.settings)
+    /// No such shell was found.
+    pub fn find_shell(&self, name: Option<ShellName>) -> Result<Shell, NoShell> {
+        self.planner.find_shell(&self.settings, name)
+    }
+
+    /// What that shell takes a text for.
+    pub(crate) fn dialect(&self, name: Option<ShellName>) -> Dialect {
+        let takes_bash = self.settings.takes_bash;
+        self.find_shell(name).map_or(Dialect::Other, |shell| shell.dialect(takes_bash))
     }
 
     /// The environment and files for a command in this directory, which a shim will start.
@@ -288,7 +296,7 @@ impl Supervisor {
             first_input: plan.first_input,
             daemons: Arc::clone(&self.settings.daemons),
             journal,
-            script: plan.script,
+            files: plan.files,
             sideband: plan.sideband,
             on_shell_end: plan.on_shell_end,
             scans: Arc::clone(&self.scans),

@@ -59,7 +59,7 @@ pub(super) struct Setup {
     pub(crate) daemons: Arc<[String]>,
     pub(crate) journal: Journal,
     /// The script of a long command, which contains its text; removed with the worker.
-    pub(crate) script: Option<Temporary>,
+    pub(crate) files: Vec<Temporary>,
     pub(crate) sideband: Option<SideBand>,
     /// Takes what the shell of a session reports at its end.
     pub(crate) on_shell_end: Option<OnShellEnd>,
@@ -81,7 +81,7 @@ pub(super) struct Worker {
     journal: Journal,
     sideband: Option<SideBand>,
     on_shell_end: Option<OnShellEnd>,
-    _script: Option<Temporary>,
+    _files: Vec<Temporary>,
     machine: Machine,
     completion: Arc<Completion>,
     housekeeping: Option<Arc<Waker>>,
@@ -144,7 +144,7 @@ impl Worker {
             journal: setup.journal,
             sideband: setup.sideband,
             on_shell_end: setup.on_shell_end,
-            _script: setup.script,
+            _files: setup.files,
             machine: Machine::new(deadline),
             completion: setup.completion,
             housekeeping: setup.housekeeping,

@@ -15,6 +15,8 @@ use super::{frame, invisible};
 /// How many characters of a text are shown, the quotes excluded.
 const SHOWN_CHARS: usize = 240;
 
+/// How many characters of a part of a command are shown.
+const CODE_CHARS: usize = 160;
 /// How many characters of a name are shown in a phrase: what follows must have room on its line.
 const PHRASE_CHARS: usize = 80;
 
@@ -155,6 +157,17 @@ pub(crate) fn in_quotes(text: &str, limit: usize) -> String {
     }
     quoted.push('"');
     quoted
+}
+
+/// A part of a command between backticks, so that it can be copied as it is; in quotes if it could end
+/// them, or is not seen as it is, or is long.
+pub(crate) fn in_backticks(text: &str) -> String {
+    let is_plain = |it| it != '`' && !is_hidden(it) && !frame::is_sign(it);
+    if text.chars().all(is_plain) && text.chars().count() <= CODE_CHARS {
+        format!("`{text}`")
+    } else {
+        in_quotes(text, CODE_CHARS)
+    }
 }
 
 /// The beginning of a line, in which a text in quotes may have lost its end: with a closing quote.

@@ -171,6 +171,7 @@ fn facts() -> Facts {
     Facts {
         id: "3dc8c9ee".to_owned(),
         command: "make -j8 test | tee log".to_owned(),
+        chosen_shell: None,
         description: None,
         part_of: None,
         detached: None,

@@ -249,6 +249,7 @@ fn supervisor(env: &Env) -> Arc<Supervisor> {
         max_command: 1 << 20,
         shell: "zsh".to_owned(),
         shell_mode: ShellMode::Plain,
+        takes_bash: false,
         startup_file: None,
         directory: env.work(),
         keep_directory: false,
@@ -388,6 +389,7 @@ fn a_task_goes_on_while_three_checks_are_under_way() {
     let supervisor = supervisor(&env);
     let flood = Request {
         command: CommandLine::parse("exec yes a line of output"),
+        shell: None,
         description: None,
         id: None,
         part_of: None,

@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::alan_faults::{commands_go_on_while_locked, kill_again_and_again};
 use crate::attach::silent_attachment_stays;
 use crate::detached::starts_that_are_broken_off;
+use crate::dialect;
 use crate::faults::a_late_reader_finds_every_answer;
 use crate::hosts_faults::{kill_at_any_moment, sleep_and_wake};
 use crate::kill;
@@ -23,6 +24,13 @@ const MINUTE: Duration = Duration::from_secs(60);
 #[ignore = "takes long: make test-long"]
 fn a_server_killed_two_hundred_times_leaves_a_sound_database() {
     kill_again_and_again(MANY_KILLS);
+}
+
+#[test]
+#[ignore = "takes long: make test-long"]
+fn each_line_that_differs_in_bash_is_noted_and_runs_as_in_bash_with_shell_bash() {
+    dialect::each_difference_is_noted(1);
+    dialect::each_line_gives_the_bytes_of_bare_bash(1);
 }
 
 #[test]

@@ -20,6 +20,7 @@ mod command_text;
 mod control_socket;
 mod database;
 mod detached;
+mod dialect;
 mod environment;
 mod era;
 mod events;

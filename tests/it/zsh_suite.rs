@@ -15,6 +15,9 @@ use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::thread;
 
+use zsh_tool::testing::shell::command_line::CommandLine;
+use zsh_tool::testing::shell::dialect::{Dialect, Traps};
+
 use crate::support::env::{ADDED, BARE_ZSH, Env, shell_exit_code};
 use crate::support::processes::{end, processes_with, wait_until};
 use crate::support::program::{run, zsh_tool};
@@ -39,6 +42,9 @@ const LEFT_OUT: &[&str] = &[
 /// Chunks whose runs differ, and why.
 const DIFFERENT: &[(&str, &str)] = &[];
 
+/// Chunks that also bash runs, with another result.
+const TAKEN_FOR_BASH: &[&str] = &["A04redirect:349", "B03print:228", "B03print:232"];
+
 /// Chunks in which programs that run at once write to one place, in an order that neither
 /// shell decides: what they write is compared without its order.
 const IN_ANY_ORDER: &[&str] = &["D03procsubst:18", "D03procsubst:22"];
@@ -55,6 +61,20 @@ const LONGEST: &str = "60";
 #[test]
 fn a_sample_of_zshs_own_tests_runs_as_in_bare_zsh() {
     runs_as_in_bare_zsh(SAMPLE);
+}
+
+#[test]
+fn no_chunk_is_taken_for_text_written_for_bash() {
+    let note = |chunk: Chunk| {
+        let line = CommandLine::parse(chunk.command);
+        let found = Traps::find(&line, Dialect::Zsh, &|_| false);
+        let trap = found.before().or_else(|| found.silent())?;
+        Some(format!("{}: {trap}", chunk.name))
+    };
+    let noted: Vec<String> = all_chunks().into_iter().filter_map(note).collect();
+    let known = |line: &&String| TAKEN_FOR_BASH.iter().any(|name| line.starts_with(name));
+    let unknown: Vec<&String> = noted.iter().filter(|line| !known(line)).collect();
+    assert!(unknown.is_empty(), "{unknown:#?}");
 }
 
 /// Compares every `step`th chunk.

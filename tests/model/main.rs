@@ -41,6 +41,7 @@ mod listen_window {
             input: Input::None,
             shell: Identity { pid: 1, started: 0 },
             start_notes: Vec::new(),
+            chosen_shell: None,
             in_session: false,
             part_of: None,
             detached: None,

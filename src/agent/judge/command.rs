@@ -105,6 +105,7 @@ impl CommandJudge {
             id: None,
             stderr: Stderr::Merged,
             command: CommandLine::parse(command_text(&launch.argv)),
+            shell: None,
             description: Some("status check".to_owned()),
             part_of: Some(session.to_owned()),
             detached: None,

@@ -17,7 +17,7 @@ use crate::commands::setup::clients::{Client, MANIFEST, plugin_folder};
 use crate::commands::setup::{self, Found};
 use crate::commands::{output, shared};
 use crate::config::{
-    Config, EnvironmentChoice, HostEntry, ResolveContext, SecretSource, SpoolMode,
+    Config, DialectChoice, EnvironmentChoice, HostEntry, ResolveContext, SecretSource, SpoolMode,
 };
 use crate::history::manopt;
 use crate::history::recorder::Recorder;
@@ -59,6 +59,13 @@ pub(crate) fn shell(config: &Config) -> Finding {
     if let Some(version) = version {
         found = format!("{found}, {version}");
     }
+    if config.dialect == DialectChoice::Bash {
+        found += if shell.kind == ShellKind::Zsh {
+            ", with the options of dialect: bash"
+        } else {
+            " (dialect: bash is for zsh alone)"
+        };
+    }
     match shell.note {
         None => Finding::ok(WHAT, found),
         Some(note) => Finding::warning(WHAT, format!("{found}; {note}"), INSTALL_ZSH),
@@ -70,7 +77,7 @@ pub(crate) fn login_path(config: &Config) -> Vec<Finding> {
     const WHAT: &str = "PATH";
     let supervisor = shared::supervisor(config);
     let settings = EnvironmentSettings { login: true, ..supervisor.settings.environment.clone() };
-    let Ok(shell) = supervisor.find_shell() else {
+    let Ok(shell) = supervisor.find_shell(None) else {
         return Vec::new();
     };
     let start = Environments::default().environment_for(&settings, &shell, Path::new("/"));

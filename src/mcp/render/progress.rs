@@ -276,6 +276,7 @@ mod tests {
             description: None,
             part_of: None,
             detached: None,
+            chosen_shell: None,
             in_session: false,
             directory: "/".into(),
             started: now,

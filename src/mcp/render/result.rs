@@ -360,11 +360,13 @@ pub(crate) fn command_line(command: &str) -> String {
 /// `✔ exit=0  0.4s  task=3dc8c9ee`
 pub(crate) fn status_line(facts: &Facts, view: &View, palette: Palette) -> String {
     let mut parts = Vec::new();
+    let shell = facts.chosen_shell.map(|shell| format!("shell={}", shell.as_str()));
     match &view.task.ended {
         None => {
             parts.push(palette.paint(CYAN, "⟳ RUNNING"));
             parts.push(format!("{:.1}s", view.elapsed().as_secs_f64()));
             parts.push(format!("task={}", facts.id));
+            parts.extend(shell);
             parts.push(format!("stdin={}", input_word(facts.input, view)));
         }
         Some(end) => {
@@ -381,6 +383,7 @@ pub(crate) fn status_line(facts: &Facts, view: &View, palette: Palette) -> Strin
                 None => took,
             });
             parts.push(format!("task={}", facts.id));
+            parts.extend(shell);
             if let Some(directory) = &end.moved_to {
                 let kept = if view.keeps_directory { "" } else { ", not kept: pass cwd" };
                 parts.push(format!("cwd={}{kept}", directory.shown()));

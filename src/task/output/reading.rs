@@ -448,6 +448,24 @@ fn newest_bytes(spool: &Spool, from: u64, to: u64) -> Vec<u8> {
     pieces.pop().map(|piece| piece.bytes).unwrap_or_default()
 }
 
+/// How much of the end of an output is searched for reports of its shell.
+const REPORTS_BYTES: u64 = 4 * 1024 * 1024;
+
+/// As [`for_each_line`], for the newest lines.
+///
+/// # Errors
+/// A spool file cannot be read.
+pub(crate) fn visit_newest(
+    spool: &Spool,
+    end: Position,
+    visit: impl FnMut(Position, &[u8]) -> ControlFlow<()>,
+) -> io::Result<()> {
+    let offset = end.offset.saturating_sub(REPORTS_BYTES);
+    // The line number does not matter.
+    let from = LinePosition { at: Position { offset, line: 1 }, inside_line: offset > 0 };
+    for_each_line(spool, from, end.offset, visit).map(drop)
+}
+
 /// Visits the lines of `[from, to)` in bounded memory. The last, unfinished line counts as one,
 /// and so does what is retained of a line that a gap cuts. The visitor gets the number, where the
 /// line begins, and its bytes; a very long line comes in parts with the same number. Returns
