@@ -9,10 +9,14 @@
 //! set. Pure.
 
 mod builtins;
+mod commands;
+mod finder;
 mod names;
 mod pieces;
 mod shape;
+mod values;
 mod walk;
+mod words;
 
 use std::fmt;
 

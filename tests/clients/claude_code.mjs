@@ -98,6 +98,8 @@ const { code, printed, results, tools, system } = await headless([
   (result) => ({ call: { name: POLL, input: { task_id: taskIn(result), wait_for: 'end', listen: PATIENCE } } }),
   { call: { name: ZSH, input: { command: 'true', timout: 5 } } },
   { call: { name: ZSH, input: { command: 'setsid sleep 62 & sleep 63', background: true } } },
+  { call: { name: ZSH, input: { command: 'ls *.foo && echo found' } } },
+  { call: { name: ZSH, input: { command: 's=HELLO; echo ${s,,}', shell: 'bash' } } },
   { text: 'the script is over' },
 ]);
 // In its terminal interface, on a terminal that `script` provides. Only there it takes
@@ -140,7 +142,9 @@ async function interactive(steps, drive, ...more) {
   api.close();
 }
 
-const [yielded = '', polled = '', wrong = '', background = ''] = results;
+const [yielded = '', polled = '', wrong = '', background = '', unmatched = '', inBash = ''] = results;
+check('the model is told why a pattern ran nothing', /⚠ .*No file matches `\*\.foo`.*'\*\.foo'/.test(unmatched), unmatched);
+check('and may run text for bash', inBash.includes('hello') && inBash.includes('shell=bash'), inBash);
 check('Claude Code runs the script to its end', code === 0 && printed.includes('the script is over'), printed);
 const named = tools.map((tool) => tool.name);
 check('the tools for commands are at hand', [ZSH, POLL].every((name) => named.includes(name)), named);

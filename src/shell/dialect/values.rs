@@ -1,0 +1,225 @@
+//! What a text makes of the variables that it sets. Pure.
+
+use super::pieces::{Parameter, Piece, PieceKind, Quote, pieces, subscript};
+use crate::shell::command_line::CommandLine;
+use crate::shell::options::is_listed;
+use crate::shell::syntax::simple_commands;
+use crate::shell::unquote::unquote;
+
+/// Commands that usually print more than one word.
+const LISTERS: &str = "\
+    ls find seq cat printf echo grep rg fd awk cut sort uniq sed jq pgrep ps tr xargs comm head tail \
+    basename dirname";
+
+/// What is known of a variable.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Value {
+    /// This text, without its quotes.
+    Text(String),
+    /// What a command has printed that usually prints more than one word.
+    Listing,
+    /// Some text.
+    Scalar,
+    Array,
+    /// An associative array.
+    Table,
+}
+
+impl Value {
+    pub(super) fn is_array(&self) -> bool {
+        matches!(self, Value::Array | Value::Table)
+    }
+}
+
+/// The variables that a text has set so far.
+#[derive(Debug, Default)]
+pub(super) struct Variables {
+    known: Vec<(String, Value)>,
+    /// The value of IFS, if the text sets it.
+    pub(super) separators: Option<String>,
+}
+
+impl Variables {
+    pub(super) fn get(&self, name: &str) -> Option<&Value> {
+        self.known.iter().rev().find(|(known, _)| known == name).map(|(_, value)| value)
+    }
+
+    pub(super) fn set(&mut self, name: &str, value: Value) {
+        match self.known.iter_mut().find(|(known, _)| known == name) {
+            Some(known) => known.1 = value,
+            None => self.known.push((name.to_owned(), value)),
+        }
+    }
+
+    /// Remembers what a text assigns.
+    pub(super) fn assign(&mut self, written: &str) {
+        let Some((name, value)) = written.split_once('=') else { return };
+        if name.contains('[') {
+            let name = name.split('[').next().unwrap_or_default();
+            if self.get(name).is_none() {
+                self.set(name, Value::Array);
+            }
+            return;
+        }
+        let Some(name) = name.strip_suffix('+') else {
+            if name == "IFS" {
+                self.separators = Some(decoded(value));
+            }
+            let value = self.value_of(value);
+            return self.set(name, value);
+        };
+        let longer = match (self.get(name), self.value_of(value)) {
+            (Some(Value::Text(old)), Value::Text(new)) => Value::Text(format!("{old}{new}")),
+            (Some(old), _) if old.is_array() => return,
+            _ => Value::Scalar,
+        };
+        self.set(name, longer);
+    }
+
+    /// What a value without its name is.
+    pub(super) fn value_of(&self, value: &str) -> Value {
+        let word = unquote(value);
+        if word.expands_at.is_none() {
+            return Value::Text(word.text);
+        }
+        let parts = pieces(value);
+        if let [Piece { kind: PieceKind::Substitution(inside), .. }] = parts.as_slice() {
+            return if is_listing(inside) { Value::Listing } else { Value::Scalar };
+        }
+        let known = |parameter: &Parameter| match self.get(parameter.name) {
+            Some(Value::Text(text)) if parameter.is_plain() => Some(text.clone()),
+            _ => default_text(parameter.after),
+        };
+        // What expands to an unknown text counts as one word without blanks.
+        let (mut text, mut is_known) = (String::new(), true);
+        for piece in &parts {
+            match piece.kind {
+                PieceKind::Text if piece.quote == Quote::Dollar => {
+                    text.push_str(&decoded(&format!("$'{}'", piece.text)))
+                }
+                PieceKind::Text => text.push_str(piece.text),
+                PieceKind::Parameter(parameter) => {
+                    let known = known(&parameter);
+                    is_known &= known.is_some();
+                    text.push_str(&known.unwrap_or_else(|| "x".to_owned()));
+                }
+                _ => {
+                    is_known = false;
+                    text.push('x');
+                }
+            }
+        }
+        if is_known || text.contains(char::is_whitespace) {
+            Value::Text(text)
+        } else {
+            Value::Scalar
+        }
+    }
+
+    /// Whether an index is 0, or a variable that begins at 0.
+    pub(super) fn is_from_zero(&self, index: &str) -> bool {
+        let bare = index.trim_matches(['$', '{', '}', '(', ')', ' ']);
+        let is_zero = |text: &str| text.trim() == "0";
+        let bare = bare.trim_end_matches("++");
+        is_zero(bare)
+            || is_name(bare) && matches!(self.get(bare), Some(Value::Text(value)) if is_zero(value))
+    }
+
+    /// How many are known, for [`Variables::forget`].
+    pub(super) fn count(&self) -> usize {
+        self.known.len()
+    }
+
+    /// Forgets those that a subshell has added.
+    pub(super) fn forget(&mut self, count: usize) {
+        self.known.truncate(count);
+    }
+}
+
+/// Whether an expansion has a text for the case that the parameter is not set.
+pub(super) fn has_default(after: &str) -> bool {
+    let rest = subscript(after).map_or(after, |(_, rest)| rest);
+    rest.trim_start_matches(':').starts_with(['-', '+', '='])
+}
+
+/// The text that stands in for a parameter that is not set, if it has no expansion.
+pub(super) fn default_text(after: &str) -> Option<String> {
+    let text = after.strip_prefix(":-").or_else(|| after.strip_prefix('-'))?;
+    unquote(text).fixed().map(str::to_owned)
+}
+
+/// What a loop variable is in the first round.
+pub(super) fn loop_value(words: &[&str]) -> Value {
+    let Some(first) = words.first() else { return Value::Scalar };
+    let squeezed = first.trim_start_matches("$(").trim();
+    if first.starts_with("{0..") || squeezed.starts_with("seq 0 ") {
+        return Value::Text("0".to_owned());
+    }
+    let fixed: Option<Vec<String>> =
+        words.iter().map(|word| unquote(word).fixed().map(str::to_owned)).collect();
+    match fixed {
+        Some(all) => {
+            let with_blanks = all.iter().find(|word| word.contains(char::is_whitespace));
+            let first = all.first().cloned().unwrap_or_default();
+            let is_plain = !first.contains(['*', '?', '[']);
+            match with_blanks {
+                Some(word) => Value::Text(word.clone()),
+                None if is_plain => Value::Text(first),
+                None => Value::Scalar,
+            }
+        }
+        None => Value::Scalar,
+    }
+}
+
+/// Whether a command in a substitution usually prints more than one word.
+fn is_listing(inside: &str) -> bool {
+    let line = CommandLine::parse(inside);
+    let commands = simple_commands(&line);
+    let Some(last) = commands.last() else { return false };
+    let words: Vec<&str> = last.core().iter().map(|word| word.text.as_str()).collect();
+    match last.program() {
+        Some("git") => words.iter().any(|word| {
+            matches!(
+                *word,
+                "ls-files" | "--name-only" | "branch" | "tag" | "diff-tree" | "for-each-ref"
+            )
+        }),
+        Some("docker") => words.iter().any(|word| matches!(*word, "ps" | "images")),
+        Some("echo") => words.len() > 2 || words.get(1).is_some_and(|word| word.contains(' ')),
+        Some("printf") => words.iter().any(|word| word.contains("\\n") || word.contains(' ')),
+        Some("head" | "tail") => !words.iter().any(|word| matches!(*word, "-1" | "-n1" | "1")),
+        Some("grep" | "rg") => !words.iter().any(|word| {
+            word.starts_with("-c") || word.starts_with("-q") || word.starts_with("-m1")
+        }),
+        Some("jq") => words.iter().any(|word| word.contains("[]")),
+        Some("basename" | "dirname" | "tr" | "sed" | "awk" | "cut") => false,
+        Some(program) => is_listed(program, LISTERS),
+        None => false,
+    }
+}
+
+/// The value of a word, with the escapes of `$'…'`.
+fn decoded(word: &str) -> String {
+    unquote(word).text
+}
+
+/// The index after one that counts from 0.
+pub(super) fn plus_one(index: &str) -> String {
+    match index.trim().parse::<u64>() {
+        Ok(number) => (number + 1).to_string(),
+        Err(_) => {
+            let bare = index.trim_matches(['$', '{', '}', '(', ')', ' ']);
+            if bare.ends_with("++") {
+                format!("++{}", bare.trim_end_matches("++"))
+            } else {
+                format!("{bare}+1")
+            }
+        }
+    }
+}
+
+pub(super) fn is_name(text: &str) -> bool {
+    text.starts_with(|it: char| it.is_ascii_alphabetic() || it == '_')
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+}

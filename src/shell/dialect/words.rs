@@ -1,0 +1,548 @@
+//! Checks single words: patterns, `=word`, expansions, unquoted values. Pure.
+
+use super::finder::{Finder, Spot, Use};
+use super::names::{bash_variable, special};
+use super::pieces::{Parameter, Piece, PieceKind, Quote, pieces, subscript};
+use super::shape::Shape;
+use super::values::{Value, default_text, has_default, is_name, plus_one};
+use super::{Sign, TrapKind};
+use crate::shell::options::is_listed;
+use crate::shell::programs::is_builtin;
+
+/// Commands of files, whose unquoted arguments are names of files.
+const FILE_COMMANDS: &str = "\
+    ls rm cp mv cat wc tar head tail chmod chown chgrp du stat touch gzip gunzip zip unzip file sort diff \
+    sha256sum md5sum ln rsync scp";
+
+/// Commands that are not given lists, but options.
+const NO_LISTS: &str = "grep egrep fgrep rg ag sed awk jq git";
+
+/// Commands that take each word for what it is.
+const NO_WORDS: &str = "[ test cd let return exit eval";
+
+/// Options whose value is a text.
+const TEXT_OPTIONS: &str = "\
+    -m --message -t --title -b --body --description -d --data --data-raw --json -H --header -e --author \
+    --format --pretty -c -C --name -F -A --user-agent -u --user -X --grep -k -K";
+
+impl Finder<'_> {
+    /// Checks one word.
+    pub(super) fn word(&mut self, written: &str, used: Use, spot: Spot) {
+        // Most words hold nothing special.
+        if !written.bytes().any(|byte| b"$*?[=~<`(".contains(&byte)) {
+            return;
+        }
+        let parts = pieces(written);
+        self.whole_word(written, &parts, used, spot);
+        for (index, piece) in parts.iter().enumerate() {
+            match piece.kind {
+                PieceKind::Parameter(parameter) => {
+                    let end = piece.at + piece.text.len();
+                    let follows = match parts.get(index + 1) {
+                        Some(next) if next.at == end && next.kind == PieceKind::Text => {
+                            written.get(end..).unwrap_or_default()
+                        }
+                        _ => "",
+                    };
+                    self.parameter(written, piece, &parameter, follows, used, spot);
+                }
+                PieceKind::Substitution(inside) => {
+                    if matches!(used, Use::Argument("[" | "test", _) | Use::Condition { .. })
+                        && let Some(program) = inside.trim().strip_prefix("which ")
+                        && !self.is_for_zsh
+                    {
+                        let instead = format!("$(command -v {program})");
+                        self.add(TrapKind::Which, piece.text, &instead, Sign::None, spot);
+                    }
+                    self.nested.push((inside.to_owned(), spot));
+                }
+                PieceKind::Arithmetic(inside) => self.arithmetic(inside, spot),
+                PieceKind::Translation if !self.is_for_zsh => {
+                    let instead = written.replacen("$\"", "\"", 1);
+                    self.add(TrapKind::BashOnly, written, &instead, Sign::None, spot);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Checks patterns, `=word` and `~name`.
+    fn whole_word(&mut self, written: &str, parts: &[Piece], used: Use, spot: Spot) {
+        let is_pattern_of_shell =
+            matches!(used, Use::CasePattern | Use::Condition { is_pattern: true });
+        if is_pattern_of_shell
+            && let Some(sign) = ["@(", "!(", "+("].iter().find(|sign| {
+                parts.iter().any(|it| it.quote == Quote::None && it.text.contains(*sign))
+            })
+        {
+            let instead = match *sign {
+                "@(" => written.replace("@(", "("),
+                _ => "setopt ksh_glob".to_owned(),
+            };
+            self.add(TrapKind::BashOnly, written, &instead, Sign::None, spot);
+        }
+        if matches!(used, Use::Value | Use::Condition { .. } | Use::CaseSubject | Use::CasePattern)
+        {
+            return;
+        }
+        let unquoted = || {
+            parts.iter().filter(|piece| piece.kind == PieceKind::Text && piece.quote == Quote::None)
+        };
+        if let Some(rest) = written.strip_prefix('=')
+            && !rest.is_empty()
+            && !rest.starts_with('(')
+        {
+            let report = Sign::ReportOf("", Shape::of_path(&pieces(rest)));
+            let (instead, is_test) = match used {
+                Use::Argument("[" | "test", _) if rest == "=" => ("=".to_owned(), true),
+                _ => (quoted(written, parts), false),
+            };
+            let is_no_program = rest.starts_with(|it: char| !it.is_alphanumeric());
+            if matches!(used, Use::Argument("grep" | "egrep" | "fgrep" | "rg" | "ag", _)) {
+                self.add(TrapKind::EqualsWord, written, &instead, Sign::None, spot);
+            }
+            self.push(
+                TrapKind::EqualsWord,
+                written,
+                &instead,
+                report,
+                spot,
+                is_test || is_no_program,
+            );
+        }
+        if written.starts_with('~')
+            && let Some(name) = written.get(1..).and_then(|rest| rest.split('/').next())
+            && name.starts_with(|it: char| it.is_alphabetic())
+        {
+            let report = format!("no such user or named directory: {name}");
+            self.push(
+                TrapKind::NoSuchHome,
+                written,
+                &quoted(written, parts),
+                Sign::Report(vec![report]),
+                spot,
+                false,
+            );
+        }
+        let is_pattern = |text: &str| text.contains(['*', '?', '[']);
+        if !unquoted().any(|piece| is_pattern(piece.text)) {
+            return;
+        }
+        let shape = Shape::of(parts);
+        let bad = Sign::ReportOf("bad pattern: ", shape.clone());
+        let unmatched = Sign::ReportOf("no matches found: ", shape);
+        // For another program the words are expanded after the fork.
+        let is_fatal = match used {
+            Use::Argument(command, _) => {
+                is_builtin(command) || self.defined.iter().any(|defined| defined == command)
+            }
+            _ => matches!(used, Use::Loop | Use::Element),
+        };
+        // A quoted brace makes one word of several, and in a quoted script is no place for quotes.
+        let instead = if written.contains('{') && !written.contains("${") || spot.is_script {
+            String::new()
+        } else {
+            quoted(written, parts)
+        };
+        let is_url = written.contains("://");
+        let (kind, instead, is_certain) = match used {
+            Use::Argument("unset", _) => match written.split_once('[') {
+                Some((name, index)) if is_name(name) => {
+                    let index = plus_one(index.trim_end_matches(']'));
+                    (TrapKind::FirstElement, format!("{name}[{index}]=()"), true)
+                }
+                _ => (TrapKind::Unmatched, instead.clone(), false),
+            },
+            _ if is_url => (TrapKind::PatternInText, instead.clone(), true),
+            Use::Argument(..)
+                if !instead.is_empty() && (written.starts_with('-') || is_requirement(written)) =>
+            {
+                (TrapKind::PatternInText, instead.clone(), false)
+            }
+            _ => (TrapKind::Unmatched, instead.clone(), false),
+        };
+        let whole = format!("unset {written}");
+        let written = if kind == TrapKind::FirstElement { &whole } else { written };
+        self.push(
+            kind,
+            written,
+            &instead,
+            unmatched,
+            Spot { is_inner: spot.is_inner || !is_fatal, ..spot },
+            is_certain,
+        );
+        self.push(TrapKind::BadPattern, written, &quoted(written, parts), bad, spot, false);
+    }
+
+    pub(super) fn target(&mut self, written: &str, redirection: Option<&(&str, &str)>, spot: Spot) {
+        let is_input = redirection.is_some_and(|(operator, _)| operator.contains('<'));
+        if let Some(address) =
+            ["/dev/tcp/", "/dev/udp/"].iter().find_map(|it| written.strip_prefix(it))
+        {
+            let _ = is_input;
+            let sign = Sign::ReportOf("no such file or directory: ", Shape::of(&pieces(written)));
+            let _ = address;
+            self.add(TrapKind::BashOnly, written, "", sign, spot);
+        }
+        self.word(written, Use::Target, spot);
+    }
+
+    fn parameter(
+        &mut self,
+        word: &str,
+        piece: &Piece,
+        parameter: &Parameter,
+        follows: &str,
+        used: Use,
+        spot: Spot,
+    ) {
+        let name = parameter.name;
+        let reported = || Sign::Report(vec!["bad substitution".to_owned()]);
+        if let Some(mut instead) = bash_expansion(parameter) {
+            if parameter.before == "!" && self.variables.get(name) == Some(&Value::Array) {
+                instead.clear();
+            }
+            let sign = if name == "!" { Sign::None } else { reported() };
+            return self.add(TrapKind::BashOnly, piece.text, &instead, sign, spot);
+        }
+        let known = self.variables.get(name).cloned();
+        if self.is_for_zsh {
+            return;
+        }
+        if known.is_none()
+            && !has_default(parameter.after)
+            && !(self.is_set)(name)
+            && let Some(instead) = bash_variable(parameter)
+        {
+            return self.add(TrapKind::BashVariable, piece.text, &instead, Sign::None, spot);
+        }
+        if !parameter.is_braced {
+            if is_modifier(name, follows, word) {
+                let instead = word.replace(&format!("${name}:"), &format!("${{{name}}}:"));
+                return self.add(TrapKind::Modifier, word, &instead, Sign::None, spot);
+            }
+            let index = subscript(follows).map(|(index, _)| index);
+            if known.as_ref().is_some_and(|value| !value.is_array())
+                && index.is_some_and(|index| self.is_no_index(index))
+            {
+                let instead = word.replace(&format!("${name}["), &format!("${{{name}}}["));
+                return self.add(TrapKind::Subscript, word, &instead, Sign::None, spot);
+            }
+        }
+        if name == "#"
+            && piece.quote == Quote::Double
+            && follows.starts_with(|it: char| it.is_ascii_alphabetic())
+        {
+            let length =
+                follows.bytes().take_while(|it| it.is_ascii_alphanumeric() || *it == b'_').count();
+            let array = follows.get(..length).unwrap_or_default();
+            if self.variables.get(array).is_none()
+                && special(array).is_none()
+                && !(self.is_set)(array)
+            {
+                let instead = format!("${{#}}{array}");
+                return self.add(
+                    TrapKind::Modifier,
+                    &format!("$#{array}"),
+                    &instead,
+                    Sign::None,
+                    spot,
+                );
+            }
+        }
+        self.pattern_in_expansion(parameter, spot);
+        if known == Some(Value::Array)
+            && let Some((index, rest)) = parameter.index()
+        {
+            let squeezed: String = index.chars().filter(|it| !it.is_whitespace()).collect();
+            let from_end = format!("#{name}[");
+            if squeezed.contains(&from_end) && squeezed.ends_with("-1") {
+                let instead = format!("${{{}{name}[-1]{rest}}}", parameter.before);
+                return self.add(TrapKind::FirstElement, piece.text, &instead, Sign::None, spot);
+            }
+            if self.variables.is_from_zero(index) {
+                let instead = format!("${{{}{name}[{}]{rest}}}", parameter.before, plus_one(index));
+                return self.add(TrapKind::FirstElement, piece.text, &instead, Sign::None, spot);
+            }
+        }
+        if matches!(known, Some(Value::Text(_)))
+            && let Some(("0", "")) = parameter.index()
+        {
+            let instead = format!("${name}");
+            return self.add(TrapKind::FirstElement, piece.text, &instead, Sign::None, spot);
+        }
+        if piece.quote != Quote::None {
+            return;
+        }
+        if parameter.is_plain() {
+            self.unquoted_value(piece, parameter, known.as_ref(), used, spot);
+        } else if let Some(default) = default_text(parameter.after)
+            && known.is_none()
+        {
+            self.unquoted_value(piece, parameter, Some(&Value::Text(default)), used, spot);
+        }
+    }
+
+    /// Checks `${name%$pattern}` and the like.
+    fn pattern_in_expansion(&mut self, parameter: &Parameter, spot: Spot) {
+        let operators = ['%', '#', '/'];
+        let Some(pattern) = parameter.after.strip_prefix(operators) else { return };
+        let pattern = pattern.trim_start_matches(operators);
+        for piece in pieces(pattern) {
+            let PieceKind::Parameter(inner) = piece.kind else { continue };
+            let is_pattern = |value: &Value| matches!(value, Value::Text(text) if text.contains(['*', '?', '[']));
+            let is_known = self.variables.get(inner.name).is_some_and(is_pattern);
+            if inner.is_plain() && piece.quote == Quote::None && is_known {
+                let instead = format!("${{~{}}}", inner.name);
+                return self.add(TrapKind::ValueAsPattern, piece.text, &instead, Sign::None, spot);
+            }
+        }
+    }
+
+    /// Whether a text in brackets cannot be meant as the index of a character.
+    fn is_no_index(&self, index: &str) -> bool {
+        let text = match index.strip_prefix('$') {
+            None => index,
+            Some(name) => match self.variables.get(name.trim_matches(['{', '}'])) {
+                Some(Value::Text(text)) => text.as_str(),
+                _ => return false,
+            },
+        };
+        let is_number = |part: &str| {
+            let digits = part.trim().trim_start_matches('-');
+            !digits.is_empty() && digits != "0" && digits.bytes().all(|it| it.is_ascii_digit())
+        };
+        !text.split(',').all(is_number) && !text.starts_with('(')
+    }
+
+    /// Checks an unquoted `$name`, whose value bash splits and takes as a pattern.
+    fn unquoted_value(
+        &mut self,
+        piece: &Piece,
+        parameter: &Parameter,
+        known: Option<&Value>,
+        used: Use,
+        spot: Spot,
+    ) {
+        let name = parameter.name;
+        let (command, before) = match used {
+            Use::Argument(command, before) => (command, before),
+            _ => ("", ""),
+        };
+        let is_argument = matches!(used, Use::Argument(..)) && !is_listed(command, NO_WORDS);
+        let is_list = matches!(used, Use::Loop | Use::Element | Use::Command)
+            || is_argument
+                && (command == "set"
+                    || !is_listed(command, NO_LISTS) && !is_listed(before, TEXT_OPTIONS));
+        let split = format!("${{={name}{}}}", parameter.after);
+        if used == Use::Command {
+            // Whatever the value is, a name with blanks is none of a program.
+            let report = Sign::ReportOfWords;
+            self.push(TrapKind::NotSplit, piece.text, &split, report, spot, false);
+        }
+        let is_path = matches!(name, "PATH" | "LD_LIBRARY_PATH" | "MANPATH" | "PYTHONPATH");
+        let splits_path =
+            is_path && self.variables.separators.as_ref().is_some_and(|it| it.contains(':'));
+        let value = match known {
+            Some(Value::Text(text)) => text.as_str(),
+            Some(Value::Listing) if is_list && !matches!(command, "echo" | "printf") => {
+                let is_sure = matches!(used, Use::Loop | Use::Element | Use::Argument("set", _));
+                let sign = if is_sure { Sign::None } else { Sign::Failure };
+                return self.push(TrapKind::NotSplit, piece.text, &split, sign, spot, is_sure);
+            }
+            Some(Value::Scalar) if command == "set" && before == "--" => {
+                return self.add(TrapKind::NotSplit, piece.text, &split, Sign::None, spot);
+            }
+            None if splits_path && is_list => {
+                return self.add(TrapKind::NotSplit, piece.text, &split, Sign::None, spot);
+            }
+            _ => return,
+        };
+        let is_list = is_list || is_argument && value.trim_start().starts_with('-');
+        let separators = self.variables.separators.as_deref().unwrap_or(" \t\n");
+        let words: Vec<&str> =
+            value.split(|it| separators.contains(it)).filter(|it| !it.is_empty()).collect();
+        let is_one = words.len() == 1 && words.first() == Some(&value);
+        let is_same_for_echo = command == "echo" && words.join(" ") == value;
+        let is_plain = |it: char| it.is_alphanumeric() || "_./:@%+,=~-".contains(it);
+        let is_text =
+            is_argument && command != "set" && !words.iter().all(|it| it.chars().all(is_plain));
+        if is_list && !is_one && !value.is_empty() && !is_same_for_echo && !is_text {
+            return self.add(TrapKind::NotSplit, piece.text, &split, Sign::None, spot);
+        }
+        let is_pattern = value.contains(['*', '?']) || value.contains('[') && value.contains(']');
+        let is_used_as_one = match used {
+            Use::Loop | Use::Element | Use::CasePattern => true,
+            Use::Condition { is_pattern } => is_pattern,
+            Use::Argument(command, _) => is_listed(command, FILE_COMMANDS),
+            _ => false,
+        };
+        if is_pattern && is_used_as_one {
+            self.add(
+                TrapKind::ValueAsPattern,
+                piece.text,
+                &format!("${{~{name}}}"),
+                Sign::None,
+                spot,
+            );
+        }
+    }
+
+    /// Checks an arithmetic expression, with or without its `((`.
+    pub(super) fn arithmetic(&mut self, inside: &str, spot: Spot) {
+        for piece in pieces(inside) {
+            match piece.kind {
+                PieceKind::Parameter(parameter) => {
+                    let used = Use::Condition { is_pattern: false };
+                    self.parameter(inside, &piece, &parameter, "", used, spot);
+                }
+                PieceKind::Text => self.elements(piece.text, spot),
+                _ => {}
+            }
+        }
+        // `i=0` in the head of a loop.
+        let inside = inside.trim_start_matches("((").trim_end_matches("))");
+        for part in inside.split([';', ',']) {
+            if let Some((name, value)) = part.split_once('=')
+                && is_name(name.trim())
+                && !value.starts_with('=')
+            {
+                let value = value.trim();
+                let is_number = !value.is_empty() && value.bytes().all(|it| it.is_ascii_digit());
+                let value = if is_number { Value::Text(value.to_owned()) } else { Value::Scalar };
+                self.variables.set(name.trim(), value);
+            }
+        }
+    }
+
+    /// Checks octal numbers, and elements of arrays as in `a[0] + 1`.
+    fn elements(&mut self, text: &str, spot: Spot) {
+        let is_part = |it: char| it.is_alphanumeric() || matches!(it, '_' | '.' | '#');
+        let octal = text.split(|it| !is_part(it)).find(|word| {
+            word.len() > 1
+                && word.starts_with('0')
+                && word.bytes().all(|it| (b'0'..=b'7').contains(&it))
+                && word.bytes().any(|it| it != b'0')
+        });
+        if let Some(number) = octal {
+            let instead = format!("8#{}", number.trim_start_matches('0'));
+            self.add(TrapKind::Octal, number, &instead, Sign::None, spot);
+        }
+        for (at, _) in text.match_indices('[') {
+            let (before, rest) = text.split_at(at);
+            let start = before.rfind(|it: char| !it.is_ascii_alphanumeric() && it != '_');
+            let name = before.get(start.map_or(0, |at| at + 1)..).unwrap_or_default();
+            let index = subscript(rest).map(|(index, _)| index);
+            if let Some(index) = index
+                && self.variables.get(name) == Some(&Value::Array)
+                && self.variables.is_from_zero(index)
+            {
+                let instead = format!("{name}[{}]", plus_one(index));
+                let written = format!("{name}[{index}]");
+                self.add(TrapKind::FirstElement, &written, &instead, Sign::None, spot);
+            }
+        }
+    }
+}
+
+/// The expansions that zsh does not have, and what to write instead.
+fn bash_expansion(parameter: &Parameter) -> Option<String> {
+    let name = parameter.name;
+    if name == "!" && parameter.after == "#" {
+        return Some("${@[-1]}".to_owned());
+    }
+    if parameter.before == "!" && !name.is_empty() {
+        return Some(match parameter.after {
+            "[@]" | "[*]" => format!("${{(@k){name}}}"),
+            "*" | "@" => format!("${{(k)parameters[(I){name}*]}}"),
+            "" => format!("${{(P){name}}}"),
+            rest => format!("${{(P){name}{rest}}}"),
+        });
+    }
+    if !parameter.before.is_empty() || name.is_empty() {
+        return None;
+    }
+    let (index, rest) = match subscript(parameter.after) {
+        Some((index, rest)) => (format!("[{index}]"), rest),
+        None => (String::new(), parameter.after),
+    };
+    Some(match rest {
+        ",," => format!("${{(L){name}{index}}}"),
+        "^^" => format!("${{(U){name}{index}}}"),
+        "," => format!("${{(L){name}[1]}}${{{name}[2,-1]}}"),
+        "^" => format!("${{(U){name}[1]}}${{{name}[2,-1]}}"),
+        "@Q" => format!("${{(qq){name}{index}}}"),
+        "@U" => format!("${{(U){name}{index}}}"),
+        "@L" => format!("${{(L){name}{index}}}"),
+        "@u" => format!("${{(U){name}[1]}}${{{name}[2,-1]}}"),
+        "@E" => format!("${{(g::){name}{index}}}"),
+        "@P" => format!("${{(%){name}{index}}}"),
+        "@A" | "@a" | "@K" | "@k" => String::new(),
+        _ if rest.starts_with(",,") || rest.starts_with("^^") => String::new(),
+        _ => return None,
+    })
+}
+
+/// Whether zsh takes what follows `$name` as a modifier, though a plain text is meant: zsh's own
+/// idioms (`$file:h`, `$file:t:r`) have no letter or digit after the modifier.
+fn is_modifier(name: &str, follows: &str, word: &str) -> bool {
+    let mut letters = follows.chars();
+    if letters.next() != Some(':')
+        || !name.starts_with(|it: char| it.is_ascii_alphanumeric() || it == '_')
+    {
+        return false;
+    }
+    let (Some(letter), next) = (letters.next(), letters.next()) else { return false };
+    if !"aAcehlPqQrstu".contains(letter) {
+        return false;
+    }
+    let Some(next) = next else {
+        return false;
+    };
+    let is_text = next.is_ascii_alphabetic()
+        || next == '_'
+        || next.is_ascii_digit() && !matches!(letter, 'h' | 't')
+        || next == '-' && letters.next().is_some_and(|it| it.is_ascii_alphanumeric());
+    // `git show $sha:a.txt`
+    let is_name = next == '.' && !word.contains('/') && !matches!(letter, 'r' | 'e' | 'h');
+    is_text || is_name
+}
+
+/// Whether a word is a requirement with extras (`package[extra]`), or an element of an array.
+fn is_requirement(word: &str) -> bool {
+    word.ends_with(']')
+        && !word.contains(['*', '?', '/'])
+        && word.split_once('[').is_some_and(|(name, _)| !name.is_empty())
+}
+
+/// A word of which nothing is a pattern, otherwise with the same value.
+fn quoted(written: &str, parts: &[Piece]) -> String {
+    let (home, rest) = match written.split_once('/') {
+        Some((home, rest)) if home.starts_with('~') && rest.contains(['*', '?', '[']) => {
+            (format!("{home}/"), rest)
+        }
+        _ => (String::new(), written),
+    };
+    if !rest.contains(['\'', '"', '\\', '`', '$']) {
+        return format!("{home}'{rest}'");
+    }
+    if !rest.contains(['\'', '"', '\\', '`']) {
+        return format!("{home}\"{rest}\"");
+    }
+    let mut quoted = String::new();
+    let mut at = 0;
+    for piece in parts {
+        if piece.kind == PieceKind::Text && piece.quote == Quote::None {
+            quoted.push_str(written.get(at..piece.at).unwrap_or_default());
+            for character in piece.text.chars() {
+                if "*?[]()|<>=~^#".contains(character) {
+                    quoted.push('\\');
+                }
+                quoted.push(character);
+            }
+            at = piece.at + piece.text.len();
+        }
+    }
+    quoted.push_str(written.get(at..).unwrap_or_default());
+    quoted
+}
