@@ -216,8 +216,8 @@ settings! {
     /// How that shell reads its startup files. Default plain.
     shell_mode: ShellMode = ShellMode::Plain, Choice::new();
 
-    /// What zsh takes the text of commands for: `zsh`; `bash`, with options that make text written
-    /// for bash do what it says (`zsh-tool help shell` lists them). Default zsh.
+    /// The dialect in which zsh reads the text of commands: `zsh`; `bash`, with options that make text
+    /// written for bash do what it says (`zsh-tool help shell` lists them). Default zsh.
     dialect: DialectChoice = DialectChoice::Zsh, Choice::new();
 
     /// The environment with which the server's commands start: `inherit`, the client's; `login`,

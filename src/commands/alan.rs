@@ -16,6 +16,7 @@ use crate::alan::rows::JournalRow;
 use crate::alan::store::admin::{Forget, Imported, Removed};
 use crate::alan::store::{Store, StoreError};
 use crate::cli::AlanCommand;
+use crate::config::Config;
 use crate::history::recorder::Recorder;
 use crate::mcp::dispatch::ToolResult;
 use crate::mcp::history_tools;
@@ -56,7 +57,7 @@ pub(crate) fn run(command: &AlanCommand) -> ExitCode {
     let (config, _) = shared::load_config();
     shared::start_log(&config);
     let recorder = shared::recorder(&config, &shared::redactor(&config));
-    let outcome = execute(command, &recorder);
+    let outcome = execute(command, &recorder, &config);
     recorder.close();
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -68,7 +69,7 @@ pub(crate) fn run(command: &AlanCommand) -> ExitCode {
     }
 }
 
-fn execute(command: &AlanCommand, recorder: &Recorder) -> Result<(), AlanError> {
+fn execute(command: &AlanCommand, recorder: &Recorder, config: &Config) -> Result<(), AlanError> {
     let store = recorder.store();
     if store.path().as_os_str().is_empty() {
         return Err(AlanError::NoPath);
@@ -76,7 +77,10 @@ fn execute(command: &AlanCommand, recorder: &Recorder) -> Result<(), AlanError> 
     match command {
         AlanCommand::Path => say(&store.path().shown().to_string()),
         AlanCommand::Stats { json } => show(history_tools::stats(recorder)?, *json),
-        AlanCommand::Query { json, command } => query(recorder, &command.join(" "), *json),
+        AlanCommand::Query { json, command } => {
+            let dialect = shared::supervisor(config).dialect(None);
+            query(recorder, &command.join(" "), dialect, *json)
+        }
         AlanCommand::Export => export(store),
         AlanCommand::Import { file } => import(store, file.as_deref()),
         AlanCommand::Prune => say(&removed(store.prune(SystemTime::now())?)),
@@ -95,8 +99,13 @@ fn show(result: ToolResult, json: bool) -> Result<(), AlanError> {
     }
 }
 
-fn query(recorder: &Recorder, command: &str, json: bool) -> Result<(), AlanError> {
-    let result = history_tools::query(recorder, command, Dialect::Zsh);
+fn query(
+    recorder: &Recorder,
+    command: &str,
+    dialect: Dialect,
+    json: bool,
+) -> Result<(), AlanError> {
+    let result = history_tools::query(recorder, command, dialect);
     let status = recorder.store().status();
     // Without a database, "nothing known" would be misleading.
     if let Some(cause) = status.failure {

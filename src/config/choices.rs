@@ -18,7 +18,7 @@ pub(crate) enum EnvironmentChoice {
     Login,
 }
 
-/// What zsh takes the text of commands for.
+/// The dialect in which zsh reads the text of commands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum DialectChoice {
     Zsh,

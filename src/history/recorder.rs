@@ -101,7 +101,7 @@ impl Recorder {
             Decision::Refuse(refusal) => return Err(CircuitRefusal::new(&identity, refusal)),
         };
         let pitfalls = lints(&identity.redacted, has_terminal);
-        let traps = self.traps(&identity, dialect);
+        let traps = self.traps(command, dialect);
         let context = Arc::clone(&self.context);
         Ok(Arc::new(RunRecord::new(context, identity, pitfalls, traps, lease)))
     }
@@ -151,7 +151,8 @@ impl Recorder {
         let run_record =
             RunRecord::new(context, identity.clone(), pitfalls, Traps::default(), None);
         let mut insights = run_record.take_insights();
-        insights.extend(self.traps(&identity, dialect).before().map(Insight::Dialect));
+        let trap = self.traps(command, dialect).before();
+        insights.extend(trap.map(|trap| self.context.without_secrets(trap)).map(Insight::Dialect));
         CommandReport {
             history: History::clone(&run_record.history()),
             kills: self.store().kills(&identity.pattern.template),
@@ -161,10 +162,11 @@ impl Recorder {
         }
     }
 
-    fn traps(&self, identity: &CommandIdentity, dialect: Dialect) -> Traps {
+    /// From the command as it will run: what takes the place of a secret is not zsh's.
+    fn traps(&self, command: &CommandLine, dialect: Dialect) -> Traps {
         let environment = &self.context.settings.environment;
         let is_set = |wanted: &str| environment.iter().any(|(name, _)| name == wanted);
-        Traps::find(&identity.redacted, dialect, &is_set)
+        Traps::find(command, dialect, &is_set)
     }
 
     /// All circuits that are not blank, open and half-open ones first.

@@ -59,6 +59,12 @@ pub(super) struct RecordContext {
     pub(crate) shown: Mutex<RecentlyShown>,
 }
 
+impl RecordContext {
+    pub(super) fn without_secrets(&self, trap: Trap) -> Trap {
+        trap.map(|text| self.settings.redactor.redact(text).into_owned())
+    }
+}
+
 /// The record of one run.
 pub(crate) struct RunRecord {
     context: Arc<RecordContext>,
@@ -169,7 +175,7 @@ impl RunRecord {
                 && let Some(trap) = self.traps.silent()
             {
                 self.reported.trap.store(true, Ordering::Relaxed);
-                insights.push(Insight::Dialect(trap));
+                insights.push(Insight::Dialect(self.context.without_secrets(trap)));
             }
             insights.extend(self.options_after(history.failures));
         }
@@ -180,7 +186,9 @@ impl RunRecord {
                 !self.reported.trap.load(Ordering::Relaxed)
                     || self.traps.silent().as_ref() != Some(*trap)
             };
-            insights.extend(end.trap.as_ref().filter(is_new).cloned().map(Insight::Dialect));
+            let trap = end.trap.as_ref().filter(is_new).cloned();
+            let trap = trap.map(|trap| self.context.without_secrets(trap));
+            insights.extend(trap.map(Insight::Dialect));
             insights.extend(self.at_end(&end.facts, &history));
             if end.facts.outcome == Some(Outcome::Failure) {
                 insights.extend(self.options_after(history.failures + 1));
@@ -289,7 +297,8 @@ impl RunRecord {
         let mut reports = self.traps.reports();
         if self.traps.needs_output() {
             let read = |_, line: &[u8]| {
-                let is_enough = reports.read(&String::from_utf8_lossy(line));
+                let is_enough =
+                    reports.may_be_one(line) && reports.read(&String::from_utf8_lossy(line));
                 if is_enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
             };
             if let Err(error) = reading::visit_newest(ended.output, ended.output_end, read) {

@@ -79,7 +79,7 @@ impl Tools {
         if arguments.command.len() as u64 > limit {
             return Err(refused(format!("command is longer than {limit} bytes (max_command)")));
         }
-        Ok(query(&self.recorder, &arguments.command, self.supervisor.dialect(None)))
+        Ok(query(&self.recorder, &arguments.command, self.supervisor.dialect(arguments.shell)))
     }
 
     pub(super) fn neverhang_status(&self) -> Answer {

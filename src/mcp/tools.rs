@@ -234,6 +234,8 @@ pub struct TasksArguments {
 pub struct QueryArguments {
     /// The command text, as for zsh. It is not run.
     pub command: String,
+    /// As in zsh.
+    pub shell: Option<ShellName>,
     /// Look the command up on this host.
     pub host: Option<String>,
 }

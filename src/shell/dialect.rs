@@ -18,13 +18,14 @@ mod values;
 mod walk;
 mod words;
 
+use std::collections::HashSet;
 use std::fmt;
 
 use self::shape::Shape;
 use super::command_line::CommandLine;
 use crate::text::foreign;
 
-/// What a shell takes command texts for.
+/// The dialect in which a shell reads the text of commands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Dialect {
     #[default]
@@ -52,7 +53,10 @@ pub struct Trap {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TrapKind {
     /// A pattern that no file matches.
-    Unmatched,
+    Unmatched {
+        /// Whether the command can do without a file.
+        is_optional: bool,
+    },
     /// As [`TrapKind::Unmatched`], where no file is meant.
     PatternInText,
     BadPattern,
@@ -65,6 +69,8 @@ pub(super) enum TrapKind {
     BashVariable,
     NotSplit,
     FirstElement,
+    /// `unset` of an element.
+    UnsetElement,
     Modifier,
     Subscript,
     ValueAsPattern,
@@ -80,22 +86,29 @@ pub(super) enum TrapKind {
     Which,
 }
 
+impl Trap {
+    /// The trap with its parts of the text changed, as by the removal of secrets.
+    pub(crate) fn map(self, change: impl Fn(&str) -> String) -> Trap {
+        Trap { written: change(&self.written), instead: change(&self.instead), ..self }
+    }
+}
+
 /// One line: what zsh does with the text, and what to write instead.
 impl fmt::Display for Trap {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let written = foreign::in_backticks(&self.written);
         let instead = foreign::in_backticks(&self.instead);
         match self.kind {
-            TrapKind::Unmatched => {
+            TrapKind::Unmatched { is_optional } => {
                 write!(f, "No file matches {written}, so zsh did not run the command: write ")?;
                 if !self.instead.is_empty() {
                     write!(f, "{instead} if the program is to see it, ")?;
                 }
-                let optional = foreign::in_backticks(&format!("{}(N)", self.written));
-                write!(
-                    f,
-                    "{optional} if none is fine, or begin with `setopt no_nomatch`, as bash does"
-                )
+                if is_optional {
+                    let optional = foreign::in_backticks(&format!("{}(N)", self.written));
+                    write!(f, "{optional} if none is fine, ")?;
+                }
+                f.write_str("or begin with `setopt no_nomatch`, as bash does")
             }
             TrapKind::PatternInText => {
                 write!(f, "zsh takes {written} as a pattern of file names: write {instead}")
@@ -119,8 +132,8 @@ impl fmt::Display for Trap {
             }
             TrapKind::BashOnly => {
                 // What fills an array is followed by its use.
-                let fills =
-                    ["mapfile", "readarray", "read "].iter().any(|it| self.written.starts_with(it));
+                let fills = self.instead.starts_with("read") && self.instead.contains(" -A ")
+                    || self.instead.contains("(@f)");
                 let counts = if fills { " (elements count from 1)" } else { "" };
                 write!(
                     f,
@@ -141,6 +154,9 @@ impl fmt::Display for Trap {
                 "zsh counts elements from 1, and {written} counts from 0: write {instead}, or begin \
                  with `setopt ksh_arrays`"
             ),
+            TrapKind::UnsetElement => {
+                write!(f, "zsh removes no element by {written}: write {instead}")
+            }
             TrapKind::Modifier => {
                 write!(
                     f,
@@ -228,10 +244,12 @@ pub struct Traps {
     lines: usize,
     /// Whether it sends stderr elsewhere.
     hides_reports: bool,
+    /// The functions that it defines, which reports name.
+    functions: HashSet<String>,
 }
 
-/// How many lines of output are compared at most with each trap that reports itself.
-const MAX_REPORTS: usize = 64;
+/// How many reports are compared at most with each trap that reports itself.
+const MAX_REPORTS: usize = 256;
 
 impl Traps {
     /// Finds the traps of a text. `is_set` tells which environment variables have values.
@@ -239,13 +257,13 @@ impl Traps {
         if dialect == Dialect::Other || !walk::may_hold_any(line) {
             return Traps::default();
         }
-        let mut found = walk::find(line, is_set);
+        let (mut found, functions) = walk::find(line, is_set);
         if dialect == Dialect::ZshAsBash {
             found.retain(|it| !is_settled_by_options(it.trap.kind));
         }
         let text = line.text();
         let hides_reports = text.contains("2>") || text.contains("&>") || text.contains("|&");
-        Traps { found, lines: text.lines().count(), hides_reports }
+        Traps { found, lines: text.lines().count(), hides_reports, functions }
     }
 
     /// The trap to note before a run, from the text alone.
@@ -286,14 +304,34 @@ pub(crate) struct Reports<'a> {
 }
 
 impl<'a> Reports<'a> {
+    /// Whether a line may begin a report, by its first bytes.
+    pub(crate) fn may_be_one(&self, line: &[u8]) -> bool {
+        line.starts_with(b"zsh:")
+            || line.starts_with(b"(eval):")
+            || self.traps.functions.iter().any(|name| line.starts_with(name.as_bytes()))
+    }
+
     /// Reads a line of the output. Returns whether no further line matters.
     pub(crate) fn read(&mut self, line: &str) -> bool {
-        let line = line.trim_end_matches('\r');
-        let Some((at, said)) = report(line) else { return false };
+        let Some((at, said)) = self.report(line.trim_end_matches('\r')) else { return false };
         self.read += 1;
         self.not_found |= said.starts_with("command not found: ");
         self.seen = self.traps.found.iter().find(|it| it.sign.is_in(said)).map(|it| (it, at));
         self.seen.is_some() || self.read >= MAX_REPORTS
+    }
+
+    /// The line number and the text of a report of zsh on this text: `zsh:3: no matches found: *.x`,
+    /// `f:1: …` in a function, `zsh:read:1: …` of a builtin.
+    fn report<'l>(&self, line: &'l str) -> Option<(Option<usize>, &'l str)> {
+        let (place, said) = line.split_once(": ")?;
+        let mut parts = place.split(':');
+        let by = parts.next()?;
+        let is_own = by == "zsh";
+        if !is_own && by != "(eval)" && !self.traps.functions.contains(by) {
+            return None;
+        }
+        let number = parts.next_back().and_then(|number| number.parse().ok());
+        Some((number.filter(|_| is_own), said))
     }
 
     /// The trap that has shown in a run with this exit code; `fails` is set if any part of a pipeline
@@ -340,22 +378,10 @@ impl Sign {
     }
 }
 
-/// The line number and the text of a report of zsh: `zsh:3: no matches found: *.x`,
-/// `f:1: …`, `zsh:read:1: …`.
-fn report(line: &str) -> Option<(Option<usize>, &str)> {
-    let (place, said) = line.split_once(": ")?;
-    if place.is_empty() || place.contains(char::is_whitespace) {
-        return None;
-    }
-    let own = place.strip_prefix("zsh:");
-    let number = own.and_then(|place| place.rsplit(':').next()?.parse().ok());
-    Some((number, said))
-}
-
 /// Whether the options of `dialect: bash` make zsh do what bash does.
 fn is_settled_by_options(kind: TrapKind) -> bool {
     match kind {
-        TrapKind::Unmatched
+        TrapKind::Unmatched { .. }
         | TrapKind::PatternInText
         | TrapKind::EqualsWord
         | TrapKind::NotSplit
@@ -372,6 +398,7 @@ fn is_settled_by_options(kind: TrapKind) -> bool {
         | TrapKind::SpecialName(_)
         | TrapKind::BashOnly
         | TrapKind::BashVariable
+        | TrapKind::UnsetElement
         | TrapKind::Which
         | TrapKind::SourcedFile => false,
     }
@@ -404,14 +431,13 @@ mod tests {
                 "ls *.foo 2>/dev/null || true",
                 "zsh:1: no matches found: *.foo",
                 "No file matches `*.foo`, so zsh did not run the command: write `'*.foo'` if the program \
-                 is to see it, `*.foo(N)` if none is fine, or begin with `setopt no_nomatch`, as bash does.",
+                 is to see it, or begin with `setopt no_nomatch`, as bash does.",
             ),
             (
                 "for f in *.nope; do echo $f; done; echo after",
                 "zsh:1: no matches found: *.nope",
-                "No file matches `*.nope`, so zsh did not run the command: write `'*.nope'` if the program \
-                 is to see it, `*.nope(N)` if none is fine, or begin with `setopt no_nomatch`, as bash \
-                 does. Nothing after it ran.",
+                "No file matches `*.nope`, so zsh did not run the command: write `*.nope(N)` if none is \
+                 fine, or begin with `setopt no_nomatch`, as bash does. Nothing after it ran.",
             ),
             (
                 "a=1\n[ \"$a\" == \"b\" ] && echo same\nls",
@@ -450,8 +476,7 @@ mod tests {
                 "f() { ls \"$1\"/*.c; }; f 'a b'",
                 "f: no matches found: a b/*.c",
                 "No file matches `\"$1\"/*.c`, so zsh did not run the command: write `\"$1\"/\\*.c` if the \
-                 program is to see it, `\"$1\"/*.c(N)` if none is fine, or begin with \
-                 `setopt no_nomatch`, as bash does.",
+                 program is to see it, or begin with `setopt no_nomatch`, as bash does.",
             ),
         ] {
             assert_eq!(after(text, report, 1).as_deref(), Some(note), "{text}");
@@ -492,6 +517,22 @@ mod tests {
     }
 
     #[test]
+    fn traps_are_found_beside_what_looks_like_zsh() {
+        for text in [
+            "# please repeat this for each (N)\nfiles=\"a b\"; for x in $files; do echo $x; done",
+            "echo x | sed -E 's/(.)/y/'; files='a b'; for x in $files; do :; done",
+            "awk '{print -$1}' f; fs='a b'; for x in $fs; do :; done",
+            "files=`ls *.py`; for f in $files; do echo $f; done",
+            "a=(x y); for ((i=0;i<2;i++)); do echo ${a[i]}; done",
+            "mapfile -t l < f || exit 1",
+            "password='x y'; for p in $password; do :; done",
+            "grep \"^$word[[:space:]]\" f; n=x; echo \"$n[0]\"",
+        ] {
+            assert!(traps(text).before().is_some(), "{text}");
+        }
+    }
+
+    #[test]
     fn what_a_program_prints_is_no_report_on_the_text() {
         for (text, output) in [
             ("cat log", "zsh:1: no matches found: *.foo"),
@@ -499,6 +540,7 @@ mod tests {
             ("bash -c 'ls *.foo'", "zsh:1: no matches found: *.foo"),
             ("cat <<E\nls *.foo\nE", "zsh:2: no matches found: *.foo"),
             ("ls *.foo", "zsh:1: no matches found: *.bar"),
+            ("npm test; ls *.foo", "npm: no matches found: *.foo"),
             ("echo hi # mapfile", "zsh:1: command not found: mapfile"),
             ("mapfile() { :; }; mapfile -t x", "hi"),
         ] {
@@ -557,12 +599,18 @@ mod tests {
             "a=(x); echo ${a[0]};".repeat(5_000),
             "ls *.foo;".repeat(20_000),
             "{ ".repeat(20_000) + ">a >b",
-            "x=1;".repeat(3_000) + "\"$x[0]\"",
+            (0..20_000).map(|number| format!("x{number}=1;")).collect(),
+            "x=1; echo \"".to_owned() + &"$x[0]".repeat(20_000),
+            "x=1; echo \"".to_owned() + &"$x[".repeat(20_000),
+            "f() { :; }; ".repeat(10_000),
         ] {
+            let begun = std::time::Instant::now();
             let found = traps(&text);
             let mut reports = found.reports();
             reports.read("zsh:1: no matches found: *.bar");
             let _ = reports.after(1, false);
+            let took = begun.elapsed();
+            assert!(took.as_secs() < 5, "{took:?} for {} bytes", text.len());
         }
     }
 

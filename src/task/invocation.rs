@@ -59,6 +59,11 @@ pub(super) struct Prepared {
 /// The command is long and its script cannot be written, or a session's variables cannot be
 /// reported.
 pub(super) fn prepare(command: &CommandLine, with: &LaunchContext) -> Result<Prepared, StartError> {
+    // There bash reads no startup file, and is to find neither one nor a key.
+    let is_posix = |(name, _): &(OsString, OsString)| name == "POSIXLY_CORRECT";
+    let posix = (with.shell.kind == ShellKind::Bash && with.environment.iter().any(is_posix))
+        .then(|| Shell { kind: ShellKind::Sh, ..with.shell.clone() });
+    let with = &LaunchContext { shell: posix.as_ref().unwrap_or(with.shell), ..*with };
     let sideband = report_of(command, with)
         .and_then(|wanted| Some((wanted, SideBand::create(temporary_name(with, "report")).ok()?)));
     let script = with.directory.map_or_else(

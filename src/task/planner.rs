@@ -81,6 +81,7 @@ impl Planner {
         let directory = directory
             .unwrap_or_else(|| self.start_directory(settings, request.directory.as_deref()));
         let configured = self.configured_shell(settings).ok();
+        let is_same = configured.as_ref().is_some_and(|it| it.path == shell.path);
         let is_configured = configured.as_ref().is_some_and(|it| it.kind == shell.kind);
         let startup_file = settings.startup_file.iter().filter(|_| is_configured);
         let StartEnvironment { mut variables, files, problems } =
@@ -156,7 +157,7 @@ impl Planner {
                 detached: request.detached,
                 in_session,
                 directory,
-                chosen_shell: request.shell.filter(|_| !is_configured),
+                chosen_shell: request.shell.filter(|_| !is_same),
                 // The environment may have taken seconds to load.
                 started: with.clock.now(),
                 timeout: request.timeout,

@@ -247,10 +247,12 @@ impl PrologueContext<'_> {
                  else unset {BASH_ENV}; fi\n"
             ),
         };
-        // A function call leaves `$_` as its last argument.
+        // An exported SHELLOPTS may turn tracing on. A function call leaves `$_` as its last argument.
         format!(
-            "{before}{code}\n__zsh_tool_begin() {{ unset -f __zsh_tool_begin; }}; \
-             __zsh_tool_begin \"$0\"\n"
+            "{{ __zsh_tool_options=$-; set +xv; }} 2>/dev/null\n{before}{code}\n\
+             __zsh_tool_begin() {{ unset -f __zsh_tool_begin; unset __zsh_tool_options; \
+             case $1 in *v*x*) set -xv;; *x*) set -x;; *v*) set -v;; esac; }}; \
+             __zsh_tool_begin \"$__zsh_tool_options\" \"$0\"\n"
         )
     }
 

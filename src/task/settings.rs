@@ -29,7 +29,7 @@ pub struct Settings {
     /// A name or a path.
     pub shell: String,
     pub shell_mode: ShellMode,
-    /// Whether zsh takes text for that of bash.
+    /// Whether zsh gets the options of `dialect: bash`.
     pub takes_bash: bool,
     /// Sourced before each command.
     pub startup_file: Option<PathBuf>,

@@ -49,7 +49,7 @@ impl Shell {
         }
     }
 
-    /// What it takes a text for; `takes_bash` is set with `dialect: bash`.
+    /// The dialect in which it reads text; `takes_bash` is set with `dialect: bash`.
     pub(crate) fn dialect(&self, takes_bash: bool) -> Dialect {
         match self.kind {
             ShellKind::Zsh if takes_bash => Dialect::ZshAsBash,

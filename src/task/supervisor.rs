@@ -198,7 +198,7 @@ impl Supervisor {
         self.planner.find_shell(&self.settings, name)
     }
 
-    /// What that shell takes a text for.
+    /// The dialect in which that shell reads text.
     pub(crate) fn dialect(&self, name: Option<ShellName>) -> Dialect {
         let takes_bash = self.settings.takes_bash;
         self.find_shell(name).map_or(Dialect::Other, |shell| shell.dialect(takes_bash))

@@ -58,7 +58,7 @@ pub(super) struct Setup {
     /// Names of programs that do not count as leftovers once they have left the session.
     pub(crate) daemons: Arc<[String]>,
     pub(crate) journal: Journal,
-    /// The script of a long command, which contains its text; removed with the worker.
+    /// The script of a long command, and the startup file of bash: removed with the worker.
     pub(crate) files: Vec<Temporary>,
     pub(crate) sideband: Option<SideBand>,
     /// Takes what the shell of a session reports at its end.

@@ -204,6 +204,24 @@ fn a_startup_file_of_the_users_own_is_read_by_bash_as_without_the_tool() {
 }
 
 #[test]
+fn an_environment_that_changes_bash_changes_it_alone() {
+    let env = Env::new();
+    for (name, value) in [("POSIXLY_CORRECT", "1"), ("SHELLOPTS", "xtrace")] {
+        for text in
+            ["echo hi; false | true", "env -u POSIXLY_CORRECT bash -c 'trap; echo ${!__zsh*}'"]
+        {
+            let (bytes, code) = merged(env.command("bash").args(["-c", text]).env(name, value));
+            let mut command = env.command(binary());
+            command.args(["exec", "--shell", "bash", "--", text]).env(name, value);
+            let ran = run(command);
+            let [tool, bare] =
+                [&ran.stdout, &bytes].map(|it| String::from_utf8_lossy(it).into_owned());
+            assert_eq!((tool, i64::from(ran.code)), (bare, code), "{name}: {text}");
+        }
+    }
+}
+
+#[test]
 fn the_shell_of_a_call_is_told_and_reports_as_zsh_does() {
     let env = Env::new();
     fs::create_dir(env.work().join("sub")).expect("a directory");

@@ -298,8 +298,6 @@ fn shopt(arguments: &[Unquoted]) -> String {
                 "dotglob" => format!("{verb} glob_dots"),
                 "failglob" => format!("{verb} nomatch"),
                 "nocaseglob" => format!("{other} case_glob"),
-                "globstar" | "lastpipe" | "expand_aliases" => "true".to_owned(),
-                "inherit_errexit" => "true".to_owned(),
                 _ => return None,
             })
         })

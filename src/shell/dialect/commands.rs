@@ -58,10 +58,12 @@ impl Finder<'_> {
             "bad set of key/value pairs for associative array".to_owned(),
             format!("{name}: inconsistent type for assignment"),
             format!("{name}: can't change type of autoloaded parameter"),
-            "invalid value: ".to_owned(),
         ];
+        let kept = Spot { is_inner: true, ..spot };
+        let values = Sign::Report(vec!["invalid value: ".to_owned()]);
         let instead = format!("my_{}", name.to_lowercase());
         let kind = TrapKind::SpecialName(meaning);
+        self.push(kind, name, &instead, values, kept, false);
         self.push(kind, name, &instead, Sign::Report(reports), spot, is_certain(name));
         let is_table = is_array && meaning.starts_with("a table");
         let is_used =
@@ -124,7 +126,7 @@ impl Finder<'_> {
             let instead = format!("{array}[{}]=()", plus_one(index.trim_end_matches(']')));
             let report = format!("{array}: assignment to invalid subscript range");
             let written = raw.join(" ");
-            self.add(TrapKind::FirstElement, &written, &instead, Sign::Report(vec![report]), spot);
+            self.add(TrapKind::UnsetElement, &written, &instead, Sign::Report(vec![report]), spot);
         }
         if name == "."
             && let Some(file) = words.get(1).and_then(Unquoted::fixed)
@@ -227,7 +229,7 @@ impl Finder<'_> {
 }
 
 /// A command with the last redirection of each stream. The files of the others are emptied before it,
-/// or read by nobody.
+/// or or never read.
 fn last_redirections(unit: &Unit) -> String {
     let is_input = |operator: &str| operator.contains('<');
     let is_last = |index: usize| {
@@ -268,7 +270,9 @@ fn escape_in(printed: &str) -> Option<String> {
             return Some(format!("\\{next}"));
         }
         let is_digit = |it: char| if next == '0' { it.is_digit(8) } else { it.is_ascii_hexdigit() };
-        if next == '0' || "xuU".contains(next) && characters.clone().next().is_some_and(is_digit) {
+        if matches!(next, '0' | 'u' | 'U')
+            || next == 'x' && characters.clone().next().is_some_and(is_digit)
+        {
             return Some(format!("\\{next}"));
         }
     }

@@ -1,5 +1,7 @@
 //! What is found in a text, and what is known while it is read. Pure.
 
+use std::collections::HashSet;
+
 use super::values::Variables;
 use super::{Found, Sign, Trap, TrapKind};
 use crate::shell::token::Token;
@@ -12,7 +14,7 @@ pub(super) struct Finder<'a> {
     pub(super) found: Vec<Found>,
     pub(super) variables: Variables,
     /// The functions that the text defines.
-    pub(super) defined: Vec<String>,
+    pub(super) defined: HashSet<String>,
     /// The insides of substitutions that are still to be read.
     pub(super) nested: Vec<(String, Spot)>,
     pub(super) text: &'a str,
@@ -23,6 +25,10 @@ pub(super) struct Finder<'a> {
 }
 
 impl Finder<'_> {
+    pub(super) fn is_full(&self) -> bool {
+        self.found.len() >= MAX_FOUND
+    }
+
     /// Adds a trap for which the text alone is reason enough.
     pub(super) fn add(
         &mut self,
@@ -44,7 +50,7 @@ impl Finder<'_> {
         spot: Spot,
         is_certain: bool,
     ) {
-        if self.found.len() >= MAX_FOUND || sign == Sign::None && self.is_for_zsh {
+        if self.is_full() || sign == Sign::None && self.is_for_zsh {
             return;
         }
         let trap = Trap {

@@ -1,15 +1,11 @@
 //! What a text makes of the variables that it sets. Pure.
 
+use std::collections::HashMap;
+
 use super::pieces::{Parameter, Piece, PieceKind, Quote, pieces, subscript};
 use crate::shell::command_line::CommandLine;
-use crate::shell::options::is_listed;
-use crate::shell::syntax::simple_commands;
+use crate::shell::syntax::{Simple, simple_commands};
 use crate::shell::unquote::unquote;
-
-/// Commands that usually print more than one word.
-const LISTERS: &str = "\
-    ls find seq cat printf echo grep rg fd awk cut sort uniq sed jq pgrep ps tr xargs comm head tail \
-    basename dirname";
 
 /// What is known of a variable.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,20 +30,37 @@ impl Value {
 /// The variables that a text has set so far.
 #[derive(Debug, Default)]
 pub(super) struct Variables {
-    known: Vec<(String, Value)>,
+    known: HashMap<String, Value>,
+    /// What each change has replaced, in order.
+    replaced: Vec<(String, Option<Value>)>,
     /// The value of IFS, if the text sets it.
     pub(super) separators: Option<String>,
 }
 
 impl Variables {
     pub(super) fn get(&self, name: &str) -> Option<&Value> {
-        self.known.iter().rev().find(|(known, _)| known == name).map(|(_, value)| value)
+        self.known.get(name)
     }
 
     pub(super) fn set(&mut self, name: &str, value: Value) {
-        match self.known.iter_mut().find(|(known, _)| known == name) {
-            Some(known) => known.1 = value,
-            None => self.known.push((name.to_owned(), value)),
+        let replaced = self.known.insert(name.to_owned(), value);
+        self.replaced.push((name.to_owned(), replaced));
+    }
+
+    /// The place to which [`Variables::restore`] goes back, at the start of a subshell.
+    pub(super) fn mark(&self) -> usize {
+        self.replaced.len()
+    }
+
+    /// Takes back what was set since a mark, at the end of a subshell.
+    pub(super) fn restore(&mut self, mark: usize) {
+        while self.replaced.len() > mark
+            && let Some((name, value)) = self.replaced.pop()
+        {
+            match value {
+                Some(value) => self.known.insert(name, value),
+                None => self.known.remove(&name),
+            };
         }
     }
 
@@ -83,8 +96,13 @@ impl Variables {
             return Value::Text(word.text);
         }
         let parts = pieces(value);
-        if let [Piece { kind: PieceKind::Substitution(inside), .. }] = parts.as_slice() {
-            return if is_listing(inside) { Value::Listing } else { Value::Scalar };
+        let inside = match parts.as_slice() {
+            [Piece { kind: PieceKind::Substitution(inside), .. }] => Some((*inside).to_owned()),
+            [piece @ Piece { kind: PieceKind::Backticks, .. }] => Some(in_backticks(piece.text)),
+            _ => None,
+        };
+        if let Some(inside) = inside {
+            return if is_listing(&inside) { Value::Listing } else { Value::Scalar };
         }
         let known = |parameter: &Parameter| match self.get(parameter.name) {
             Some(Value::Text(text)) if parameter.is_plain() => Some(text.clone()),
@@ -124,16 +142,6 @@ impl Variables {
         is_zero(bare)
             || is_name(bare) && matches!(self.get(bare), Some(Value::Text(value)) if is_zero(value))
     }
-
-    /// How many are known, for [`Variables::forget`].
-    pub(super) fn count(&self) -> usize {
-        self.known.len()
-    }
-
-    /// Forgets those that a subshell has added.
-    pub(super) fn forget(&mut self, count: usize) {
-        self.known.truncate(count);
-    }
 }
 
 /// Whether an expansion has a text for the case that the parameter is not set.
@@ -161,7 +169,7 @@ pub(super) fn loop_value(words: &[&str]) -> Value {
         Some(all) => {
             let with_blanks = all.iter().find(|word| word.contains(char::is_whitespace));
             let first = all.first().cloned().unwrap_or_default();
-            let is_plain = !first.contains(['*', '?', '[']);
+            let is_plain = !first.contains(['*', '?', '[', '{']);
             match with_blanks {
                 Some(word) => Value::Text(word.clone()),
                 None if is_plain => Value::Text(first),
@@ -176,27 +184,54 @@ pub(super) fn loop_value(words: &[&str]) -> Value {
 fn is_listing(inside: &str) -> bool {
     let line = CommandLine::parse(inside);
     let commands = simple_commands(&line);
-    let Some(last) = commands.last() else { return false };
-    let words: Vec<&str> = last.core().iter().map(|word| word.text.as_str()).collect();
-    match last.program() {
-        Some("git") => words.iter().any(|word| {
-            matches!(
-                *word,
-                "ls-files" | "--name-only" | "branch" | "tag" | "diff-tree" | "for-each-ref"
-            )
-        }),
-        Some("docker") => words.iter().any(|word| matches!(*word, "ps" | "images")),
+    let Some((only, filters)) = commands.split_first() else { return false };
+    let keeps_lines = |it: &Simple| matches!(it.program(), Some("sort" | "uniq"));
+    if !filters.iter().all(keeps_lines) {
+        return false;
+    }
+    let words: Vec<&str> = only.core().iter().map(|word| word.text.as_str()).collect();
+    let has = |wanted: &[&str]| words.iter().any(|word| wanted.contains(word));
+    match only.program() {
+        Some("git") => has(&["ls-files", "--name-only", "branch", "tag", "for-each-ref"]),
+        Some("docker") => has(&["ps", "images"]) && has(&["-q", "-aq", "-qa"]),
         Some("echo") => words.len() > 2 || words.get(1).is_some_and(|word| word.contains(' ')),
         Some("printf") => words.iter().any(|word| word.contains("\\n") || word.contains(' ')),
-        Some("head" | "tail") => !words.iter().any(|word| matches!(*word, "-1" | "-n1" | "1")),
-        Some("grep" | "rg") => !words.iter().any(|word| {
-            word.starts_with("-c") || word.starts_with("-q") || word.starts_with("-m1")
+        Some("grep" | "rg") => words.iter().any(|word| {
+            word.starts_with('-') && !word.starts_with("--") && word.contains(['l', 'L'])
         }),
+        Some("find" | "fd") => !has(&["-quit"]),
+        Some("ls") => words
+            .iter()
+            .skip(1)
+            .all(|word| word.ends_with('/') || word.contains('*') || word.starts_with('-')),
         Some("jq") => words.iter().any(|word| word.contains("[]")),
-        Some("basename" | "dirname" | "tr" | "sed" | "awk" | "cut") => false,
-        Some(program) => is_listed(program, LISTERS),
-        None => false,
+        Some("cat" | "seq") => true,
+        _ => false,
     }
+}
+
+/// The command between backticks, without their escapes.
+pub(super) fn in_backticks(written: &str) -> String {
+    let inside = written.strip_prefix('`').unwrap_or(written);
+    let inside = inside.strip_suffix('`').unwrap_or(inside);
+    inside.replace("\\`", "`").replace("\\$", "$").replace("\\\\", "\\")
+}
+
+/// The variables that an arithmetic expression changes: by `++` and `--`, or by an assignment.
+pub(super) fn changed_in(expression: &str) -> Vec<&str> {
+    let is_part = |it: char| it.is_ascii_alphanumeric() || it == '_';
+    let mut changed = Vec::new();
+    for operator in ["++", "--", "+=", "-=", "*=", "/=", "%="] {
+        for (at, _) in expression.match_indices(operator) {
+            let (before, after) = expression.split_at(at);
+            let after = after.get(operator.len()..).unwrap_or_default().trim_start();
+            let start = before.trim_end().rfind(|it| !is_part(it)).map_or(0, |at| at + 1);
+            let end = after.find(|it| !is_part(it)).unwrap_or(after.len());
+            changed.extend(before.trim_end().get(start..).filter(|name| is_name(name)));
+            changed.extend(after.get(..end).filter(|name| is_name(name)));
+        }
+    }
+    changed
 }
 
 /// The value of a word, with the escapes of `$'…'`.

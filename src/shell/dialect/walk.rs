@@ -1,9 +1,11 @@
 //! Walks through a text in its order. Pure.
 
+use std::collections::HashSet;
+
 use super::Found;
 use super::finder::{Finder, Spot, Unit, Use};
 use super::names::is_hidden_by_local;
-use super::values::{Value, Variables, is_name, loop_value};
+use super::values::{Value, Variables, changed_in, is_name, loop_value};
 use super::{Sign, TrapKind};
 use crate::shell::command_line::CommandLine;
 use crate::shell::interpreters;
@@ -13,52 +15,6 @@ use crate::shell::unquote::{Unquoted, unquote};
 
 /// How deep substitutions within substitutions are read.
 const LEVELS: usize = 4;
-
-/// Constructs that show that a text was written for zsh, if for bash too. What nothing reports is then
-/// not noted.
-const WRITTEN_FOR_ZSH: &[&str] = &[
-    "setopt",
-    "unsetopt",
-    "emulate ",
-    "zmodload",
-    "autoload",
-    "${(",
-    "$=",
-    "$~",
-    "${=",
-    "${~",
-    "${^",
-    "$^",
-    "(N)",
-    "(.)",
-    "(/)",
-    "(@",
-    "print -",
-    "zparseopts",
-    "zstyle",
-    "whence",
-    "bindkey",
-    "$pipestatus",
-    "${pipestatus",
-    "$match[",
-    "${match[",
-    "zsh_",
-    "ZSH_",
-    "BASH_VERSION",
-    "foreach ",
-    "$+",
-    "${+",
-    "add-zsh-hook",
-    "typeset -U",
-    "typeset -T",
-    "typeset -g",
-    "always {",
-    "$options[",
-    "$commands[",
-    "$functions[",
-    "$aliases[",
-    "repeat ",
-];
 
 /// Commands that bash does not have.
 const COMMANDS_OF_ZSH: &str = "\
@@ -86,26 +42,30 @@ pub(super) fn may_hold_any(line: &CommandLine) -> bool {
         || line.text().contains(" status")
 }
 
-pub(super) fn find<'a>(line: &'a CommandLine, is_set: &'a dyn Fn(&str) -> bool) -> Vec<Found> {
+/// The traps of a text, and the functions that it defines.
+pub(super) fn find<'a>(
+    line: &'a CommandLine,
+    is_set: &'a dyn Fn(&str) -> bool,
+) -> (Vec<Found>, HashSet<String>) {
     let text = line.text();
     let finder = Finder {
         found: Vec::new(),
         variables: Variables::default(),
-        defined: Vec::new(),
+        defined: HashSet::new(),
         nested: Vec::new(),
         text,
-        is_for_zsh: WRITTEN_FOR_ZSH.iter().any(|sign| text.contains(sign)),
+        is_for_zsh: false,
         uses_positional: ["$@", "$*", "$#", "$1", "${1"].iter().any(|sign| text.contains(sign)),
         is_set,
     };
     let mut walk = Walk { finder };
     walk.line(line, Place { first_line: 1, depth: 0, is_inner: false, is_script: false });
-    let Finder { mut found, is_for_zsh, .. } = walk.finder;
+    let Finder { mut found, is_for_zsh, defined, .. } = walk.finder;
     if is_for_zsh {
         found.retain(|it| it.sign != Sign::None);
         found.iter_mut().for_each(|it| it.is_certain = false);
     }
-    found
+    (found, defined)
 }
 
 /// Where a text is that is walked through.
@@ -134,7 +94,7 @@ impl Walk<'_> {
         let mut loop_names: Vec<(&str, usize)> = Vec::new();
         let mut loop_words: Vec<&str> = Vec::new();
         let mut condition: Vec<&str> = Vec::new();
-        let mut subshells = 0_usize;
+        let mut subshells: Vec<usize> = Vec::new();
         // Where the open compound commands begin, and the one that has just ended.
         let mut compounds: Vec<usize> = Vec::new();
         let mut ended_compound = None;
@@ -148,7 +108,7 @@ impl Walk<'_> {
             let spot = Spot {
                 line: number,
                 depth: place.depth,
-                is_inner: place.is_inner || subshells > 0,
+                is_inner: place.is_inner || !subshells.is_empty(),
                 is_followed: at < last_command,
                 in_function: functions > 0,
                 is_script: place.is_script,
@@ -233,7 +193,7 @@ impl Walk<'_> {
                     let is_document =
                         unit.redirections.last().is_some_and(|(operator, _)| is_document(operator));
                     if !is_document {
-                        self.finder.target(written, unit.redirections.last(), spot);
+                        self.finder.target(written, spot);
                     }
                     continue;
                 }
@@ -259,7 +219,7 @@ impl Walk<'_> {
                     self.finder.word(written, Use::CasePattern, spot);
                 }
                 TokenKind::Word(WordRole::FunctionName) => {
-                    self.finder.defined.push(written.to_owned());
+                    self.finder.defined.insert(written.to_owned());
                     functions += 1;
                 }
                 TokenKind::Arithmetic => self.finder.arithmetic(written, spot),
@@ -305,8 +265,15 @@ impl Walk<'_> {
                         self.finder.add(TrapKind::BashOnly, "coproc NAME {", "", report, spot);
                     }
                 }
-                TokenKind::Open => subshells += 1,
-                TokenKind::Close => subshells = subshells.saturating_sub(1),
+                TokenKind::Open => subshells.push(self.finder.variables.mark()),
+                TokenKind::Close => {
+                    if let Some(mark) = subshells.pop() {
+                        self.finder.variables.restore(mark);
+                    }
+                }
+                TokenKind::Reserved(Reserved::Always | Reserved::Repeat | Reserved::Foreach) => {
+                    self.finder.is_for_zsh = true;
+                }
                 TokenKind::Reserved(Reserved::BraceClose) if token.depth == 0 => functions = 0,
                 TokenKind::Reserved(Reserved::ConditionOpen) | TokenKind::ConditionOperator => {
                     condition.clear();
@@ -330,7 +297,7 @@ impl Walk<'_> {
             let spot = Spot {
                 line: number - newlines(line, unit.start, read),
                 depth: place.depth,
-                is_inner: place.is_inner || subshells > 0,
+                is_inner: place.is_inner || !subshells.is_empty(),
                 is_followed: false,
                 in_function: functions > 0,
                 is_script: place.is_script,
@@ -356,11 +323,14 @@ impl Walk<'_> {
         let words: Vec<Unquoted> = raw.iter().map(|word| unquote(word)).collect();
         let name = words.first().and_then(Unquoted::fixed).unwrap_or_default();
         let is_declaration = is_listed(name, DECLARATIONS);
+        // -U, -T and -g are zsh's.
+        self.finder.is_for_zsh |= is_declaration
+            && raw.iter().skip(1).any(|word| word.starts_with('-') && word.contains(['U', 'T']));
         let is_table = is_declaration && raw.iter().any(|word| is_table_flag(word));
         let is_array = is_declaration && raw.iter().any(|word| is_array_flag(word));
         self.finder.several_redirections(unit, line, ended_by, spot);
-        let is_own = self.finder.defined.iter().any(|defined| defined == name);
-        if !is_own && ended_by != Some(Separator::Or) {
+        let is_own = self.finder.defined.contains(name);
+        if !is_own {
             self.finder.builtin(name, (unit, line), &words, &raw, spot);
         }
         if name == "echo" {
@@ -393,6 +363,13 @@ impl Walk<'_> {
                 self.finder.word(written, Use::Argument(name, before), spot);
             }
             before = written;
+        }
+        if name == "let" {
+            for word in &words {
+                for changed in changed_in(&word.text) {
+                    self.finder.variables.set(changed, Value::Scalar);
+                }
+            }
         }
         if name == "read" {
             let is_array =
@@ -439,7 +416,7 @@ impl Walk<'_> {
             if spot.depth >= LEVELS {
                 continue;
             }
-            let count = self.finder.variables.count();
+            let mark = self.finder.variables.mark();
             let place = Place {
                 first_line: spot.line,
                 depth: spot.depth + 1,
@@ -447,7 +424,7 @@ impl Walk<'_> {
                 is_script: spot.is_script,
             };
             self.line(&CommandLine::parse(inside), place);
-            self.finder.variables.forget(count);
+            self.finder.variables.restore(mark);
         }
     }
 }

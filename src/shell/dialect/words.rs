@@ -4,19 +4,28 @@ use super::finder::{Finder, Spot, Use};
 use super::names::{bash_variable, special};
 use super::pieces::{Parameter, Piece, PieceKind, Quote, pieces, subscript};
 use super::shape::Shape;
-use super::values::{Value, default_text, has_default, is_name, plus_one};
+use super::values::{
+    Value, changed_in, default_text, has_default, in_backticks, is_name, plus_one,
+};
 use super::{Sign, TrapKind};
 use crate::shell::options::is_listed;
 use crate::shell::programs::is_builtin;
 
+/// How much of what follows a parameter is read, in bytes.
+const FOLLOWS: usize = 256;
 /// Commands of files, whose unquoted arguments are names of files.
 const FILE_COMMANDS: &str = "\
     ls rm cp mv cat wc tar head tail chmod chown chgrp du stat touch gzip gunzip zip unzip file sort diff \
     sha256sum md5sum ln rsync scp";
 
+/// Commands that read stdin or the directory if no file is named.
+const READS_WITHOUT: &str = "\
+    ls cat wc tail head sort uniq grep egrep fgrep rg du stat tar cut sed awk nl tac od xargs diff";
 /// Commands that are not given lists, but options.
 const NO_LISTS: &str = "grep egrep fgrep rg ag sed awk jq git";
 
+/// Commands that print their arguments.
+const PRINTS: &str = "echo printf mkdir";
 /// Commands that take each word for what it is.
 const NO_WORDS: &str = "[ test cd let return exit eval";
 
@@ -32,7 +41,11 @@ impl Finder<'_> {
         if !written.bytes().any(|byte| b"$*?[=~<`(".contains(&byte)) {
             return;
         }
+        if self.is_full() {
+            return;
+        }
         let parts = pieces(written);
+        self.is_for_zsh |= parts.iter().any(is_of_zsh);
         self.whole_word(written, &parts, used, spot);
         for (index, piece) in parts.iter().enumerate() {
             match piece.kind {
@@ -40,7 +53,8 @@ impl Finder<'_> {
                     let end = piece.at + piece.text.len();
                     let follows = match parts.get(index + 1) {
                         Some(next) if next.at == end && next.kind == PieceKind::Text => {
-                            written.get(end..).unwrap_or_default()
+                            let rest = written.get(end..).unwrap_or_default();
+                            rest.get(..rest.floor_char_boundary(FOLLOWS)).unwrap_or_default()
                         }
                         _ => "",
                     };
@@ -56,6 +70,7 @@ impl Finder<'_> {
                     }
                     self.nested.push((inside.to_owned(), spot));
                 }
+                PieceKind::Backticks => self.nested.push((in_backticks(piece.text), spot)),
                 PieceKind::Arithmetic(inside) => self.arithmetic(inside, spot),
                 PieceKind::Translation if !self.is_for_zsh => {
                     let instead = written.replacen("$\"", "\"", 1);
@@ -133,9 +148,7 @@ impl Finder<'_> {
         let unmatched = Sign::ReportOf("no matches found: ", shape);
         // For another program the words are expanded after the fork.
         let is_fatal = match used {
-            Use::Argument(command, _) => {
-                is_builtin(command) || self.defined.iter().any(|defined| defined == command)
-            }
+            Use::Argument(command, _) => is_builtin(command) || self.defined.contains(command),
             _ => matches!(used, Use::Loop | Use::Element),
         };
         // A quoted brace makes one word of several, and in a quoted script is no place for quotes.
@@ -145,13 +158,19 @@ impl Finder<'_> {
             quoted(written, parts)
         };
         let is_url = written.contains("://");
+        // Without a file these read stdin, or the directory.
+        let is_optional =
+            !matches!(used, Use::Argument(command, _) if is_listed(command, READS_WITHOUT));
+        let unmatched_kind = TrapKind::Unmatched { is_optional };
+        // A loop over the pattern itself is never meant.
+        let instead = if used == Use::Loop { String::new() } else { instead };
         let (kind, instead, is_certain) = match used {
             Use::Argument("unset", _) => match written.split_once('[') {
                 Some((name, index)) if is_name(name) => {
                     let index = plus_one(index.trim_end_matches(']'));
-                    (TrapKind::FirstElement, format!("{name}[{index}]=()"), true)
+                    (TrapKind::UnsetElement, format!("{name}[{index}]=()"), true)
                 }
-                _ => (TrapKind::Unmatched, instead.clone(), false),
+                _ => (unmatched_kind, instead.clone(), false),
             },
             _ if is_url => (TrapKind::PatternInText, instead.clone(), true),
             Use::Argument(..)
@@ -159,10 +178,10 @@ impl Finder<'_> {
             {
                 (TrapKind::PatternInText, instead.clone(), false)
             }
-            _ => (TrapKind::Unmatched, instead.clone(), false),
+            _ => (unmatched_kind, instead.clone(), false),
         };
         let whole = format!("unset {written}");
-        let written = if kind == TrapKind::FirstElement { &whole } else { written };
+        let written = if kind == TrapKind::UnsetElement { &whole } else { written };
         self.push(
             kind,
             written,
@@ -174,14 +193,10 @@ impl Finder<'_> {
         self.push(TrapKind::BadPattern, written, &quoted(written, parts), bad, spot, false);
     }
 
-    pub(super) fn target(&mut self, written: &str, redirection: Option<&(&str, &str)>, spot: Spot) {
-        let is_input = redirection.is_some_and(|(operator, _)| operator.contains('<'));
-        if let Some(address) =
-            ["/dev/tcp/", "/dev/udp/"].iter().find_map(|it| written.strip_prefix(it))
-        {
-            let _ = is_input;
+    pub(super) fn target(&mut self, written: &str, spot: Spot) {
+        if written.starts_with("/dev/tcp/") || written.starts_with("/dev/udp/") {
             let sign = Sign::ReportOf("no such file or directory: ", Shape::of(&pieces(written)));
-            let _ = address;
+            let spot = Spot { is_inner: true, ..spot };
             self.add(TrapKind::BashOnly, written, "", sign, spot);
         }
         self.word(written, Use::Target, spot);
@@ -196,6 +211,9 @@ impl Finder<'_> {
         used: Use,
         spot: Spot,
     ) {
+        if self.is_full() {
+            return;
+        }
         let name = parameter.name;
         let reported = || Sign::Report(vec!["bad substitution".to_owned()]);
         if let Some(mut instead) = bash_expansion(parameter) {
@@ -308,11 +326,15 @@ impl Finder<'_> {
                 _ => return false,
             },
         };
-        let is_number = |part: &str| {
-            let digits = part.trim().trim_start_matches('-');
-            !digits.is_empty() && digits != "0" && digits.bytes().all(|it| it.is_ascii_digit())
-        };
-        !text.split(',').all(is_number) && !text.starts_with('(')
+        let is_word = text.contains(|it: char| it.is_alphabetic())
+            && text.chars().all(|it| it.is_alphanumeric() || "_-.".contains(it));
+        // As a class of a regular expression.
+        let is_range = matches!(text.as_bytes(), [first, b'-', last]
+            if first.is_ascii_digit() && last.is_ascii_digit() || first.is_ascii_alphabetic());
+        matches!(text, "0" | "" | "@" | "*")
+            || text.contains(['^', ':', '.', '!', '['])
+            || is_range
+            || is_word && self.variables.get(text).is_none()
     }
 
     /// Checks an unquoted `$name`, whose value bash splits and takes as a pattern.
@@ -338,6 +360,7 @@ impl Finder<'_> {
         if used == Use::Command {
             // Whatever the value is, a name with blanks is none of a program.
             let report = Sign::ReportOfWords;
+            let spot = Spot { is_inner: true, ..spot };
             self.push(TrapKind::NotSplit, piece.text, &split, report, spot, false);
         }
         let is_path = matches!(name, "PATH" | "LD_LIBRARY_PATH" | "MANPATH" | "PYTHONPATH");
@@ -345,7 +368,7 @@ impl Finder<'_> {
             is_path && self.variables.separators.as_ref().is_some_and(|it| it.contains(':'));
         let value = match known {
             Some(Value::Text(text)) => text.as_str(),
-            Some(Value::Listing) if is_list && !matches!(command, "echo" | "printf") => {
+            Some(Value::Listing) if is_list && !is_listed(command, PRINTS) => {
                 let is_sure = matches!(used, Use::Loop | Use::Element | Use::Argument("set", _));
                 let sign = if is_sure { Sign::None } else { Sign::Failure };
                 return self.push(TrapKind::NotSplit, piece.text, &split, sign, spot, is_sure);
@@ -368,7 +391,13 @@ impl Finder<'_> {
         let is_text =
             is_argument && command != "set" && !words.iter().all(|it| it.chars().all(is_plain));
         if is_list && !is_one && !value.is_empty() && !is_same_for_echo && !is_text {
-            return self.add(TrapKind::NotSplit, piece.text, &split, Sign::None, spot);
+            // One argument with a blank in it may be meant: then the command does what it should.
+            let is_plural = name.ends_with(['s', 'S'])
+                || name.to_ascii_lowercase().ends_with("list")
+                || words.iter().all(|it| it.starts_with('-'));
+            let is_certain = !is_argument || matches!(command, "set" | "echo") || is_plural;
+            let sign = if is_certain { Sign::None } else { Sign::Failure };
+            return self.push(TrapKind::NotSplit, piece.text, &split, sign, spot, is_certain);
         }
         let is_pattern = value.contains(['*', '?']) || value.contains('[') && value.contains(']');
         let is_used_as_one = match used {
@@ -400,12 +429,19 @@ impl Finder<'_> {
                 _ => {}
             }
         }
+        // In the head of a loop they follow the first round.
+        if !inside.contains(';') {
+            for name in changed_in(inside) {
+                self.variables.set(name, Value::Scalar);
+            }
+        }
         // `i=0` in the head of a loop.
         let inside = inside.trim_start_matches("((").trim_end_matches("))");
         for part in inside.split([';', ',']) {
             if let Some((name, value)) = part.split_once('=')
                 && is_name(name.trim())
                 && !value.starts_with('=')
+                && !name.ends_with(['+', '-', '*', '/', '%'])
             {
                 let value = value.trim();
                 let is_number = !value.is_empty() && value.bytes().all(|it| it.is_ascii_digit());
@@ -422,7 +458,7 @@ impl Finder<'_> {
             word.len() > 1
                 && word.starts_with('0')
                 && word.bytes().all(|it| (b'0'..=b'7').contains(&it))
-                && word.bytes().any(|it| it != b'0')
+                && word.trim_start_matches('0').len() > 1
         });
         if let Some(number) = octal {
             let instead = format!("8#{}", number.trim_start_matches('0'));
@@ -442,6 +478,36 @@ impl Finder<'_> {
                 self.add(TrapKind::FirstElement, &written, &instead, Sign::None, spot);
             }
         }
+    }
+}
+
+/// Whether a piece has a meaning in zsh alone, so that the text was written for zsh, if for bash too:
+/// flags and marks of expansions, glob qualifiers, names of zsh's own.
+fn is_of_zsh(piece: &Piece) -> bool {
+    const QUALIFIERS: &[&str] = &["(N", "(.", "(/", "(@", "(om", "(On", "(D"];
+    match piece.kind {
+        PieceKind::Parameter(parameter) => {
+            let is_marked = parameter.before.contains(['(', '=', '~', '^', '+']);
+            is_marked
+                || matches!(
+                    parameter.name,
+                    "pipestatus"
+                        | "match"
+                        | "mbegin"
+                        | "mend"
+                        | "zsh_eval_context"
+                        | "ZSH_VERSION"
+                        | "ZSH_NAME"
+                        | "ZSH_EVAL_CONTEXT"
+                        | "ZDOTDIR"
+                        | "BASH_VERSION"
+                )
+        }
+        PieceKind::Text if piece.quote == Quote::None => {
+            QUALIFIERS.iter().any(|it| piece.text.contains(it) && piece.text.ends_with(')'))
+                || ["$=", "$~", "$^", "$+"].iter().any(|it| piece.text.contains(it))
+        }
+        _ => false,
     }
 }
 
@@ -502,9 +568,11 @@ fn is_modifier(name: &str, follows: &str, word: &str) -> bool {
     let is_text = next.is_ascii_alphabetic()
         || next == '_'
         || next.is_ascii_digit() && !matches!(letter, 'h' | 't')
-        || next == '-' && letters.next().is_some_and(|it| it.is_ascii_alphanumeric());
+        || next == '-'
+            && !matches!(letter, 'r' | 't' | 'h' | 'e')
+            && letters.next().is_some_and(|it| it.is_ascii_alphanumeric());
     // `git show $sha:a.txt`
-    let is_name = next == '.' && !word.contains('/') && !matches!(letter, 'r' | 'e' | 'h');
+    let is_name = next == '.' && !word.contains('/') && !matches!(letter, 'r' | 'e' | 'h' | 't');
     is_text || is_name
 }
 

@@ -449,7 +449,7 @@ fn newest_bytes(spool: &Spool, from: u64, to: u64) -> Vec<u8> {
 }
 
 /// How much of the end of an output is searched for reports of its shell.
-const REPORTS_BYTES: u64 = 4 * 1024 * 1024;
+const REPORTS_BYTES: u64 = 16 * 1024 * 1024;
 
 /// As [`for_each_line`], for the newest lines.
 ///
