@@ -33,7 +33,7 @@ use value::{
 
 pub(crate) use choices::{
     ColorChoice, DialectChoice, EnvironmentChoice, EnvironmentTool, InsightChoice, InstallChoice,
-    JudgeChoice, LogLevel, ShellMode, SpoolMode, StuckChoice, TaskChoice,
+    JudgeChoice, LogLevel, ShellMode, SpoolMode, StuckChoice, TaskChoice, UnaskedDeadline,
 };
 pub(crate) use dirs::{Env, StateDirError};
 pub use executors::{PromptBy, UserExecutor};
@@ -201,6 +201,11 @@ settings! {
     timeout_default: Duration = seconds(120),
         Time::seconds(Duration::from_millis(100)..=hours(24 * 7)),
         env "NEVERHANG_TIMEOUT_DEFAULT";
+
+    /// What happens when a command that sets no deadline has run for `timeout_default`: `judge`, it is
+    /// killed if it is stuck, silent or stopped, then or later, and if it waits for input for
+    /// `timeout_max` in all, and continues otherwise; `kill`, it is killed. Default judge.
+    unasked_deadline: UnaskedDeadline = UnaskedDeadline::Judge, Choice::new();
 
     /// The longest deadline that a call may set. Seconds; default 600, from 0.1 to a week.
     timeout_max: Duration = seconds(600),

@@ -46,7 +46,7 @@ use crate::shell::mode::ShellName;
 use crate::shell::outcome::Outcome;
 use crate::task::live::WaitStep;
 use crate::task::registry::TaskHandle;
-use crate::task::request::{Request, StartError, Stderr, Stdin};
+use crate::task::request::{AtTimeout, Request, StartError, Stderr, Stdin};
 use crate::task::state::{KILL_GRACE, KillRequest};
 use crate::task::supervisor::Supervisor;
 
@@ -234,7 +234,7 @@ fn request(arguments: &ExecArguments, source: InputOrigin, is_raw: bool) -> Requ
         terminal,
         emulated: !is_raw,
         timeout: arguments.timeout.filter(|timeout| !timeout.is_zero()),
-        timeout_max: None,
+        at_timeout: AtTimeout::Kill,
     }
 }
 

@@ -26,6 +26,14 @@ pub(crate) enum DialectChoice {
     Bash,
 }
 
+/// What happens to a command that sets no deadline when it has run for the default one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum UnaskedDeadline {
+    /// It is killed if it is stuck, silent or stopped, and continues otherwise.
+    Judge,
+    Kill,
+}
+
 /// Where to keep a task's output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum SpoolMode {

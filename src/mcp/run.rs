@@ -14,12 +14,14 @@ use super::render::progress;
 use super::render::result::TaskResult;
 use super::task_result::Numbering;
 use super::tools::{RunArguments, TimeoutMode};
+use crate::config::UnaskedDeadline;
 use crate::process::pty::TerminalSize;
 use crate::shell::command_line::CommandLine;
 use crate::task::live::ActiveCall;
 use crate::task::output::reading;
 use crate::task::request::{
-    self, Detached, Request, StartError, Stderr, Stdin, TimeoutBounds, TimeoutError, TimeoutKind,
+    self, AtTimeout, Detached, Request, StartError, Stderr, Stdin, TimeoutBounds, TimeoutError,
+    TimeoutKind,
 };
 use crate::task::state::KillRequest;
 use crate::task::watch::Goal;
@@ -60,6 +62,9 @@ impl Tools {
         if call.on_host() {
             let until = request.timeout;
             request.detached = Some(self.detached(until, call));
+            if matches!(request.at_timeout, AtTimeout::Judge(_)) {
+                request.at_timeout = AtTimeout::Kill;
+            }
         }
         let max_output = arguments.max_output.unwrap_or(self.config.max_output);
         let on_terminal = request.terminal.is_some();
@@ -226,6 +231,13 @@ impl Tools {
                 "timeout_mode=progress extends the deadline, but this command has none: pass timeout.",
             ));
         }
+        let most = self.config.timeout_max;
+        let is_judged = self.config.unasked_deadline == UnaskedDeadline::Judge;
+        let at_timeout = match arguments.timeout {
+            _ if is_extended => AtTimeout::Extend(most),
+            None if is_judged && kind != TimeoutKind::Background => AtTimeout::Judge(most),
+            _ => AtTimeout::Kill,
+        };
         let environment = arguments.env.iter().flatten();
         Ok(Request {
             command: CommandLine::parse(&*arguments.command),
@@ -243,7 +255,7 @@ impl Tools {
             terminal,
             emulated: true,
             timeout: timeout.limit,
-            timeout_max: is_extended.then_some(self.config.timeout_max),
+            at_timeout,
         })
     }
 }

@@ -1,12 +1,16 @@
 //! The result of a call about a task: what of its output is shown, and the remarks about it.
 
 use std::io;
+use std::time::Instant;
 
 use super::dispatch::{Answer, ClientProfile, ToolResult, Tools, Until, poll_call, unreadable};
 use super::render::notes::{self, ResultNote};
 use super::render::result::{self, TaskResult};
 use crate::alan::insight::Level;
 use crate::process::listening;
+use crate::progress::progress_state::Verdict;
+use crate::progress::tracker::{BlockedOn, Status};
+use crate::task::describe;
 use crate::task::live::{End, Input};
 use crate::task::port::{self, Port, PortFound, PortHolder};
 use crate::task::port_watch;
@@ -149,6 +153,7 @@ impl Tools {
         let tail = lines::last_chars(&result.shown.text, TAIL_CHARS);
         let run_record = self.recorder.record_of(task.id());
         let mut insights = notes::of_task(facts, end, &task.spool.losses(), tail);
+        insights.extend(continues_note(task));
         // The shim of a detached task always ends with it, so a clean end is not reported.
         let past =
             task.ended_server.as_ref().filter(|past| facts.detached.is_none() || !past.is_clean());
@@ -222,4 +227,27 @@ pub(super) enum Numbering {
     Numbered,
     /// `zsh_poll` with a range: numbered, and identical lines are not collapsed.
     Range,
+}
+
+/// Says once that a task continues past a deadline that its caller has not set, and why.
+fn continues_note(task: &TaskHandle) -> Option<ResultNote> {
+    let facts = &task.live.facts;
+    let now = Instant::now();
+    let mut state = task.live.state();
+    if state.told.continues || !state.is_past_unasked_deadline(facts, now) {
+        return None;
+    }
+    // What is in trouble ends with the next look at it.
+    let continues = |verdict: &Verdict| {
+        verdict.status.extends_deadline() || verdict.status == Status::Blocked(BlockedOn::Input)
+    };
+    let verdict = state.verdict(now).filter(continues)?;
+    state.told.continues = true;
+    drop(state);
+    let why = match describe::at_deadline(&verdict) {
+        Some(why) => format!(": {why}"),
+        None => String::new(),
+    };
+    let limit = seconds(facts.timeout.unwrap_or_default());
+    Some(ResultNote::info(format!("past {limit}, continues{why} · zsh_kill ends it")))
 }

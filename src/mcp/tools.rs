@@ -92,14 +92,14 @@ pub struct RunArguments {
     pub command: String,
     /// Run it on this listed host.
     pub host: Option<String>,
-    /// bash for text written for bash, such as scripts with arrays or ${x,,}.
+    /// bash for text written for bash, as scripts with arrays or ${x,,}.
     pub shell: Option<ShellName>,
-    /// Deadline in seconds. Default 120, at most 600; 0 = none, with background, detach, stdin_open or pty.
+    /// Deadline in seconds, at most 600; 0 = none, with background, detach, stdin_open or pty. Default: after 120, if in trouble.
     #[schemars(range(min = 0))]
     pub timeout: Option<f64>,
     /// progress: extended while there is progress.
     pub timeout_mode: Option<TimeoutMode>,
-    /// Seconds until the call returns with the command still running. Default 2.
+    /// Seconds until the call returns while the command runs. Default 2.
     #[schemars(range(min = 0, max = 600))]
     pub yield_after: Option<f64>,
     /// Its purpose, for zsh_tasks.
@@ -116,14 +116,14 @@ pub struct RunArguments {
     pub stdin: Option<String>,
     /// Keep stdin open for zsh_send.
     pub stdin_open: Option<bool>,
-    /// For servers and long jobs: return after 0.3 s; no deadline by default.
+    /// For servers and long jobs: return after 0.3 s, without a deadline.
     pub background: Option<bool>,
     /// Like background, but outlives server and client.
     pub detach: Option<bool>,
     /// Hours until it is killed, with detach. Default 24; 0 = never.
     #[schemars(range(min = 0))]
     pub detached_hours: Option<f64>,
-    /// Return when a line matches this regex (Rust syntax).
+    /// Return when a line matches this regex (Rust).
     pub until: Option<String>,
     /// Return when it listens on this TCP port: 3000 or host:port.
     pub until_port: Option<String>,

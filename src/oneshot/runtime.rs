@@ -12,7 +12,7 @@ use crate::history::recorder::Recorder;
 use crate::process::files::{self, NoProgram};
 use crate::shell::command_line::CommandLine;
 use crate::task::registry::TaskHandle;
-use crate::task::request::{Request, Stderr, Stdin};
+use crate::task::request::{AtTimeout, Request, Stderr, Stdin};
 use crate::task::supervisor::Supervisor;
 use crate::text::foreign::ShowPath;
 
@@ -64,7 +64,7 @@ impl Runtime {
             terminal: None,
             emulated: false,
             timeout: None,
-            timeout_max: None,
+            at_timeout: AtTimeout::Kill,
         };
         let started = self
             .supervisor

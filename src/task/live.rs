@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize, Serializer};
 
 use super::events::{EventKind, EventSignal};
 use super::output::tail::Tail;
-use super::request::Detached;
+use super::request::{AtTimeout, Detached};
 use super::terminal::Terminal;
 use super::told::{EmptyPolls, ShownMark, Told};
 use crate::base::cancel::{Cancel, Wake};
@@ -67,9 +67,9 @@ pub struct Facts {
     /// How long it may run.
     #[serde(skip)]
     pub timeout: Option<Duration>,
-    /// The limit up to which progress extends the timeout; `None` if it is fixed.
+    /// What happens then.
     #[serde(skip)]
-    pub timeout_max: Option<Duration>,
+    pub at_timeout: AtTimeout,
     pub input: Input,
     pub shell: Identity,
     /// Notes on its shell and its environment, such as a fallback.
@@ -331,6 +331,28 @@ impl LiveState {
             verdict.status = Status::Ended;
         }
         Some(verdict)
+    }
+
+    /// Whether it runs past a deadline that its caller has not set.
+    pub(crate) fn is_past_unasked_deadline(&self, facts: &Facts, now: Instant) -> bool {
+        let elapsed = now.saturating_duration_since(facts.started.mono);
+        self.ended.is_none()
+            && matches!(facts.at_timeout, AtTimeout::Judge(_))
+            && facts.timeout.is_some_and(|timeout| elapsed > timeout)
+    }
+
+    /// How long no call has been about it, if it runs past a deadline that its caller has not set
+    /// and that time is to be told: once after the longest deadline, then after each doubling.
+    pub(crate) fn take_unpolled(&mut self, facts: &Facts, now: Instant) -> Option<Duration> {
+        let AtTimeout::Judge(most) = facts.at_timeout else { return None };
+        let since = self.told.last_call.unwrap_or(facts.started.mono);
+        let unpolled = now.saturating_duration_since(since);
+        let due = most.checked_mul(2_u32.checked_pow(self.told.unpolled_notices)?)?;
+        if !self.is_past_unasked_deadline(facts, now) || self.active_calls > 0 || unpolled < due {
+            return None;
+        }
+        self.told.unpolled_notices += 1;
+        Some(unpolled)
     }
 
     /// What it prints again and again.
@@ -710,7 +732,11 @@ impl ActiveCall {
 
 impl Drop for ActiveCall {
     fn drop(&mut self) {
-        self.task.report(|state| state.active_calls = state.active_calls.saturating_sub(1));
+        self.task.report(|state| {
+            state.active_calls = state.active_calls.saturating_sub(1);
+            state.told.last_call = Some(Instant::now());
+            state.told.unpolled_notices = 0;
+        });
     }
 }
 

@@ -161,7 +161,7 @@ impl Planner {
                 // The environment may have taken seconds to load.
                 started: with.clock.now(),
                 timeout: request.timeout,
-                timeout_max: request.timeout_max,
+                at_timeout: request.at_timeout,
                 input,
                 shell: Identity::default(),
                 start_notes: shell.note.iter().cloned().chain(problems).collect(),

@@ -12,6 +12,7 @@ use self::progress::ProgressProbe;
 use super::journal::Journal;
 use super::live::{LiveState, LiveTask};
 use super::output::spool::SpoolWriter;
+use super::state::Health;
 use crate::process::probe::InputSource;
 use crate::process::scans::Scans;
 use crate::process::spawn::Spawned;
@@ -56,16 +57,16 @@ impl Probes {
         processes: &mut TaskProcesses,
         spool: &SpoolWriter,
         journal: &mut Journal,
-    ) -> Option<bool> {
+    ) -> Option<Health> {
         if self.input_detection.next.is_some_and(|due| Instant::now() >= due) {
             let found = self.input_detection.probe(task, spawned, processes, spool);
             if task.report_detected(found) {
                 journal.schedule_soon();
             }
         }
-        let progressing = self.progress_probe.probe(task, processes, spool)?;
+        let health = self.progress_probe.probe(task, processes, spool)?;
         journal.schedule(Duration::ZERO);
-        Some(progressing)
+        Some(health)
     }
 
     /// The processes that read the task's terminal now, or may.

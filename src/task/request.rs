@@ -81,8 +81,20 @@ pub struct Request {
     pub emulated: bool,
     /// How long it may run.
     pub timeout: Option<Duration>,
-    /// The limit up to which progress extends the timeout; `None` if it is fixed.
-    pub timeout_max: Option<Duration>,
+    /// What happens then.
+    pub at_timeout: AtTimeout,
+}
+
+/// What happens when a command has run for its timeout.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum AtTimeout {
+    #[default]
+    Kill,
+    /// It continues while it makes progress, at most for this long.
+    Extend(Duration),
+    /// It is killed if it is stuck, silent or stopped, then and whenever it is found so later. If it
+    /// waits for input, it is killed after this long. Otherwise it continues without a limit.
+    Judge(Duration),
 }
 
 /// Why a command was not run. There is no task then.

@@ -6,6 +6,7 @@
 
 use std::time::{Duration, Instant};
 
+use super::request::AtTimeout;
 use crate::process::signals::{Exit, Signal};
 use crate::shell::outcome::Outcome;
 
@@ -62,9 +63,7 @@ pub(crate) enum TaskEvent {
     /// A scan of the tree found no process.
     TreeGone,
     /// A probe has found out whether the command makes progress, or may yet.
-    Probed {
-        progressing: bool,
-    },
+    Probed(Health),
     /// A worker's turn ends.
     Time,
 }
@@ -132,34 +131,72 @@ impl KillPhase {
 
 /// When a task is killed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Deadline {
-    /// The deadline, unless progress extends it; `None`: never.
-    pub(crate) first: Option<Instant>,
-    /// How far progress extends it; `None`: not at all.
-    pub(crate) latest: Option<Instant>,
+pub(crate) enum Deadline {
+    #[default]
+    Never,
+    Fixed(Instant),
+    /// At `first`, or later while it makes progress, but not after `latest`.
+    Extended {
+        first: Instant,
+        latest: Instant,
+    },
+    /// From `first` on, once it is found in trouble; at `answered_by` if it waits for input.
+    Judged {
+        first: Instant,
+        answered_by: Instant,
+    },
+}
+
+/// How a task is, as far as its deadline depends on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Health {
+    Sound,
+    WaitsForInput,
+    /// It is stuck, silent or stopped.
+    #[default]
+    Troubled,
 }
 
 impl Deadline {
-    /// Deadlines at these times after the start.
-    pub(crate) fn new(
-        start: Instant,
-        first: Option<Duration>,
-        latest: Option<Duration>,
-    ) -> Deadline {
-        let after = |time: Duration| start.checked_add(time);
-        Deadline { first: first.and_then(after), latest: latest.and_then(after) }
+    /// The deadline of a task that has begun at `start`.
+    pub(crate) fn new(start: Instant, timeout: Option<Duration>, then: AtTimeout) -> Deadline {
+        let Some(first) = timeout.and_then(|timeout| start.checked_add(timeout)) else {
+            return Deadline::Never;
+        };
+        match then {
+            AtTimeout::Kill => Deadline::Fixed(first),
+            AtTimeout::Extend(most) => start
+                .checked_add(most)
+                .map_or(Deadline::Fixed(first), |latest| Deadline::Extended { first, latest }),
+            AtTimeout::Judge(most) => {
+                start.checked_add(most).map_or(Deadline::Fixed(first), |answered_by| {
+                    Deadline::Judged { first, answered_by }
+                })
+            }
+        }
     }
 
-    /// The deadline that moves while the task makes progress, if it does.
+    /// The first moment at which it depends on how the task is.
     pub(crate) fn moving(&self) -> Option<Instant> {
-        self.latest.and(self.first)
+        match self {
+            Deadline::Never | Deadline::Fixed(_) => None,
+            Deadline::Extended { first, .. } | Deadline::Judged { first, .. } => Some(*first),
+        }
     }
 
-    /// When the task will be killed, given whether it makes progress.
-    fn when(&self, progressing: bool) -> Option<Instant> {
-        let first = self.first?;
-        let latest = self.latest.filter(|_| progressing);
-        Some(latest.map_or(first, |latest| latest.max(first)))
+    /// When the task will be killed if it stays as it is.
+    fn when(&self, health: Health) -> Option<Instant> {
+        match (*self, health) {
+            (Deadline::Never, _) => None,
+            (Deadline::Fixed(at), _) => Some(at),
+            (Deadline::Extended { first, latest }, Health::Sound) => Some(latest.max(first)),
+            (Deadline::Extended { first, .. }, _) => Some(first),
+            (Deadline::Judged { first, .. }, Health::Troubled) => Some(first),
+            (Deadline::Judged { first, answered_by }, Health::WaitsForInput) => {
+                Some(answered_by.max(first))
+            }
+            (Deadline::Judged { .. }, Health::Sound) => None,
+        }
     }
 }
 
@@ -167,7 +204,7 @@ impl Deadline {
 pub(crate) struct Machine {
     deadline: Deadline,
     /// By the last probe.
-    progressing: bool,
+    health: Health,
     exit: Option<(Exit, Instant)>,
     output_open: bool,
     holders: Holders,
@@ -183,7 +220,7 @@ impl Machine {
     pub(crate) fn new(deadline: Deadline) -> Machine {
         Machine {
             deadline,
-            progressing: false,
+            health: Health::default(),
             exit: None,
             output_open: true,
             holders: Holders::Unknown,
@@ -231,7 +268,7 @@ impl Machine {
     }
 
     fn due(&self) -> Option<Instant> {
-        self.deadline.when(self.progressing)
+        self.deadline.when(self.health)
     }
 
     /// When the drain after the exit is over, if it has begun and no kill is under way.
@@ -291,7 +328,7 @@ impl Machine {
                     effects.push(Effect::CloseKill);
                 }
             }
-            TaskEvent::Probed { progressing } => self.progressing = progressing,
+            TaskEvent::Probed(health) => self.health = health,
             // The last event of a worker's turn: any probe that was due before the deadline has
             // been taken.
             TaskEvent::Time => self.check_deadline(now, &mut effects),
@@ -408,7 +445,7 @@ mod tests {
     }
 
     fn until(first: Instant) -> Deadline {
-        Deadline { first: Some(first), latest: None }
+        Deadline::Fixed(first)
     }
 
     fn finished(effects: &[Effect]) -> Option<Outcome> {
@@ -544,17 +581,17 @@ mod tests {
     }
 
     fn moving(t: Instant) -> Machine {
-        Machine::new(Deadline { first: Some(at(t, 1000)), latest: Some(at(t, 9000)) })
+        Machine::new(Deadline::Extended { first: at(t, 1000), latest: at(t, 9000) })
     }
 
     #[test]
     fn progress_extends_a_deadline_up_to_the_latest() {
         let t = Instant::now();
         let mut machine = moving(t);
-        machine.step(TaskEvent::Probed { progressing: true }, at(t, 900));
+        machine.step(TaskEvent::Probed(Health::Sound), at(t, 900));
         assert_eq!(machine.next_wake(), Some(at(t, 9000)));
         assert_eq!(machine.step(TaskEvent::Time, at(t, 1000)), []);
-        assert_eq!(machine.step(TaskEvent::Probed { progressing: true }, at(t, 8999)), []);
+        assert_eq!(machine.step(TaskEvent::Probed(Health::Sound), at(t, 8999)), []);
         assert_eq!(machine.step(TaskEvent::Time, at(t, 9000)), [TERMINATE]);
         assert_eq!(end_by_term(&mut machine, at(t, 9001)), Some(Outcome::Timeout));
     }
@@ -562,10 +599,11 @@ mod tests {
     #[test]
     fn a_command_without_progress_ends_at_its_deadline() {
         let t = Instant::now();
-        for probes in [vec![], vec![false], vec![true, false]] {
+        let (sound, troubled) = (Health::Sound, Health::Troubled);
+        for probes in [vec![], vec![troubled], vec![sound, troubled]] {
             let mut machine = moving(t);
-            for progressing in probes {
-                machine.step(TaskEvent::Probed { progressing }, at(t, 900));
+            for health in probes {
+                machine.step(TaskEvent::Probed(health), at(t, 900));
             }
             assert_eq!(machine.next_wake(), Some(at(t, 1000)));
             assert_eq!(machine.step(TaskEvent::Time, at(t, 1000)), [TERMINATE]);
@@ -576,9 +614,9 @@ mod tests {
     fn a_command_whose_progress_ends_after_its_deadline_ends_then() {
         let t = Instant::now();
         let mut machine = moving(t);
-        machine.step(TaskEvent::Probed { progressing: true }, at(t, 900));
+        machine.step(TaskEvent::Probed(Health::Sound), at(t, 900));
         machine.step(TaskEvent::Time, at(t, 1000));
-        machine.step(TaskEvent::Probed { progressing: false }, at(t, 4000));
+        machine.step(TaskEvent::Probed(Health::Troubled), at(t, 4000));
         assert_eq!(machine.step(TaskEvent::Time, at(t, 4000)), [TERMINATE]);
     }
 
@@ -586,18 +624,45 @@ mod tests {
     fn an_old_probe_does_not_end_a_command_with_late_output() {
         let t = Instant::now();
         let mut machine = moving(t);
-        machine.step(TaskEvent::Probed { progressing: false }, at(t, 100));
+        machine.step(TaskEvent::Probed(Health::Troubled), at(t, 100));
         // The worker was held up: output is in the pipe, and a probe is due.
         assert_eq!(machine.step(TaskEvent::Output, at(t, 1500)), []);
-        machine.step(TaskEvent::Probed { progressing: true }, at(t, 1500));
+        machine.step(TaskEvent::Probed(Health::Sound), at(t, 1500));
         assert_eq!(machine.step(TaskEvent::Time, at(t, 1500)), []);
+    }
+
+    #[test]
+    fn a_judged_deadline_ends_only_what_is_found_in_trouble() {
+        let t = Instant::now();
+        let judged =
+            || Machine::new(Deadline::Judged { first: at(t, 1000), answered_by: at(t, 9000) });
+        let mut sound = judged();
+        sound.step(TaskEvent::Probed(Health::Sound), at(t, 900));
+        assert_eq!(sound.next_wake(), None);
+        assert_eq!(sound.step(TaskEvent::Time, at(t, 50_000)), []);
+        // Found in trouble later, it ends then.
+        sound.step(TaskEvent::Probed(Health::Troubled), at(t, 50_001));
+        assert_eq!(sound.step(TaskEvent::Time, at(t, 50_001)), [TERMINATE]);
+        assert_eq!(end_by_term(&mut sound, at(t, 50_002)), Some(Outcome::Timeout));
+        // A question that is not answered ends at the longest deadline; one that is, does not.
+        let mut asking = judged();
+        asking.step(TaskEvent::Probed(Health::WaitsForInput), at(t, 900));
+        assert_eq!(asking.next_wake(), Some(at(t, 9000)));
+        assert_eq!(asking.step(TaskEvent::Time, at(t, 1000)), []);
+        assert_eq!(asking.step(TaskEvent::Time, at(t, 9000)), [TERMINATE]);
+        let mut answered = judged();
+        answered.step(TaskEvent::Probed(Health::WaitsForInput), at(t, 900));
+        answered.step(TaskEvent::Probed(Health::Sound), at(t, 8000));
+        assert_eq!(answered.step(TaskEvent::Time, at(t, 9000)), []);
+        // Without any evidence it ends at the first.
+        assert_eq!(judged().step(TaskEvent::Time, at(t, 1000)), [TERMINATE]);
     }
 
     #[test]
     fn progress_does_not_extend_a_fixed_deadline() {
         let t = Instant::now();
         let mut machine = Machine::new(until(at(t, 1000)));
-        machine.step(TaskEvent::Probed { progressing: true }, at(t, 900));
+        machine.step(TaskEvent::Probed(Health::Sound), at(t, 900));
         assert_eq!(machine.step(TaskEvent::Time, at(t, 1000)), [TERMINATE]);
     }
 

@@ -1,6 +1,8 @@
 //! What results, notices and events have told of a task, so that each of them tells only what is
 //! new.
 
+use std::time::Instant;
+
 use serde::{Deserialize, Serialize};
 
 use crate::progress::waiting::Waiting;
@@ -29,6 +31,11 @@ pub struct Told {
     pub process_count: bool,
     /// The client has given up the call that started it, and no result has told that.
     pub start_timed_out: bool,
+    /// A result has told that it continues past a deadline that its caller has not set.
+    pub continues: bool,
+    /// When the last call about it ended, and how many notices have told since then that it runs.
+    pub last_call: Option<Instant>,
+    pub unpolled_notices: u32,
     /// The client has asked for it to be killed: such an end is no news.
     pub kill_asked: bool,
     pub polls: u64,
@@ -50,6 +57,9 @@ impl Default for Told {
             evidence: false,
             process_count: false,
             start_timed_out: false,
+            continues: false,
+            last_call: None,
+            unpolled_notices: 0,
             kill_asked: false,
             polls: 0,
             empty_polls: EmptyPolls::default(),

@@ -109,7 +109,7 @@ struct Ready {
 impl Worker {
     pub(super) fn new(task: Arc<LiveTask>, spawned: Spawned, setup: Setup) -> Worker {
         let facts = &task.facts;
-        let deadline = Deadline::new(facts.started.mono, facts.timeout, facts.timeout_max);
+        let deadline = Deadline::new(facts.started.mono, facts.timeout, facts.at_timeout);
         let mut input = InputQueue::default();
         input.push(setup.first_input);
         let (output_name, source) = match facts.input {
@@ -302,8 +302,8 @@ impl Worker {
     fn probe(&mut self) {
         let (processes, spool) = (&mut self.processes, &self.output.spool);
         let (task, shell, journal) = (&self.task, &self.spawned, &mut self.journal);
-        if let Some(progressing) = self.probes.take_due(task, shell, processes, spool, journal) {
-            self.step(TaskEvent::Probed { progressing });
+        if let Some(health) = self.probes.take_due(task, shell, processes, spool, journal) {
+            self.step(TaskEvent::Probed(health));
         }
     }
 

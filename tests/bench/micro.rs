@@ -178,7 +178,7 @@ fn facts() -> Facts {
         directory: PathBuf::from("/home/somebody/project"),
         started: SystemClock.now(),
         timeout: Some(Duration::from_secs(120)),
-        timeout_max: None,
+        at_timeout: Default::default(),
         input: Input::None,
         shell: Identity { pid: 1, started: 0 },
         start_notes: Vec::new(),

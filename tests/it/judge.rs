@@ -403,7 +403,7 @@ fn a_task_goes_on_while_three_checks_are_under_way() {
         terminal: None,
         emulated: false,
         timeout: None,
-        timeout_max: None,
+        at_timeout: Default::default(),
     };
     let task = supervisor.start(flood, None).expect("a task");
     let checks = Checks::new(judge_at(endpoint.base_url()), true);

@@ -44,6 +44,7 @@ mod kill;
 mod late_output;
 mod leftovers;
 mod lexer;
+mod lifetime;
 mod limits;
 mod line_view;
 mod listen_window;

@@ -37,7 +37,7 @@ mod listen_window {
             directory: PathBuf::from("/"),
             started: SystemClock.now(),
             timeout: None,
-            timeout_max: None,
+            at_timeout: Default::default(),
             input: Input::None,
             shell: Identity { pid: 1, started: 0 },
             start_notes: Vec::new(),

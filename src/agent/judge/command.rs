@@ -20,7 +20,7 @@ use crate::shell::outcome::Outcome;
 use crate::task::live::ActiveCall;
 use crate::task::live::{LiveState, WaitStep};
 use crate::task::registry::TaskHandle;
-use crate::task::request::{Request, Stderr, Stdin};
+use crate::task::request::{AtTimeout, Request, Stderr, Stdin};
 use crate::task::state::KillRequest;
 use crate::task::supervisor::Supervisor;
 use crate::text::lines::LinePosition;
@@ -117,7 +117,7 @@ impl CommandJudge {
             terminal: None,
             emulated: false,
             timeout: Some(self.time),
-            timeout_max: None,
+            at_timeout: AtTimeout::Kill,
         }
     }
 

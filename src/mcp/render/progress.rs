@@ -266,6 +266,7 @@ mod tests {
     use crate::progress::wait::ProcessName;
     use crate::progress::waiting::{InputProof, Waiting, WantedInput};
     use crate::task::live::{Facts, LiveTask};
+    use crate::task::request::AtTimeout;
 
     /// A task that has just started.
     fn view(waiting: Option<Waiting>) -> View {
@@ -281,7 +282,7 @@ mod tests {
             directory: "/".into(),
             started: now,
             timeout: None,
-            timeout_max: None,
+            at_timeout: AtTimeout::Kill,
             input: Input::Terminal,
             shell: Identity::default(),
             start_notes: Vec::new(),

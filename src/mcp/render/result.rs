@@ -13,7 +13,7 @@ use super::progress;
 use super::view::{ProgressStatus, View};
 use crate::alan::estimate::Estimate;
 use crate::alan::insight::{Level, truncate};
-use crate::history::notices::{MAX_NAMED, Notice};
+use crate::history::notices::{MAX_NAMED, News, Notice};
 use crate::mcp::clients::KeptPart;
 use crate::mcp::outputs::{ConditionRow, TaskFacts};
 use crate::progress::advice::Advice;
@@ -31,7 +31,7 @@ use crate::text::ansi::{self, Colours};
 use crate::text::foreign::{self, ShowPath};
 use crate::text::frame;
 use crate::text::lines::{Room, Shown};
-use crate::text::quantity::{grouped, size};
+use crate::text::quantity::{grouped, seconds, size};
 use crate::text::screen;
 
 /// How many characters of the command a result repeats.
@@ -631,12 +631,23 @@ pub(crate) fn notice_lines(
         .map(|notice| {
             let id = &notice.task.facts.id;
             let command = command_line(&redact(&notice.task.facts.command));
-            let Some(end) = &notice.end else {
-                return format!(
-                    "┌ notify: your earlier call's command still runs as task '{id}' (the call timed out): \
-                     zsh_poll task_id={id} wait_for=end listen={}  {command}",
-                    ceiling.as_secs()
-                );
+            let end = match &notice.news {
+                News::Ended(end) => end,
+                News::StartTimedOut => {
+                    return format!(
+                        "┌ notify: your earlier call's command still runs as task '{id}' (the call timed out): \
+                         zsh_poll task_id={id} wait_for=end listen={}  {command}",
+                        ceiling.as_secs()
+                    );
+                }
+                News::Unpolled(unpolled, verdict) => {
+                    let status = verdict.as_deref().and_then(describe::verdict_summary);
+                    return format!(
+                        "┌ notify: task '{id}' runs, unpolled for {}{} (zsh_kill ends it)  {command}",
+                        seconds(*unpolled),
+                        status.map_or_else(String::new, |status| format!(": {status}")),
+                    );
+                }
             };
             let word = match end.outcome {
                 Outcome::Success => "completed",

@@ -21,7 +21,7 @@ use crate::progress::mentions;
 use crate::progress::progress_state::ProgressState;
 use crate::progress::runner_summary;
 use crate::progress::standstill::Standstill;
-use crate::progress::tracker::{ChangeKind, Status, Totals, Tracker, TrackerSettings};
+use crate::progress::tracker::{BlockedOn, ChangeKind, Status, Totals, Tracker, TrackerSettings};
 use crate::progress::tree_state::{
     self, BUSY_SHARE, DeadEnd, Idle, QUIET_BEFORE_DEADLOCK, Suspect, TreeState,
 };
@@ -29,6 +29,7 @@ use crate::progress::wait::{Lock, Peer, ProcessName};
 use crate::task::live::LiveTask;
 use crate::task::output::reading;
 use crate::task::output::spool::SpoolWriter;
+use crate::task::state::Health;
 use crate::task::terminal::Terminal;
 use crate::text::foreign::Foreign;
 
@@ -152,7 +153,7 @@ impl ProgressProbe {
         task: &LiveTask,
         processes: &mut TaskProcesses,
         spool: &SpoolWriter,
-    ) -> Option<bool> {
+    ) -> Option<Health> {
         let now = Instant::now();
         if self.next.is_none_or(|due| now < due) {
             return None;
@@ -368,7 +369,7 @@ impl ProgressProbe {
         };
     }
 
-    fn judge(&self, task: &LiveTask, members: &[ProcessInfo], findings: Findings) -> bool {
+    fn judge(&self, task: &LiveTask, members: &[ProcessInfo], findings: Findings) -> Health {
         let now = Instant::now();
         let Findings { mut tree_state, stuck_part, finished, changes } = findings;
         let repeated = task.state().repetition(now);
@@ -408,7 +409,11 @@ impl ProgressProbe {
             // A moment of work in between is no news to a caller that knows it is stuck.
             state.told.stuck &= status != Some(Status::Progressing);
             state.told.repetition &= state.repeats(now);
-            status.is_some_and(Status::extends_deadline)
+            match status {
+                Some(status) if status.extends_deadline() => Health::Sound,
+                Some(Status::Blocked(BlockedOn::Input)) => Health::WaitsForInput,
+                _ => Health::Troubled,
+            }
         })
     }
 }

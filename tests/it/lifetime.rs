@@ -1,0 +1,116 @@
+//! Deadlines that nobody asked for: they end what is in trouble, and nothing else.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::support::client::Client;
+use crate::support::env::Env;
+use crate::support::processes::wait_until;
+use crate::support::result::ToolResult;
+
+/// A server whose deadlines are short.
+fn with_short_deadlines(env: &Env, more: &str) -> Client {
+    env.configure(&format!("timeout_default: 1\ntimeout_max: 3\n{more}"));
+    env.client()
+}
+
+/// Polls a task to its end, also past a question.
+fn end_of(client: &Client, task: &str) -> ToolResult {
+    wait_until("its end", || {
+        let polled = client.poll(task, json!({"listen": 0.5}));
+        (polled.status() != "running").then_some(polled)
+    })
+}
+
+/// Prints a line now and then until a file is there.
+const WORKS: &str = "until [[ -e over ]]; do print line; sleep 0.1; done; exit 3";
+
+#[test]
+fn a_sound_command_continues_past_a_deadline_that_it_did_not_set_and_says_so_once() {
+    let env = Env::new();
+    let client = with_short_deadlines(&env, "");
+    let started = client.call("zsh", json!({"command": WORKS, "yield_after": 0.2}));
+    let task = started.task_id();
+    assert!(!started.text.contains("continues"), "{}", started.text);
+    let told = wait_until("an answer past the deadline", || {
+        let polled = client.poll(&task, json!({"listen": 0.2}));
+        polled.text.contains("past 1s, continues: ").then_some(polled)
+    });
+    assert!(told.text.contains("zsh_kill ends it"), "{}", told.text);
+    assert!(told.text.contains("⟳ RUNNING"), "{}", told.text);
+    let again = client.poll(&task, json!({"listen": 0.2}));
+    assert!(!again.text.contains("continues"), "{}", again.text);
+    std::fs::write(env.work().join("over"), "").expect("a file");
+    let ended = client.poll_to_end(&task);
+    assert!(ended.text.contains("✘ exit=3"), "{}", ended.text);
+    let query = client.call("zsh_neverhang_status", json!({})).text;
+    assert!(!query.contains("until [["), "{query}");
+}
+
+#[test]
+fn a_stuck_command_ends_at_a_deadline_that_it_did_not_set() {
+    let env = Env::new();
+    let client = with_short_deadlines(&env, "");
+    let pipe = env.named_pipe("pipe");
+    let started = client.call("zsh", json!({"command": "cat pipe", "yield_after": 0.1}));
+    let ended = end_of(&client, &started.task_id());
+    assert!(ended.text.contains("⏱ TIMEOUT"), "{}", ended.text);
+    assert!(ended.text.contains("pipe, and no process has its other end"), "{}", ended.text);
+    drop(pipe);
+}
+
+#[test]
+fn a_question_without_an_answer_ends_at_the_longest_deadline() {
+    let env = Env::new();
+    let client = with_short_deadlines(&env, "");
+    let asks = json!({"command": "print -n 'Name: '; read name; print $name", "pty": true});
+    let asked = client.call("zsh", asks.clone());
+    assert!(asked.text.contains("WAITING FOR INPUT"), "{}", asked.text);
+    let ended = end_of(&client, &asked.task_id());
+    assert!(ended.text.contains("⏱ TIMEOUT"), "{}", ended.text);
+    assert!(ended.text.contains("blocked: waiting for input"), "{}", ended.text);
+    let seconds = ended.meta["duration_ms"].as_f64().expect("a duration") / 1000.0;
+    assert!((3.0..6.0).contains(&seconds), "{}", ended.text);
+    // One that is answered in time ends by itself.
+    let asked = client.call("zsh", asks);
+    let answered = json!({"task_id": asked.task_id(), "input": "me"});
+    client.call("zsh_send", answered);
+    assert_eq!(client.poll_to_end(&asked.task_id()).status(), "completed");
+}
+
+#[test]
+fn a_deadline_that_was_asked_for_is_hard() {
+    let env = Env::new();
+    let client = with_short_deadlines(&env, "");
+    let limited = json!({"command": WORKS, "timeout": 0.5, "yield_after": 25});
+    let ended = client.call("zsh", limited);
+    assert!(ended.text.contains("⏱ TIMEOUT"), "{}", ended.text);
+    let env = Env::new();
+    let client = with_short_deadlines(&env, "unasked_deadline: kill\n");
+    let ended = client.call("zsh", json!({"command": WORKS, "yield_after": 25}));
+    assert!(ended.text.contains("⏱ TIMEOUT"), "{}", ended.text);
+}
+
+#[test]
+fn a_command_that_continues_unpolled_is_named_now_and_then() {
+    let env = Env::new();
+    let client = with_short_deadlines(&env, "");
+    let started = client.call("zsh", json!({"command": WORKS, "yield_after": 0.1}));
+    let task = started.task_id();
+    let named = format!("task '{task}' runs, unpolled for ");
+    let notice = || {
+        let answer = client.call("zsh_health", json!({}));
+        answer.text.lines().find(|line| line.contains(&named)).map(str::to_owned)
+    };
+    let first = wait_until("a notice", notice);
+    assert!(first.contains("unpolled for 3s") && first.contains("progressing"), "{first}");
+    let second = wait_until("the next one, after twice the time", notice);
+    assert!(second.contains("unpolled for 6s"), "{second}");
+    // A poll begins it anew.
+    client.poll(&task, json!({"listen": 0}));
+    assert_eq!(notice(), None);
+    std::fs::write(env.work().join("over"), "").expect("a file");
+    client.poll_to_end(&task);
+    assert!(started.elapsed < Duration::from_secs(30));
+}
