@@ -90,6 +90,9 @@ fn remote_words(arguments: &ExecArguments) -> Vec<String> {
     if let Some(directory) = &arguments.cwd {
         words.extend(["--cwd".to_owned(), directory.to_string_lossy().into_owned()]);
     }
+    if let Some(shell) = &arguments.shell {
+        words.extend(["--shell".to_owned(), shell.clone()]);
+    }
     if arguments.json {
         words.push("--json".to_owned());
     }

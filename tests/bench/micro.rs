@@ -25,6 +25,7 @@ use zsh_tool::testing::progress::tracker::{ChangeKind, Totals, Tracker, TrackerS
 use zsh_tool::testing::protocol::message;
 use zsh_tool::testing::protocol::reader::FrameReader;
 use zsh_tool::testing::shell::command_line::CommandLine;
+use zsh_tool::testing::shell::dialect::{Dialect, Traps};
 use zsh_tool::testing::shell::lexer::lex;
 use zsh_tool::testing::shell::outcome::Outcome;
 use zsh_tool::testing::shell::template::template;
@@ -113,6 +114,15 @@ fn command_lines(criterion: &mut Criterion) {
         bencher.iter(each(|command| template(&CommandLine::parse(black_box(command))).len()));
     });
     let redactor = Redactor::default();
+    let parsed: Vec<CommandLine> = commands.iter().map(|it| CommandLine::parse(*it)).collect();
+    let nothing_is_set = |_: &str| false;
+    group.bench_function("text written for bash", |bencher| {
+        bencher.iter(|| {
+            for line in &parsed {
+                black_box(Traps::find(line, Dialect::Zsh, &nothing_is_set));
+            }
+        });
+    });
     group.bench_function("redaction", |bencher| {
         let redact = |command: &&str| redactor.redact(black_box(command)).len();
         bencher.iter(|| commands.iter().map(redact).sum::<usize>());

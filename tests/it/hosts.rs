@@ -610,6 +610,9 @@ fn exec_runs_there_and_passes_input_output_errors_and_the_exit_code() {
     let sum = sum.expect("exec");
     assert_eq!((sum.stdout.len(), sum.stdout.get(3_000_000..)), (3_000_003, Some(&b"\0\r\n"[..])));
 
+    let bash = exec_there(&env, &["--shell", "bash", "--", "s=HELLO; echo ${s,,}"]).output();
+    assert_eq!(String::from_utf8_lossy(&bash.expect("exec").stdout), "hello\n");
+
     let timed_out = exec_there(&env, &["--timeout", "0.3", "--", "sleep 100"]).output();
     assert_eq!(timed_out.expect("exec").status.code(), Some(124));
     let unknown = env.command(binary()).args(["exec", "--host", "other", "--", "true"]).output();
