@@ -21,6 +21,8 @@ mod words;
 use std::collections::HashSet;
 use std::fmt;
 
+use memchr::memmem;
+
 use self::shape::Shape;
 use super::command_line::CommandLine;
 use crate::text::foreign;
@@ -306,13 +308,15 @@ pub(crate) struct Reports<'a> {
 impl<'a> Reports<'a> {
     /// Whether a line may begin a report, by its first bytes.
     pub(crate) fn may_be_one(&self, line: &[u8]) -> bool {
-        line.starts_with(b"zsh:")
+        memmem::find(line, b"zsh:").is_some()
             || line.starts_with(b"(eval):")
             || self.traps.functions.iter().any(|name| line.starts_with(name.as_bytes()))
     }
 
     /// Reads a line of the output. Returns whether no further line matters.
     pub(crate) fn read(&mut self, line: &str) -> bool {
+        // What a program has printed without a line end precedes it.
+        let line = line.find("zsh:").and_then(|at| line.get(at..)).unwrap_or(line);
         let Some((at, said)) = self.report(line.trim_end_matches('\r')) else { return false };
         self.read += 1;
         self.not_found |= said.starts_with("command not found: ");
@@ -350,7 +354,9 @@ impl<'a> Reports<'a> {
         };
         // A report that the text has sent elsewhere.
         let is_hidden = |found: &&Found| {
-            self.traps.hides_reports && found.is_certain && found.trap.kind == TrapKind::BashOnly
+            self.traps.hides_reports
+                && found.is_certain
+                && matches!(found.trap.kind, TrapKind::BashOnly | TrapKind::SourcedFile)
         };
         let found = self.traps.found.iter().find(shows);
         let found = found.or_else(|| self.traps.found.iter().find(is_hidden));

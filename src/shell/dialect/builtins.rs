@@ -102,7 +102,7 @@ pub(super) fn bash_use(
             of(raw.join(" "), "disown".to_owned(), job_not_found(&flag))
         }
         "printf" => {
-            let format = arguments.first().filter(|word| word.text.contains("%("))?;
+            let format = arguments.iter().find(|word| word.text.contains("%("))?;
             let time = format.text.split_once("%(")?.1.split_once(")T")?.0;
             let report = Sign::Report(vec!["%(: invalid directive".to_owned()]);
             of(format!("%({time})T"), String::new(), report)

@@ -45,7 +45,7 @@ impl Finder<'_> {
             return;
         }
         let parts = pieces(written);
-        self.is_for_zsh |= parts.iter().any(is_of_zsh);
+        self.is_for_zsh |= !matches!(used, Use::Condition { .. }) && parts.iter().any(is_of_zsh);
         self.whole_word(written, &parts, used, spot);
         for (index, piece) in parts.iter().enumerate() {
             match piece.kind {
@@ -332,7 +332,7 @@ impl Finder<'_> {
         let is_range = matches!(text.as_bytes(), [first, b'-', last]
             if first.is_ascii_digit() && last.is_ascii_digit() || first.is_ascii_alphabetic());
         matches!(text, "0" | "" | "@" | "*")
-            || text.contains(['^', ':', '.', '!', '['])
+            || text.contains(['^', ':', '.', '!', '[', ';', '"', '\\'])
             || is_range
             || is_word && self.variables.get(text).is_none()
     }
@@ -484,7 +484,10 @@ impl Finder<'_> {
 /// Whether a piece has a meaning in zsh alone, so that the text was written for zsh, if for bash too:
 /// flags and marks of expansions, glob qualifiers, names of zsh's own.
 fn is_of_zsh(piece: &Piece) -> bool {
-    const QUALIFIERS: &[&str] = &["(N", "(.", "(/", "(@", "(om", "(On", "(D"];
+    const QUALIFIERS: &[&str] = &[
+        "(N)", "(.)", "(/)", "(@)", "(*)", "(D)", "(N.)", "(.N)", "(N/)", "(/N)", "(DN)", "(ND)",
+        "(om)", "(On)", "(om[1])",
+    ];
     match piece.kind {
         PieceKind::Parameter(parameter) => {
             let is_marked = parameter.before.contains(['(', '=', '~', '^', '+']);
@@ -504,7 +507,7 @@ fn is_of_zsh(piece: &Piece) -> bool {
                 )
         }
         PieceKind::Text if piece.quote == Quote::None => {
-            QUALIFIERS.iter().any(|it| piece.text.contains(it) && piece.text.ends_with(')'))
+            QUALIFIERS.iter().any(|it| piece.text.ends_with(it))
                 || ["$=", "$~", "$^", "$+"].iter().any(|it| piece.text.contains(it))
         }
         _ => false,
