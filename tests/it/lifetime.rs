@@ -1,4 +1,4 @@
-//! Deadlines that nobody asked for: they end what is in trouble, and nothing else.
+//! Deadlines that were not asked for: they end what is in trouble, and nothing else.
 
 use std::time::Duration;
 

@@ -2,7 +2,7 @@
 
 use super::builtins::{BashUse, bash_use};
 use super::finder::{Finder, Spot, Unit, Use};
-use super::names::{is_assigned_silently, is_certain, special};
+use super::names::{is_assigned_silently, is_refused, special};
 use super::pieces::{PieceKind, Quote, pieces};
 use super::values::{Value, plus_one};
 use super::{Sign, TrapKind};
@@ -64,7 +64,7 @@ impl Finder<'_> {
         let instead = format!("my_{}", name.to_lowercase());
         let kind = TrapKind::SpecialName(meaning);
         self.push(kind, name, &instead, values, kept, false);
-        self.push(kind, name, &instead, Sign::Report(reports), spot, is_certain(name));
+        self.push(kind, name, &instead, Sign::Report(reports), spot, is_refused(name));
         let is_table = is_array && meaning.starts_with("a table");
         let is_used =
             |forms: &[&str]| forms.iter().any(|form| self.text.contains(&form.replace('N', name)));

@@ -52,7 +52,7 @@ pub(super) fn is_assigned_silently(name: &str) -> bool {
 }
 
 /// Whether zsh refuses an assignment to this name.
-pub(super) fn is_certain(name: &str) -> bool {
+pub(super) fn is_refused(name: &str) -> bool {
     name != "path" && !is_assigned_silently(name)
 }
 
