@@ -22,6 +22,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use clap::ValueEnum;
 use crossbeam_channel::{Receiver, at, bounded, never, select};
 use parking_lot::Mutex;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGWINCH};
@@ -29,8 +30,6 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGWINCH};
 use super::output::{self, EXIT_USAGE, OutputError};
 use super::signals::{self, EXIT_SIGNALLED, StopRequest};
 use super::{on_host, shared};
-use clap::ValueEnum;
-
 use crate::base::cancel::Cancel;
 use crate::cli::ExecArguments;
 use crate::config::Config;

@@ -296,12 +296,14 @@ impl RunRecord {
         }
         let mut reports = self.traps.reports();
         if self.traps.needs_output() {
-            let read = |_, line: &[u8]| {
+            let may_matter = |output: &[u8]| self.traps.may_report(output);
+            let read = |line: &[u8]| {
                 let is_enough =
-                    reports.may_be_one(line) && reports.read(&String::from_utf8_lossy(line));
+                    self.traps.may_report(line) && reports.read(&String::from_utf8_lossy(line));
                 if is_enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
             };
-            if let Err(error) = reading::visit_newest(ended.output, ended.output_end, read) {
+            let (output, end) = (ended.output, ended.output_end);
+            if let Err(error) = reading::visit_newest(output, end, may_matter, read) {
                 tracing::debug!("cannot read the output of {}: {error}", ended.facts.id);
             }
         }

@@ -172,6 +172,8 @@ impl CallContext<'_> {
         }
         View::take_with(&task.live, |state| {
             self.shown_before = Some((Arc::clone(task), state.told.mark()));
+            let continues = state.continues_unasked(&task.live.facts, Instant::now());
+            state.told.continues |= continues.is_some();
             mark(state)
         })
     }

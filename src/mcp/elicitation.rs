@@ -3,7 +3,7 @@
 //!
 //! Limits: only for clients of the legacy era that open addresses (`elicitation: {url: {}}`), while the
 //! page is on. The address has no token, which is for the person alone. What the client answers changes
-//! nothing: the prompt waits until somebody answers it, by any way.
+//! nothing: only an answer at the prompt itself ends the wait.
 
 use std::collections::BTreeMap;
 

@@ -15,7 +15,7 @@ use super::render::progress;
 use super::render::result::{command_line, listening_on, millis};
 use super::render::view::View;
 use super::tools::TasksArguments;
-use crate::config::{DialectChoice, Warning};
+use crate::config::{DialectChoice, UnaskedDeadline, Warning};
 use crate::process::processes;
 use crate::progress::condition::Condition;
 use crate::task::describe;
@@ -168,10 +168,16 @@ impl Tools {
                 health.ended,
                 self.config.max_finished_tasks
             ),
-            format!(
-                "timeout    {} s by default, {} s at most",
-                health.timeout_default_s, health.timeout_max_s
-            ),
+            match self.config.unasked_deadline {
+                UnaskedDeadline::Judge => format!(
+                    "timeout    {} s at most; without one, judged from {} s on",
+                    health.timeout_max_s, health.timeout_default_s
+                ),
+                UnaskedDeadline::Kill => format!(
+                    "timeout    {} s by default, {} s at most",
+                    health.timeout_default_s, health.timeout_max_s
+                ),
+            },
             format!("waits      {} s at most in one call", health.ceiling_s),
             format!(
                 "spool      {} of {} on disk",

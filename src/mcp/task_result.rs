@@ -1,7 +1,6 @@
 //! The result of a call about a task: what of its output is shown, and the remarks about it.
 
 use std::io;
-use std::time::Instant;
 
 use super::dispatch::{Answer, ClientProfile, ToolResult, Tools, Until, poll_call, unreadable};
 use super::render::notes::{self, ResultNote};
@@ -9,9 +8,8 @@ use super::render::result::{self, TaskResult};
 use crate::alan::insight::Level;
 use crate::process::listening;
 use crate::progress::progress_state::Verdict;
-use crate::progress::tracker::{BlockedOn, Status};
 use crate::task::describe;
-use crate::task::live::{End, Input};
+use crate::task::live::{End, Facts, Input};
 use crate::task::port::{self, Port, PortFound, PortHolder};
 use crate::task::port_watch;
 use crate::task::registry::TaskHandle;
@@ -153,7 +151,9 @@ impl Tools {
         let tail = lines::last_chars(&result.shown.text, TAIL_CHARS);
         let run_record = self.recorder.record_of(task.id());
         let mut insights = notes::of_task(facts, end, &task.spool.losses(), tail);
-        insights.extend(continues_note(task));
+        insights.extend(
+            result.view.continues_anew.as_ref().map(|verdict| continues_note(facts, verdict)),
+        );
         // The shim of a detached task always ends with it, so a clean end is not reported.
         let past =
             task.ended_server.as_ref().filter(|past| facts.detached.is_none() || !past.is_clean());
@@ -229,25 +229,9 @@ pub(super) enum Numbering {
     Range,
 }
 
-/// Says once that a task continues past a deadline that its caller has not set, and why.
-fn continues_note(task: &TaskHandle) -> Option<ResultNote> {
-    let facts = &task.live.facts;
-    let now = Instant::now();
-    let mut state = task.live.state();
-    if state.told.continues || !state.is_past_unasked_deadline(facts, now) {
-        return None;
-    }
-    // What is in trouble ends with the next look at it.
-    let continues = |verdict: &Verdict| {
-        verdict.status.extends_deadline() || verdict.status == Status::Blocked(BlockedOn::Input)
-    };
-    let verdict = state.verdict(now).filter(continues)?;
-    state.told.continues = true;
-    drop(state);
-    let why = match describe::at_deadline(&verdict) {
-        Some(why) => format!(": {why}"),
-        None => String::new(),
-    };
+/// Says that a task continues past a deadline that its caller has not set, and why.
+fn continues_note(facts: &Facts, verdict: &Verdict) -> ResultNote {
+    let why = describe::at_deadline(verdict).map_or_else(String::new, |why| format!(": {why}"));
     let limit = seconds(facts.timeout.unwrap_or_default());
-    Some(ResultNote::info(format!("past {limit}, continues{why} · zsh_kill ends it")))
+    ResultNote::info(format!("past {limit}, continues{why} · zsh_kill ends it"))
 }

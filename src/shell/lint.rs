@@ -62,8 +62,8 @@ impl fmt::Display for Lint {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Lint::WaitLoopWithoutDeadline => out.write_str(
-                "This loop waits without a deadline: if what it waits for never comes, only the \
-                 command's timeout ends it. Count the tries (for i in {1..30}), or start the \
+                "This loop waits without a deadline: if what it waits for never comes, only a \
+                 timeout that you pass ends it. Count the tries (for i in {1..30}), or start the \
                  program itself with background: true and until: REGEX.",
             ),
             Lint::SelfMatchingPgrep { program, pattern, instead } => {

@@ -341,6 +341,16 @@ impl LiveState {
             && facts.timeout.is_some_and(|timeout| elapsed > timeout)
     }
 
+    /// How it is, if it continues past a deadline that its caller has not set. What is in trouble
+    /// ends with the next look at it.
+    pub(crate) fn continues_unasked(&self, facts: &Facts, now: Instant) -> Option<Verdict> {
+        if !self.is_past_unasked_deadline(facts, now) {
+            return None;
+        }
+        let asks = |status| status == Status::Blocked(BlockedOn::Input);
+        self.verdict(now).filter(|it| it.status.extends_deadline() || asks(it.status))
+    }
+
     /// How long no call has been about it, if it runs past a deadline that its caller has not set
     /// and that time is to be told: once after the longest deadline, then after each doubling.
     pub(crate) fn take_unpolled(&mut self, facts: &Facts, now: Instant) -> Option<Duration> {

@@ -80,7 +80,10 @@ impl Planner {
         };
         let directory = directory
             .unwrap_or_else(|| self.start_directory(settings, request.directory.as_deref()));
-        let configured = self.configured_shell(settings).ok();
+        let configured = match request.shell {
+            Some(_) => self.configured_shell(settings).ok(),
+            None => Some(shell.clone()),
+        };
         let is_same = configured.as_ref().is_some_and(|it| it.path == shell.path);
         let is_configured = configured.as_ref().is_some_and(|it| it.kind == shell.kind);
         let startup_file = settings.startup_file.iter().filter(|_| is_configured);

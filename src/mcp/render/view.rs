@@ -31,6 +31,9 @@ pub struct View {
     pub(crate) empty_polls: EmptyPolls,
     /// Whether no result has reported that the task prints the same again and again.
     pub(crate) repeats_anew: bool,
+    /// How the task is, if it continues past a deadline that its caller has not set, and no result
+    /// has told that.
+    pub(crate) continues_anew: Option<Verdict>,
     /// Whether the next command starts where this one ended.
     pub(crate) keeps_directory: bool,
     /// `None` before the first probe.
@@ -49,6 +52,8 @@ impl View {
         let now = task.facts.started.unix_seconds_at(moment);
         let mut state = task.state();
         let repeats_anew = !state.told.repetition && state.repetition(moment).is_some();
+        let continues_anew =
+            (!state.told.continues).then(|| state.continues_unasked(&task.facts, moment)).flatten();
         let delta = take(&mut state);
         let (unshown, empty_polls) = (state.unshown(), state.told.empty_polls);
         let mut snapshot = Snapshot::take(task, &state, moment);
@@ -65,6 +70,7 @@ impl View {
             unshown,
             empty_polls,
             repeats_anew,
+            continues_anew,
             keeps_directory,
             progress,
         }

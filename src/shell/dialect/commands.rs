@@ -2,7 +2,7 @@
 
 use super::builtins::{BashUse, bash_use};
 use super::finder::{Finder, Spot, Unit, Use};
-use super::names::{is_assigned_silently, is_refused, special};
+use super::names::{Assigned, special};
 use super::pieces::{PieceKind, Quote, pieces};
 use super::values::{Value, plus_one};
 use super::{Sign, TrapKind};
@@ -51,7 +51,7 @@ impl Finder<'_> {
     }
 
     pub(super) fn special_name(&mut self, name: &str, spot: Spot, is_array: bool) {
-        let Some(meaning) = special(name) else { return };
+        let Some(found) = special(name) else { return };
         let reports = vec![
             format!("read-only variable: {name}"),
             format!("{name}: attempt to set slice of associative array"),
@@ -59,29 +59,24 @@ impl Finder<'_> {
             format!("{name}: inconsistent type for assignment"),
             format!("{name}: can't change type of autoloaded parameter"),
         ];
+        let is_refused = matches!(found.assigned, Assigned::Refused | Assigned::RefusedText);
         let kept = Spot { is_inner: true, ..spot };
         let values = Sign::Report(vec!["invalid value: ".to_owned()]);
         let instead = format!("my_{}", name.to_lowercase());
-        let kind = TrapKind::SpecialName(meaning);
+        let kind = TrapKind::SpecialName(found.meaning);
         self.push(kind, name, &instead, values, kept, false);
-        self.push(kind, name, &instead, Sign::Report(reports), spot, is_refused(name));
-        let is_table = is_array && meaning.starts_with("a table");
-        let is_used =
-            |forms: &[&str]| forms.iter().any(|form| self.text.contains(&form.replace('N', name)));
-        let silent = match name {
-            "path" => Sign::NotFound,
-            "argv" if !self.uses_positional => return,
-            "cdpath" | "fpath" | "manpath" | "mailpath" | "module_path" | "psvar" | "fignore"
-            | "watch" | "dirstack"
-                if is_array || !is_used(&["N+=", "{#N}", "{N:"]) =>
-            {
-                return;
-            }
-            _ if is_table || is_assigned_silently(name) => Sign::None,
+        self.push(kind, name, &instead, Sign::Report(reports), spot, is_refused);
+        let is_measured =
+            ["N+=", "{#N}", "{N:"].iter().any(|form| self.text.contains(&form.replace('N', name)));
+        let (sign, is_certain) = match found.assigned {
+            Assigned::PathLost => (Sign::NotFound, !is_array),
+            Assigned::Silent => (Sign::None, true),
+            Assigned::Positional if self.uses_positional => (Sign::None, true),
+            Assigned::Array if !is_array && is_measured => (Sign::None, true),
+            Assigned::RefusedText if is_array => (Sign::None, true),
             _ => return,
         };
-        let is_certain = !(is_array && name == "path");
-        self.push(kind, name, &instead, silent, spot, is_certain);
+        self.push(kind, name, &instead, sign, spot, is_certain);
     }
 
     pub(super) fn builtin(

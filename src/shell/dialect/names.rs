@@ -2,79 +2,62 @@
 
 use super::pieces::Parameter;
 
-/// What a name is in zsh, where bash has an ordinary variable: the parameters of zsh(1) and of its
-/// module zsh/parameter that cannot be assigned as one.
-pub(super) fn special(name: &str) -> Option<&'static str> {
-    Some(match name {
-        "path" => "$PATH as an array",
-        "status" => "the exit status, as $?,",
+/// A name that zsh itself uses, where bash has an ordinary variable.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Special {
+    /// What it is in zsh.
+    pub(super) meaning: &'static str,
+    pub(super) assigned: Assigned,
+    /// Whether a `local` of this name in a function hides that.
+    pub(super) is_hidden_by_local: bool,
+}
+
+/// What an assignment to such a name does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Assigned {
+    /// zsh reports it and assigns nothing.
+    Refused,
+    /// As [`Assigned::Refused`]; an array replaces the entries of a table silently.
+    RefusedText,
+    /// It takes the programs out of reach.
+    PathLost,
+    /// Something else than a variable is set, and nothing says so.
+    Silent,
+    /// It is an array: a text behaves otherwise when it is lengthened or measured.
+    Array,
+    /// It replaces the positional parameters.
+    Positional,
+}
+
+/// The parameters of zsh(1) and of its module zsh/parameter that cannot be assigned as a variable.
+pub(super) fn special(name: &str) -> Option<Special> {
+    let (meaning, assigned, is_hidden_by_local) = match name {
+        "path" => ("$PATH as an array", Assigned::PathLost, false),
+        "status" => ("the exit status, as $?,", Assigned::Refused, false),
         "options" | "commands" | "functions" | "aliases" | "galiases" | "saliases"
-        | "nameddirs" | "dis_aliases" | "dis_functions" => "a table of the shell",
+        | "nameddirs" | "dis_aliases" | "dis_functions" => {
+            ("a table of the shell", Assigned::RefusedText, true)
+        }
+        "ARGC" | "HISTCMD" | "ZSH_SUBSHELL" => ("read-only", Assigned::Refused, false),
         "history" | "historywords" | "parameters" | "modules" | "builtins" | "reswords"
         | "patchars" | "jobstates" | "jobtexts" | "jobdirs" | "terminfo" | "termcap"
         | "widgets" | "keymaps" | "userdirs" | "usergroups" | "funcstack" | "functrace"
-        | "funcfiletrace" | "funcsourcetrace" | "zsh_eval_context" | "ARGC" | "HISTCMD"
-        | "ZSH_SUBSHELL" => "read-only",
-        "cdpath" | "fpath" | "manpath" | "mailpath" | "module_path" | "psvar" | "fignore" => {
-            "an array of the shell"
+        | "funcfiletrace" | "funcsourcetrace" | "zsh_eval_context" => {
+            ("read-only", Assigned::Refused, true)
         }
-        "argv" => "the positional parameters",
-        "USERNAME" | "GID" | "EGID" | "EUID" => "the user that the shell runs as",
-        "watch" | "dirstack" => "an array of the shell",
-        "ERRNO" | "KEYTIMEOUT" | "histchars" | "pipestatus" => "a parameter of the shell",
+        "cdpath" | "fpath" | "manpath" | "mailpath" | "module_path" | "psvar" | "fignore" => {
+            ("an array of the shell", Assigned::Array, false)
+        }
+        "watch" | "dirstack" => ("an array of the shell", Assigned::Array, true),
+        "argv" => ("the positional parameters", Assigned::Positional, false),
+        "USERNAME" => ("the user that the shell runs as", Assigned::Silent, false),
+        "GID" | "EGID" | "EUID" => ("the user that the shell runs as", Assigned::Silent, true),
+        "ERRNO" | "KEYTIMEOUT" | "histchars" | "pipestatus" => {
+            ("a parameter of the shell", Assigned::Silent, true)
+        }
         _ => return None,
-    })
-}
-
-/// Whether zsh takes an assignment to this name silently for something else.
-pub(super) fn is_assigned_silently(name: &str) -> bool {
-    matches!(
-        name,
-        "argv"
-            | "cdpath"
-            | "fpath"
-            | "manpath"
-            | "mailpath"
-            | "module_path"
-            | "psvar"
-            | "fignore"
-            | "watch"
-            | "dirstack"
-            | "USERNAME"
-            | "GID"
-            | "EGID"
-            | "EUID"
-            | "ERRNO"
-            | "KEYTIMEOUT"
-            | "histchars"
-            | "pipestatus"
-    )
-}
-
-/// Whether zsh refuses an assignment to this name.
-pub(super) fn is_refused(name: &str) -> bool {
-    name != "path" && !is_assigned_silently(name)
-}
-
-/// Whether a `local` of this name in a function hides what it is to zsh.
-pub(super) fn is_hidden_by_local(name: &str) -> bool {
-    !matches!(
-        name,
-        "path"
-            | "status"
-            | "cdpath"
-            | "fpath"
-            | "manpath"
-            | "mailpath"
-            | "module_path"
-            | "psvar"
-            | "fignore"
-            | "ARGC"
-            | "argv"
-            | "USERNAME"
-            | "HISTCMD"
-            | "ZSH_SUBSHELL"
-    )
+    };
+    Some(Special { meaning, assigned, is_hidden_by_local })
 }
 
 /// What to write for a variable that only bash sets; empty where zsh has nothing like it.

@@ -150,7 +150,7 @@ pub(super) fn has_default(after: &str) -> bool {
     rest.trim_start_matches(':').starts_with(['-', '+', '='])
 }
 
-/// The text that stands in for a parameter that is not set, if it has no expansion.
+/// The default of `${name:-text}`, if it has no expansion.
 pub(super) fn default_text(after: &str) -> Option<String> {
     let text = after.strip_prefix(":-").or_else(|| after.strip_prefix('-'))?;
     unquote(text).fixed().map(str::to_owned)

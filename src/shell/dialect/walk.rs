@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use super::Found;
 use super::finder::{Finder, Spot, Unit, Use};
-use super::names::is_hidden_by_local;
+use super::names::special;
 use super::values::{Value, Variables, changed_in, is_name, loop_value};
 use super::{Sign, TrapKind};
 use crate::shell::command_line::CommandLine;
@@ -341,7 +341,9 @@ impl Walk<'_> {
             let is_assignment = is_declaration && index > 0 && !written.starts_with('-');
             if is_assignment {
                 let (declared, value) = written.split_once('=').unwrap_or((written, ""));
-                if !(spot.in_function && name != "export" && is_hidden_by_local(declared)) {
+                let is_hidden_by_local =
+                    special(declared).is_some_and(|found| found.is_hidden_by_local);
+                if !(spot.in_function && name != "export" && is_hidden_by_local) {
                     self.finder.special_name(declared, spot, false);
                 }
                 if written.contains('=') {

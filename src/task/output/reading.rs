@@ -451,19 +451,49 @@ fn newest_bytes(spool: &Spool, from: u64, to: u64) -> Vec<u8> {
 /// How much of the end of an output is searched for reports of its shell.
 const REPORTS_BYTES: u64 = 16 * 1024 * 1024;
 
-/// As [`for_each_line`], for the newest lines.
+/// Visits the newest lines, but only in those pieces of the output of which `may_matter` is true: for
+/// most output, that alone is looked at. The last, unfinished line counts as one.
 ///
 /// # Errors
 /// A spool file cannot be read.
 pub(crate) fn visit_newest(
     spool: &Spool,
     end: Position,
-    visit: impl FnMut(Position, &[u8]) -> ControlFlow<()>,
+    may_matter: impl Fn(&[u8]) -> bool,
+    mut visit: impl FnMut(&[u8]) -> ControlFlow<()>,
 ) -> io::Result<()> {
+    let mut visit_all = |bytes: &[u8]| {
+        if !may_matter(bytes) {
+            return ControlFlow::Continue(());
+        }
+        bytes.split(|byte| *byte == b'\n').try_for_each(&mut visit)
+    };
     let offset = end.offset.saturating_sub(REPORTS_BYTES);
     // The line number does not matter.
-    let from = LinePosition { at: Position { offset, line: 1 }, inside_line: offset > 0 };
-    for_each_line(spool, from, end.offset, visit).map(drop)
+    let mut next = LinePosition { at: Position { offset, line: 1 }, inside_line: offset > 0 };
+    let mut unfinished: Vec<u8> = Vec::new();
+    while let Some(piece) = spool.next_piece(next, end.offset, SEARCH_BYTES)? {
+        next = piece.end();
+        let whole = memchr::memrchr(b'\n', &piece.bytes).map_or(0, |newline| newline + 1);
+        let (lines, rest) = piece.bytes.split_at(whole);
+        if !unfinished.is_empty() && whole > 0 {
+            let first = memchr::memchr(b'\n', lines).unwrap_or(whole);
+            unfinished.extend_from_slice(lines.get(..first).unwrap_or_default());
+            if visit_all(&unfinished).is_break() {
+                return Ok(());
+            }
+            unfinished.clear();
+        }
+        if visit_all(lines).is_break() {
+            return Ok(());
+        }
+        // No report is as long as that.
+        if unfinished.len() < LONGEST_SEARCHED_LINE {
+            unfinished.extend_from_slice(rest);
+        }
+    }
+    let _ = visit_all(&unfinished);
+    Ok(())
 }
 
 /// Visits the lines of `[from, to)` in bounded memory. The last, unfinished line counts as one,
@@ -660,6 +690,27 @@ mod tests {
                 }
             })
             .collect()
+    }
+
+    #[test]
+    fn a_line_is_visited_whole_wherever_pieces_of_the_output_part_it() {
+        let line = b"zsh:1: no matches found: *.c";
+        for before in 0..=line.len() + 1 {
+            let mut writer = writer();
+            writer.append(&vec![b'x'; SEARCH_BYTES as usize - before]);
+            writer.append(b"\n");
+            writer.append(line);
+            writer.append(b"\nlast");
+            let mut visited = Vec::new();
+            let visit = |seen: &[u8]| {
+                visited.push(seen.to_vec());
+                ControlFlow::Continue(())
+            };
+            let matters = |bytes: &[u8]| memchr::memmem::find(bytes, b"zsh:").is_some();
+            visit_newest(&writer.reader(), writer.end(), matters, visit).expect("memory");
+            assert!(visited.iter().any(|seen| seen == line), "{before}");
+            assert!(visited.iter().all(|seen| seen != b"last"), "{before}");
+        }
     }
 
     #[test]
