@@ -14,6 +14,7 @@
 
 pub(crate) mod advice;
 pub(crate) mod condition;
+pub(crate) mod cost;
 pub(crate) mod counters;
 pub(crate) mod mentions;
 pub(crate) mod novelty;

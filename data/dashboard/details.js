@@ -169,6 +169,7 @@ function sessionFacts(session) {
     ['Started', dateAndTime(session.startedAt)],
     ended ? ['Took', duration(session.durationMs ?? session.elapsedMs)] : ['Elapsed', wholeSeconds(elapsedOf(session))],
     ended ? null : ['Silent', silentOf(session) < SECOND ? 'no' : `for ${wholeSeconds(silentOf(session))}`],
+    ...(session.usage ? usageFacts(session.usage) : []),
     ['Exit code', session.exitCode],
     [isRun(session) ? 'Runner' : 'Process', session.pid],
     ['Input and output', isRun(session) ? null : session.pty ? 'terminal (PTY)' : 'pipes'],
@@ -178,6 +179,15 @@ function sessionFacts(session) {
     ['Server', isRun(session) || session.host ? null : serverWords(session.server)],
     ['Id', session.id],
   ].filter((fact) => fact && fact[1] !== null && fact[1] !== undefined && fact[1] !== '');
+}
+
+function usageFacts({ cpuMs, memoryBytes, peakBytes, peakAtLeast, processes }) {
+  const peak = peakBytes ? `${peakAtLeast ? '≥ ' : ''}${bytes(peakBytes)} at the peak` : null;
+  return [
+    ['CPU time', duration(cpuMs)],
+    ['Memory', [memoryBytes ? `${bytes(memoryBytes)} now` : null, peak].filter(Boolean).join(', ')],
+    ['Processes', processes],
+  ];
 }
 
 function runFacts(run) {

@@ -31,6 +31,18 @@ function shortDuration(ms) {
   return ms >= MINUTE ? wholeSeconds(ms).replace(/ 00 s$| 00 min$| 0 h$/, '') : duration(ms).replace('.0 s', ' s');
 }
 
+/** A number of bytes as text: `512 KB`, `3.1 GB`. */
+function bytes(count) {
+  const units = ['B', 'KB', 'MB', 'GB', 'TB'];
+  let unit = 0;
+  let value = count;
+  while (value >= 999.5 && unit < units.length - 1) {
+    value /= 1000;
+    unit += 1;
+  }
+  return `${value < 10 && unit > 0 ? value.toFixed(1) : Math.round(value)} ${units[unit]}`;
+}
+
 function ago(ms) {
   return ms < 5 * SECOND ? 'just now' : `${agoUnit(ms)} ago`;
 }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use super::estimate::{Estimate, RUNS_CONSIDERED, Sample, can_estimate, suffices_alone};
 use super::history::{
     EqualFailures, History, HostHistory, PastRun, RETRY_WINDOW_MINUTES, RemoteHistory, RunPlace,
-    failures_after,
+    UsualCost, failures_after,
 };
 use super::pattern::CommandPattern;
 use super::rows::{SshObservation, Streak, seconds_of};
@@ -87,6 +87,9 @@ impl RemoteTry {
     }
 }
 
+/// The maximum number of runs that say what a command usually costs.
+pub(super) const COSTS_CONSIDERED: usize = 9;
+
 /// What a history of a command is made from. Every list is newest first.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct CachedCommand {
@@ -102,6 +105,9 @@ pub(super) struct CachedCommand {
     pub(super) runs: Vec<KnownRun>,
     /// Durations of the command, at most [`RUNS_CONSIDERED`].
     pub(super) samples: Vec<(Outcome, Sample)>,
+    /// CPU time in milliseconds and peak of memory in bytes of the newest runs of which they are
+    /// known, at most [`COSTS_CONSIDERED`].
+    pub(super) costs: Vec<(i64, Option<i64>)>,
     /// Where the command last succeeded.
     pub(super) last_success: Option<RunPlace>,
     /// Its runs in this session within [`RETRY_WINDOW_MINUTES`] of `read_at`, at most
@@ -180,6 +186,9 @@ impl CachedCommand {
             if let Some(sample) = sample {
                 add_newest(&mut self.samples, (outcome, sample), RUNS_CONSIDERED);
             }
+            if let Some(cpu) = row.cpu_ms {
+                add_newest(&mut self.costs, (cpu, row.peak_bytes), COSTS_CONSIDERED);
+            }
             let fingerprint = row.failure_fingerprint.as_deref();
             let run = KnownRun::new(outcome, &row.created_at, fingerprint, self.runs.first());
             add_newest(&mut self.runs, run, RUNS_CONSIDERED);
@@ -249,6 +258,7 @@ impl CachedCommand {
             streak: self.streak.clone(),
             is_first_of_kind: !self.is_kind_known,
             estimate: self.estimate(),
+            usual_cost: UsualCost::of(&self.costs),
             host: ssh.map(|ssh| self.host(&ssh.host)),
             remote: remote.map(|remote| self.remote(&remote.template)),
             failures: self.failures,

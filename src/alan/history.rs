@@ -88,6 +88,33 @@ pub struct RemoteHistory {
     pub hosts: u64,
 }
 
+/// What a command usually costs: medians of its newest runs.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct UsualCost {
+    pub cpu_ms: u64,
+    /// The most memory that its processes occupy together, in bytes; `None` if that is too little
+    /// to be measured.
+    pub peak_bytes: Option<u64>,
+    /// The number of runs counted.
+    pub runs: usize,
+}
+
+impl UsualCost {
+    /// The usual of these runs, each with its CPU time in milliseconds and its peak in bytes;
+    /// `None` without any.
+    pub(super) fn of(runs: &[(i64, Option<i64>)]) -> Option<UsualCost> {
+        let median = |mut values: Vec<i64>| {
+            values.sort_unstable();
+            values.get(values.len() / 2).and_then(|median| u64::try_from(*median).ok())
+        };
+        Some(UsualCost {
+            cpu_ms: median(runs.iter().map(|(cpu, _)| *cpu).collect())?,
+            peak_bytes: median(runs.iter().filter_map(|(_, peak)| *peak).collect()),
+            runs: runs.len(),
+        })
+    }
+}
+
 /// The history of a command.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct History {
@@ -107,6 +134,7 @@ pub struct History {
     /// Whether no command of its kind has run before.
     pub is_first_of_kind: bool,
     pub estimate: Option<Estimate>,
+    pub usual_cost: Option<UsualCost>,
     /// The host it connects to.
     pub host: Option<HostHistory>,
     /// The command it runs on that host.

@@ -92,6 +92,8 @@ pub enum Insight {
         /// The median, in seconds.
         seconds: f64,
     },
+    /// It usually needs more memory than is free, in bytes.
+    NeedsMemory { usual: u64, free: u64 },
     /// Connections to the host often fail.
     HostFails { host: String, failed: u64, tries: u64 },
     /// Connections to the host never failed.
@@ -195,6 +197,7 @@ impl Insight {
             Insight::RetryFailed { .. }
             | Insight::FailingStreak(_)
             | Insight::Timeouts { .. }
+            | Insight::NeedsMemory { .. }
             | Insight::HostFails { .. }
             | Insight::RemoteFails { .. }
             | Insight::Pitfall(_)
@@ -320,6 +323,13 @@ impl fmt::Display for Insight {
                 write!(f, "Reliable pattern: {:.0}% success ({runs} runs).", rate * 100.0)
             }
             Insight::UsuallyTakes { seconds } => write!(f, "Usually takes ~{seconds:.0}s."),
+            Insight::NeedsMemory { usual, free } => write!(
+                f,
+                "Usually takes {} of memory, and {} are free: it may be killed. Run fewer jobs at \
+                 once, or end what else runs (zsh_tasks).",
+                size(*usual),
+                size(*free)
+            ),
             Insight::HostFails { host, failed, tries } => write!(
                 f,
                 "Host '{}' has {:.0}% connection failure rate ({failed}/{tries}).",

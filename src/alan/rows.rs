@@ -53,6 +53,10 @@ pub struct Observation {
     pub git_head: Option<String>,
     /// As [`crate::alan::fingerprint::Fingerprint::hash`].
     pub failure_fingerprint: Option<String>,
+    /// The CPU time of its processes; `None` for a segment and in old rows.
+    pub cpu_ms: Option<i64>,
+    /// The most memory, in bytes, that its processes have occupied together.
+    pub peak_bytes: Option<i64>,
 }
 
 impl Observation {

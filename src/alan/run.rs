@@ -64,6 +64,10 @@ pub struct EndedRun<'a> {
     pub ending: Ending,
     /// How long the command ran, without draining its output.
     pub duration: Duration,
+    /// The CPU time of its processes, if known.
+    pub cpu: Option<Duration>,
+    /// The most memory, in bytes, that its processes have occupied together, if known.
+    pub peak: Option<u64>,
     /// The exit codes of a pipeline's segments, from the left; empty if unknown.
     pub pipestatus: Vec<i32>,
     /// The beginning of the plain output.
@@ -171,6 +175,8 @@ impl<'a> Run<'a> {
             cwd: self.ended.cwd.clone(),
             git_head: self.ended.git_head.clone(),
             failure_fingerprint: errors.map(|errors| errors.hash.clone()),
+            cpu_ms: self.ended.cpu.and_then(|cpu| i64::try_from(cpu.as_millis()).ok()),
+            peak_bytes: self.ended.peak.and_then(|peak| i64::try_from(peak).ok()),
         }
     }
 
@@ -263,6 +269,8 @@ pub(crate) mod tests {
             pattern: pattern(command),
             ending,
             duration: Duration::from_millis(1500),
+            cpu: None,
+            peak: None,
             pipestatus: Vec::new(),
             output_head: "",
             output_tail: "",

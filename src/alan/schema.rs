@@ -14,12 +14,13 @@ use crate::text::redact::Redactor;
 pub(crate) const CURRENT: i64 = STEPS.len() as i64;
 
 /// The SQL of each step. [`ADDED_COLUMNS`] are added before step 2.
-const STEPS: [&str; 5] = [
+const STEPS: [&str; 6] = [
     include_str!("../../data/schema/1-tables.sql"),
     include_str!("../../data/schema/2-places-and-circuits.sql"),
     include_str!("../../data/schema/3-subcommands.sql"),
     include_str!("../../data/schema/4-one-index.sql"),
     include_str!("../../data/schema/5-transactions.sql"),
+    include_str!("../../data/schema/6-costs.sql"),
 ];
 
 /// Columns that a database of the original zsh-tool may lack.

@@ -699,6 +699,8 @@ mod tests {
         let ended = EndedRun {
             pattern: known(command),
             duration: Duration::from_millis(seconds % 97 * 100),
+            cpu: None,
+            peak: None,
             pipestatus: vec![0; known(command).segments.len()],
             output_tail: if seconds.is_multiple_of(3) { "error: one\n" } else { "error: other\n" },
             cwd: Some(format!("/{seconds}")),

@@ -176,6 +176,8 @@ fn results(
             pattern: identity.with_segments(&call.pipestatus),
             ending,
             duration,
+            cpu: None,
+            peak: None,
             pipestatus: call.pipestatus.clone(),
             output_head: &call.output,
             output_tail: &call.output,

@@ -171,6 +171,7 @@ impl RunRecord {
         let history = self.history();
         if !self.reported.before.swap(true, Ordering::Relaxed) {
             insights.extend(before::insights(&history, &self.pitfalls));
+            insights.extend(before::memory(&history, memory::available));
             if self.end.get().is_none()
                 && let Some(trap) = self.traps.silent()
             {
@@ -265,6 +266,8 @@ impl RunRecord {
                 pattern: self.identity.with_segments(&ended.end.pipestatus),
                 ending,
                 duration: ended.end.duration,
+                cpu: ended.end.cost.map(|cost| cost.cpu.total()),
+                peak: ended.end.cost.and_then(|cost| cost.peak),
                 pipestatus: ended.end.pipestatus.clone(),
                 output_head: &head,
                 output_tail: &tail,

@@ -9,6 +9,7 @@ use super::dispatch::{Answer, ToolResult, Tools, refused};
 use super::outputs::{
     CircuitOutput, CircuitsOutput, ClosedOutput, DatabaseOutput, EstimateOutput, InsightOutput,
     KindOutput, QueryOutput, RecentOutput, ResetOutput, RetryOutput, StatsOutput, StreakOutput,
+    UsualCostOutput,
 };
 use super::render::result::command_line;
 use super::tools::QueryArguments;
@@ -22,7 +23,7 @@ use crate::shell::command_line::CommandLine;
 use crate::shell::dialect::Dialect;
 use crate::shell::outcome::Outcome;
 use crate::text::foreign::ShowPath;
-use crate::text::quantity::{grouped, plural, seconds};
+use crate::text::quantity::{grouped, plural, seconds, size};
 
 /// The length of a circuit's hash, which names it as well as its command does.
 const HASH_DIGITS: usize = 16;
@@ -176,6 +177,11 @@ fn query_output(report: &CommandReport) -> QueryOutput {
             p90_duration_s: estimate.p90.seconds,
             p90_at_least: estimate.p90.is_bound,
         }),
+        usual_cost: history.usual_cost.map(|usual| UsualCostOutput {
+            cpu_s: usual.cpu_ms as f64 / 1000.0,
+            peak_bytes: usual.peak_bytes,
+            runs: usual.runs,
+        }),
         host: history.host.clone(),
         remote: history.remote.clone(),
         circuit: report.circuit.as_ref().map(circuit_output),
@@ -309,6 +315,12 @@ fn facts(output: &QueryOutput) -> Vec<(&'static str, String)> {
                 if estimate.basis == "exact" { "command" } else { "kind" }
             ),
         ));
+    }
+    if let Some(usual) = &output.usual_cost {
+        let peak = usual.peak_bytes.map(|peak| format!(", memory {}", size(peak)));
+        let runs = plural(usual.runs, "run", "runs");
+        let cpu = duration_text(usual.cpu_s);
+        rows.push(("cost", format!("cpu {cpu}{}, usually ({runs})", peak.unwrap_or_default())));
     }
     if output.kills.kills > 0 {
         let (kills, runs) = (output.kills.kills, output.kills.runs);

@@ -11,6 +11,7 @@ use crate::alan::history::{HostHistory, RemoteHistory};
 use crate::alan::insight::truncate;
 use crate::alan::store::KillCounts;
 use crate::progress::condition::{Condition, StopSignal};
+use crate::progress::cost::Usage;
 use crate::protocol::message::put;
 use crate::shell::mode::ShellName;
 use crate::task::describe::{self, ConditionKind};
@@ -78,6 +79,8 @@ pub(crate) struct TaskRow {
     pub(crate) age_ms: u64,
     /// Milliseconds since its last output; null if no more can come.
     pub(crate) silent_ms: Option<u64>,
+    /// What its processes use; null before the first look at them.
+    pub(crate) usage: Option<UsageRow>,
     /// Notable states of its processes.
     pub(crate) conditions: Vec<ConditionRow>,
     /// Processes that outlived its shell.
@@ -88,6 +91,31 @@ pub(crate) struct TaskRow {
     pub(crate) command: String,
     /// The caller's description.
     pub(crate) description: Option<String>,
+}
+
+/// What the processes of a task use, as the last look at them found.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct UsageRow {
+    /// Seconds of CPU time so far.
+    pub(crate) cpu_s: f64,
+    /// Bytes of memory now.
+    pub(crate) memory_bytes: u64,
+    /// The most at any look.
+    pub(crate) peak_bytes: u64,
+    /// How many processes there are.
+    pub(crate) processes: usize,
+}
+
+impl UsageRow {
+    /// `None` before the first look.
+    pub(crate) fn of(usage: &Usage) -> Option<UsageRow> {
+        (usage.processes_peak > 0).then(|| UsageRow {
+            cpu_s: usage.cpu.total().as_secs_f64(),
+            memory_bytes: usage.memory,
+            peak_bytes: usage.memory_peak,
+            processes: usage.processes,
+        })
+    }
 }
 
 /// A notable state of a process.
@@ -351,6 +379,8 @@ pub(crate) struct QueryOutput {
     pub(crate) kills: KillCounts,
     /// How long it takes; null while fewer than 3 runs are known.
     pub(crate) estimate: Option<EstimateOutput>,
+    /// What it usually costs; null if no run was measured.
+    pub(crate) usual_cost: Option<UsualCostOutput>,
     /// The host that it connects to; null if none.
     pub(crate) host: Option<HostHistory>,
     /// The command that it runs there; null if none.
@@ -396,6 +426,17 @@ pub(crate) struct RecentOutput {
     pub(crate) runs: usize,
     /// Runs that succeeded.
     pub(crate) succeeded: usize,
+}
+
+/// What a command usually costs: medians of its newest runs.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct UsualCostOutput {
+    /// Seconds of CPU time.
+    pub(crate) cpu_s: f64,
+    /// The most memory at once, in bytes; null if it is too little to be measured.
+    pub(crate) peak_bytes: Option<u64>,
+    /// The runs that were measured.
+    pub(crate) runs: usize,
 }
 
 /// How long a command takes.

@@ -8,7 +8,7 @@ use super::dispatch::{Answer, CallContext, ToolResult, Tools};
 use super::history_tools;
 use super::outputs::{
     ConditionRow, DetachedRow, HealthOutput, HostRow, LearnedRow, StrayRow, TaskFacts, TaskRow,
-    TasksOutput,
+    TasksOutput, UsageRow,
 };
 use super::render::notes;
 use super::render::progress;
@@ -235,6 +235,7 @@ impl TaskSummary {
             },
             age_ms: millis(view.elapsed()),
             silent_ms: silent.map(millis),
+            usage: UsageRow::of(&view.task.probed.usage).filter(|_| view.running()),
             conditions: view.conditions().iter().map(ConditionRow::from).collect(),
             leftovers: if view.running() { 0 } else { view.task.leftovers.len() },
             listening,
@@ -257,6 +258,9 @@ impl TaskSummary {
         let mut facts = vec![format!("age {}", seconds(self.age))];
         if let Some(silent) = self.silent {
             facts.push(format!("silent {}", seconds(silent)));
+        }
+        if let Some(usage) = &row.usage {
+            facts.push(describe::usage_phrase(usage.cpu_s, usage.memory_bytes));
         }
         if row.facts.attached {
             facts.push("person attached".to_owned());

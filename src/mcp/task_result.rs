@@ -72,7 +72,7 @@ impl Tools {
     fn many_processes_note(&self, task: &TaskHandle) -> Option<ResultNote> {
         let limit = self.config.max_processes_task;
         let mut state = task.live.state();
-        let count = state.process_count;
+        let count = state.usage.processes;
         if limit == 0 || count <= limit || state.told.process_count {
             return None;
         }

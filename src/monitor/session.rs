@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::alan::rows::unix_seconds;
 use crate::task::request::Detached;
+use crate::task::snapshot::Snapshot;
 
 /// The server that a session belongs to.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -17,6 +18,44 @@ pub(crate) struct ServerName {
     pub(crate) pid: Option<i32>,
     /// Whether this process is that server.
     pub(crate) own: bool,
+}
+
+/// What the processes of a task use, or have used.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct UsageView {
+    pub(crate) cpu_ms: u64,
+    /// Null once it has ended.
+    pub(crate) memory_bytes: Option<u64>,
+    /// The most so far; null if it was too little to be measured.
+    pub(crate) peak_bytes: Option<u64>,
+    /// Whether it may have been more.
+    pub(crate) peak_at_least: bool,
+    /// How many there are; once ended, the most that there were.
+    pub(crate) processes: usize,
+}
+
+impl UsageView {
+    /// `None` while nothing is known.
+    pub(crate) fn of(task: &Snapshot) -> Option<UsageView> {
+        let usage = &task.probed.usage;
+        match &task.ended {
+            Some(end) => end.cost.map(|cost| UsageView {
+                cpu_ms: millis(cost.cpu.total().as_secs_f64()),
+                memory_bytes: None,
+                peak_bytes: cost.peak,
+                peak_at_least: cost.peak_is_least,
+                processes: cost.processes,
+            }),
+            None => (usage.processes_peak > 0).then(|| UsageView {
+                cpu_ms: millis(usage.cpu.total().as_secs_f64()),
+                memory_bytes: Some(usage.memory),
+                peak_bytes: Some(usage.memory_peak),
+                peak_at_least: true,
+                processes: usage.processes,
+            }),
+        }
+    }
 }
 
 /// A session of the list.
@@ -59,6 +98,8 @@ pub(crate) struct Session {
     pub(crate) silent_ms: Option<u64>,
     /// The duration; null until it has ended.
     pub(crate) duration_ms: Option<u64>,
+    /// What a task uses, or has used; `None` where that is not known.
+    pub(crate) usage: Option<UsageView>,
     pub(crate) exit_code: Option<i32>,
     /// Pids of processes that outlive it.
     pub(crate) leftovers: Vec<i32>,

@@ -13,7 +13,9 @@ use parking_lot::Mutex;
 
 use super::output::OutputSource;
 use super::runs;
-use super::session::{Answering, Expected, List, ServerName, Session, millis, now, one_line};
+use super::session::{
+    Answering, Expected, List, ServerName, Session, UsageView, millis, now, one_line,
+};
 use crate::agent::executor::Executors;
 use crate::alan::estimate::Estimate;
 use crate::alan::rows::unix_seconds;
@@ -319,6 +321,7 @@ impl Task {
             elapsed_ms: millis(elapsed),
             silent_ms: runs.then(|| millis(now - self.last_output())),
             duration_ms: snapshot.duration_ms(),
+            usage: UsageView::of(snapshot),
             exit_code: snapshot.exit_code(),
             leftovers: snapshot.leftover_pids(),
             remaining_ms: estimate

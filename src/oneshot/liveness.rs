@@ -85,7 +85,11 @@ mod tests {
         for last in [last_life(60, output), last_life(60, born), last_life(60, ended)] {
             assert_eq!(last, Some(7 * SECOND));
         }
-        let computing = |second| Totals { cpu: Duration::from_secs(second), ..Totals::default() };
+        let computing = |second| {
+            let mut totals = Totals::default();
+            totals.cpu.user = Duration::from_secs(second);
+            totals
+        };
         assert_eq!(last_life(60, computing), None);
     }
 }

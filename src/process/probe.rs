@@ -79,6 +79,8 @@ pub struct ProcessInfo {
     pub cpu_ticks: u64,
     /// The CPU time of the children that it has waited for, in clock ticks.
     pub children_ticks: u64,
+    /// How much of both the kernel has spent on their behalf.
+    pub system_ticks: u64,
 }
 
 /// Programs whose work is to become another one.

@@ -13,6 +13,7 @@ use rustix::process::{Pid, WaitOptions};
 use super::ends;
 use super::kill::Undelivered;
 use super::signals::{Exit, Signal};
+use crate::progress::cost::Account;
 
 /// The pids of children that threads wait for, in no order; 0 is a free place. A fixed number, for
 /// a signal handler to read; children beyond it only cost needless wake-ups.
@@ -95,6 +96,12 @@ impl Child {
 
     pub(crate) fn has_ended(&self) -> bool {
         self.reaped || self.peek_exit().is_some()
+    }
+
+    /// What the ended child has used, and the children that it has waited for; `None` before its
+    /// end, and where the system does not tell.
+    pub(crate) fn account(&self) -> Option<Account> {
+        if self.reaped { None } else { ends::account(self.pid) }
     }
 
     /// Sends a signal to the child only; does not need `/proc`.

@@ -26,11 +26,10 @@
 //! children that read no more than a start (files of a kilobyte) do not count. Ended threads count
 //! like ended children. Pure: the caller probes.
 
-use std::collections::{HashMap, VecDeque};
-use std::time::Duration;
-
+use super::cost::CpuTime;
 use super::novelty::{Novel, Novelty, keep};
 use super::tracker::Totals;
+use std::collections::{HashMap, VecDeque};
 
 /// The most bytes that the start of a program reads from its file, libraries and configuration:
 /// `curl` with OpenSSL reads 46 KB, `ssh` 31 KB, `/bin/sleep` 7 KB.
@@ -71,7 +70,7 @@ pub(crate) struct Member {
     /// Its I/O; `None` if unreadable.
     pub(crate) io: Option<Bytes>,
     /// CPU time of the process and of the children that it has waited for.
-    pub(crate) cpu: Duration,
+    pub(crate) cpu: CpuTime,
 }
 
 /// Bytes read and written, for files and any other descriptors.
@@ -279,7 +278,7 @@ impl Rates {
 struct Rise {
     all: Counters,
     own: Counters,
-    cpu: Duration,
+    cpu: CpuTime,
 }
 
 /// Adds the activity between two probes. Returns the activity of ended children that no probe has
@@ -306,7 +305,7 @@ fn add_step(
             continue;
         };
         totals.born += u64::from(!before.contains_key(key));
-        totals.cpu += rise.cpu;
+        totals.cpu = totals.cpu.saturating_add(rise.cpu);
         totals.moved = totals.moved.saturating_add(rise.all.moved());
         let own = rise.own.at_most(rise.all);
         of_children = of_children.saturating_add(rise.all.since(own));
@@ -329,7 +328,7 @@ impl Rise {
             Some(earlier) => earlier.io.unwrap_or(bytes),
             None => Bytes::default(),
         };
-        let cpu = earlier.map_or(Duration::ZERO, |earlier| earlier.cpu);
+        let cpu = earlier.map_or(CpuTime::default(), |earlier| earlier.cpu);
         Rise {
             all: bytes.all.since(counted.all),
             own: bytes.own.since(counted.own),
@@ -372,6 +371,8 @@ fn inheritor_of(
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     const SHELL: i32 = 10;
@@ -386,7 +387,7 @@ mod tests {
             key: (pid, 1),
             parent,
             io: Some(Bytes { all: read(io), own: read(io) }),
-            cpu: Duration::from_millis(io),
+            cpu: CpuTime { user: Duration::from_millis(io), ..CpuTime::default() },
         }
     }
 
@@ -424,7 +425,7 @@ mod tests {
         let mut counters = ActivityCounters::default();
         assert_eq!(counters.add(vec![member(SHELL, 1, 5_000)], differ), Totals::default());
         let tally = counters.add(vec![member(SHELL, 1, 5_100)], differ);
-        assert_eq!((tally.io, tally.cpu), (100, Duration::from_millis(100)));
+        assert_eq!((tally.io, tally.cpu.total()), (100, Duration::from_millis(100)));
     }
 
     #[test]
@@ -436,7 +437,7 @@ mod tests {
         // It read 8,000 more bytes before its end.
         let tally = counters.add(vec![with_children(SHELL, 1, 0, 9_000)], differ);
         assert_eq!((tally.io, tally.ended), (9_000, 1));
-        assert_eq!(tally.cpu, Duration::from_millis(9_000));
+        assert_eq!(tally.cpu.total(), Duration::from_millis(9_000));
     }
 
     #[test]
@@ -660,7 +661,7 @@ mod tests {
                     .map(|(pid, parent, io, begun)| Member { key: (pid, begun), ..member(pid, parent, io) })
                     .collect();
                 let tally = counters.add(members, alike);
-                proptest::prop_assert!(tally.io >= last.io && tally.cpu >= last.cpu);
+                proptest::prop_assert!(tally.io >= last.io && tally.cpu.total() >= last.cpu.total());
                 proptest::prop_assert!(tally.born >= last.born && tally.ended >= last.ended);
                 last = tally;
             }

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
+use super::cost::CpuTime;
 use super::novelty::{Novel, Novelty};
 use super::status_forecast::StatusForecast;
 pub(crate) use super::status_forecast::{BlockedOn, Status};
@@ -99,7 +100,7 @@ pub struct Totals {
     /// Processes that have ended.
     pub ended: u64,
     /// CPU time of its processes.
-    pub cpu: Duration,
+    pub cpu: CpuTime,
 }
 
 /// A state change.
@@ -315,7 +316,7 @@ impl Tracker {
         let last_probe = self.last_probe.unwrap_or(self.started);
         let time = now.saturating_duration_since(last_probe);
         let last = self.totals;
-        let cpu = totals.cpu.saturating_sub(last.cpu).as_secs_f64();
+        let cpu = totals.cpu.saturating_sub(last.cpu).total().as_secs_f64();
         self.delta = ActivityDelta {
             baseline: self.last_probe.is_none(),
             time,
@@ -614,7 +615,7 @@ mod tests {
         let mut loops = Run::new();
         for _ in 0..20 {
             writer.interval(|totals| totals.io += BYTES_THAT_COUNT);
-            loops.interval(|totals| totals.cpu += INTERVAL);
+            loops.interval(|totals| totals.cpu.user += INTERVAL);
         }
         assert_eq!(writer.status(), Status::Progressing);
         assert_eq!(loops.status(), Status::Silent);
@@ -929,7 +930,7 @@ mod tests {
             (|totals| totals.io += 1, true),
             (|totals| totals.born += 1, true),
             (|totals| totals.ended += 1, true),
-            (|totals| totals.cpu += INTERVAL, false),
+            (|totals| totals.cpu.user += INTERVAL, false),
         ];
         for (place, (deed, lives)) in delta.into_iter().enumerate() {
             let mut run = Run::new();

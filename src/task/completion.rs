@@ -10,6 +10,7 @@ use super::live::{End, Facts, LiveTask};
 use super::output::spool::Spool;
 use crate::process::memory::{self, OutOfMemoryKills};
 use crate::process::signals::{Exit, Signal};
+use crate::progress::cost::Cost;
 use crate::progress::waiting::Waiting;
 use crate::shell::outcome::Outcome;
 use crate::text::lines::Position;
@@ -34,7 +35,7 @@ pub struct FinishedTask<'a> {
     pub output_end: Position,
     /// Its state when it was first asked to end, if it was.
     pub kill_context: Option<&'a KillContext>,
-    /// See [`LiveState::memory_peak`](super::live::LiveState::memory_peak).
+    /// See [`Usage::memory_peak`](crate::progress::cost::Usage::memory_peak).
     pub memory_peak: u64,
     /// How many processes the kernel had killed for lack of memory soon after the start; `None` if
     /// the command ended before that.
@@ -75,10 +76,10 @@ impl Completion {
         }))
     }
 
-    /// Records the task's state when it is asked to end for the first time.
-    pub(crate) fn record_kill_context(&self, task: &LiveTask) {
+    /// Records the task's state when it is asked to end for the first time; returns whether it did.
+    pub(crate) fn record_kill_context(&self, task: &LiveTask) -> bool {
         if self.0.lock().kill_context.is_some() {
-            return;
+            return false;
         }
         let now = Instant::now();
         let started = task.facts.started.mono;
@@ -92,6 +93,7 @@ impl Completion {
             silent_for: now.saturating_duration_since(last_output.unwrap_or(started)),
             waiting,
         });
+        true
     }
 
     /// Counts the kernel's kills for lack of memory, the first time, to compare with at the end. The
@@ -123,7 +125,7 @@ impl Completion {
         let Some(on_end) = on_end else {
             return false;
         };
-        let (facts, memory_peak) = (&task.facts, task.state().memory_peak);
+        let (facts, memory_peak) = (&task.facts, task.state().usage.memory_peak);
         let kill_context = kill_context.as_ref();
         let ended = FinishedTask {
             facts,
@@ -155,6 +157,7 @@ impl Completion {
             pipestatus: Vec::new(),
             moved_to: None,
             output_cut: false,
+            cost: Some(Cost::new(None, &task.state().usage)),
         };
         let output_end = task.state().output_end;
         let notified = self.call_on_end(task, &end, output, output_end);

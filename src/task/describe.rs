@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::live::Input;
 use super::snapshot::Snapshot;
 use crate::progress::condition::{Condition, StopSignal};
+use crate::progress::cost::Cost;
 use crate::progress::progress_state::Verdict;
 use crate::progress::status_forecast::{BlockedOn, Status};
 use crate::progress::tracker::{BYTES_THAT_COUNT, ChangeKind};
@@ -27,6 +28,11 @@ pub(crate) const OUTPUT_CUT: &str = "the output was still open 5 s after the exi
 
 /// How much of a repeated line is shown.
 const SHOWN_LINE_CHARS: usize = 80;
+
+/// From this CPU time on, an answer tells what the command has cost …
+const NOTABLE_CPU: Duration = Duration::from_secs(2);
+/// … and from this peak of memory on, in bytes.
+const NOTABLE_MEMORY: u64 = 512_000_000;
 
 /// A smaller part of a core is shown as 0 %, which by itself says nothing.
 const CPU_THAT_SHOWS: f64 = 0.005;
@@ -134,6 +140,33 @@ pub(crate) fn repetition_phrase(verdict: &Verdict) -> Option<String> {
         phrase.push_str(&format!(", and nothing listens on {address}"));
     }
     Some(phrase)
+}
+
+/// What a command has cost, as far as that is worth telling: `cpu 3m10s · peak 3.1 GB`.
+pub(crate) fn notable_cost(cost: &Cost) -> Option<String> {
+    let cpu = cost.cpu.total();
+    let cpu = (cpu >= NOTABLE_CPU).then(|| format!("cpu {}", short_time(cpu)));
+    let peak = cost.peak.filter(|peak| *peak >= NOTABLE_MEMORY);
+    let peak = peak.map(|peak| {
+        let least = if cost.peak_is_least { "≥" } else { "" };
+        format!("peak {least}{}", size(peak))
+    });
+    let notable: Vec<String> = cpu.into_iter().chain(peak).collect();
+    (!notable.is_empty()).then(|| notable.join(" · "))
+}
+
+/// What a running task uses: `cpu 12.3s, memory 310.0 MB`.
+pub(crate) fn usage_phrase(cpu_s: f64, memory: u64) -> String {
+    format!(
+        "cpu {}, memory {}",
+        short_time(Duration::try_from_secs_f64(cpu_s).unwrap_or_default()),
+        size(memory)
+    )
+}
+
+/// `2.4s`, `3m10s`
+fn short_time(time: Duration) -> String {
+    if time.as_secs() < 60 { format!("{:.1}s", time.as_secs_f64()) } else { seconds(time) }
 }
 
 /// A status with its strongest evidence: `idle: sleeping on a timer`.

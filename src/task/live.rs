@@ -24,6 +24,7 @@ use crate::process::pty::TerminalSize;
 use crate::process::signals::Exit;
 use crate::process::tree;
 use crate::progress::condition::{Condition, Visibility};
+use crate::progress::cost::{Cost, Usage};
 use crate::progress::progress_state::{ProgressState, Verdict};
 use crate::progress::tracker::{ActivityDelta, BlockedOn, Repetition, Status, Tracker};
 use crate::progress::wait::ProcessName;
@@ -150,6 +151,9 @@ pub struct End {
     /// No process was found that holds the output open, and yet it did not end: the last of it
     /// may be missing.
     pub output_cut: bool,
+    /// `None` if its server ended first.
+    #[serde(default)]
+    pub cost: Option<Cost>,
 }
 
 /// What changes during a task's life.
@@ -167,10 +171,8 @@ pub struct LiveState {
     pub columns: Option<u16>,
     /// When the last output came.
     pub last_output: Option<Instant>,
-    /// How many processes it had at the last probe.
-    pub process_count: usize,
-    /// The most memory in bytes that a probe has found its processes to occupy.
-    pub memory_peak: u64,
+    /// What it has used, as far as probes have found.
+    pub usage: Usage,
     /// Its stderr, if that is separate.
     pub errors: Tail,
     /// How often its progress was probed.

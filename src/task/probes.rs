@@ -91,6 +91,12 @@ impl Probes {
         self.restart();
     }
 
+    /// Measures what the task has used before its processes are asked to end: no one counts what
+    /// nothing waits for.
+    pub(super) fn measure(&mut self, task: &LiveTask, processes: &mut TaskProcesses) {
+        self.progress_probe.measure(task, processes);
+    }
+
     /// Probes progress soon, since a caller has asked for it.
     pub(super) fn hasten(&mut self) {
         self.progress_probe.hasten(Instant::now());

@@ -14,6 +14,7 @@ use super::live::{End, Facts, Input, LiveState, LiveTask};
 use super::output::spool::Spool;
 use super::told::ShownMark;
 use crate::progress::condition::{Condition, Visibility};
+use crate::progress::cost::Usage;
 use crate::progress::progress_state::Verdict;
 use crate::progress::status_forecast::{BlockedOn, Status, StatusForecast};
 use crate::progress::tracker::{ActivityDelta, ChangeKind, Repetition};
@@ -88,6 +89,8 @@ pub struct Probed {
     /// How much of its processes is visible.
     #[serde(skip)]
     pub evidence: Visibility,
+    /// What it has used; zeros before the first probe.
+    pub usage: Usage,
     /// `None` before the first probe.
     pub progress: Option<Progress>,
 }
@@ -144,6 +147,7 @@ impl Snapshot {
                 waiting: state.waiting.clone(),
                 conditions: state.conditions.clone(),
                 evidence: state.evidence,
+                usage: state.usage,
                 progress: Progress::from_state(state, facts, now),
             },
             leftovers: state.leftovers.clone(),

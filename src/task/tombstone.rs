@@ -287,6 +287,7 @@ fn after_server_end(directory: PathBuf, mut task: Snapshot) -> Remains {
             pipestatus: Vec::new(),
             moved_to: None,
             output_cut: false,
+            cost: None,
         });
     }
     task.leftovers.clear();

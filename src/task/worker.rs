@@ -29,6 +29,7 @@ use crate::process::scans::Scans;
 use crate::process::signals::Exit;
 use crate::process::spawn::Spawned;
 use crate::process::tree::{self, Identity, MatchCriteria, TaskProcesses};
+use crate::progress::cost::Cost;
 use crate::progress::tracker::TrackerSettings;
 use crate::progress::wait::ProcessName;
 use crate::shell::outcome::Outcome;
@@ -273,13 +274,17 @@ impl Worker {
                 let (processes, shell) = (&mut self.processes, &self.spawned.child);
                 match effect {
                     Effect::SignalTree(signals) => {
-                        self.completion.record_kill_context(&self.task);
+                        if self.completion.record_kill_context(&self.task) {
+                            self.probes.measure(&self.task, processes);
+                        }
                         let gone = self.termination.escalate(signals, processes, shell);
                         self.note_tree_gone(gone);
                     }
                     Effect::SignalOnce(signal) => {
-                        if signal.is_terminating() {
-                            self.completion.record_kill_context(&self.task);
+                        if signal.is_terminating()
+                            && self.completion.record_kill_context(&self.task)
+                        {
+                            self.probes.measure(&self.task, processes);
                         }
                         self.termination.signal_once(signal, processes, shell);
                         // Before the receipt: its reader may query the task's state at once.
@@ -543,6 +548,7 @@ impl Worker {
             moved_to: report.moved_from(&self.task.facts.directory),
             pipestatus: shell::pipestatus_to_show(report.pipestatus, exit),
             output_cut,
+            cost: Some(Cost::new(self.spawned.child.account(), &self.task.state().usage)),
         };
         self.closed = self.leftovers.is_empty();
         if self.closed {

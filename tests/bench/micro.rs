@@ -158,6 +158,7 @@ fn results(criterion: &mut Criterion) {
             pipestatus: vec![1, 0],
             moved_to: None,
             output_cut: false,
+            cost: None,
         });
     });
     group.bench_function("of a finished task", |bencher| {

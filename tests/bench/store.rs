@@ -135,6 +135,8 @@ fn run(pattern: &CommandPattern, number: usize, at: SystemTime) -> Run<'static> 
         pattern: pattern.clone(),
         ending: Ending::Exited(i32::from(number.is_multiple_of(3))),
         duration: Duration::from_millis(1000 + (number * 37 % 5000) as u64),
+        cpu: Some(Duration::from_millis(700)),
+        peak: Some(100_000_000),
         pipestatus: Vec::new(),
         output_head: "some output\nof a command\n",
         output_tail: "error: something failed\n",

@@ -18,6 +18,7 @@ mod client_terminal;
 mod clients;
 mod command_text;
 mod control_socket;
+mod costs;
 mod database;
 mod detached;
 mod dialect;

@@ -15,6 +15,8 @@ const RELIABLE_RATE: f64 = 0.9;
 const RELIABLE_RUNS: usize = 5;
 /// The median in seconds above which a duration is reported.
 const LONG_SECONDS: f64 = 10.0;
+/// The peak in bytes from which what is free is looked up.
+const MUCH_MEMORY: u64 = 64_000_000;
 /// The fewest connections or remote runs from which a host or remote command is judged.
 const MIN_TRIES: u64 = 3;
 /// The percentage of failed connections from which they are reported.
@@ -87,6 +89,13 @@ fn rates(history: &History) -> Option<Insight> {
 fn duration(history: &History) -> Option<Insight> {
     let seconds = history.estimate.as_ref()?.median.seconds;
     (seconds > LONG_SECONDS).then_some(Insight::UsuallyTakes { seconds })
+}
+
+/// The warning that the command needs more memory than is free, which `free` looks up.
+pub(crate) fn memory(history: &History, free: impl Fn() -> Option<u64>) -> Option<Insight> {
+    let usual = history.usual_cost?.peak_bytes.filter(|usual| *usual >= MUCH_MEMORY)?;
+    let free = free().filter(|free| *free < usual)?;
+    Some(Insight::NeedsMemory { usual, free })
 }
 
 fn host(history: &HostHistory) -> Option<Insight> {

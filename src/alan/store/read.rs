@@ -15,7 +15,8 @@ use serde::Serialize;
 use super::queue::{Job, QueueCopy, Queued};
 use super::tables;
 use crate::alan::cache::{
-    Alike, CachedCommand, KnownRun, RemoteTry, SIMILAR, SessionRun, TRIES_CONSIDERED, retries_since,
+    Alike, COSTS_CONSIDERED, CachedCommand, KnownRun, RemoteTry, SIMILAR, SessionRun,
+    TRIES_CONSIDERED, retries_since,
 };
 use crate::alan::estimate::{RUNS_CONSIDERED, Sample};
 use crate::alan::history::{RunPlace, failures_after};
@@ -187,11 +188,11 @@ impl<'a> ReadView<'a> {
     /// Reads the newest runs of the command, in one pass over an index that contains what is read
     /// of each.
     fn read_runs(&self, cached: &mut CachedCommand) -> rusqlite::Result<()> {
-        let CachedCommand { pattern, runs, samples, .. } = cached;
+        let CachedCommand { pattern, runs, samples, costs, .. } = cached;
         let mut success: Option<i64> = None;
         self.each(
             "SELECT outcome_type, timed_out, exit_code, created_at, duration_ms,
-                    failure_fingerprint, rowid
+                    failure_fingerprint, rowid, cpu_ms, peak_bytes
              FROM observations INDEXED BY idx_hash_runs
              WHERE command_hash = ?1 ORDER BY created_at DESC LIMIT ?2",
             params![pattern.hash, RUNS_READ as i64],
@@ -203,6 +204,10 @@ impl<'a> ReadView<'a> {
                 if samples.len() < RUNS_CONSIDERED {
                     let sample = Sample::from_run(row.get(4)?, outcome);
                     samples.extend(sample.map(|sample| (outcome, sample)));
+                }
+                if costs.len() < COSTS_CONSIDERED {
+                    let (cpu, peak): (Option<i64>, _) = (row.get(7)?, row.get(8)?);
+                    costs.extend(cpu.map(|cpu| (cpu, peak)));
                 }
                 if runs.len() < RUNS_CONSIDERED {
                     let created_at = row.get_ref(3)?.as_str().unwrap_or_default();

@@ -49,7 +49,7 @@ macro_rules! table {
 table!(Observation: "INSERT OR IGNORE" "observations"
     id command_hash command_template subcommand_template command_preview exit_code duration_ms
     timed_out output_snippet error_snippet weight created_at last_accessed outcome_type
-    kill_elapsed_ms cwd git_head failure_fingerprint);
+    kill_elapsed_ms cwd git_head failure_fingerprint cpu_ms peak_bytes);
 table!(RecentCommand: "INSERT" "recent_commands"
     session_id command_hash command_template command_preview timestamp duration_ms exit_code
     timed_out success outcome_type);

@@ -77,6 +77,7 @@ pub(crate) fn json(
         "status": describe::status_word(&view.task),
         "exit_code": end.map(|end| end.exit.code()),
         "pipestatus": end.map(|end| end.pipestatus.clone()).unwrap_or_default(),
+        "cost": end.and_then(|end| end.cost.as_ref().map(|cost| result::cost_meta(end, cost))),
         "duration_ms": end.map(|end| result::millis(end.duration)),
         "cwd": directory.unwrap_or(&live.facts.directory).to_string_lossy(),
         "output": shown.text,
@@ -98,7 +99,9 @@ fn status_line(task: &LiveTask, palette: Palette) -> Option<String> {
         let statuses: Vec<String> = end.pipestatus.iter().map(i32::to_string).collect();
         parts.push(format!("pipestatus=[{}]", statuses.join(",")));
     }
-    parts.push(format!("{:.1}s", end.duration.as_secs_f64()));
+    let took = format!("{:.1}s", end.duration.as_secs_f64());
+    let cost = end.cost.as_ref().and_then(describe::notable_cost);
+    parts.push(cost.map_or(took.clone(), |cost| format!("{took} · {cost}")));
     Some(parts.join("  "))
 }
 

@@ -18,6 +18,7 @@ use crate::mcp::clients::KeptPart;
 use crate::mcp::outputs::{ConditionRow, TaskFacts};
 use crate::progress::advice::Advice;
 use crate::progress::condition::{Condition, StopSignal, Visibility};
+use crate::progress::cost::Cost;
 use crate::progress::wait::ProcessName;
 use crate::progress::waiting::{InputProof, Waiting, WantedInput};
 use crate::shell::outcome::Outcome;
@@ -272,6 +273,7 @@ impl TaskResult {
         TaskFacts::from(&view.task).with(json!({
             "pipestatus": end.map(|end| end.pipestatus.clone()).unwrap_or_default(),
             "duration_ms": millis(end.map_or(view.elapsed(), |end| end.duration)),
+            "cost": end.and_then(|end| end.cost.as_ref().map(|cost| cost_meta(end, cost))),
             "cwd": end.and_then(|end| end.moved_to.as_ref()).unwrap_or(&facts.directory).to_string_lossy(),
             "from_line": self.shown.from_line,
             "to_line": self.shown.to_line,
@@ -378,10 +380,12 @@ pub(crate) fn status_line(facts: &Facts, view: &View, palette: Palette) -> Strin
             let took = format!("{:.1}s", end.duration.as_secs_f64());
             let at_stop = view.task.at_stop.as_ref();
             let at_deadline = at_stop.filter(|_| end.outcome == Outcome::Timeout);
-            parts.push(match at_deadline.and_then(describe::at_deadline) {
+            let took = match at_deadline.and_then(describe::at_deadline) {
                 Some(why) => format!("{took} ({why})"),
                 None => took,
-            });
+            };
+            let cost = end.cost.as_ref().and_then(describe::notable_cost);
+            parts.push(cost.map_or(took.clone(), |cost| format!("{took} · {cost}")));
             parts.push(format!("task={}", facts.id));
             parts.extend(shell);
             if let Some(directory) = &end.moved_to {
@@ -394,6 +398,19 @@ pub(crate) fn status_line(facts: &Facts, view: &View, palette: Palette) -> Strin
         }
     }
     parts.join("  ")
+}
+
+/// What a task has cost, for programs.
+pub(crate) fn cost_meta(end: &End, cost: &Cost) -> Value {
+    let seconds = |time: Duration| (time.as_secs_f64() * 1000.0).round() / 1000.0;
+    json!({
+        "wall_s": seconds(end.duration),
+        "user_s": seconds(cost.cpu.user),
+        "system_s": seconds(cost.cpu.system),
+        "peak_bytes": cost.peak,
+        "peak_at_least": cost.peak_is_least,
+        "processes": cost.processes,
+    })
 }
 
 /// `✔ exit=0`

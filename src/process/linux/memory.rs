@@ -71,6 +71,29 @@ pub(crate) fn group_limit() -> Option<u64> {
     text.trim().parse().ok().filter(|limit| *limit < NO_LIMIT)
 }
 
+/// The most memory that this process has occupied so far, in bytes. Unlike that of getrusage(2), it
+/// leaves out what its parent occupied when it was started.
+pub(crate) fn highest() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let highest = field(&status, "VmHWM:").and_then(|line| line.split_whitespace().next());
+    highest.and_then(|kb| kb.parse::<u64>().ok()).unwrap_or(u64::MAX / 1024) * 1024
+}
+
+/// How much memory programs can still get, in bytes: of the machine, and of this process's control
+/// group. What only caches files counts as free.
+pub(crate) fn available() -> Option<u64> {
+    let machine = fs::read_to_string("/proc/meminfo").ok()?;
+    let machine = field(&machine, "MemAvailable:")?;
+    let machine = machine.split_whitespace().next()?.parse::<u64>().ok()?.saturating_mul(1024);
+    let of_group = || {
+        let used = group_file("memory.current").or_else(|| group_file("memory.usage_in_bytes"))?;
+        let cached = count(&group_file("memory.stat")?, "inactive_file")?;
+        let used = used.trim().parse::<u64>().ok()?.saturating_sub(cached);
+        Some(group_limit()?.saturating_sub(used))
+    };
+    Some(of_group().map_or(machine, |of_group| of_group.min(machine)))
+}
+
 /// A file of this process's control group of memory.
 fn group_file(name: &str) -> Option<String> {
     group_files(name).into_iter().find_map(|file| fs::read_to_string(file).ok())

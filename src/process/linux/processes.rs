@@ -174,6 +174,7 @@ fn info(stat: Stat) -> ProcessInfo {
         resident: stat.rss.saturating_mul(page_size()),
         cpu_ticks: stat.utime + stat.stime,
         children_ticks: u64::try_from(stat.cutime + stat.cstime).unwrap_or_default(),
+        system_ticks: stat.stime + u64::try_from(stat.cstime).unwrap_or_default(),
         id: Identity { pid: stat.pid, started: stat.starttime },
         parent: stat.ppid,
         origins: Vec::new(),

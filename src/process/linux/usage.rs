@@ -15,6 +15,7 @@ use procfs::process::{Io, Schedstat};
 use super::calls;
 use crate::process::probe::ProcessInfo;
 use crate::process::processes;
+use crate::progress::cost::CpuTime;
 use crate::progress::counters::{Bytes, Counters, Member};
 
 /// What each of these processes has done so far; those that have ended meanwhile are omitted.
@@ -29,7 +30,7 @@ pub(crate) fn members(processes: &[ProcessInfo]) -> Vec<Member> {
                 key: (pid, process.id.started),
                 parent: process.parent,
                 io,
-                cpu: time_of(process.cpu_ticks + process.children_ticks),
+                cpu: cpu_time(process),
             })
         })
         .collect()
@@ -93,6 +94,15 @@ fn counters_in(path: &Path) -> Option<Counters> {
         read_calls: io.syscr,
         write_calls: io.syscw,
     })
+}
+
+/// CPU time of a process and of the children that it has waited for.
+fn cpu_time(process: &ProcessInfo) -> CpuTime {
+    let all = process.cpu_ticks + process.children_ticks;
+    CpuTime {
+        user: time_of(all.saturating_sub(process.system_ticks)),
+        system: time_of(process.system_ticks),
+    }
 }
 
 pub(super) fn time_of(ticks: u64) -> Duration {

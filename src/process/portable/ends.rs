@@ -9,6 +9,7 @@ use rustix::process::{Pid, Signal, WaitOptions};
 
 use crate::process::descriptors::wait_on_thread;
 use crate::process::groups;
+use crate::progress::cost::Account;
 
 /// Always fails with `ENOSYS`: there are no descriptors for processes.
 #[cfg(not(target_os = "macos"))]
@@ -47,6 +48,11 @@ pub(crate) fn watch(child: Pid) -> io::Result<OwnedFd> {
     #[cfg(target_os = "macos")]
     super::lineage::follow(child);
     Ok(ended)
+}
+
+/// The account of an ended child: not known before it is reaped.
+pub(crate) fn account(_child: Pid) -> Option<Account> {
+    None
 }
 
 /// Takes an ended child out of the process table.

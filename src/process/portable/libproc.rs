@@ -20,6 +20,7 @@ use super::darwin;
 use crate::process::groups;
 use crate::process::probe::{Environment, Identity, ProcessInfo, StallReason};
 use crate::progress::condition::StopSignal;
+use crate::progress::cost::CpuTime;
 use crate::progress::counters::{Bytes, Counters, Member};
 
 /// The most processes that are listed.
@@ -251,8 +252,10 @@ pub(crate) fn usage(process: &ProcessInfo) -> Option<Member> {
         key: (process.id.pid, process.id.started),
         parent: process.parent,
         io: Some(Bytes { all: bytes, own: bytes }),
-        cpu: in_time(usage.ri_user_time.saturating_add(usage.ri_system_time))
-            + in_time(usage.ri_child_user_time.saturating_add(usage.ri_child_system_time)),
+        cpu: CpuTime {
+            user: in_time(usage.ri_user_time.saturating_add(usage.ri_child_user_time)),
+            system: in_time(usage.ri_system_time.saturating_add(usage.ri_child_system_time)),
+        },
     })
 }
 

@@ -26,6 +26,11 @@ pub(crate) fn group_limit() -> Option<u64> {
     None
 }
 
+/// How much memory is free: not known.
+pub(crate) fn available() -> Option<u64> {
+    None
+}
+
 /// Would drop code and constants from this process's memory.
 pub(crate) fn drop_unchanged_pages() {}
 

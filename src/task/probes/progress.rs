@@ -16,6 +16,7 @@ use crate::process::tree::{self, Identity, ProcessInfo, TaskProcesses};
 use crate::process::usage;
 use crate::process::waits::{self, Known, Waits};
 use crate::process::{listening, locks};
+use crate::progress::cost::CpuTime;
 use crate::progress::counters::{ActivityCounters, Balance};
 use crate::progress::mentions;
 use crate::progress::progress_state::ProgressState;
@@ -26,7 +27,7 @@ use crate::progress::tree_state::{
     self, BUSY_SHARE, DeadEnd, Idle, QUIET_BEFORE_DEADLOCK, Suspect, TreeState,
 };
 use crate::progress::wait::{Lock, Peer, ProcessName};
-use crate::task::live::LiveTask;
+use crate::task::live::{LiveState, LiveTask};
 use crate::task::output::reading;
 use crate::task::output::spool::SpoolWriter;
 use crate::task::state::Health;
@@ -72,6 +73,8 @@ pub(crate) struct ProgressProbe {
     life_sign_io: Balance,
     all_io: Balance,
     totals: Totals,
+    /// The CPU time before the first probe, at which the totals begin.
+    cpu_before: Option<CpuTime>,
     /// CPU time of each process at the last probe, in clock ticks, and how long it had waited
     /// for a processor.
     used: HashMap<Identity, (u64, Duration)>,
@@ -112,6 +115,7 @@ impl ProgressProbe {
             life_sign_io: Balance::default(),
             all_io: Balance::default(),
             totals: Totals::default(),
+            cpu_before: None,
             used: HashMap::new(),
             known: Known::default(),
             named_state: None,
@@ -358,6 +362,8 @@ impl ProgressProbe {
     /// Adds what the members have done, and this many bytes of output in all.
     fn count(&mut self, members: &[ProcessInfo], output: u64) {
         let members = usage::members(members);
+        let cpu = || members.iter().fold(CpuTime::default(), |sum, it| sum.saturating_add(it.cpu));
+        self.cpu_before.get_or_insert_with(cpu);
         let totals = self.counters.add(members, tree::command_line);
         // A member wrote what came here as output: it does not count twice.
         let written_here = output.saturating_sub(self.totals.output);
@@ -367,6 +373,19 @@ impl ProgressProbe {
             moved: self.all_io.beyond_output(totals.moved, written_here),
             ..totals
         };
+    }
+
+    /// Measures what the task has used, outside of the series.
+    pub(super) fn measure(&mut self, task: &LiveTask, processes: &mut TaskProcesses) {
+        let members = processes.known_members(&self.scans.recent(MAX_SCAN_AGE));
+        self.count(&members, self.totals.output);
+        task.report(|state| self.report_usage(state, &members));
+    }
+
+    fn report_usage(&self, state: &mut LiveState, members: &[ProcessInfo]) {
+        let cpu = self.totals.cpu.saturating_add(self.cpu_before.unwrap_or_default());
+        let memory = members.iter().map(|member| member.resident).sum();
+        state.usage.add(cpu, memory, members.len());
     }
 
     fn judge(&self, task: &LiveTask, members: &[ProcessInfo], findings: Findings) -> Health {
@@ -380,10 +399,8 @@ impl ProgressProbe {
         }
         let unserved = line.and_then(|line| self.unserved(line));
         let kind = tree_state.as_ref().map(TreeState::kind);
-        let memory: u64 = members.iter().map(|member| member.resident).sum();
         task.report(|state| {
-            state.process_count = members.len();
-            state.memory_peak = state.memory_peak.max(memory);
+            self.report_usage(state, members);
             let usual = state.expected_duration;
             let progress = state.progress.get_or_insert_with(|| {
                 let tracker = Tracker::new(self.settings, task.facts.started.mono);
@@ -498,7 +515,7 @@ fn deadlock(stuck: &[Suspect], members: &[ProcessInfo]) -> Option<TreeState> {
 /// would have on an idle machine, and more than printing needs.
 fn computing(before: &Totals, now: &Totals, time: Duration, waited: Duration) -> Option<f64> {
     let seconds = time.as_secs_f64();
-    let share = now.cpu.saturating_sub(before.cpu).as_secs_f64() / seconds;
+    let share = now.cpu.saturating_sub(before.cpu).total().as_secs_f64() / seconds;
     let output = now.output.saturating_sub(before.output) as f64 / seconds;
     let wanted = share + waited.as_secs_f64() / seconds;
     (seconds > 0.0 && wanted >= BUSY_SHARE && output < FLOOD).then_some(share)

@@ -43,6 +43,9 @@ pub struct Watch {
     pub stuck: f64,
     /// One that waits or ends, unless it does so before.
     pub other: f64,
+    /// How many times as long for one that does not have its word yet: on a busy machine programs
+    /// take longer to begin.
+    pub patience: f64,
     /// The deadline of one that prints the same again and again, which moves.
     pub moving_deadline: u32,
     /// How many seconds after its last output, or its start before any, one that waits is to
@@ -125,9 +128,9 @@ pub fn watch(workshop: &Workshop, listed: &Listed, shape: &Shape, watch: Watch) 
     let mut answers = vec![Answer::of(&first)];
     let mut last_text = first.text;
     while let Some(last) = answers.last()
-        && !is_over(shape, last, budget)
+        && !is_over(shape, last, budget, watch.patience)
     {
-        let wait = next_wait(last, budget);
+        let wait = next_wait(last, if last.at < budget { budget } else { budget * watch.patience });
         // What is woken at once is not asked again at once.
         let asked = Instant::now();
         let arguments = json!({"wait_for": "end", "listen": wait});
@@ -147,13 +150,19 @@ pub fn watch(workshop: &Workshop, listed: &Listed, shape: &Shape, watch: Watch) 
     Watched { task, answers, tree, last_text }
 }
 
-fn is_over(shape: &Shape, last: &Answer, budget: f64) -> bool {
+fn is_over(shape: &Shape, last: &Answer, budget: f64, patience: f64) -> bool {
     let found = match shape.expected {
         Expected::Healthy { .. } | Expected::Ends { .. } => false,
         Expected::Stuck { .. } => last.is_stuck() && last.names_kill(),
         Expected::Waits(_) => last.waiting_for.is_some(),
     };
-    found || !last.is_running() || last.at >= budget
+    let has_its_word = match shape.expected {
+        Expected::Healthy { statuses, .. } => statuses.contains(&last.status.as_str()),
+        Expected::Stuck { .. } | Expected::Waits(_) => false,
+        Expected::Ends { .. } => true,
+    };
+    let limit = if has_its_word { budget } else { budget * patience };
+    found || !last.is_running() || last.at >= limit
 }
 
 fn next_wait(last: &Answer, budget: f64) -> f64 {

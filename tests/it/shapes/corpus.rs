@@ -35,14 +35,28 @@ pub struct Form {
 pub const SHORT: Form = Form {
     name: "short",
     configuration: "heartbeat_interval: 1\nstuck_threshold: 4\n",
-    watch: Watch { healthy: 20.0, stuck: 30.0, other: 25.0, moving_deadline: 15, prompt: 3.0 },
+    watch: Watch {
+        healthy: 20.0,
+        stuck: 30.0,
+        other: 25.0,
+        patience: 2.0,
+        moving_deadline: 15,
+        prompt: 3.0,
+    },
 };
 
 /// With the intervals that are the default.
 pub const LONG: Form = Form {
     name: "long",
     configuration: "",
-    watch: Watch { healthy: 80.0, stuck: 75.0, other: 25.0, moving_deadline: 60, prompt: 3.0 },
+    watch: Watch {
+        healthy: 80.0,
+        stuck: 75.0,
+        other: 25.0,
+        patience: 1.0,
+        moving_deadline: 60,
+        prompt: 3.0,
+    },
 };
 
 /// What was said of a shape.

@@ -124,14 +124,28 @@ const UNSOLVED: &[(&str, &str)] = &[
 const SHORT: Form = Form {
     name: "short",
     configuration: "heartbeat_interval: 1\nstuck_threshold: 4\n",
-    watch: Watch { healthy: 16.0, stuck: 25.0, other: 25.0, moving_deadline: 12, prompt: 6.0 },
+    watch: Watch {
+        healthy: 16.0,
+        stuck: 25.0,
+        other: 25.0,
+        patience: 2.0,
+        moving_deadline: 12,
+        prompt: 6.0,
+    },
 };
 
 /// With the intervals that are the default.
 const LONG: Form = Form {
     name: "long",
     configuration: "",
-    watch: Watch { healthy: 120.0, stuck: 75.0, other: 40.0, moving_deadline: 60, prompt: 6.0 },
+    watch: Watch {
+        healthy: 120.0,
+        stuck: 75.0,
+        other: 40.0,
+        patience: 1.0,
+        moving_deadline: 60,
+        prompt: 6.0,
+    },
 };
 
 #[test]

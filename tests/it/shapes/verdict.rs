@@ -37,7 +37,7 @@ pub fn judge(shape: &Shape, answers: &[Answer], watch: &Watch) -> Verdict {
             named(answers, statuses, says, &mut verdict);
         }
         Expected::Stuck { says } => {
-            verdict.harm.extend(stuck_in_time(answers, says, watch.stuck));
+            verdict.harm.extend(stuck_in_time(answers, says, watch.stuck * watch.patience));
             never_waiting(answers, &mut verdict);
         }
         Expected::Waits(what) => {
