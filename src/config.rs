@@ -27,8 +27,8 @@ use choices::JudgeParser;
 use dirs::{base_directory, state_dir, variable};
 use layers::{Layer, Sources, check_key};
 use value::{
-    Address, BASE_URL, Choice, Choices, Count, Field, File, Flag, NAME, Names, Optional, PROGRAM,
-    Raw, Size, Time, VARIABLE_NAME, ValueParser,
+    Address, BASE_URL, Choice, Choices, Count, Field, File, Flag, Megabytes, NAME, Names, Optional,
+    PROGRAM, Raw, Size, Time, VARIABLE_NAME, ValueParser,
 };
 
 pub(crate) use choices::{
@@ -206,6 +206,11 @@ settings! {
     /// killed if it is stuck, silent or stopped, then or later, and if it waits for input for
     /// `timeout_max` in all, and continues otherwise; `kill`, it is killed. Default judge.
     unasked_deadline: UnaskedDeadline = UnaskedDeadline::Judge, Choice::new();
+
+    /// How much memory the processes of a command may occupy together; above it they are killed. MB,
+    /// or as in `4 GB`; default off, from 16 MB to 1 PB. A call may set another.
+    memory_max: Option<u64> = None,
+        Optional(Megabytes(16_000_000..=1_000_000_000_000_000), "off");
 
     /// The longest deadline that a call may set. Seconds; default 600, from 0.1 to a week.
     timeout_max: Duration = seconds(600),

@@ -16,6 +16,7 @@
 //! What needs Linux is in `process/linux`; each file has a twin of the same name in
 //! `process/portable`, for macOS and for the feature `portable`.
 
+pub(crate) mod birth;
 pub(crate) mod capture;
 pub(crate) mod descriptors;
 pub(crate) mod executable;
@@ -45,6 +46,7 @@ mod system {
     mod calls;
     pub(crate) mod close_on_exec;
     pub(crate) mod confinement;
+    pub(crate) mod control_group;
     pub(crate) mod directory_watch;
     mod elf;
     pub(crate) mod ends;
@@ -74,6 +76,7 @@ mod system {
     pub(crate) mod birthmark;
     pub(crate) mod close_on_exec;
     pub(crate) mod confinement;
+    pub(crate) mod control_group;
     mod darwin;
     pub(crate) mod directory_watch;
     pub(crate) mod ends;

@@ -92,6 +92,7 @@ fn checks<'a>(config: &'a Config, warnings: &'a [Warning]) -> Vec<Check<'a>> {
         Box::new(|| vec![checks::shell(config)]),
         Box::new(|| checks::login_path(config)),
         Box::new(checks::kernel),
+        Box::new(|| vec![checks::memory(config)]),
         Box::new(|| vec![checks::terminal()]),
         Box::new(|| checks::state_directory(config)),
         Box::new(|| checks::shims(config)),

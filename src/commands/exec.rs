@@ -134,7 +134,7 @@ fn start(
 
     let source = InputOrigin::from_stdin(arguments.pty);
     let is_raw = source == InputOrigin::Terminal && !arguments.json;
-    let request = request(arguments, source, is_raw);
+    let request = Request { memory_max: config.memory_max, ..request(arguments, source, is_raw) };
     let run_record = match recorder.begin(
         &request.command,
         request.timeout,
@@ -237,6 +237,7 @@ fn request(arguments: &ExecArguments, source: InputOrigin, is_raw: bool) -> Requ
         emulated: !is_raw,
         timeout: arguments.timeout.filter(|timeout| !timeout.is_zero()),
         at_timeout: AtTimeout::Kill,
+        memory_max: None,
     }
 }
 

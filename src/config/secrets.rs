@@ -341,6 +341,7 @@ fn read_command(
         environment: context.environment.to_vec(),
         directory: PathBuf::from("/"),
         wiring: Wiring::Pipe(StderrTarget::Nowhere),
+        group: None,
     };
     capture::output_of(launch, &limits).map_err(SecretError::Program)
 }

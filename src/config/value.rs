@@ -273,6 +273,34 @@ impl ValueParser for Count {
     }
 }
 
+/// A number of bytes within limits: an integer of megabytes, or a number with a unit.
+pub(crate) struct Megabytes(pub(crate) RangeInclusive<u64>);
+
+const MEGABYTE: u64 = 1_000_000;
+
+impl ValueParser for Megabytes {
+    type Value = u64;
+
+    fn read(&self, raw: &Raw, _: Option<&Path>) -> Result<u64, String> {
+        let megabytes = match raw.text() {
+            Some(text) => text.trim().parse().ok(),
+            None => raw.integer().and_then(|number| u64::try_from(number).ok()),
+        };
+        let bytes = match megabytes {
+            Some(number) => number.checked_mul(MEGABYTE),
+            None => Size::bytes(raw),
+        };
+        bytes.filter(|bytes| self.0.contains(bytes)).ok_or_else(|| {
+            let (min, max) = (self.0.start() / MEGABYTE, self.0.end() / MEGABYTE);
+            expected(format_args!("a size from {min} to {max} MB, in MB or as in `4 GB`"), raw)
+        })
+    }
+
+    fn show(&self, value: &u64) -> String {
+        format!("{} MB", value / MEGABYTE)
+    }
+}
+
 /// A number of bytes within limits: an integer, or a number with a unit.
 pub(crate) struct Size(pub(crate) RangeInclusive<u64>);
 

@@ -191,6 +191,7 @@ fn show(
         environment: man_environment(environment),
         directory: PathBuf::from("/"),
         wiring: Wiring::Pipe(StderrTarget::Nowhere),
+        group: None,
     };
     let limits = Limits { time: limit, output: MAX_OUTPUT, daemons: None };
     let Captured { exit, output } = capture::run(launch, &limits).map_err(|error| match error {

@@ -256,6 +256,10 @@ impl Tools {
             emulated: true,
             timeout: timeout.limit,
             at_timeout,
+            memory_max: arguments
+                .memory_max
+                .map(|megabytes| megabytes.saturating_mul(1_000_000))
+                .or(self.config.memory_max),
         })
     }
 }

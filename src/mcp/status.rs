@@ -16,6 +16,7 @@ use super::render::result::{command_line, listening_on, millis};
 use super::render::view::View;
 use super::tools::TasksArguments;
 use crate::config::{DialectChoice, UnaskedDeadline, Warning};
+use crate::process::control_group::ControlGroup;
 use crate::process::processes;
 use crate::progress::condition::Condition;
 use crate::task::describe;
@@ -188,6 +189,10 @@ impl Tools {
             format!("database   {database}"),
             format!("neverhang  {} circuits open", health.circuits_open),
         ];
+        if let Some(limit) = self.config.memory_max {
+            let held = describe::memory_limit(Some(limit), ControlGroup::can_be_made());
+            lines.push(format!("memory     {held}"));
+        }
         lines.extend(health.learned_ceilings.iter().map(LearnedRow::line));
         let host = |host: &HostRow| {
             format!("host       {}: {}", host.name, foreign::composed(&host.status))

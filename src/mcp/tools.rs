@@ -81,7 +81,7 @@ until=REGEX), not with many short ones; `next:` names the call. \
 ⌨ WAITING FOR INPUT or A PASSWORD: answer with zsh_send. \
 {own} \
 exit=N is the shell's own exit code, pipestatus=[…] that of each part of a pipeline. \
-A.L.A.N. lines tell how such commands went: act on ⚠, and change something before you retry what keeps failing. \
+A.L.A.N. lines tell how such commands went: act on ⚠. \
 `┌ notify` reports tasks that ended since. `zsh-tool help reading` explains answers.";
 
 /// Arguments of `zsh`.
@@ -92,13 +92,16 @@ pub struct RunArguments {
     pub command: String,
     /// Run it on this listed host.
     pub host: Option<String>,
-    /// bash for text written for bash, as scripts with arrays or ${x,,}.
+    /// bash for text written for bash (arrays, ${x,,}).
     pub shell: Option<ShellName>,
     /// Deadline in seconds, at most 600; 0 = none, with background, detach, stdin_open or pty. Default: after 120, if in trouble.
     #[schemars(range(min = 0))]
     pub timeout: Option<f64>,
     /// progress: extended while there is progress.
     pub timeout_mode: Option<TimeoutMode>,
+    /// MB of memory; it is killed above.
+    #[schemars(range(min = 16))]
+    pub memory_max: Option<u64>,
     /// Seconds until the call returns while the command runs. Default 2.
     #[schemars(range(min = 0, max = 600))]
     pub yield_after: Option<f64>,
@@ -116,11 +119,11 @@ pub struct RunArguments {
     pub stdin: Option<String>,
     /// Keep stdin open for zsh_send.
     pub stdin_open: Option<bool>,
-    /// For servers and long jobs: return after 0.3 s, without a deadline.
+    /// For servers and long jobs: returns after 0.3 s, no deadline.
     pub background: Option<bool>,
     /// Like background, but outlives server and client.
     pub detach: Option<bool>,
-    /// Hours until it is killed, with detach. Default 24; 0 = never.
+    /// Hours until it is killed. Default 24; 0 = never.
     #[schemars(range(min = 0))]
     pub detached_hours: Option<f64>,
     /// Return when a line matches this regex (Rust).

@@ -65,6 +65,7 @@ impl Runtime {
             emulated: false,
             timeout: None,
             at_timeout: AtTimeout::Kill,
+            memory_max: None,
         };
         let started = self
             .supervisor

@@ -445,6 +445,7 @@ impl Carrier {
             environment: context.environment.clone(),
             directory: PathBuf::from("/"),
             wiring: Wiring::PipeWithInput(StderrTarget::Separate),
+            group: None,
         };
         let mut running = Running::start(launch, Arc::clone(&context.daemons))
             .map_err(|error| error.to_string())?;

@@ -235,6 +235,7 @@ mod tests {
             environment: vec![("PATH".into(), "/usr/bin:/bin".into())],
             directory: PathBuf::from("/"),
             wiring: Wiring::Pipe(StderrTarget::Nowhere),
+            group: None,
         };
         let limits = Limits { time, output: 100, daemons };
         output_of(launch, &limits).map(|output| String::from_utf8_lossy(&output).into_owned())

@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::fd::{BorrowedFd, RawFd};
 use std::path::Path;
 
-use super::birthmark::Birthmark;
+use super::birth::Birth;
 
 /// A program to start.
 pub(crate) struct Program<'a> {
@@ -19,8 +19,7 @@ pub(crate) struct Program<'a> {
     /// close-on-exec. None of the former may have a number of the latter, and numbers above 2 must
     /// be open in this process: otherwise the cause of a failed start may be lost.
     pub(crate) descriptors: &'a [(BorrowedFd<'a>, RawFd)],
-    /// What it and all that it starts are known by.
-    pub(crate) birthmark: Option<Birthmark>,
+    pub(crate) birth: Birth,
 }
 
 #[cfg(test)]
@@ -29,6 +28,7 @@ mod tests {
     use std::os::fd::AsFd;
 
     use super::*;
+    use crate::process::birthmark::Birthmark;
     use crate::process::descriptors;
     use crate::process::start::start;
 
@@ -56,7 +56,7 @@ mod tests {
             environment: &[("A".into(), "a b".into()), ("B".into(), "".into())],
             directory: Path::new(directory),
             descriptors: &descriptors,
-            birthmark: Some(Birthmark::for_cookie("a/1")),
+            birth: Birth { birthmark: Some(Birthmark::for_cookie("a/1")), group: None },
         };
         let pid = start(&program)?;
         drop(theirs);

@@ -12,7 +12,7 @@ use rustix::stdio::stdin;
 use rustix::termios::{InputModes, LocalModes, OptionalActions, SpecialCodeIndex, Termios};
 use serde::{Deserialize, Serialize};
 
-use super::birthmark::Birthmark;
+use super::birth::Birth;
 use super::{close_on_exec, signals, terminal_pair};
 
 /// Line editing in UTF-8, which FreeBSD does not know.
@@ -45,7 +45,7 @@ impl Default for TerminalSize {
 pub(super) fn spawn(
     command: Command,
     size: TerminalSize,
-    birthmark: Option<Birthmark>,
+    birth: Birth,
 ) -> io::Result<(std::process::Child, OwnedFd, Option<OwnedFd>)> {
     let (master, terminal) = terminal_pair::open()?;
     resize(&master, size)?;
@@ -55,7 +55,7 @@ pub(super) fn spawn(
     let terminal = unsafe { blocking::Pts::from_fd(terminal) };
     let command = blocking::Command::from(command);
     let prepare = move || {
-        birthmark.into_iter().for_each(Birthmark::set);
+        birth.carry_out()?;
         signals::reset_all();
         close_on_exec::mark_in_child();
         Ok(())

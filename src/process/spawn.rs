@@ -11,7 +11,9 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::Command;
 
+use super::birth::Birth;
 use super::birthmark::Birthmark;
+use super::control_group::ControlGroup;
 use super::descriptors;
 use super::files;
 use super::memory;
@@ -57,6 +59,8 @@ pub(crate) struct Launch {
     pub(crate) environment: Vec<(OsString, OsString)>,
     pub(crate) directory: PathBuf,
     pub(crate) wiring: Wiring,
+    /// The control group that it enters.
+    pub(crate) group: Option<ControlGroup>,
 }
 
 /// A started program and our ends of its descriptors, all of them non-blocking.
@@ -73,6 +77,8 @@ pub(crate) struct Spawned {
     /// The program's own end of its terminal, kept open where the last close discards unread
     /// output. The end of the output is seen only once this is closed.
     pub(crate) terminal: Option<OwnedFd>,
+    /// The control group that it is in.
+    pub(crate) group: Option<ControlGroup>,
 }
 
 /// Why a program was not started. Nothing runs then.
@@ -117,7 +123,10 @@ impl Launch {
         if !files::is_enterable(&self.directory) {
             return Err(SpawnError::Directory(self.directory));
         }
-        self.start().map_err(|error| classify(error, self.program, self.directory))
+        match self.start() {
+            Ok(spawned) => Ok(Spawned { group: self.group, ..spawned }),
+            Err(error) => Err(classify(error, self.program, self.directory)),
+        }
     }
 
     fn start(&self) -> io::Result<Spawned> {
@@ -128,10 +137,14 @@ impl Launch {
         }
     }
 
-    /// The mark that belongs to the cookie in the environment.
-    fn birthmark(&self) -> Option<Birthmark> {
+    fn birth(&self) -> Birth {
         let mut cookies = self.environment.iter().filter(|(name, _)| name == COOKIE_VARIABLE);
-        cookies.find_map(|(_, cookie)| cookie.to_str()).map(Birthmark::for_cookie)
+        let cookie = cookies.find_map(|(_, cookie)| cookie.to_str());
+        Birth {
+            // The mark that belongs to the cookie in the environment.
+            birthmark: cookie.map(Birthmark::for_cookie),
+            group: self.group.as_ref().map(ControlGroup::entrance),
+        }
     }
 
     /// `$0` is the name, not the path, as if it had been typed.
@@ -165,7 +178,7 @@ impl Launch {
             environment: &self.environment,
             directory: &self.directory,
             descriptors: &descriptors,
-            birthmark: self.birthmark(),
+            birth: self.birth(),
         })?;
         // Close these first: the descriptor that watches the child may need their numbers.
         drop((child_input, child_output, child_stderr));
@@ -180,7 +193,7 @@ impl Launch {
             .env_clear()
             .envs(self.environment.iter().cloned())
             .current_dir(&self.directory);
-        let (process, master, terminal) = pty::spawn(command, size, self.birthmark())?;
+        let (process, master, terminal) = pty::spawn(command, size, self.birth())?;
         let pid = i32::try_from(process.id()).map_err(io::Error::other)?;
         Spawned::new(pid, master, None, None, terminal)
     }
@@ -202,7 +215,8 @@ impl Spawned {
         memory::prefer_for_oom_kill(pid);
         // The child is still in /proc: it has not been reaped.
         let started = tree::look_up(pid).map_or(0, |found| found.id.started);
-        Ok(Spawned { child, id: Identity { pid, started }, output, stderr, input, terminal })
+        let id = Identity { pid, started };
+        Ok(Spawned { child, id, output, stderr, input, terminal, group: None })
     }
 }
 

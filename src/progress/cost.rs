@@ -58,8 +58,7 @@ pub(crate) struct Account {
 pub struct Usage {
     /// What its processes have used so far.
     pub cpu: CpuTime,
-    /// The memory that they occupied at the last probe, together; pages that several of them share
-    /// count for each.
+    /// The memory that they occupied at the last probe, together.
     pub memory: u64,
     /// The most at any probe.
     pub memory_peak: u64,

@@ -158,6 +158,7 @@ impl Completion {
             moved_to: None,
             output_cut: false,
             cost: Some(Cost::new(None, &task.state().usage)),
+            over_memory: None,
         };
         let output_end = task.state().output_end;
         let notified = self.call_on_end(task, &end, output, output_end);

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use super::live::Input;
+use super::live::{Input, OverMemory};
 use super::snapshot::Snapshot;
 use crate::progress::condition::{Condition, StopSignal};
 use crate::progress::cost::Cost;
@@ -153,6 +153,28 @@ pub(crate) fn notable_cost(cost: &Cost) -> Option<String> {
     });
     let notable: Vec<String> = cpu.into_iter().chain(peak).collect();
     (!notable.is_empty()).then(|| notable.join(" · "))
+}
+
+/// Why a task was ended that needed too much memory: `memory 4.0 GB, limit 4 GB`.
+pub(crate) fn over_memory(over: OverMemory) -> String {
+    let limit = size(over.limit).replace(".0 ", " ");
+    format!("memory {}, limit {limit}", size(over.used))
+}
+
+/// What holds commands to a limit of memory: a control group, or probes.
+pub(crate) fn memory_limit(limit: Option<u64>, by_group: bool) -> String {
+    match (limit, by_group) {
+        (Some(limit), true) => {
+            format!("{} at most for a command, held by a control group", size(limit))
+        }
+        (Some(limit), false) => format!(
+            "{} at most for a command, checked once a second: a burst can pass, since no control \
+             group can be made",
+            size(limit)
+        ),
+        (None, true) => "no limit; memory_max would be held by a control group".to_owned(),
+        (None, false) => "no limit; memory_max would be checked once a second".to_owned(),
+    }
 }
 
 /// What a running task uses: `cpu 12.3s, memory 310.0 MB`.

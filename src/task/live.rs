@@ -71,6 +71,9 @@ pub struct Facts {
     /// What happens then.
     #[serde(skip)]
     pub at_timeout: AtTimeout,
+    /// How much memory its processes may occupy together, in bytes.
+    #[serde(default)]
+    pub memory_max: Option<u64>,
     pub input: Input,
     pub shell: Identity,
     /// Notes on its shell and its environment, such as a fallback.
@@ -154,6 +157,16 @@ pub struct End {
     /// `None` if its server ended first.
     #[serde(default)]
     pub cost: Option<Cost>,
+    /// Whether it was ended since it needed more memory than it may.
+    #[serde(default)]
+    pub over_memory: Option<OverMemory>,
+}
+
+/// More memory than a task may occupy, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OverMemory {
+    pub used: u64,
+    pub limit: u64,
 }
 
 /// What changes during a task's life.

@@ -17,6 +17,7 @@ use super::settings::Settings;
 use super::shell::{self, NoShell, Report, Shell, SideBand};
 use super::worker::OnShellEnd;
 use crate::base::clock::Clock;
+use crate::process::control_group::ControlGroup;
 use crate::process::files;
 use crate::process::probe::Identity;
 use crate::process::pty::TerminalSize;
@@ -144,6 +145,7 @@ impl Planner {
             }
             Stdin::Null | Stdin::Open => InputChunk::default(),
         };
+        let group = request.memory_max.and_then(|most| ControlGroup::create(id, most));
         Ok(Plan {
             launch: Launch {
                 program: shell.path.clone(),
@@ -151,6 +153,7 @@ impl Planner {
                 environment: environment.into_iter().chain(added).collect(),
                 directory: directory.clone(),
                 wiring,
+                group,
             },
             facts: Facts {
                 id: id.to_owned(),
@@ -165,6 +168,7 @@ impl Planner {
                 started: with.clock.now(),
                 timeout: request.timeout,
                 at_timeout: request.at_timeout,
+                memory_max: request.memory_max,
                 input,
                 shell: Identity::default(),
                 start_notes: shell.note.iter().cloned().chain(problems).collect(),

@@ -28,18 +28,26 @@ pub(super) struct Probes {
 
 impl Probes {
     /// Probes of a task that starts now. `source` is its input and `session` that of its shell; a
-    /// probe is due before `moving_deadline`.
+    /// probe is due before `moving_deadline`, and more often if its memory has a limit.
     pub(super) fn new(
         settings: TrackerSettings,
         scans: Arc<Scans>,
         source: Option<InputSource>,
         session: i32,
         moving_deadline: Option<Instant>,
+        has_memory_limit: bool,
     ) -> Probes {
         let phase_offset = scans.phase_offset();
         let (shared, input) = ((Arc::clone(&scans), phase_offset), source.clone());
         Probes {
-            progress_probe: ProgressProbe::new(settings, shared, input, session, moving_deadline),
+            progress_probe: ProgressProbe::new(
+                settings,
+                shared,
+                input,
+                session,
+                moving_deadline,
+                has_memory_limit,
+            ),
             input_detection: InputDetection::new(source, (scans, phase_offset)),
         }
     }
@@ -95,6 +103,11 @@ impl Probes {
     /// nothing waits for.
     pub(super) fn measure(&mut self, task: &LiveTask, processes: &mut TaskProcesses) {
         self.progress_probe.measure(task, processes);
+    }
+
+    /// How much memory the processes occupied at the last probe, if that is more than `limit`.
+    pub(super) fn memory_above(&self, limit: u64) -> Option<u64> {
+        self.progress_probe.memory_above(limit)
     }
 
     /// Probes progress soon, since a caller has asked for it.

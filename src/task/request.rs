@@ -83,6 +83,8 @@ pub struct Request {
     pub timeout: Option<Duration>,
     /// What happens then.
     pub at_timeout: AtTimeout,
+    /// How much memory its processes may occupy together, in bytes.
+    pub memory_max: Option<u64>,
 }
 
 /// What happens when a command has run for its timeout.

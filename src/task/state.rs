@@ -20,7 +20,7 @@ pub(crate) const DRAIN_LIMIT: Duration = Duration::from_millis(250);
 pub(crate) const END_OF_OUTPUT_PATIENCE: Duration = Duration::from_secs(5);
 /// From SIGTERM to SIGKILL.
 pub(crate) const KILL_GRACE: Duration = Duration::from_secs(2);
-/// From SIGTERM to SIGKILL when the server itself ends.
+/// From SIGTERM to SIGKILL when the server itself ends, or memory runs out.
 pub(crate) const SHUTDOWN_GRACE: Duration = Duration::from_millis(500);
 /// After SIGKILL: for how long the tree is scanned for survivors.
 pub(crate) const KILL_PATIENCE: Duration = Duration::from_secs(1);
@@ -64,6 +64,8 @@ pub(crate) enum TaskEvent {
     TreeGone,
     /// A probe has found out whether the command makes progress, or may yet.
     Probed(Health),
+    /// The processes occupy more memory than they may.
+    OverMemory,
     /// A worker's turn ends.
     Time,
 }
@@ -97,6 +99,7 @@ enum Cause {
     Deadline,
     Kill { requested: Instant },
     Shutdown,
+    Memory,
 }
 
 /// Which processes hold the output open after the exit.
@@ -329,6 +332,13 @@ impl Machine {
                 }
             }
             TaskEvent::Probed(health) => self.health = health,
+            TaskEvent::OverMemory => {
+                if self.accepts_cause() {
+                    self.cause = Some(Cause::Memory);
+                    // What grows must not grow for long.
+                    self.terminate(now + SHUTDOWN_GRACE, &mut effects);
+                }
+            }
             // The last event of a worker's turn: any probe that was due before the deadline has
             // been taken.
             TaskEvent::Time => self.check_deadline(now, &mut effects),
@@ -413,7 +423,7 @@ impl Machine {
         }
         let outcome = match self.cause {
             Some(Cause::Deadline) => Outcome::Timeout,
-            Some(Cause::Kill { .. }) => Outcome::Killed,
+            Some(Cause::Kill { .. } | Cause::Memory) => Outcome::Killed,
             Some(Cause::Shutdown) | None => Outcome::Interrupted,
         };
         // SIGKILL is the last signal that it was sent, or would have been.
@@ -424,6 +434,7 @@ impl Machine {
         match self.cause {
             Some(Cause::Deadline) => Outcome::Timeout,
             Some(Cause::Shutdown) => Outcome::Interrupted,
+            Some(Cause::Memory) => Outcome::Killed,
             Some(Cause::Kill { requested }) if exited.duration_since(requested) <= KILL_CREDIT => {
                 Outcome::Killed
             }
@@ -656,6 +667,20 @@ mod tests {
         assert_eq!(answered.step(TaskEvent::Time, at(t, 9000)), []);
         // Without any evidence it ends at the first.
         assert_eq!(judged().step(TaskEvent::Time, at(t, 1000)), [TERMINATE]);
+    }
+
+    #[test]
+    fn too_much_memory_ends_a_task_as_killed_soon() {
+        let t = Instant::now();
+        let mut machine = Machine::new(Deadline::Never);
+        assert_eq!(machine.step(TaskEvent::OverMemory, at(t, 10)), [TERMINATE]);
+        assert_eq!(machine.step(TaskEvent::OverMemory, at(t, 11)), [], "once");
+        assert_eq!(machine.next_wake(), Some(at(t, 10) + SHUTDOWN_GRACE));
+        assert_eq!(end_by_term(&mut machine, at(t, 20)), Some(Outcome::Killed));
+        // The kernel was faster.
+        let mut gone = Machine::new(Deadline::Never);
+        gone.step(TaskEvent::OverMemory, at(t, 10));
+        assert_eq!(end_by_term(&mut gone, at(t, 10)), Some(Outcome::Killed));
     }
 
     #[test]

@@ -288,6 +288,7 @@ fn after_server_end(directory: PathBuf, mut task: Snapshot) -> Remains {
             moved_to: None,
             output_cut: false,
             cost: None,
+            over_memory: None,
         });
     }
     task.leftovers.clear();

@@ -13,7 +13,7 @@ use super::completion::Completion;
 use super::input::{Flushed, InputChunk, InputQueue};
 use super::journal::{self, Journal};
 use super::leftovers::{Leftovers, may_leave_processes};
-use super::live::{End, Input, LiveTask};
+use super::live::{End, Input, LiveTask, OverMemory};
 use super::output::collector::{Collector, OnPressure};
 use super::output::spool::SpoolWriter;
 use super::probes::Probes;
@@ -91,6 +91,8 @@ pub(super) struct Worker {
     termination: TreeKill,
     leftovers: Leftovers,
     probes: Probes,
+    /// Set once it needed more memory than it may.
+    over_memory: Option<OverMemory>,
     /// Whether the task's state is final.
     closed: bool,
     shutting_down: bool,
@@ -131,6 +133,7 @@ impl Worker {
                 source,
                 spawned.id.pid,
                 deadline.moving(),
+                facts.memory_max.is_some(),
             ),
             processes: TaskProcesses::new(MatchCriteria {
                 shell: spawned.id,
@@ -152,6 +155,7 @@ impl Worker {
             input,
             termination: TreeKill::default(),
             leftovers: Leftovers::default(),
+            over_memory: None,
             closed: false,
             shutting_down: false,
         }
@@ -309,6 +313,22 @@ impl Worker {
         let (task, shell, journal) = (&self.task, &self.spawned, &mut self.journal);
         if let Some(health) = self.probes.take_due(task, shell, processes, spool, journal) {
             self.step(TaskEvent::Probed(health));
+            self.check_memory();
+        }
+    }
+
+    /// Ends the task if it needs more memory than it may.
+    fn check_memory(&mut self) {
+        let Some(limit) = self.task.facts.memory_max.filter(|_| self.over_memory.is_none()) else {
+            return;
+        };
+        let used = match &self.spawned.group {
+            Some(group) => (group.kills() > 0).then(|| group.highest().unwrap_or(limit)),
+            None => self.probes.memory_above(limit),
+        };
+        if let Some(used) = used {
+            self.over_memory = Some(OverMemory { used, limit });
+            self.step(TaskEvent::OverMemory);
         }
     }
 
@@ -474,6 +494,9 @@ impl Worker {
         self.read_pipe();
         self.read_errors();
         self.probes.stop();
+        if self.spawned.group.is_some() {
+            self.check_memory();
+        }
         self.step(TaskEvent::Exited(exit));
         if self.spawned.terminal.is_some() {
             self.read_pipe();
@@ -549,6 +572,7 @@ impl Worker {
             pipestatus: shell::pipestatus_to_show(report.pipestatus, exit),
             output_cut,
             cost: Some(Cost::new(self.spawned.child.account(), &self.task.state().usage)),
+            over_memory: self.over_memory,
         };
         self.closed = self.leftovers.is_empty();
         if self.closed {

@@ -159,6 +159,7 @@ fn results(criterion: &mut Criterion) {
             moved_to: None,
             output_cut: false,
             cost: None,
+            over_memory: None,
         });
     });
     group.bench_function("of a finished task", |bencher| {
@@ -190,6 +191,7 @@ fn facts() -> Facts {
         started: SystemClock.now(),
         timeout: Some(Duration::from_secs(120)),
         at_timeout: Default::default(),
+        memory_max: None,
         input: Input::None,
         shell: Identity { pid: 1, started: 0 },
         start_notes: Vec::new(),

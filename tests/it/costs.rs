@@ -7,6 +7,7 @@ use crate::support::database::{open_database, wait_for_observations};
 use crate::support::env::Env;
 use crate::support::processes::wait_until;
 use crate::support::program::ran;
+use crate::support::unprivileged;
 
 /// Runs a command as its child and prints what the kernel counts for both.
 const ACCOUNTED: &str = r#"
@@ -159,4 +160,83 @@ fn the_usual_cost_is_known_and_warns_of_too_little_memory() {
             "{line}"
         );
     }
+}
+
+/// A program that needs 10 MB more every few milliseconds, up to 600 MB.
+const GROWS: &str = "python3 -c 'import time\nlist = []\nfor i in range(60):\n    \
+                     list.append(b\"x\" * 10_000_000); time.sleep(0.02)\ntime.sleep(60)'";
+
+/// Whether a control group holds this user's commands to a limit.
+fn by_group(client: &Client) -> bool {
+    let health = client.call("zsh_health", json!({})).text;
+    let line = health.lines().find(|line| line.starts_with("memory ")).expect("a line about it");
+    assert!(line.contains("200.0 MB at most for a command"), "{line}");
+    let is_by_group = line.contains("held by a control group");
+    assert!(is_by_group || line.contains("checked once a second"), "{line}");
+    is_by_group
+}
+
+/// Ends commands of all kinds that need too much, and none that does not.
+fn assert_limited(client: &Client) {
+    let is_by_group = by_group(client);
+    for arguments in [
+        json!({"command": GROWS}),
+        json!({"command": GROWS, "pty": true}),
+        json!({"command": format!("{GROWS}; echo after; sleep 60")}),
+        json!({"command": format!("({GROWS}) & ({GROWS}) & wait"), "memory_max": 300}),
+    ] {
+        let limit = arguments["memory_max"].as_u64().unwrap_or(200);
+        let mut call = arguments.clone();
+        call["yield_after"] = json!(40);
+        let ended = client.call("zsh", call);
+        let said = format!("✘ KILLED (memory {limit}.0 MB, limit {limit} MB)");
+        let line = ended.text.lines().find(|line| line.contains("KILLED"));
+        let line = line.unwrap_or_else(|| panic!("{}: {arguments}", ended.text));
+        if is_by_group {
+            assert!(line.starts_with(&said), "{line}");
+        } else {
+            assert!(line.contains(&format!(" MB, limit {limit} MB)")), "{line}");
+        }
+        assert_eq!(ended.status(), "killed", "{line}");
+    }
+    let enough = client.call("zsh", json!({"command": GROWS, "memory_max": 2000}));
+    client.kill_task(&enough.task_id());
+    assert!(client.run("echo still here").text.contains("✔ exit=0"));
+}
+
+#[test]
+fn commands_that_need_too_much_memory_are_ended() {
+    let env = Env::new();
+    env.configure("memory_max: 200\n");
+    let client = env.client();
+    assert_limited(&client);
+    let groups = "find /sys/fs/cgroup -name 'zsh-tool-*' -path \"*-$PPID-*\" 2>/dev/null";
+    let left = client.call("zsh", json!({"command": groups, "memory_max": 100_000}));
+    let others: Vec<&str> = left.text.lines().filter(|line| line.starts_with("/sys/")).collect();
+    assert!(others.len() <= 1, "only its own: {others:?}");
+    let finished = ran(&env, &["exec", "--", GROWS]);
+    assert!(finished.stderr.contains("✘ KILLED (memory "), "{}", finished.stderr);
+    let finished = ran(&env, &["doctor"]);
+    assert!(finished.text().contains("200.0 MB at most for a command"), "{}", finished.text());
+}
+
+#[test]
+fn an_ordinary_users_commands_that_need_too_much_memory_are_ended() {
+    let env = Env::new();
+    env.configure("memory_max: 200\n");
+    assert_limited(&unprivileged::client(&env));
+}
+
+#[test]
+fn memory_that_processes_share_counts_once() {
+    let env = Env::new();
+    let client = unprivileged::client(&env);
+    // Four times 60 MB, in 16 processes.
+    let shared = "for i in 1 2 3 4; do python3 -c 'import os, time\nx = b\"x\" * 60_000_000\n\
+                  os.fork(); os.fork()\ntime.sleep(2.5)' & done; wait; echo fine";
+    let arguments = json!({"command": shared, "memory_max": 500, "yield_after": 40});
+    let ended = client.call("zsh", arguments);
+    assert!(ended.text.contains("✔ exit=0"), "{}", ended.text);
+    let peak = ended.meta["cost"]["peak_bytes"].as_u64().expect("a peak");
+    assert!((200_000_000..500_000_000).contains(&peak), "{peak}");
 }

@@ -404,6 +404,7 @@ fn a_task_goes_on_while_three_checks_are_under_way() {
         emulated: false,
         timeout: None,
         at_timeout: Default::default(),
+        memory_max: None,
     };
     let task = supervisor.start(flood, None).expect("a task");
     let checks = Checks::new(judge_at(endpoint.base_url()), true);

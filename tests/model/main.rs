@@ -38,6 +38,7 @@ mod listen_window {
             started: SystemClock.now(),
             timeout: None,
             at_timeout: Default::default(),
+            memory_max: None,
             input: Input::None,
             shell: Identity { pid: 1, started: 0 },
             start_notes: Vec::new(),
@@ -70,6 +71,8 @@ mod listen_window {
                 pipestatus: Vec::new(),
                 moved_to: None,
                 output_cut: false,
+                cost: None,
+                over_memory: None,
             });
             state.closed = true;
         });

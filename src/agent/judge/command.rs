@@ -118,6 +118,7 @@ impl CommandJudge {
             emulated: false,
             timeout: Some(self.time),
             at_timeout: AtTimeout::Kill,
+            memory_max: None,
         }
     }
 

@@ -27,8 +27,10 @@ use crate::peer::client::{Peer, PeerCall};
 use crate::peer::hosts::Purpose;
 use crate::peer::relayed::RelayedClient;
 use crate::peer::{ANSWER_LIMIT, PeerError};
+use crate::process::control_group::ControlGroup;
 use crate::process::probe::VisibilityLimit;
 use crate::process::{files, orphans, processes, pty, tree, wait};
+use crate::task::describe;
 use crate::task::environment::{self, EnvironmentSettings, Environments};
 use crate::task::journal::{self, CONTROL_SOCKET};
 use crate::task::shell::{self, ShellKind};
@@ -233,6 +235,12 @@ fn only_groups() -> Finding {
          control) are neither reported nor ended",
         LINUX_IS_COMPLETE,
     )
+}
+
+/// The limit of memory, and what holds commands to it.
+pub(crate) fn memory(config: &Config) -> Finding {
+    let limit = config.memory_max;
+    Finding::ok("memory", describe::memory_limit(limit, ControlGroup::can_be_made()))
 }
 
 /// Whether commands can have a terminal.

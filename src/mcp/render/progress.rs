@@ -283,6 +283,7 @@ mod tests {
             started: now,
             timeout: None,
             at_timeout: AtTimeout::Kill,
+            memory_max: None,
             input: Input::Terminal,
             shell: Identity::default(),
             start_notes: Vec::new(),

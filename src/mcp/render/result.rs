@@ -273,6 +273,7 @@ impl TaskResult {
         TaskFacts::from(&view.task).with(json!({
             "pipestatus": end.map(|end| end.pipestatus.clone()).unwrap_or_default(),
             "duration_ms": millis(end.map_or(view.elapsed(), |end| end.duration)),
+            "memory_max": facts.memory_max,
             "cost": end.and_then(|end| end.cost.as_ref().map(|cost| cost_meta(end, cost))),
             "cwd": end.and_then(|end| end.moved_to.as_ref()).unwrap_or(&facts.directory).to_string_lossy(),
             "from_line": self.shown.from_line,
@@ -420,7 +421,10 @@ pub(crate) fn end_words(end: &End, palette: Palette) -> String {
         Outcome::Success => palette.paint(GREEN, &format!("✔ exit={code}")),
         Outcome::Failure => palette.paint(exit_colour(code), &format!("✘ exit={code}")),
         Outcome::Timeout => palette.paint(YELLOW, &format!("⏱ TIMEOUT  exit={code}")),
-        Outcome::Killed => palette.paint(RED, &format!("✘ KILLED  exit={code}")),
+        Outcome::Killed => {
+            let why = end.over_memory.map(|over| format!(" ({})", describe::over_memory(over)));
+            palette.paint(RED, &format!("✘ KILLED{}  exit={code}", why.unwrap_or_default()))
+        }
         Outcome::Interrupted => palette.paint(YELLOW, &format!("✘ INTERRUPTED  exit={code}")),
     }
 }

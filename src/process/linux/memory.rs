@@ -12,7 +12,7 @@ use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 use crate::process::processes::{self, field};
 
 /// Where control groups of version 2 are mounted.
-const CONTROL_GROUPS: &str = "/sys/fs/cgroup";
+pub(super) const CONTROL_GROUPS: &str = "/sys/fs/cgroup";
 
 /// How many processes the kernel has killed so far for lack of memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -16,7 +16,7 @@ use std::ptr;
 
 use libc::{c_char, c_int, c_void};
 
-use crate::process::birthmark::Birthmark;
+use crate::process::birth::Birth;
 use crate::process::program::Program;
 use crate::process::signals;
 
@@ -44,7 +44,7 @@ pub(crate) fn start(program: &Program) -> io::Result<i32> {
         arguments: arguments.as_ptr(),
         environment: environment.as_ptr(),
         descriptors: &descriptors,
-        birthmark: program.birthmark,
+        birth: program.birth,
         error: 0,
     }
     .start()
@@ -74,7 +74,7 @@ struct Child<'a> {
     arguments: *const *const c_char,
     environment: *const *const c_char,
     descriptors: &'a [(RawFd, RawFd)],
-    birthmark: Option<Birthmark>,
+    birth: Birth,
     /// The error that prevented the exec, set by the child.
     error: c_int,
 }
@@ -113,7 +113,9 @@ impl Child<'_> {
 
     /// Runs the program; returns the error if that fails. Makes only system calls.
     fn exec(&self) -> io::Error {
-        self.birthmark.into_iter().for_each(Birthmark::set);
+        if let Err(error) = self.birth.carry_out() {
+            return error;
+        }
         // SAFETY: all texts end with NUL and both lists with a null pointer; the parent, which is
         // suspended, keeps them.
         unsafe {

@@ -43,6 +43,18 @@ pub(crate) fn run_delay(pid: i32) -> Option<Duration> {
     Some(Duration::from_nanos(schedstat.run_delay))
 }
 
+/// The memory of a process in bytes, in which a page that several share counts in part for each;
+/// `None` if that cannot be read.
+pub(crate) fn share_of_memory(pid: i32) -> Option<u64> {
+    let kilobytes = |file: &str, name: &str| {
+        let text = processes::read_proc_text(processes::proc_directory(pid).join(file)).ok()?;
+        processes::field(&text, name)?.split_whitespace().next()?.parse::<u64>().ok()
+    };
+    // Before Linux 4.14 only what is shared with no file.
+    let share = kilobytes("smaps_rollup", "Pss:").or_else(|| kilobytes("status", "RssAnon:"));
+    Some(share?.saturating_mul(1024))
+}
+
 /// How often the kernel has switched away from a process's main thread, which every user may read.
 /// While the number stays the same, the thread is in one and the same sleep, or runs without a
 /// pause.

@@ -233,14 +233,22 @@ pub(crate) fn switches(pid: i32) -> Option<u64> {
     Some(u64::from(task.pti_csw.cast_unsigned()))
 }
 
+/// The memory that counts for a process alone, in bytes.
+pub(crate) fn footprint(pid: i32) -> Option<u64> {
+    Some(resources(pid)?.ri_phys_footprint)
+}
+
+fn resources(pid: i32) -> Option<libc::rusage_info_v4> {
+    filled(|place, size| {
+        // SAFETY: the flavour is that of the structure, which the call fills.
+        let result = unsafe { libc::proc_pid_rusage(pid, libc::RUSAGE_INFO_V4, place.cast()) };
+        if result == 0 { size } else { 0 }
+    })
+}
+
 /// What a process has read from disks and written to files, and its CPU time.
 pub(crate) fn usage(process: &ProcessInfo) -> Option<Member> {
-    let usage: libc::rusage_info_v4 = filled(|place, size| {
-        // SAFETY: the flavour is that of the structure, which the call fills.
-        let result =
-            unsafe { libc::proc_pid_rusage(process.id.pid, libc::RUSAGE_INFO_V4, place.cast()) };
-        if result == 0 { size } else { 0 }
-    })?;
+    let usage = resources(process.id.pid)?;
     let bytes = Counters {
         read: usage.ri_diskio_bytesread,
         written: usage.ri_diskio_byteswritten,

@@ -5,7 +5,6 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-use crate::process::birthmark::Birthmark;
 use crate::process::close_on_exec;
 use crate::process::program::Program;
 use crate::process::signals;
@@ -23,12 +22,12 @@ pub(crate) fn start(program: &Program) -> io::Result<i32> {
     command.env_clear().envs(program.environment.iter().cloned()).current_dir(program.directory);
     let descriptors: Vec<(RawFd, RawFd)> =
         program.descriptors.iter().map(|(ours, theirs)| (ours.as_raw_fd(), *theirs)).collect();
-    let birthmark = program.birthmark;
+    let birth = program.birth;
     // SAFETY: only system calls that are safe between fork and exec.
     unsafe {
         command.pre_exec(move || {
             rustix::process::setsid()?;
-            birthmark.into_iter().for_each(Birthmark::set);
+            birth.carry_out()?;
             signals::reset_all();
             close_on_exec::mark_in_child();
             for (ours, theirs) in &descriptors {

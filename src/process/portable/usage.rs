@@ -21,6 +21,18 @@ fn member(_process: &ProcessInfo) -> Option<Member> {
     None
 }
 
+/// The memory of a process in bytes, without what it shares.
+#[cfg(target_os = "macos")]
+pub(crate) fn share_of_memory(pid: i32) -> Option<u64> {
+    super::libproc::footprint(pid)
+}
+
+/// The memory of a process in bytes, without what it shares: not known.
+#[cfg(not(target_os = "macos"))]
+pub(crate) fn share_of_memory(_pid: i32) -> Option<u64> {
+    None
+}
+
 /// How long a process has waited for a processor: not known.
 pub(crate) fn run_delay(_pid: i32) -> Option<Duration> {
     None

@@ -177,6 +177,7 @@ fn run(settings: &EnvironmentSettings, shell: &Shell) -> Result<Variables, Login
         environment: inherited.to_vec(),
         directory: value(inherited, "HOME").map_or_else(|| PathBuf::from("/"), PathBuf::from),
         wiring: Wiring::Pipe(StderrTarget::Nowhere),
+        group: None,
     };
     let daemons = Some(Arc::clone(&settings.daemons));
     let limits = Limits { time: LIMIT, output: MAX_OUTPUT, daemons };

@@ -129,6 +129,7 @@ fn run(
         environment: variables.clone(),
         directory: directory.to_path_buf(),
         wiring: Wiring::Pipe(StderrTarget::Nowhere),
+        group: None,
     };
     let limits = Limits { time: LIMIT, output: MAX_OUTPUT, daemons: None };
     let captured = capture::run(launch, &limits)?;

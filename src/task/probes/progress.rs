@@ -44,6 +44,8 @@ const FIRST_PAUSES: [Duration; 3] =
 const LINES_PER_PROBE: usize = 20;
 /// While a call waits for the task, its processes are probed at least this often.
 const AWAITED_PAUSE: Duration = Duration::from_secs(2);
+/// And this often if their memory has a limit.
+const MEMORY_PAUSE: Duration = Duration::from_secs(1);
 /// A probe that a call asks for is skipped within this time after another one.
 const FRESH: Duration = Duration::from_millis(500);
 /// From this many bytes of output per second on, printing explains the CPU time.
@@ -67,12 +69,14 @@ pub(crate) struct ProgressProbe {
     last: Option<Instant>,
     /// When to probe before a deadline that progress can extend.
     before_deadline: Option<Instant>,
+    has_memory_limit: bool,
     probes_taken: usize,
     counters: ActivityCounters,
     /// The I/O that counts as a sign of life, and all of it.
     life_sign_io: Balance,
     all_io: Balance,
     totals: Totals,
+    memory: Memory,
     /// The CPU time before the first probe, at which the totals begin.
     cpu_before: Option<CpuTime>,
     /// CPU time of each process at the last probe, in clock ticks, and how long it had waited
@@ -100,6 +104,7 @@ impl ProgressProbe {
         input: Option<InputSource>,
         session: i32,
         moving_deadline: Option<Instant>,
+        has_memory_limit: bool,
     ) -> ProgressProbe {
         let mut progress_probe = ProgressProbe {
             scans,
@@ -110,11 +115,13 @@ impl ProgressProbe {
             next: None,
             last: None,
             before_deadline: moving_deadline.and_then(|at| at.checked_sub(BEFORE_DEADLINE)),
+            has_memory_limit,
             probes_taken: 0,
             counters: ActivityCounters::default(),
             life_sign_io: Balance::default(),
             all_io: Balance::default(),
             totals: Totals::default(),
+            memory: Memory::default(),
             cpu_before: None,
             used: HashMap::new(),
             known: Known::default(),
@@ -134,6 +141,9 @@ impl ProgressProbe {
         let mut pause = FIRST_PAUSES.get(self.probes_taken).copied().unwrap_or(interval);
         if awaited {
             pause = pause.min(AWAITED_PAUSE);
+        }
+        if self.has_memory_limit {
+            pause = pause.min(MEMORY_PAUSE);
         }
         let regular = self.scans.common_time(now, pause.min(interval), self.phase_offset);
         match self.before_deadline.filter(|before| *before > now) {
@@ -361,6 +371,7 @@ impl ProgressProbe {
 
     /// Adds what the members have done, and this many bytes of output in all.
     fn count(&mut self, members: &[ProcessInfo], output: u64) {
+        self.memory.measure(members);
         let members = usage::members(members);
         let cpu = || members.iter().fold(CpuTime::default(), |sum, it| sum.saturating_add(it.cpu));
         self.cpu_before.get_or_insert_with(cpu);
@@ -384,8 +395,12 @@ impl ProgressProbe {
 
     fn report_usage(&self, state: &mut LiveState, members: &[ProcessInfo]) {
         let cpu = self.totals.cpu.saturating_add(self.cpu_before.unwrap_or_default());
-        let memory = members.iter().map(|member| member.resident).sum();
-        state.usage.add(cpu, memory, members.len());
+        state.usage.add(cpu, self.memory.together, members.len());
+    }
+
+    /// See [`Probes::memory_above`](super::Probes::memory_above).
+    pub(super) fn memory_above(&self, limit: u64) -> Option<u64> {
+        Some(self.memory.together).filter(|memory| *memory > limit)
     }
 
     fn judge(&self, task: &LiveTask, members: &[ProcessInfo], findings: Findings) -> Health {
@@ -432,6 +447,39 @@ impl ProgressProbe {
                 _ => Health::Troubled,
             }
         })
+    }
+}
+
+/// The memory of the processes, in bytes.
+#[derive(Debug, Default)]
+struct Memory {
+    /// Of all together, at the last probe.
+    together: u64,
+    /// How many there were when it was last measured what they share, and what they occupied, each
+    /// counted alone.
+    measured: (usize, u64),
+}
+
+impl Memory {
+    /// Less is not worth a look at what is shared, which takes the kernel milliseconds for each
+    /// gigabyte.
+    const WORTH_A_LOOK: u64 = 64_000_000;
+    /// Nor is a change by less than 1 part in this.
+    const NOTABLE_CHANGE: u64 = 20;
+
+    fn measure(&mut self, members: &[ProcessInfo]) {
+        let alone: u64 = members.iter().map(|member| member.resident).sum();
+        let (count, before) = self.measured;
+        if members.len() < 2 || alone < Memory::WORTH_A_LOOK {
+            self.together = alone;
+        } else if count != members.len() || alone.abs_diff(before) > before / Memory::NOTABLE_CHANGE
+        {
+            let share = |member: &ProcessInfo| {
+                usage::share_of_memory(member.id.pid).unwrap_or(member.resident)
+            };
+            self.together = members.iter().map(share).sum();
+            self.measured = (members.len(), alone);
+        }
     }
 }
 
