@@ -96,6 +96,8 @@
 //!   person's keystrokes are not stored.
 //! - A typed secret is masked before output is stored or shown ([`text::mask`],
 //!   [`task::output::mask`]).
+//! - A server that is killed, or panics, is replaced on the same pipes; each request is taken and
+//!   answered once ([`process::ledger`]).
 //! - The files of a task outlive its server: every later server answers calls about the task
 //!   ([`task::tombstone`], [`task::recalled`]).
 //! - No outside input causes a panic; a panic in a call becomes that call's error.

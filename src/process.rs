@@ -23,6 +23,7 @@ pub(crate) mod executable;
 pub(crate) mod files;
 pub(crate) mod kill;
 mod launcher;
+pub(crate) mod ledger;
 pub(crate) mod local_socket;
 mod marking;
 pub(crate) mod probe;

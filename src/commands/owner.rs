@@ -15,7 +15,7 @@ use crate::history::recorder::Recorder;
 use crate::mcp::control::ControlSocket;
 use crate::mcp::dispatch::{MonitorAddress, Shims, Tools};
 use crate::peer::hosts::Hosts;
-use crate::process::guard::{self, Guard, Guarded, GuardedRole, Side};
+use crate::process::guard::{self, After, Guarded, GuardedRole, Side};
 use crate::process::memory;
 use crate::process::signals::Exit;
 use crate::task::live::{LiveState, WaitStep};
@@ -33,7 +33,16 @@ pub(super) fn guarded(
     run: impl FnOnce(String, Option<Guarded>) -> ExitCode,
 ) -> ExitCode {
     match guard::start(role, &instance) {
-        Ok(Side::Guard(guard)) => conclude(&instance, guard),
+        Ok(Side::Guard(guard)) => {
+            let daemons = || shared::load_config().0.daemons;
+            match guard.run(daemons, conclude) {
+                After::Ended { instance, exit, reaped } => {
+                    conclude(&instance, exit, &reaped);
+                    ExitCode::from(u8::try_from(exit.code()).unwrap_or(u8::MAX))
+                }
+                After::Restarted { instance, guarded } => run(instance, Some(guarded)),
+            }
+        }
         Ok(Side::Server(guarded)) => run(instance, Some(guarded)),
         // The server notices that the descriptor was closed.
         Err(_) if role == GuardedRole::Shim => ExitCode::FAILURE,
@@ -57,17 +66,14 @@ pub(super) fn watched_guard() -> Option<Guarded> {
     guard.ok()
 }
 
-/// Guards a server to its end; returns the exit code. If the server had no time to record its end,
-/// the guard does so for later servers.
-fn conclude(instance: &str, guard: Guard) -> ExitCode {
-    let (exit, reaped) = guard.run(|| shared::load_config().0.daemons);
+/// Records the end of a server that had no time to do so, for later servers.
+fn conclude(instance: &str, exit: Exit, reaped: &[(i32, Exit)]) {
     if exit != Exit::Code(0)
         && let Ok(state) = shared::load_config().0.state_dir
     {
         let directory = journal::servers_folder(&state).join(instance);
-        tombstone::conclude(&directory, exit.into(), &reaped);
+        tombstone::conclude(&directory, exit.into(), reaped);
     }
-    ExitCode::from(u8::try_from(exit.code()).unwrap_or(u8::MAX))
 }
 
 /// The parts of an owner of tasks.

@@ -19,7 +19,9 @@ use crate::mcp::dispatch::Shims;
 use crate::mcp::server::Server;
 use crate::process::descriptors::BlockingFile;
 use crate::process::guard::{Guarded, GuardedRole};
+use crate::process::ledger::Ledger;
 use crate::process::{descriptors, files, memory, survivors, tree};
+use crate::protocol::framing::Framing;
 use crate::protocol::transport::{Outbound, StreamEnd, Transport};
 
 /// How long calls may still answer after the end of the input, since scripts pipe in a few requests
@@ -45,7 +47,7 @@ pub(crate) fn run(guarded: Option<String>) -> ExitCode {
     descriptors::seal_inherited();
     match guarded {
         Some(instance) => serve(instance, owner::watched_guard()),
-        None => owner::guarded(GuardedRole::Server, files::random_id(), serve),
+        None => owner::guarded(GuardedRole::Client, files::random_id(), serve),
     }
 }
 
@@ -68,17 +70,31 @@ fn serve(instance: String, guarded: Option<Guarded>) -> ExitCode {
     let monitor = start_monitor(&mut owner);
     let location = monitor.as_ref().map(Monitor::location);
     let directory = supervisor.directory_made();
+    let ledger = guarded.as_ref().and_then(|guarded| guarded.ledger.clone());
+    let inherited = ledger.as_ref().and_then(Ledger::inherit);
     let tools = owner.tools(location, Shims::from_guard(guarded));
     if let Err(error) = ControlSocket::start(Arc::clone(&tools), message_limit, directory) {
         tracing::error!("no control socket: {error}");
     }
-    let server = Arc::new(Server::new(tools, Access::Full));
+    let server = Arc::new(Server::new(tools, Access::Full).with_ledger(ledger.clone()));
+    if let Some(inherited) = &inherited {
+        server.inherit(inherited);
+    }
     let receiver = Arc::clone(&server);
     let receive = move |outbound: &Outbound, received| receiver.receive(outbound, received);
     let connect = || {
         let input = BlockingFile::new(io::stdin().as_fd().try_clone_to_owned()?);
         let output = BlockingFile::new(io::stdout().as_fd().try_clone_to_owned()?);
-        Transport::start(Box::new(input), Box::new(output), message_limit, receive)
+        let Some(ledger) = &ledger else {
+            return Transport::start(Box::new(input), Box::new(output), message_limit, receive);
+        };
+        let framing = inherited.as_ref().and_then(|it| Framing::from_code(it.framing?));
+        // A line that was cut is ended before anything else is written.
+        let is_cut =
+            inherited.as_ref().is_some_and(|it| it.is_cut) && framing == Some(Framing::Lines);
+        let output = Box::new(ledger.output(output, is_cut));
+        let input = Box::new(ledger.buffer(input));
+        Transport::resume(input, framing, output, message_limit, receive)
     };
     let transport = match connect() {
         Ok(transport) => transport,
@@ -87,6 +103,11 @@ fn serve(instance: String, guarded: Option<Guarded>) -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
+    if let Some(inherited) = inherited {
+        let cause = ledger.and_then(|ledger| ledger.restarts().1).map(|restart| restart.cause);
+        let cause = cause.unwrap_or_default();
+        server.answer_inherited(transport.outbound(), inherited.unanswered, &cause);
+    }
     let monitor_note = monitor
         .as_ref()
         .map(|monitor| format!(", and a monitor at {}", monitor.announcement()))

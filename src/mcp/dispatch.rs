@@ -29,6 +29,7 @@ use crate::peer::pages::Pages;
 use crate::peer::relayed::RelayedClient;
 use crate::process::executable::AllowedPrograms;
 use crate::process::guard::{Guarded, Launcher};
+use crate::process::ledger::{Entry, Ledger};
 use crate::protocol::message::put;
 use crate::protocol::outbox::OnWritten;
 use crate::protocol::stateless::ResultType;
@@ -126,6 +127,8 @@ pub(crate) struct CallContext<'a> {
     /// Whether a person reads the answer, so that the output it shows stays new for the agent.
     pub(crate) for_person: bool,
     pub(crate) given: Given,
+    /// Its place in the ledger.
+    pub(crate) entry: Option<&'a Entry>,
     /// How much of the task had been shown before this call's answer, if the answer shows more.
     pub(crate) shown_before: Option<(Arc<TaskHandle>, ShownMark)>,
 }
@@ -315,6 +318,8 @@ pub(crate) struct Tools {
     pub(crate) hosts: Arc<Hosts>,
     /// On a host: answers the page of the connected server.
     pub(crate) pages: OnceLock<Box<dyn Pages>>,
+    /// What a server that replaces this one takes over.
+    pub(crate) ledger: OnceLock<Arc<Ledger>>,
     /// The first answer has reported the detached tasks of the project.
     pub(super) detached_reported: AtomicBool,
     /// Calls that have become tasks of the client, by task id.
@@ -386,6 +391,7 @@ impl Tools {
         Tools {
             hosts,
             pages: OnceLock::new(),
+            ledger: OnceLock::new(),
             connection_lost: AtomicBool::new(false),
             supervisor,
             recorder,

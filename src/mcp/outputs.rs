@@ -118,6 +118,15 @@ impl UsageRow {
     }
 }
 
+/// A restart of the server.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct RestartRow {
+    /// When, in Unix seconds.
+    pub(crate) at: f64,
+    /// How the server before had ended.
+    pub(crate) cause: String,
+}
+
 /// A notable state of a process.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct ConditionRow {
@@ -246,6 +255,10 @@ pub(crate) struct HealthOutput {
     pub(crate) ceiling_s: f64,
     /// Clients whose calls have timed out.
     pub(crate) learned_ceilings: Vec<LearnedRow>,
+    /// How often a server that was killed has been replaced in this connection.
+    pub(crate) restarts: usize,
+    /// Why, the last time; null if never.
+    pub(crate) last_restart: Option<RestartRow>,
     /// Bytes of output on disk.
     pub(crate) spool_bytes: u64,
     /// The maximum number of bytes of output.

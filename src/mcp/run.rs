@@ -73,6 +73,9 @@ impl Tools {
             self.recorder.begin(&request.command, request.timeout, on_terminal, dialect)?;
         let started = self.supervisor.start(request, Some(run_record.on_end()));
         let task = started.inspect_err(|_| run_record.abandon())?;
+        if let Some(entry) = call.entry {
+            entry.set_task(&task.live.facts.id);
+        }
         self.recorder.follow(&task.live, &run_record);
         let live = Arc::downgrade(&task.live);
         call.cancel.on_time_out(move || {

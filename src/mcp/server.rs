@@ -35,6 +35,7 @@ use crate::peer::attach::{ATTACH, ATTACH_INPUT, ATTACH_RESIZE};
 use crate::peer::pages::{PAGE, PageRequest};
 use crate::peer::relayed::{RELAY_KEY, RelayedClient};
 use crate::peer::{DELIVERED, END, EVENT, EVENTS};
+use crate::process::ledger::{Entry, Inherited, Ledger, RequestKind, Unanswered};
 use crate::process::threads::KeptThreads;
 use crate::protocol::era::{ClientInfo, Hello, initialize_result, negotiate};
 use crate::protocol::framing::{Frame, FrameError};
@@ -43,6 +44,7 @@ use crate::protocol::message::{
     self, INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, Incoming, METHOD_NOT_FOUND, Malformed,
     parse,
 };
+use crate::protocol::outbox::OnWritten;
 use crate::protocol::stateless::{
     self, CacheScope, DISCOVER, Envelope, EnvelopeError, LISTEN, MISSING_CLIENT_CAPABILITY,
     ResultType,
@@ -141,6 +143,8 @@ pub(crate) struct Server {
     asked: Mutex<Option<Asked>>,
     /// Calls that were given up by a client that has only the name of its SDK.
     learned: Mutex<Vec<Learned>>,
+    /// What a server that replaces this one takes over.
+    ledger: Option<Arc<Ledger>>,
 }
 
 impl Server {
@@ -162,7 +166,16 @@ impl Server {
             client_info: Mutex::default(),
             asked: Mutex::default(),
             learned: Mutex::default(),
+            ledger: None,
         }
+    }
+
+    /// The server, which keeps in the ledger what one that replaces it takes over.
+    pub(crate) fn with_ledger(self, ledger: Option<Arc<Ledger>>) -> Server {
+        if let Some(ledger) = &ledger {
+            let _ = self.tools.ledger.set(Arc::clone(ledger));
+        }
+        Server { ledger, ..self }
     }
 
     /// Processes one frame; runs on the reader thread.
@@ -171,14 +184,98 @@ impl Server {
         outbound: &Outbound,
         received: Result<Frame, FrameError>,
     ) {
-        let incoming = received.map_err(Malformed::from).and_then(|frame| parse(&frame));
+        let parsed =
+            received.map_err(Malformed::from).and_then(|frame| Ok((parse(&frame)?, frame)));
+        let entry = self.take(outbound, parsed.as_ref().ok());
+        self.process(outbound, parsed.map(|(incoming, _)| incoming), entry);
+    }
+
+    /// Notes in the ledger what a frame asks for, and that it will not be read again.
+    fn take(&self, outbound: &Outbound, parsed: Option<&(Incoming, Frame)>) -> Option<Entry> {
+        let ledger = self.ledger.as_ref()?;
+        let entry = match parsed {
+            Some((Incoming::Request { id, method, params }, frame)) => {
+                let is_stateless = || matches!(Envelope::from_params(params.as_ref()), Ok(Some(_)));
+                let kind = match method.as_str() {
+                    "initialize" => RequestKind::Handshake,
+                    "tools/call" => RequestKind::Call { stateless: is_stateless() },
+                    _ => RequestKind::Repeatable,
+                };
+                let id = serde_json::to_string(id).unwrap_or_default();
+                ledger.note(&id, kind, frame)
+            }
+            _ => None,
+        };
+        if let Some(framing) = outbound.framing() {
+            ledger.set_framing(framing.code());
+        }
+        if self.served_stateless.load(Ordering::Relaxed) {
+            ledger.set_serves_stateless();
+        }
+        ledger.take(entry.as_ref());
+        entry
+    }
+
+    /// Takes over the client of a server that was killed, before anything is read.
+    pub(crate) fn inherit(&self, inherited: &Inherited) {
+        self.served_stateless.store(inherited.serves_stateless, Ordering::Relaxed);
+        let hello = inherited.hello.as_ref().and_then(|frame| parse(frame).ok());
+        if let Some(Incoming::Request { id, params, .. }) = hello {
+            self.has_requested
+                .store(self.initialize(&id, params.as_ref()).is_ok(), Ordering::Relaxed);
+        }
+    }
+
+    /// Answers what a server that was killed has not answered: what can be asked again is, and a call
+    /// is told what became of it. `cause` is how that server ended.
+    pub(crate) fn answer_inherited(
+        self: &Arc<Self>,
+        outbound: &Outbound,
+        unanswered: Vec<Unanswered>,
+        cause: &str,
+    ) {
+        for Unanswered { id, kind, frame, task, entry } in unanswered {
+            let id = serde_json::value::RawValue::from_string(id).ok();
+            let Some(id) = id.and_then(|id| RequestId::from_raw(&id)) else {
+                continue;
+            };
+            let reply = match (kind, frame) {
+                (RequestKind::Handshake | RequestKind::Repeatable, Some(frame)) => {
+                    self.process(outbound, parse(&frame), Some(entry));
+                    continue;
+                }
+                (RequestKind::Handshake | RequestKind::Repeatable, None) => {
+                    let text = format!("server restarted ({cause}): ask again");
+                    RpcError::new(INTERNAL_ERROR, text).reply(&id)
+                }
+                (RequestKind::Call { stateless }, _) => {
+                    let result = ToolResult::error(restarted(cause, task.as_deref())).into_result();
+                    let result = if stateless {
+                        stateless::stamped(ResultType::Complete, result)
+                    } else {
+                        result
+                    };
+                    message::response(&id, &result)
+                }
+            };
+            send_and(outbound, reply, Some(entry));
+        }
+    }
+
+    fn process(
+        self: &Arc<Self>,
+        outbound: &Outbound,
+        incoming: Result<Incoming, Malformed>,
+        entry: Option<Entry>,
+    ) {
         match incoming {
             Ok(Incoming::Request { id, method, params }) => {
-                let reply = self.request(outbound, &id, &method, params);
+                let mut entry = entry;
+                let reply = self.request(outbound, &id, &method, params, &mut entry);
                 self.has_requested.fetch_or(reply.is_ok(), Ordering::Relaxed);
                 let reply = reply.unwrap_or_else(|refusal| Some(refusal.reply(&id)));
                 if let Some(reply) = reply {
-                    send(outbound, reply);
+                    send_and(outbound, reply, entry);
                 }
             }
             Ok(Incoming::Notification { method, params }) => self.notification(&method, params),
@@ -198,6 +295,7 @@ impl Server {
         id: &RequestId,
         method: &str,
         params: Option<Value>,
+        entry: &mut Option<Entry>,
     ) -> Result<Option<Vec<u8>>, RpcError> {
         let era = self.era(method, params.as_ref())?;
         let work = match (&era, method) {
@@ -265,7 +363,7 @@ impl Server {
             },
             (Era::Legacy, _) => return Err(unknown_method(method)),
         };
-        self.start_call(outbound, id, era, work)
+        self.start_call(outbound, id, era, work, entry)
     }
 
     /// The era of a request: stateless with an envelope, otherwise that of the connection. A
@@ -402,6 +500,7 @@ impl Server {
         id: &RequestId,
         era: Era,
         work: Work,
+        entry: &mut Option<Entry>,
     ) -> Result<Option<Vec<u8>>, RpcError> {
         let (name, answering) = (work.name(), era.clone());
         let is_tool = matches!(work, Work::Tool { .. });
@@ -445,6 +544,7 @@ impl Server {
             era,
             work,
             cancel,
+            entry: entry.take(),
         };
         let started = self.call_threads.run(name, move || call.run());
         match started {
@@ -627,10 +727,12 @@ struct RunningCall {
     era: Era,
     work: Work,
     cancel: Arc<Cancel>,
+    /// Its place in the ledger until it is answered.
+    entry: Option<Entry>,
 }
 
 impl RunningCall {
-    fn run(self) {
+    fn run(mut self) {
         let mut question = None;
         let reply = match catch_panic(self.work.name(), || self.answer()) {
             Ok(Some(Answered { result_type, mut result, delivered })) => {
@@ -658,7 +760,10 @@ impl RunningCall {
             self.server.learn(&self.era, waited);
         }
         // A client that has gone needs no answer; the transport reports its end.
-        let to_write = reply.map(|(reply, delivered)| self.outbound.hand_over(reply, delivered));
+        let entry = self.entry.take();
+        let to_write = reply.map(|(reply, delivered)| {
+            self.outbound.hand_over(reply, on_answered(entry, delivered))
+        });
         self.server.calls.end();
         if let Some(Ok(Some(answer))) = to_write {
             answer.write();
@@ -807,6 +912,7 @@ impl RunningCall {
             for_person: relayed.is_some_and(|client| client.for_person),
             given,
             shown_before: None,
+            entry: self.entry.as_ref(),
         };
         let answered = self.server.tools.call(tool, call, &mut context);
         (answered, context.shown_before)
@@ -825,6 +931,32 @@ impl RunningCall {
             send(&self.outbound, notification);
         }
     }
+}
+
+/// What a call is told that a server did not live to answer.
+fn restarted(cause: &str, task: Option<&str>) -> String {
+    let became = match task {
+        Some(task) => format!("task {task} ended with it: zsh_poll shows its output"),
+        None => {
+            "the call was not finished: look at what it has done before you repeat it".to_owned()
+        }
+    };
+    format!("server restarted ({cause}); {became}")
+}
+
+/// Frees a request's place in the ledger once the answer has been written.
+fn on_answered(entry: Option<Entry>, delivered: Option<OnWritten>) -> Option<OnWritten> {
+    let Some(entry) = entry else { return delivered };
+    Some(Box::new(move || {
+        drop(entry);
+        if let Some(delivered) = delivered {
+            delivered();
+        }
+    }))
+}
+
+fn send_and(outbound: &Outbound, message: Vec<u8>, entry: Option<Entry>) {
+    let _ = outbound.send_and(message, on_answered(entry, None));
 }
 
 /// Turns a panic into an error of that call; the server continues.

@@ -1,22 +1,24 @@
 //! `zsh_tasks` and `zsh_health`: aligned lines for people and models, JSON for programs.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use super::clients::KeptOutput;
 use super::dispatch::{Answer, CallContext, ToolResult, Tools};
 use super::history_tools;
 use super::outputs::{
-    ConditionRow, DetachedRow, HealthOutput, HostRow, LearnedRow, StrayRow, TaskFacts, TaskRow,
-    TasksOutput, UsageRow,
+    ConditionRow, DetachedRow, HealthOutput, HostRow, LearnedRow, RestartRow, StrayRow, TaskFacts,
+    TaskRow, TasksOutput, UsageRow,
 };
 use super::render::notes;
 use super::render::progress;
 use super::render::result::{command_line, listening_on, millis};
 use super::render::view::View;
 use super::tools::TasksArguments;
+use crate::alan::rows::unix_seconds;
 use crate::config::{DialectChoice, UnaskedDeadline, Warning};
 use crate::process::control_group::ControlGroup;
+use crate::process::ledger::Restart;
 use crate::process::processes;
 use crate::progress::condition::Condition;
 use crate::task::describe;
@@ -24,7 +26,7 @@ use crate::task::port_watch::ListedTask;
 use crate::task::registry::TaskHandle;
 use crate::text::foreign;
 use crate::text::foreign::ShowPath;
-use crate::text::quantity::{seconds, size};
+use crate::text::quantity::{plural, seconds, size};
 
 /// How many tasks are listed by default.
 const TASKS_LISTED: usize = 50;
@@ -124,6 +126,8 @@ impl Tools {
         let database = history_tools::database(&status);
         problems.extend(history_tools::database_problems(&database));
         let learned = self.learned_ceilings().into_iter().filter(|learned| learned.is_sure);
+        let (restarts, last_restart) =
+            self.ledger.get().map(|ledger| ledger.restarts()).unwrap_or_default();
         let output = HealthOutput {
             status: if problems.is_empty() { "ok" } else { "problems" },
             version: env!("CARGO_PKG_VERSION"),
@@ -137,6 +141,8 @@ impl Tools {
             timeout_max_s: config.timeout_max.as_secs_f64(),
             ceiling_s: call.client.ceiling.as_secs_f64(),
             learned_ceilings: learned.map(LearnedRow::from).collect(),
+            restarts,
+            last_restart: last_restart.map(|Restart { at, cause }| RestartRow { at, cause }),
             spool_bytes: supervisor.disk_bytes(),
             spool_quota: config.spool_quota,
             state_directory: state,
@@ -192,6 +198,16 @@ impl Tools {
         if let Some(limit) = self.config.memory_max {
             let held = describe::memory_limit(Some(limit), ControlGroup::can_be_made());
             lines.push(format!("memory     {held}"));
+        }
+        if let Some(last) = &health.last_restart {
+            let times = plural(health.restarts, "time", "times");
+            let ago = Duration::try_from_secs_f64(unix_seconds(SystemTime::now()) - last.at)
+                .unwrap_or_default();
+            lines.push(format!(
+                "restarted  {times}, the last time {} ago ({})",
+                seconds(ago),
+                last.cause
+            ));
         }
         lines.extend(health.learned_ceilings.iter().map(LearnedRow::line));
         let host = |host: &HostRow| {

@@ -1,6 +1,6 @@
 //! A person at the terminal of another process's task: what both sides say, and the person's side.
 
-use std::io;
+use std::io::{self, BufReader};
 use std::os::unix::net::UnixStream;
 use std::time::Instant;
 
@@ -149,7 +149,7 @@ pub(crate) enum AttachEvent {
 #[derive(Debug)]
 pub(crate) struct AttachReceiver {
     owner: Owner,
-    frames: FrameReader<UnixStream>,
+    frames: FrameReader<BufReader<UnixStream>>,
 }
 
 impl AttachReceiver {

@@ -5,7 +5,7 @@
 
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -99,6 +99,22 @@ pub(crate) fn write(fd: &OwnedFd, bytes: &[u8]) -> Transfer {
 /// remains; for a file, forever.
 pub(crate) fn await_hangup(fd: impl AsFd) {
     hangup::await_end(fd.as_fd());
+}
+
+/// Whether the other side of stdin or stdout is gone.
+// Unused where no server is replaced.
+#[cfg_attr(any(not(target_os = "linux"), feature = "portable"), allow(dead_code))]
+pub(crate) fn has_client_hung_up() -> bool {
+    const STDIN_AND_STDOUT: [RawFd; 2] = [0, 1];
+    let gone = PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL;
+    STDIN_AND_STDOUT.iter().any(|number| {
+        // SAFETY: polled for an instant; a number that is not open is reported as such.
+        let fd = unsafe { BorrowedFd::borrow_raw(*number) };
+        let mut fds = [PollFd::from_borrowed_fd(fd, PollFlags::empty())];
+        let at_once = rustix::event::Timespec::default();
+        rustix::event::poll(&mut fds, Some(&at_once)).is_ok()
+            && fds.iter().any(|fd| fd.revents().intersects(gone))
+    })
 }
 
 /// Whether a descriptor leaves enough others free to read `/proc` and start processes: the kernel

@@ -124,6 +124,13 @@ impl EndRequests {
         EndRequests { relay: pid.map(|pid| (pid, None)), first: None }
     }
 
+    /// Whether there was any.
+    // Unused where no server is replaced.
+    #[cfg_attr(any(not(target_os = "linux"), feature = "portable"), allow(dead_code))]
+    pub(crate) fn is_any(&self) -> bool {
+        self.first.is_some() || self.relay.is_some_and(|(_, first)| first.is_some())
+    }
+
     /// Records a signal that has just come, with its sender if that is known.
     pub(crate) fn note(&mut self, now: Instant, sender: Option<i32>) -> EndRequest {
         let (first, other) = match &mut self.relay {

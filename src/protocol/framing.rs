@@ -34,6 +34,21 @@ pub enum Framing {
 }
 
 impl Framing {
+    const ALL: [Framing; 2] = [Framing::Lines, Framing::Headers];
+
+    /// Its number, from 1.
+    pub(crate) fn code(self) -> u8 {
+        match self {
+            Framing::Lines => 1,
+            Framing::Headers => 2,
+        }
+    }
+
+    /// The framing with this number.
+    pub(crate) fn from_code(code: u8) -> Option<Framing> {
+        Framing::ALL.into_iter().find(|framing| framing.code() == code)
+    }
+
     /// Frames one JSON message.
     pub fn encode(self, mut message: Vec<u8>) -> Vec<u8> {
         match self {

@@ -71,6 +71,10 @@ impl Outbox {
         self.framing.get_or_init(|| framing);
     }
 
+    pub(super) fn framing(&self) -> Option<Framing> {
+        self.framing.get().copied()
+    }
+
     /// Whether senders have to wait.
     pub(super) fn is_full(&self) -> bool {
         self.state.lock().queue.len() >= self.max_queued

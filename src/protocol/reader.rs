@@ -23,8 +23,8 @@ type Next = io::Result<Option<Result<Frame, FrameError>>>;
 
 /// Splits an input into frames.
 #[derive(Debug)]
-pub struct FrameReader<R> {
-    input: BufReader<R>,
+pub struct FrameReader<B> {
+    input: B,
     limit: usize,
     state: State,
 }
@@ -58,15 +58,24 @@ enum HeaderBlock {
     End,
 }
 
-impl<R: Read> FrameReader<R> {
+impl<R: Read> FrameReader<BufReader<R>> {
     /// Reads frames of at most `limit` bytes from `input`. Never buffers more than about twice
     /// `limit`.
     pub fn new(input: R, limit: usize) -> Self {
-        FrameReader {
-            input: BufReader::with_capacity(READ_BYTES, input),
-            limit,
-            state: State::Undetected,
-        }
+        FrameReader::buffered(BufReader::with_capacity(READ_BYTES, input), limit, None)
+    }
+}
+
+impl<B: BufRead> FrameReader<B> {
+    /// The same from an input with a buffer. `framing` is the client's, if frames were read from it
+    /// before.
+    pub(crate) fn buffered(input: B, limit: usize, framing: Option<Framing>) -> Self {
+        let state = match framing {
+            None => State::Undetected,
+            Some(Framing::Lines) => State::InLines,
+            Some(Framing::Headers) => State::AtHeaders,
+        };
+        FrameReader { input, limit, state }
     }
 
     /// The client's framing; `None` before its first frame and after the end.

@@ -12,7 +12,7 @@
 
 use std::convert::Infallible;
 use std::fmt;
-use std::io::{self, Read, Write};
+use std::io::{self, BufRead, Read, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 
-use super::framing::{Frame, FrameError};
+use super::framing::{Frame, FrameError, Framing};
 use super::outbox::{Closed, DirectWrite, OnWritten, Outbox};
 use super::reader::FrameReader;
 
@@ -69,6 +69,11 @@ impl Outbound {
     /// Whether the queue is full because the client does not read.
     pub(crate) fn is_full(&self) -> bool {
         self.0.is_full()
+    }
+
+    /// How the client frames its messages, once it has sent one.
+    pub(crate) fn framing(&self) -> Option<Framing> {
+        self.0.framing()
     }
 
     /// Queues one JSON message, without framing. Waits while the queue is full because the client
@@ -146,6 +151,35 @@ impl Transport {
     where
         H: FnMut(&Outbound, Result<Frame, FrameError>) + Send + 'static,
     {
+        Transport::start_reader(FrameReader::new(input, frame_limit), output, handler)
+    }
+
+    /// The same on an input with a buffer. `framing` is that of a client that has sent frames before.
+    ///
+    /// # Errors
+    /// As [`Transport::start`].
+    pub(crate) fn resume<H>(
+        input: Box<dyn BufRead + Send>,
+        framing: Option<Framing>,
+        output: Box<dyn Write + Send>,
+        frame_limit: usize,
+        handler: H,
+    ) -> io::Result<Transport>
+    where
+        H: FnMut(&Outbound, Result<Frame, FrameError>) + Send + 'static,
+    {
+        Transport::start_reader(FrameReader::buffered(input, frame_limit, framing), output, handler)
+    }
+
+    fn start_reader<B, H>(
+        frames: FrameReader<B>,
+        output: Box<dyn Write + Send>,
+        handler: H,
+    ) -> io::Result<Transport>
+    where
+        B: BufRead + Send + 'static,
+        H: FnMut(&Outbound, Result<Frame, FrameError>) + Send + 'static,
+    {
         let (writer_running, writer_done) = bounded::<Infallible>(0);
         let (end, ended) = bounded(ENDS);
         let outbox = Arc::new(Outbox::new(output, MAX_QUEUED));
@@ -167,7 +201,12 @@ impl Transport {
         let outbound = Outbound(outbox);
         let reader = thread::Builder::new().name("reader".to_owned()).spawn({
             let outbound = outbound.clone();
-            move || report(&end, read_frames(input, frame_limit, &outbound, handler))
+            move || {
+                if let Some(known) = frames.framing() {
+                    outbound.0.set_framing(known);
+                }
+                report(&end, read_frames(frames, &outbound, handler))
+            }
         })?;
 
         Ok(Transport { outbound, ended, reader, writer, writer_done, closing })
@@ -207,16 +246,11 @@ impl Transport {
     }
 }
 
-fn read_frames<H>(
-    input: Box<dyn Read + Send>,
-    frame_limit: usize,
-    outbound: &Outbound,
-    mut handler: H,
-) -> StreamEnd
+fn read_frames<B, H>(mut frames: FrameReader<B>, outbound: &Outbound, mut handler: H) -> StreamEnd
 where
+    B: BufRead,
     H: FnMut(&Outbound, Result<Frame, FrameError>),
 {
-    let mut frames = FrameReader::new(input, frame_limit);
     loop {
         let received = match frames.next_frame() {
             Ok(Some(received)) => received,
@@ -243,7 +277,7 @@ fn report(end: &Sender<StreamEnd>, ended: StreamEnd) {
 
 #[cfg(test)]
 mod tests {
-    use std::io::{BufRead, BufReader, Cursor, ErrorKind, PipeReader, PipeWriter};
+    use std::io::{BufReader, Cursor, ErrorKind, PipeReader, PipeWriter};
 
     use super::*;
     use crate::protocol::framing::MAX_FRAME_BYTES;

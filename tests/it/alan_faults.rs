@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use rusqlite::{Connection, ErrorCode};
 use serde_json::json;
 
-use crate::support::client::{Client, PATIENCE, send_signal};
+use crate::support::client::{Client, PATIENCE};
 use crate::support::database::{open_database, try_open_database};
 use crate::support::env::Env;
 use crate::support::processes::wait_until;
@@ -172,7 +172,6 @@ pub fn kill_again_and_again(rounds: usize) {
     let (mut committed, mut task_files) = (0, 0);
     for round in 0..rounds {
         let client = env.client();
-        let server = client.server_pid();
         let calls: Vec<_> = (0..12)
             .map(|call| {
                 let command = format!("print {round} {call} | cat");
@@ -189,7 +188,7 @@ pub fn kill_again_and_again(rounds: usize) {
             assert!(now >= committed, "round {round}: {now} < {committed}");
             committed = now;
         }
-        send_signal("KILL", server);
+        client.kill_server();
         client.wait_exit(PATIENCE);
         task_files += assert_task_files_whole(&env);
         if committed > 0 || count(&path, "SELECT count(*) FROM recent_commands").is_some() {

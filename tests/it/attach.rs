@@ -350,7 +350,7 @@ fn the_terminal_is_restored_when_either_end_is_killed() {
                 send_signal("TERM", person.pid);
                 window.await_text("code=143");
             }
-            "server" => send_signal("KILL", client.server_pid()),
+            "server" => client.kill_server(),
             _ => {
                 let (_, mut shims) = guards_and_guarded(env.mark(), "shim");
                 send_signal("KILL", shims.pop().expect("a shim").pid);

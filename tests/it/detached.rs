@@ -67,7 +67,7 @@ fn whatever_ends_the_server_the_next_one_continues_the_task() {
         match end {
             "EOF" => first.close_stdin(),
             "TERM" | "HUP" => first.signal(end),
-            "KILL server" => send_signal("KILL", first.server_pid()),
+            "KILL server" => first.kill_server(),
             "KILL guard" => first.signal("KILL"),
             "KILL both" => {
                 let server = first.server_pid();
@@ -115,7 +115,7 @@ fn without_detach_nothing_outlives_the_server_beside_a_detached_task() {
     kept.wait_for(1);
     client.start_task(&format!("(setsid {bound} &); {bound}"));
     bound.wait_for(4);
-    send_signal("KILL", client.server_pid());
+    client.kill_server();
     client.wait_exit(EXIT);
     bound.assert_gone();
     assert_eq!(kept.running().len(), 1);
@@ -431,7 +431,7 @@ fn what_is_started_while_the_guard_is_no_subreaper_ends_with_the_server() {
     fs::write(env.path("hold"), "").expect("a file");
     client.call_async("zsh", json!({"command": "true", "detach": true}));
     wait_until("the guard is held", || env.path("held").exists().then_some(()));
-    send_signal("KILL", client.server_pid());
+    client.kill_server();
     // Its parent ends with this, and leaves it to the system.
     fs::write(go, "\n").expect("a reader");
     late.wait_for(1);
@@ -459,7 +459,7 @@ fn killed_at_any_moment_of_the_start_the_task_is_listed_or_nothing_runs() {
         let shim = shims(&env);
         match (round % 4, shim.first(), shim.last()) {
             // The guard ends what the server leaves.
-            (1, ..) => send_signal("KILL", client.server_pid()),
+            (1, ..) => client.kill_server(),
             (2, Some(first), _) => send_signal("KILL", first.pid),
             (3, _, Some(last)) => send_signal("KILL", last.pid),
             _ => {}
@@ -534,7 +534,7 @@ pub fn starts_that_are_broken_off(rounds: u32, busy: u32) {
         // Not a wait for something: the moment is meant to be any.
         std::thread::sleep(whole * (round * 37 % 100) / 75);
         match round % 5 {
-            0 => send_signal("KILL", client.server_pid()),
+            0 => client.kill_server(),
             1 => client.signal("KILL"),
             2 => {
                 let server = client.server_pid();

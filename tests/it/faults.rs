@@ -79,7 +79,7 @@ fn what_had_ended_before_the_server_was_killed_stays_recorded() {
         (count == Ok(1)).then_some(())
     };
     wait_until("the record is written", recorded);
-    send_signal("KILL", client.server_pid());
+    client.kill_server();
     client.wait_exit(PATIENCE);
     assert_none_left(env.mark());
     assert!(recorded().is_some());

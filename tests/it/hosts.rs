@@ -281,7 +281,7 @@ fn no_task_survives_the_lease_whatever_is_killed() {
         let far = far_sides(&env).pop().expect("a far side");
         match victim {
             "server" => {
-                send_signal("KILL", client.server_pid());
+                client.kill_server();
                 client.wait_exit(EXIT);
             }
             "carrier" => cut(&client),
@@ -314,7 +314,7 @@ fn the_task_of_a_killed_server_is_continued_by_the_next_one_within_the_lease() {
         on_host(&client, &format!("echo one; {sleep}"), json!({"until": "one", "yield_after": 25}))
             .task_id();
     client.call("zsh_tasks", json!({"host": "build1"}));
-    send_signal("KILL", client.server_pid());
+    client.kill_server();
     client.wait_exit(EXIT);
     assert_eq!(sleep.running().len(), 1);
     let next = env.client();

@@ -39,7 +39,7 @@ pub fn kill_at_any_moment(rounds: u32) {
         std::thread::sleep(Duration::from_millis(u64::from(round * 137 % 1000)));
         let victim = VICTIMS[round as usize % VICTIMS.len()];
         match victim {
-            "server" => send_signal("KILL", client.server_pid()),
+            "server" => client.kill_server(),
             "carrier" => {
                 let below = descendants_of(client.pid()).into_iter();
                 let mut carriers = below.filter(|process| process.arguments.starts_with("ssh "));
@@ -228,7 +228,7 @@ fn a_task_that_another_version_runs_there_is_listed_polled_and_killed_by_this_on
     let task = on_host(&before, &command, arguments.clone()).task_id();
     let folder = installed(&env, "far").display().to_string().replace(own, &other);
     assert!(fs::metadata(&folder).is_ok(), "it is installed beside others: {folder}");
-    send_signal("KILL", before.server_pid());
+    before.kill_server();
     before.wait_exit(PATIENCE);
     let client = env.client();
     let listed = client.call("zsh_tasks", json!({"host": "build1"}));
@@ -245,7 +245,7 @@ fn a_task_that_another_version_runs_there_is_listed_polled_and_killed_by_this_on
     sleep.assert_gone();
     // And the other way: the older one reaches what the newer one runs.
     let task = on_host(&client, &command, arguments).task_id();
-    send_signal("KILL", client.server_pid());
+    client.kill_server();
     client.wait_exit(PATIENCE);
     let mut serve = env.command(&program);
     serve.arg("serve");
@@ -320,7 +320,7 @@ fn a_detached_task_of_a_host_entered_by_a_local_program_outlives_the_server() {
         match end {
             "EOF" => client.close_stdin(),
             "TERM" => client.signal("TERM"),
-            "KILL server" => send_signal("KILL", client.server_pid()),
+            "KILL server" => client.kill_server(),
             "KILL guard" => client.signal("KILL"),
             "KILL far side" => {
                 let far = far_sides(&env).pop().expect("a far side");

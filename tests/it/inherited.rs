@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::support::client::{Client, SECOND_THOUGHT};
+use crate::support::client::{Client, SECOND_THOUGHT, send_signal};
 use crate::support::env::{Env, binary};
 use crate::support::processes::{Found, UniqueSleep, end, guards_and_guarded};
 use crate::support::program::{Program, run};
@@ -81,7 +81,13 @@ fn a_server_and_its_guard_spare_whoever_was_there_before() {
         match ending {
             "end of input" => client.close_stdin(),
             "TERM" => client.signal("TERM"),
-            _ => end(&server_of(&env)),
+            _ => {
+                // While its client is there, its guard would replace it.
+                let server = server_of(&env);
+                server.iter().for_each(|process| send_signal("STOP", process.pid));
+                client.close_stdin();
+                end(&server);
+            }
         }
         client.wait_exit(Duration::from_secs(20));
         own.assert_gone();

@@ -11,6 +11,7 @@ use crate::faults::a_late_reader_finds_every_answer;
 use crate::hosts_faults::{kill_at_any_moment, sleep_and_wake};
 use crate::kill;
 use crate::leftovers;
+use crate::restarts;
 use crate::shapes::corpus::{LONG, healthy_shapes_are_left_alone, stuck_shapes_are_named};
 use crate::shapes::further::all_get_the_word_that_is_theirs;
 use crate::shapes::reproductions::compilations_are_left_alone;
@@ -67,6 +68,12 @@ fn a_laptop_that_sleeps_for_forty_seconds_with_its_server_keeps_its_connection()
 #[ignore = "takes long: make test-long"]
 fn a_host_whose_processes_are_killed_a_hundred_times_runs_nothing_twice() {
     kill_at_any_moment(100);
+}
+
+#[test]
+#[ignore = "takes long: make test-long"]
+fn in_three_hundred_kills_each_request_is_answered_once_and_nothing_runs_twice() {
+    restarts::kill_servers(100);
 }
 
 #[test]

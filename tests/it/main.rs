@@ -70,6 +70,7 @@ mod protocol;
 mod pty;
 mod readme;
 mod replies;
+mod restarts;
 mod run_files;
 mod sandboxes;
 mod screen;

@@ -130,6 +130,10 @@ fn list_schema() -> Value {
         "prompt": maybe_string,
         "startedAt": {"type": "number"},
         "elapsedMs": {"type": "integer"}, "silentMs": maybe_integer, "durationMs": maybe_integer,
+        "usage": {"anyOf": [{"type": "null"}, object(json!({
+            "cpuMs": {"type": "integer"}, "memoryBytes": maybe_integer, "peakBytes": maybe_integer,
+            "peakAtLeast": {"type": "boolean"}, "processes": {"type": "integer"},
+        }))]},
         "exitCode": maybe_integer,
         "leftovers": {"type": "array", "items": {"type": "integer"}},
         "estimate": {"anyOf": [{"type": "null"}, object(json!({

@@ -70,8 +70,11 @@ fn the_death_of_the_guard_or_the_server_leaves_nothing_behind() {
         let client = env.client();
         let sleeps = plant(&client);
         let killed = Instant::now();
-        let pid = if the_guard { client.pid() } else { client.server_pid() };
-        send_signal("KILL", pid);
+        if the_guard {
+            client.signal("KILL");
+        } else {
+            client.kill_server();
+        }
         let (status, _) = client.wait_exit(Duration::from_secs(20));
         assert_ne!(status.code(), Some(0));
         wait_until("the server is gone", || processes_with(env.mark()).is_empty().then_some(()));
@@ -90,7 +93,7 @@ fn what_stays_in_its_process_group_ends_with_the_server_in_any_case_and_is_recor
         ("KILL of the guard", &|client| {
             send_signal("KILL", client.pid());
         }),
-        ("KILL", &|client| send_signal("KILL", client.server_pid())),
+        ("KILL", &|client| client.kill_server()),
     ];
     for (number, (name, end)) in ends.iter().enumerate() {
         let env = Env::new();
@@ -382,7 +385,7 @@ fn what_a_killed_server_left_on_disk_was_whole_and_goes_at_a_start_after_its_tim
         wait_until("writes are in flight", || {
             (server_files(&env, "").len() >= before + 6).then_some(())
         });
-        send_signal("KILL", client.server_pid());
+        client.kill_server();
         client.wait_exit(Duration::from_secs(20));
         drop(calls);
         assert_task_files_whole(&env);

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::support::client::{Client, PATIENCE, send_signal};
 use crate::support::env::{Env, binary, unique_word};
-use crate::support::processes::{assert_none_left, descendants_of, wait_until};
+use crate::support::processes::{assert_none_left, wait_until};
 use crate::support::program::{Program, ran, run, zsh_tool};
 
 /// What a command of this program prints on a terminal.
@@ -131,11 +131,7 @@ fn following_a_log_ends_with_a_killed_server() {
     let task = start_waiting_task(&env, &client);
     let mut follower = Program::start(zsh_tool(&env, &["log", "-f", &task]));
     assert_eq!(follower.read_line(), "one");
-    let server = descendants_of(client.pid())
-        .first()
-        .map(|process| process.pid)
-        .expect("the guard has started the server");
-    send_signal("KILL", server);
+    client.kill_server();
     assert_eq!(follower.finish_with_stdin_open().code, 0);
     let finished = ran(&env, &["tasks", "--all"]);
     assert_eq!(finished.text(), "", "a dead server has no tasks");

@@ -23,7 +23,7 @@ enum How {
 fn end(client: Client, how: How) {
     match how {
         How::InOrder => client.close_stdin(),
-        How::Killed => send_signal("KILL", client.server_pid()),
+        How::Killed => client.kill_server(),
         How::WithItsGuard => {
             // Stopped, it sees nothing of the server's end; killed before, it would take the
             // server along in order.

@@ -5,8 +5,9 @@
 //! second exec, and the two share the memory that neither changes. Descriptors that the client left
 //! open stay open in both; no command gets them. The guard has one thread, and no data passes
 //! through it. It forwards TERM, INT, HUP and QUIT unless the client ignores them,
-//! waits, ends the remaining processes, and exits with the server's code. When the guard itself is
-//! killed, the kernel sends the server SIGTERM. That is safe only because the guard has a single
+//! waits, ends the remaining processes, and exits with the server's code. A server that was killed, or
+//! panicked, while its client is there is replaced by another fork on the same descriptors, which
+//! takes over what the ledger has. When the guard itself is killed, the kernel sends the server SIGTERM. That is safe only because the guard has a single
 //! thread: the kernel sends the signal at the end of the parent *thread*.
 
 use std::collections::HashSet;
@@ -16,6 +17,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::Stdio;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::net::{
@@ -26,10 +28,11 @@ use rustix::process::{Pid, WaitOptions};
 
 use crate::process::kill::handles;
 use crate::process::launcher;
+use crate::process::ledger::Ledger;
 use crate::process::signals::{self, EndRequest, EndRequests, Exit, Signal, is_ignored};
 use crate::process::terminate::{GRACE, PATIENCE, Termination};
 use crate::process::tree::{self, Identity, ProcessInfo, Scan, cookie_of};
-use crate::process::{descriptors, memory, orphans};
+use crate::process::{descriptors, files, memory, orphans};
 
 /// A server that ends later than this after a launch has not ended during it.
 const SETTLED: Duration = Duration::from_secs(1);
@@ -39,7 +42,10 @@ const RESCAN: Duration = Duration::from_millis(50);
 /// What a guard is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum GuardedRole {
-    /// A server: the guard starts shims for it.
+    /// A server of a client on stdin and stdout: the guard starts shims for it, and replaces it when
+    /// it is killed.
+    Client,
+    /// A server that is not replaced.
     Server,
     /// A shim, which has stdin for itself.
     Shim,
@@ -51,12 +57,30 @@ pub(crate) enum Side {
     Server(Guarded),
 }
 
+/// A server that is killed is replaced this many times …
+const MAX_RESTARTS: usize = 3;
+/// … within this time.
+const RESTARTS_WITHIN: Duration = Duration::from_secs(60);
+/// The exit code of a program whose main thread has panicked.
+const PANICKED: i32 = 101;
+
 /// A server, as its guard has started it.
 pub(crate) struct Guarded {
     /// The guard's pid.
     pub(crate) guard: i32,
     /// For a server whose guard starts shims.
     pub(crate) launcher: Option<Launcher>,
+    /// What this server leaves to the next, and takes over from the one before.
+    pub(crate) ledger: Option<Arc<Ledger>>,
+}
+
+/// What [`Guard::run`] returns in.
+pub(crate) enum After {
+    /// In the guard, at the end: the server's name and exit, and the exits of the processes that
+    /// outlived it, by pid.
+    Ended { instance: String, exit: Exit, reaped: Vec<(i32, Exit)> },
+    /// In a new server, with its name.
+    Restarted { instance: String, guarded: Guarded },
 }
 
 /// Starts the server, and returns in both processes. `instance` is the server's name in the
@@ -68,23 +92,20 @@ pub(crate) fn start(role: GuardedRole, instance: &str) -> io::Result<Side> {
     check_may_guard()?;
     orphans::adopt()?;
     let signals = Box::new(SignalSet::block());
-    let guard = rustix::process::getpid();
+    // Without it, a server that is killed is not replaced.
+    let ledger = (role == GuardedRole::Client).then(Ledger::create).and_then(Result::ok);
+    let ledger = ledger.map(Arc::new);
     let (launches, launcher) = Launches::new()?;
-    // SAFETY: this process has one thread, so that the fork may do all that this process may.
-    let server = match unsafe { libc::fork() } {
-        -1 => return Err(io::Error::last_os_error()),
-        0 => {
+    let server = match fork()? {
+        Fork::Child { parent } => {
             drop(launches);
-            become_server(guard)?;
+            become_server(parent)?;
             drop(signals);
-            // SAFETY: only reads the set, and changes the mask of the only thread.
-            unsafe {
-                libc::sigprocmask(libc::SIG_SETMASK, &signals::set_of([]), std::ptr::null_mut())
-            };
-            let launcher = (role == GuardedRole::Server).then(|| Launcher(launcher.into()));
-            return Ok(Side::Server(Guarded { guard: guard.as_raw_pid(), launcher }));
+            unblock_all();
+            let launcher = (role != GuardedRole::Shim).then(|| Launcher(launcher.into()));
+            return Ok(Side::Server(Guarded { guard: parent.as_raw_pid(), launcher, ledger }));
         }
-        pid => Pid::from_raw(pid),
+        Fork::Parent { child } => child,
     };
     drop(launcher);
     let _ = rustix::thread::set_name(tree::GUARD_NAME);
@@ -92,8 +113,32 @@ pub(crate) fn start(role: GuardedRole, instance: &str) -> io::Result<Side> {
         descriptors::close_stdin()?;
     }
     memory::hide_from_other_processes();
-    let server = server.ok_or(io::ErrorKind::InvalidData)?;
-    Ok(Side::Guard(Guard { server, signals, launches, instance: instance.to_owned() }))
+    let instance = instance.to_owned();
+    Ok(Side::Guard(Guard { server, signals, launches, instance, ledger, restarts: Vec::new() }))
+}
+
+enum Fork {
+    Child { parent: Pid },
+    Parent { child: Pid },
+}
+
+fn fork() -> io::Result<Fork> {
+    let parent = rustix::process::getpid();
+    // SAFETY: this process has one thread, so that the fork may do all that this process may.
+    match unsafe { libc::fork() } {
+        -1 => Err(io::Error::last_os_error()),
+        0 => Ok(Fork::Child { parent }),
+        pid => {
+            let child = Pid::from_raw(pid).ok_or(io::ErrorKind::InvalidData)?;
+            Ok(Fork::Parent { child })
+        }
+    }
+}
+
+/// Receives all signals again.
+fn unblock_all() {
+    // SAFETY: only reads the set, and changes the mask of the only thread.
+    unsafe { libc::sigprocmask(libc::SIG_SETMASK, &signals::set_of([]), std::ptr::null_mut()) };
 }
 
 /// Whether this process can guard another.
@@ -144,7 +189,7 @@ fn become_server(guard: Pid) -> io::Result<()> {
 /// None here.
 pub(crate) fn watch_guard() -> io::Result<Guarded> {
     let guard = rustix::process::getppid().map_or(0, Pid::as_raw_pid);
-    Ok(Guarded { guard, launcher: None })
+    Ok(Guarded { guard, launcher: None, ledger: None })
 }
 
 /// The guard's side of a server that has started.
@@ -153,46 +198,192 @@ pub(crate) struct Guard {
     signals: Box<SignalSet>,
     launches: Launches,
     instance: String,
+    ledger: Option<Arc<Ledger>>,
+    /// When it has replaced a server.
+    restarts: Vec<Instant>,
 }
 
 impl Guard {
     /// Waits for the server's end and ends the processes that it left. Programs named in `spared`
     /// that lead a session of their own survive, and so do the children that this process had
-    /// before. Returns the server's exit, and those of the processes that outlived it, by pid.
-    pub(crate) fn run(mut self, spared: impl FnOnce() -> Vec<String>) -> (Exit, Vec<(i32, Exit)>) {
+    /// before. Replaces a server that was killed; `on_restart` gets the name and exit of each such
+    /// server, and the exits of the processes that outlived it.
+    pub(crate) fn run(
+        mut self,
+        spared: impl Fn() -> Vec<String>,
+        on_restart: impl Fn(&str, Exit, &[(i32, Exit)]),
+    ) -> After {
         // What the start needed, this process does not need any more.
         memory::drop_unchanged_pages();
         let mut requests = EndRequests::default();
-        let (exit, hurry) =
+        let mut end =
             wait_for_server(self.server, &self.signals, &mut requests, &mut self.launches);
-        let mut reaped = Vec::new();
-        let mut lost = self.launches.lost(&self.instance);
-        if reap_all(&mut reaped) || lost.is_some() {
-            let spared = spared();
-            let grace = if hurry { Duration::ZERO } else { GRACE };
-            Termination::begin(grace, PATIENCE).finish(
-                || {
-                    let scan = Scan::take();
-                    let left = orphans::below(&scan, &spared);
-                    // Processes that cannot be seen may be alive; `waitid` shows whether there are
-                    // children.
-                    let may_live =
-                        !left.is_empty() || (!scan.is_whole() && orphans::has_children());
-                    let mut found = handles(left);
-                    if let Some(lost) = &mut lost {
-                        found.extend(handles(lost.find(&scan, &spared)));
-                    }
-                    (may_live || !found.is_empty()).then_some(found)
-                },
-                |_, limit| {
-                    let asked = self.signals.wait(Some(limit.min(RESCAN)));
-                    reap_all(&mut reaped);
-                    asked.is_some() && requests.note(Instant::now(), None) != EndRequest::Same
-                },
-            );
-            reap_all(&mut reaped);
+        loop {
+            let ended = (self.server, std::mem::take(&mut self.instance));
+            let lost = self.launches.lost(&ended.1);
+            let next = match self.may_restart(&end).then(|| self.restart(end.exit)) {
+                Some(Ok(Fork::Child { parent })) => return self.become_next(parent),
+                Some(Ok(Fork::Parent { child })) => Some(child),
+                Some(Err(_)) | None => None,
+            };
+            let mut reaped = Reaped { server: next, exit: None, others: Vec::new() };
+            self.end_remains(&mut reaped, lost, &spared, &mut requests, end.hurry);
+            if next.is_none() {
+                let (instance, exit) = (ended.1, end.exit);
+                return After::Ended { instance, exit, reaped: reaped.others };
+            }
+            on_restart(&ended.1, end.exit, &reaped.others);
+            end = match reaped.exit {
+                Some(exit) => ServerEnd { exit, is_asked: requests.is_any(), hurry: false },
+                None => {
+                    wait_for_server(self.server, &self.signals, &mut requests, &mut self.launches)
+                }
+            };
         }
-        (exit, reaped)
+    }
+
+    /// Whether to replace a server that has ended like this.
+    fn may_restart(&mut self, end: &ServerEnd) -> bool {
+        let is_killed = match end.exit {
+            Exit::Code(code) => code == PANICKED,
+            Exit::Signal(number) => {
+                ![libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::SIGQUIT].contains(&number)
+            }
+        };
+        let Some(ledger) = self.ledger.as_ref().filter(|_| is_killed && !end.is_asked) else {
+            return false;
+        };
+        let now = Instant::now();
+        self.restarts.retain(|at| now.duration_since(*at) < RESTARTS_WITHIN);
+        !ledger.is_incomplete()
+            && self.restarts.len() < MAX_RESTARTS
+            && !descriptors::has_client_hung_up()
+    }
+
+    /// Starts a server in place of one that has ended like this, and returns in both.
+    fn restart(&mut self, exit: Exit) -> io::Result<Fork> {
+        self.instance = files::random_id();
+        self.restarts.push(Instant::now());
+        if let Some(ledger) = &self.ledger {
+            ledger.note_restart(&match exit {
+                Exit::Code(_) => "it panicked".to_owned(),
+                Exit::Signal(number) => match Signal::from_number(number) {
+                    Some(signal) => format!("killed by SIG{}", signal.name()),
+                    None => format!("killed by signal {number}"),
+                },
+            });
+        }
+        let (launches, launcher) = Launches::new()?;
+        self.launches = launches;
+        self.launches.next = Some(launcher);
+        let fork = fork()?;
+        if let Fork::Parent { child } = fork {
+            self.server = child;
+            self.launches.next = None;
+        }
+        Ok(fork)
+    }
+
+    fn become_next(mut self, guard: Pid) -> After {
+        let launcher = self.launches.next.take();
+        if become_server(guard).is_err() {
+            std::process::exit(1);
+        }
+        memory::show_to_other_processes();
+        let Guard { signals, instance, ledger, .. } = self;
+        drop(signals);
+        unblock_all();
+        let launcher = launcher.map(|launcher| Launcher(launcher.into()));
+        let guarded = Guarded { guard: guard.as_raw_pid(), launcher, ledger };
+        After::Restarted { instance, guarded }
+    }
+
+    /// Ends the processes that a server has left, but for the next server and what that has started.
+    fn end_remains(
+        &mut self,
+        reaped: &mut Reaped,
+        mut lost: Option<Lost>,
+        spared: &impl Fn() -> Vec<String>,
+        requests: &mut EndRequests,
+        hurry: bool,
+    ) {
+        if !reaped.reap() && lost.is_none() {
+            return;
+        }
+        let spared = spared();
+        let next = reaped.server.map(Pid::as_raw_pid);
+        let grace = if hurry { Duration::ZERO } else { GRACE };
+        Termination::begin(grace, PATIENCE).finish(
+            || {
+                let scan = Scan::take();
+                let mut left = orphans::below(&scan, &spared);
+                if let Some(next) = next {
+                    let of_next: HashSet<i32> =
+                        scan.descendants(next).iter().map(|process| process.id.pid).collect();
+                    left.retain(|process| {
+                        process.id.pid != next && !of_next.contains(&process.id.pid)
+                    });
+                }
+                // Processes that cannot be seen may be alive; `waitid` shows whether there are
+                // children.
+                let may_live = !left.is_empty()
+                    || (next.is_none() && !scan.is_whole() && orphans::has_children());
+                let mut found = handles(left);
+                if let Some(lost) = &mut lost {
+                    found.extend(handles(lost.find(&scan, &spared)));
+                }
+                (may_live || !found.is_empty()).then_some(found)
+            },
+            |_, limit| {
+                let asked = self.signals.wait(Some(limit.min(RESCAN)));
+                reaped.reap();
+                let Some(signal) = asked else { return false };
+                let is_new = requests.note(Instant::now(), None) != EndRequest::Same;
+                if let Some(server) = reaped.server.filter(|_| is_new && reaped.exit.is_none()) {
+                    let _ = rustix::process::kill_process(server, signal.raw());
+                }
+                is_new
+            },
+        );
+        reaped.reap();
+    }
+}
+
+/// How a server has ended.
+struct ServerEnd {
+    exit: Exit,
+    /// Whether a signal asked the guard for it.
+    is_asked: bool,
+    /// Whether more than one did.
+    hurry: bool,
+}
+
+/// The ends of children.
+struct Reaped {
+    /// The server that runs now.
+    server: Option<Pid>,
+    /// Its exit.
+    exit: Option<Exit>,
+    /// Those of the others, by pid.
+    others: Vec<(i32, Exit)>,
+}
+
+impl Reaped {
+    /// Reaps all ended children; returns whether living ones remain.
+    fn reap(&mut self) -> bool {
+        loop {
+            match rustix::process::wait(WaitOptions::NOHANG) {
+                Ok(Some((pid, status))) if Some(pid) == self.server => {
+                    self.exit = Some(Exit::from(status));
+                }
+                Ok(Some((pid, status))) => {
+                    self.others.push((pid.as_raw_pid(), Exit::from(status)));
+                }
+                Err(rustix::io::Errno::INTR) => {}
+                Ok(None) => return true,
+                Err(_) => return false,
+            }
+        }
     }
 }
 
@@ -202,6 +393,8 @@ struct Launches {
     requests: UnixStream,
     /// When the last launch was over, and the guard's descendants before it.
     last: Option<(Instant, HashSet<Identity>)>,
+    /// The other end, until the next server takes it.
+    next: Option<OwnedFd>,
 }
 
 /// Processes that the guard did not adopt, because the server ended during a launch.
@@ -254,7 +447,7 @@ impl Launches {
                 ) == 0
         };
         if announced {
-            Ok((Launches { requests, last: None }, launcher.into()))
+            Ok((Launches { requests, last: None, next: None }, launcher.into()))
         } else {
             Err(io::Error::last_os_error())
         }
@@ -325,17 +518,17 @@ impl Launcher {
     }
 }
 
-/// Waits for the server's end; returns its exit, and whether the end was requested more than once.
+/// Waits for the server's end.
 fn wait_for_server(
     server: Pid,
     signals: &SignalSet,
     requests: &mut EndRequests,
     launches: &mut Launches,
-) -> (Exit, bool) {
+) -> ServerEnd {
     let mut hurry = false;
     loop {
         if let Some(exit) = reap_for(server) {
-            return (exit, hurry);
+            return ServerEnd { exit, is_asked: requests.is_any(), hurry };
         }
         launches.serve();
         let Some(signal) = signals.wait(None) else {
@@ -360,18 +553,6 @@ fn reap_for(server: Pid) -> Option<Exit> {
             Ok(None) => return None,
             // There is no child: the server's exit is lost.
             Err(_) => return Some(Exit::Code(1)),
-        }
-    }
-}
-
-/// Reaps all ended children and records how they ended; returns whether living ones remain.
-fn reap_all(reaped: &mut Vec<(i32, Exit)>) -> bool {
-    loop {
-        match rustix::process::wait(WaitOptions::NOHANG) {
-            Ok(Some((pid, status))) => reaped.push((pid.as_raw_pid(), Exit::from(status))),
-            Err(rustix::io::Errno::INTR) => {}
-            Ok(None) => return true,
-            Err(_) => return false,
         }
     }
 }

@@ -201,6 +201,11 @@ fn read_only_file(line: &str) -> Option<Range<usize>> {
     (is_read_only && is_file).then_some(number(first)?..number(end)?)
 }
 
+/// Takes [`hide_from_other_processes`] back, for a fork that is to become another process.
+pub(crate) fn show_to_other_processes() {
+    let _ = set_dumpable_behavior(DumpableBehavior::Dumpable);
+}
+
 /// Closes this process's environment, memory and descriptors in `/proc` to other processes of this
 /// user: a command that the server runs could read configured secrets there. Root can still read
 /// them. Programs that this process starts are not affected.

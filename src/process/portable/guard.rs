@@ -29,6 +29,7 @@ use crate::process::close_on_exec;
 use crate::process::descriptors;
 use crate::process::groups::{self, News};
 use crate::process::launcher;
+use crate::process::ledger::Ledger;
 use crate::process::memory;
 use crate::process::signals::{self, EndRequest, EndRequests, Exit, Signal, is_ignored};
 use crate::process::terminate::{GRACE, PATIENCE, terminate};
@@ -41,6 +42,8 @@ const SIGNALS: usize = 16;
 /// What a guard is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum GuardedRole {
+    /// A server of a client on stdin and stdout.
+    Client,
     Server,
     /// A shim, which has stdin for itself.
     Shim,
@@ -59,6 +62,17 @@ pub(crate) struct Guarded {
     /// The guard's pid.
     pub(crate) guard: i32,
     pub(crate) launcher: Option<Launcher>,
+    /// A server that is killed is not replaced, since nothing is shared with the next.
+    pub(crate) ledger: Option<Arc<Ledger>>,
+}
+
+/// What [`Guard::run`] returns in.
+pub(crate) enum After {
+    /// In the guard, at the end: the server's name and exit, and the exits of the processes that
+    /// outlived it, by pid.
+    Ended { instance: String, exit: Exit, reaped: Vec<(i32, Exit)> },
+    #[expect(dead_code, reason = "only where the server is a fork of the guard")]
+    Restarted { instance: String, guarded: Guarded },
 }
 
 /// The server's way to have shims started.
@@ -125,7 +139,8 @@ pub(crate) fn start(role: GuardedRole, instance: &str) -> io::Result<Side> {
     memory::hide_from_other_processes();
     let groups = Groups::default();
     let server_ended = listen(ours, Arc::clone(&groups))?;
-    Ok(Side::Guard(Guard { server, signals, groups, server_ended }))
+    let instance = instance.to_owned();
+    Ok(Side::Guard(Guard { server, signals, groups, server_ended, instance }))
 }
 
 /// The guard's side of a server that has started.
@@ -134,13 +149,18 @@ pub(crate) struct Guard {
     signals: Receiver<i32>,
     groups: Groups,
     server_ended: Receiver<()>,
+    instance: String,
 }
 
 impl Guard {
     /// Waits for the server's end and ends the groups that it left. Programs that are to be spared
     /// have left them, as every leader of a session has. Returns the server's exit; those of
     /// processes that outlived it are not seen here.
-    pub(crate) fn run(self, spared: impl FnOnce() -> Vec<String>) -> (Exit, Vec<(i32, Exit)>) {
+    pub(crate) fn run(
+        self,
+        spared: impl Fn() -> Vec<String>,
+        _on_restart: impl Fn(&str, Exit, &[(i32, Exit)]),
+    ) -> After {
         let (exit, hurry) = wait_for_server(self.server, &self.signals);
         // The socket ends with the server; a child of its that has not become another program
         // by then holds it for a moment more.
@@ -148,7 +168,7 @@ impl Guard {
         let spared = spared();
         let living = || living(&self.groups.lock(), &spared);
         terminate(living, if hurry { Duration::ZERO } else { GRACE }, PATIENCE);
-        (exit, Vec::new())
+        After::Ended { instance: self.instance, exit, reaped: Vec::new() }
     }
 }
 
@@ -244,5 +264,5 @@ pub(crate) fn watch_guard() -> io::Result<Guarded> {
             rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::TERM);
     })?;
     let guard = rustix::process::getppid().map_or(0, Pid::as_raw_pid);
-    Ok(Guarded { guard, launcher: Some(Launcher) })
+    Ok(Guarded { guard, launcher: Some(Launcher), ledger: None })
 }

@@ -223,6 +223,15 @@ impl Client {
         self.inbox.frames()
     }
 
+    /// Kills the server for good: while its client is there, its guard would replace it. Frozen, it
+    /// does not see that the client has gone.
+    pub fn kill_server(&self) {
+        let server = self.server_pid();
+        send_signal("STOP", server);
+        self.close_stdin();
+        send_signal("KILL", server);
+    }
+
     /// Closes the connection, as an exiting client does.
     pub fn close_stdin(&self) {
         self.stdin.lock().expect("no writer panicked").take();
