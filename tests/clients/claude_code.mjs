@@ -100,6 +100,9 @@ const { code, printed, results, tools, system } = await headless([
   { call: { name: ZSH, input: { command: 'setsid sleep 62 & sleep 63', background: true } } },
   { call: { name: ZSH, input: { command: 'ls *.foo && echo found' } } },
   { call: { name: ZSH, input: { command: 's=HELLO; echo ${s,,}', shell: 'bash' } } },
+  // The parent of a command's shell is the server.
+  { call: { name: ZSH, input: { command: 'sleep 1; kill -KILL $PPID; sleep 65', yield_after: PATIENCE } } },
+  { call: { name: ZSH, input: { command: 'echo again' } } },
   { text: 'the script is over' },
 ]);
 // In its terminal interface, on a terminal that `script` provides. Only there it takes
@@ -142,7 +145,9 @@ async function interactive(steps, drive, ...more) {
   api.close();
 }
 
-const [yielded = '', polled = '', wrong = '', background = '', unmatched = '', inBash = ''] = results;
+const [yielded = '', polled = '', wrong = '', background = '', unmatched = '', inBash = '', cutOff = '', again = ''] = results;
+check('a call is answered although its server is killed', /server restarted \(killed by SIGKILL\); task \w{8} ended with it/.test(cutOff), cutOff);
+check('and the session goes on', again.includes('✔ exit=0'), again);
 check('the model is told why a pattern ran nothing', /⚠ .*No file matches `\*\.foo`.*'\*\.foo'/.test(unmatched), unmatched);
 check('and may run text for bash', inBash.includes('hello') && inBash.includes('shell=bash'), inBash);
 check('Claude Code runs the script to its end', code === 0 && printed.includes('the script is over'), printed);
@@ -236,13 +241,15 @@ for (const kills of [false, true]) {
   await interactive(begins(sign), async (terminal) => {
     await begin(terminal, sign);
     if (kills) {
+      // Another takes over the connection: a person has nothing to do.
       const [guarded] = serverPids();
+      const turns = terminal.api.turns.length;
       process.kill(guarded, 'SIGKILL');
-      await eventually(() => serverPids().length === 0);
+      return toldOf(sign, sign, terminal.api, turns);
     }
     check(`${sign}: its list of servers opens`, (await press(terminal, '/mcp', '/mcp')) && (await press(terminal, '\r', 'MCPservers')));
     check(`${sign}: the server's menu opens`, await press(terminal, '\r', 'Reconnect'), terminal.seen().slice(-800));
-    if (!kills) await press(terminal, '\x1b[B', '❯Reconnect');
+    await press(terminal, '\x1b[B', '❯Reconnect');
     const turns = terminal.api.turns.length;
     terminal.type('\r');
     await toldOf(sign, sign, terminal.api, turns);

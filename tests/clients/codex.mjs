@@ -69,10 +69,15 @@ const { code, printed, results, tools } = await run('scripted', [
   (result) => call('zsh_poll', { task_id: taskIn(result), wait_for: 'end', listen: PATIENCE }),
   call('zsh', { command: 'true', timout: 5 }),
   call('zsh', { command: 'setsid sleep 62 & sleep 63', background: true }),
+  // The parent of a command's shell is the server.
+  call('zsh', { command: 'sleep 1; kill -KILL $PPID; sleep 65', yield_after: PATIENCE }),
+  call('zsh', { command: 'echo again' }),
   { text: 'the script is over' },
 ]);
 
-const [yielded = '', polled = '', wrong = '', background = ''] = results;
+const [yielded = '', polled = '', wrong = '', background = '', cutOff = '', again = ''] = results;
+check('a call is answered although its server is killed', /server restarted \(killed by SIGKILL\); task \w{8} ended with it/.test(cutOff), cutOff);
+check('and the session goes on', again.includes('✔ exit=0'), again);
 check('Codex runs the script to its end', code === 0 && printed.includes('the script is over'), printed.slice(-1500));
 check('the tools are listed', JSON.stringify(tools).includes('zsh_poll'), tools);
 check('the model is shown the command', yielded.includes('$ echo begun; sleep 4; echo over; exit 3\n'), yielded);

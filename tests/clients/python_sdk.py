@@ -210,6 +210,14 @@ async def session(client, checks, processes):
     result = await client.call_tool("zsh", {"command": "true"})
     checks.that("the server goes on after it", "exit=0" in text(result), text(result))
 
+    # The parent of a command's shell is the server.
+    result = await client.call_tool("zsh", {"command": "sleep 1; kill -KILL $PPID; sleep 65", "yield_after": PATIENCE})
+    restarted = "server restarted (killed by SIGKILL)" in text(result)
+    checks.that("a call is answered although its server is killed", result.is_error and restarted, text(result))
+    result = await client.call_tool("zsh", {"command": "echo again"})
+    checks.that("and the session goes on", "again" in text(result) and "exit=0" in text(result), text(result))
+    checks.that("sleep 65 is gone", await eventually(lambda: not processes.running("sleep", "65")))
+
     await client.call_tool("zsh", {"command": "setsid sleep 62 & sleep 63", "yield_after": 0})
     both = await eventually(lambda: processes.running("sleep", "62") and processes.running("sleep", "63"))
     checks.that("two processes run at the close", both)

@@ -104,6 +104,14 @@ async function session(client, call) {
   result = await call('zsh', { command: 'true' });
   check('the server goes on after it', text(result).includes('exit=0'), result);
 
+  // The parent of a command's shell is the server.
+  result = await call('zsh', { command: 'sleep 1; kill -KILL $PPID; sleep 65', yield_after: PATIENCE });
+  const restarted = text(result).includes('server restarted (killed by SIGKILL)');
+  check('a call is answered although its server is killed', result.isError && restarted, result);
+  result = await call('zsh', { command: 'echo again' });
+  check('and the session goes on', text(result).includes('exit=0'), result);
+  check('sleep 65 is gone', await eventually(() => running('sleep', '65').length === 0));
+
   await call('zsh', { command: 'setsid sleep 62 & sleep 63', yield_after: 0 });
   const both = await eventually(() => running('sleep', '62').length > 0 && running('sleep', '63').length > 0);
   check('two processes run at the close', both);

@@ -2,6 +2,7 @@
 
 use serde_json::json;
 
+use crate::hosts;
 use crate::support::client::Client;
 use crate::support::env::Env;
 use crate::support::processes::wait_until;
@@ -112,4 +113,85 @@ fn a_command_that_continues_unpolled_is_named_now_and_then() {
     assert_eq!(notice(), None);
     std::fs::write(env.work().join("over"), "").expect("a file");
     client.poll_to_end(&task);
+}
+
+/// What becomes of a command.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Fate {
+    Ends,
+    Continues,
+}
+use Fate::{Continues, Ends};
+
+/// The commands, each by what is found of it.
+const KINDS: [(&str, &str); 6] = [
+    ("computes", "while :; do :; done"),
+    ("prints", "while :; do print line $((i++)); sleep 0.05; done"),
+    ("sleeps", "sleep 600"),
+    ("serves", "exec python3 -m http.server 0"),
+    ("stuck", "cat pipe"),
+    ("asks", "print -n 'Name: '; read name"),
+];
+
+#[test]
+fn what_becomes_of_a_command_depends_on_its_state_and_on_who_asked_for_its_deadline() {
+    let given = json!({"timeout": 1.5});
+    let moving = json!({"timeout": 1.5, "timeout_mode": "progress"});
+    // In the order of the kinds. A question ends at the longest deadline, a moving one too.
+    let table = [
+        ("no deadline", json!({}), [Continues, Continues, Continues, Continues, Ends, Ends]),
+        ("a given one", given.clone(), [Ends; 6]),
+        ("a moving one", moving, [Ends; 6]),
+        ("background", json!({"background": true}), [Continues; 6]),
+        ("background with one", json!({"background": true, "timeout": 1.5}), [Ends; 6]),
+        ("detached", json!({"detach": true}), [Continues; 6]),
+        ("a terminal", json!({"pty": true, "timeout": 1.5}), [Ends; 6]),
+        ("on a host", json!({"host": "build1", "timeout": 1.5}), [Ends; 6]),
+    ];
+    let (env, _host) = hosts::by_ssh(60);
+    let hosts = std::fs::read_to_string(env.path("home/.config/zsh-tool/config.yaml"));
+    let hosts = hosts.expect("the configuration of the host");
+    env.configure(&format!(
+        "{hosts}timeout_default: 1.5\ntimeout_max: 5\nneverhang_threshold: 100\n"
+    ));
+    let client = env.client();
+    let pipe = env.named_pipe("pipe");
+    let mut started = Vec::new();
+    for (number, (mode, arguments, fates)) in table.iter().enumerate() {
+        for ((kind, command), fate) in KINDS.iter().zip(fates) {
+            // So that other tests find a processor, only the first modes get those that keep one busy.
+            if number > 3 && matches!(*kind, "computes" | "prints") {
+                continue;
+            }
+            let mut call = arguments.clone();
+            // A host begins elsewhere.
+            let pipe = env.work().join("pipe");
+            call["command"] = json!(command.replace("pipe", &pipe.to_string_lossy()));
+            // Where nothing can answer, nothing is asked.
+            if *kind == "asks" && call["pty"].is_null() {
+                call["stdin_open"] = json!(true);
+            }
+            call["yield_after"] = json!(0);
+            let task = client.call("zsh", call).task_id();
+            started.push((format!("{kind}, {mode}"), task, *fate));
+        }
+    }
+    for (what, task, fate) in &started {
+        if *fate == Ends {
+            let ended = wait_until(what, || {
+                let polled = client.poll(task, json!({"listen": 0}));
+                (polled.status() != "running").then_some(polled)
+            });
+            assert!(ended.text.contains("⏱ TIMEOUT"), "{what}: {}", ended.text);
+        }
+    }
+    // By now every deadline is past.
+    for (what, task, fate) in &started {
+        if *fate == Continues {
+            let polled = client.poll(task, json!({"listen": 0}));
+            assert_eq!(polled.status(), "running", "{what}: {}", polled.text);
+            client.kill_task(task);
+        }
+    }
+    drop(pipe);
 }
