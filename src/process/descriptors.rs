@@ -232,6 +232,34 @@ impl BlockingFile {
     }
 }
 
+// Unused where no server is replaced.
+#[cfg_attr(any(not(target_os = "linux"), feature = "portable"), allow(dead_code))]
+impl BlockingFile {
+    /// Whether all that was written has been read; also true where that is not known.
+    pub(super) fn holds_nothing(&self) -> bool {
+        rustix::io::ioctl_fionread(&self.0).unwrap_or_default() == 0
+    }
+
+    /// Moves at most so many bytes here from a pipe that has them; how many.
+    ///
+    /// # Errors
+    /// `InvalidInput` if this file takes none from pipes.
+    #[cfg(target_os = "linux")]
+    pub(super) fn take_from(&self, pipe: &OwnedFd, most: usize) -> io::Result<usize> {
+        self.retry(Interest::Write, |file| {
+            let flags = rustix::pipe::SpliceFlags::empty();
+            let splice = || rustix::pipe::splice(pipe, None, file, None, most, flags);
+            Ok(rustix::io::retry_on_intr(splice)?)
+        })
+    }
+
+    /// Always fails with `InvalidInput`.
+    #[cfg(not(target_os = "linux"))]
+    pub(super) fn take_from(&self, _pipe: &OwnedFd, _most: usize) -> io::Result<usize> {
+        Err(io::ErrorKind::InvalidInput.into())
+    }
+}
+
 impl Read for BlockingFile {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.retry(Interest::Read, |mut file| file.read(buffer))

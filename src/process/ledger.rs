@@ -11,16 +11,17 @@
 //!   noted request whose frame is still there was not taken: it is read again.
 //!
 //! Limits: a server that is killed within the system call that writes the last two bytes of an answer
-//! has it given twice; frames beyond [`INPUT_BYTES`], requests with ids beyond [`ID_BYTES`] and more than
+//! to a client that is behind has it given twice; frames beyond [`INPUT_BYTES`], requests with ids beyond [`ID_BYTES`] and more than
 //! [`SLOTS`] requests at once are not kept.
 
 use std::io::{self, BufRead, Read, Write};
+use std::os::fd::OwnedFd;
 use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::time::SystemTime;
 
-use super::descriptors::BlockingFile;
+use super::descriptors::{self, BlockingFile};
 
 /// How many requests are kept at once.
 const SLOTS: usize = 256;
@@ -84,8 +85,10 @@ const TAKEN: u8 = 2;
 
 /// A message to the client is being written.
 const WRITING: u8 = 1;
+/// The end of its line is in the pipe, or was sent.
+const TAIL: u8 = 2;
 /// The last message was written.
-const WRITTEN: u8 = 2;
+const WRITTEN: u8 = 3;
 /// The end of a message on a line.
 const LINE_END: &[u8] = b"}\n";
 /// How much of a message tells whose answer it is.
@@ -147,6 +150,7 @@ pub(crate) struct Ledger {
     base: *mut u8,
     /// How far the reader has come; of this process alone.
     read_at: AtomicU64,
+    tail: Tail,
     /// Whether this process goes on where another was killed.
     inherits: AtomicBool,
 }
@@ -236,6 +240,7 @@ impl Ledger {
     /// # Errors
     /// The system gives no memory of this kind, or a limit of this process forbids it.
     pub(crate) fn create() -> io::Result<Ledger> {
+        let tail = Tail::new()?;
         // SAFETY: a new mapping, of which nothing is used before it is written.
         let base = unsafe {
             libc::mmap(
@@ -253,6 +258,7 @@ impl Ledger {
         Ok(Ledger {
             base: base.cast(),
             read_at: AtomicU64::new(0),
+            tail,
             inherits: AtomicBool::new(false),
         })
     }
@@ -537,6 +543,7 @@ impl Ledger {
     /// Whether the last message to the client was cut, and else its beginning.
     fn last_message(&self) -> (bool, Option<Vec<u8>>) {
         let phase = self.flag(|shared| &shared.phase).load(Ordering::Acquire);
+        let is_in_tail = self.tail.drain();
         // SAFETY: no other process uses the memory now; the length is limited.
         let head = unsafe {
             let length = (*self.shared()).head_length.load(Ordering::Acquire) as usize;
@@ -545,7 +552,8 @@ impl Ledger {
         };
         match phase {
             WRITING => (true, None),
-            WRITTEN => (false, Some(head)),
+            TAIL if is_in_tail => (true, None),
+            TAIL | WRITTEN => (false, Some(head)),
             _ => (false, None),
         }
     }
@@ -617,8 +625,10 @@ impl<R: Read> Read for KeptInput<R> {
 
 /// The messages to the client, of which the ledger knows whether the last was written.
 ///
-/// The end of a line, without which it is no message, is written by itself, so that one short system
-/// call decides whether it was sent.
+/// The end of a line, without which it is no message, is sent by itself. To a client that waits for
+/// it, it goes through a pipe that outlives this process: what is still in there was not sent. A
+/// client that is behind gets it by a plain write, since each piece that goes through the pipe would
+/// take one of the few places of the client's.
 #[derive(Debug)]
 pub(crate) struct KeptOutput {
     ledger: Arc<Ledger>,
@@ -654,8 +664,15 @@ impl Write for KeptOutput {
         }
         match bytes.strip_suffix(LINE_END) {
             Some(body) => {
+                let waits = self.sink.holds_nothing();
                 self.sink.write_all(body)?;
-                self.sink.write_all(LINE_END)?;
+                if waits {
+                    self.ledger.tail.put(LINE_END)?;
+                    self.set_phase(TAIL);
+                    self.ledger.tail.send(LINE_END, &mut self.sink)?;
+                } else {
+                    self.sink.write_all(LINE_END)?;
+                }
             }
             None => self.sink.write_all(bytes)?,
         }
@@ -665,6 +682,50 @@ impl Write for KeptOutput {
 
     fn flush(&mut self) -> io::Result<()> {
         self.sink.flush()
+    }
+}
+
+/// The pipe for the ends of lines.
+#[derive(Debug)]
+struct Tail {
+    read: OwnedFd,
+    write: OwnedFd,
+}
+
+impl Tail {
+    fn new() -> io::Result<Tail> {
+        let (read, write) = descriptors::pipe()?;
+        descriptors::set_nonblocking(&read)?;
+        Ok(Tail { read, write })
+    }
+
+    fn put(&self, end: &[u8]) -> io::Result<()> {
+        let written = rustix::io::retry_on_intr(|| rustix::io::write(&self.write, end))?;
+        if written == end.len() { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) }
+    }
+
+    /// Moves what is in the pipe to the client.
+    fn send(&self, end: &[u8], sink: &mut BlockingFile) -> io::Result<()> {
+        match sink.take_from(&self.read, end.len()) {
+            Ok(moved) if moved == end.len() => Ok(()),
+            Ok(moved) => {
+                self.drain();
+                sink.write_all(end.get(moved..).unwrap_or_default())
+            }
+            // A file that is appended to, for example, takes nothing from a pipe.
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
+                self.drain();
+                sink.write_all(end)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Empties the pipe; returns whether anything was in it.
+    fn drain(&self) -> bool {
+        let mut buffer = [0; 16];
+        rustix::io::retry_on_intr(|| rustix::io::read(&self.read, &mut buffer))
+            .is_ok_and(|count| count > 0)
     }
 }
 
@@ -779,10 +840,14 @@ mod tests {
         output.set_phase(WRITING);
         output.note_head(answer("12").as_bytes());
         output.sink.write_all(b"{\"jsonrpc\"").expect("written");
-        let inherited = next(&ledger);
-        assert!(inherited.is_cut);
-        assert_eq!(inherited.unanswered.len(), 1);
-        std::mem::forget(inherited);
+        for phase in [WRITING, TAIL] {
+            ledger.tail.put(LINE_END).expect("written");
+            output.set_phase(phase);
+            let inherited = next(&ledger);
+            assert!(inherited.is_cut);
+            assert_eq!(inherited.unanswered.len(), 1);
+            std::mem::forget(inherited);
+        }
         let mut output = ledger.output(output.sink, true);
         output.write_all(answer("12").as_bytes()).expect("written");
         assert_eq!(line(&mut client), "{\"jsonrpc\"\n");
