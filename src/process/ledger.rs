@@ -91,6 +91,8 @@ const TAIL: u8 = 2;
 const WRITTEN: u8 = 3;
 /// The end of a message on a line.
 const LINE_END: &[u8] = b"}\n";
+/// The most bytes that are sent through the pipe: a page, which moves as a whole.
+const TAIL_BYTES: usize = 4096;
 /// How much of a message tells whose answer it is.
 const HEAD_BYTES: usize = 256;
 
@@ -662,19 +664,27 @@ impl Write for KeptOutput {
         if std::mem::take(&mut self.is_cut) {
             self.sink.write_all(b"\n")?;
         }
-        match bytes.strip_suffix(LINE_END) {
-            Some(body) => {
-                let waits = self.sink.holds_nothing();
-                self.sink.write_all(body)?;
-                if waits {
-                    self.ledger.tail.put(LINE_END)?;
-                    self.set_phase(TAIL);
-                    self.ledger.tail.send(LINE_END, &mut self.sink)?;
-                } else {
-                    self.sink.write_all(LINE_END)?;
-                }
+        let end = match bytes.strip_suffix(LINE_END) {
+            Some(_) if self.sink.holds_nothing() => {
+                // What fits is sent at once, so that its reader is woken once.
+                let end = if bytes.len() <= TAIL_BYTES { bytes } else { LINE_END };
+                self.sink.write_all(bytes.strip_suffix(end).unwrap_or_default())?;
+                self.ledger.tail.put(end)?;
+                self.set_phase(TAIL);
+                end
             }
-            None => self.sink.write_all(bytes)?,
+            Some(body) => {
+                self.sink.write_all(body)?;
+                self.sink.write_all(LINE_END)?;
+                &[]
+            }
+            None => {
+                self.sink.write_all(bytes)?;
+                &[]
+            }
+        };
+        if !end.is_empty() {
+            self.ledger.tail.send(end, &mut self.sink)?;
         }
         self.set_phase(WRITTEN);
         Ok(bytes.len())
@@ -723,9 +733,11 @@ impl Tail {
 
     /// Empties the pipe; returns whether anything was in it.
     fn drain(&self) -> bool {
-        let mut buffer = [0; 16];
-        rustix::io::retry_on_intr(|| rustix::io::read(&self.read, &mut buffer))
-            .is_ok_and(|count| count > 0)
+        let mut buffer = [0; TAIL_BYTES];
+        let mut read = || rustix::io::retry_on_intr(|| rustix::io::read(&self.read, &mut buffer));
+        let found = read().is_ok_and(|count| count > 0);
+        while found && read().is_ok_and(|count| count > 0) {}
+        found
     }
 }
 
