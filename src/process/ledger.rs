@@ -329,14 +329,18 @@ impl Ledger {
 
     /// Returns whole pages to the system, which read as zeros afterwards; false if it does not take
     /// them.
+    #[cfg(target_os = "linux")]
     fn remove(&self, first: usize, last: usize) -> bool {
-        #[cfg(target_os = "linux")]
         // SAFETY: within the mapping.
-        return unsafe {
+        unsafe {
             let place = self.base.add(INPUT_AT).add(first);
             libc::madvise(place.cast(), last - first, libc::MADV_REMOVE) == 0
-        };
-        #[cfg(not(target_os = "linux"))]
+        }
+    }
+
+    /// Always false.
+    #[cfg(not(target_os = "linux"))]
+    fn remove(&self, _first: usize, _last: usize) -> bool {
         false
     }
 
