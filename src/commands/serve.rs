@@ -22,6 +22,7 @@ use crate::process::guard::{Guarded, GuardedRole};
 use crate::process::ledger::Ledger;
 use crate::process::{descriptors, files, memory, survivors, tree};
 use crate::protocol::framing::Framing;
+use crate::protocol::reader::FrameReader;
 use crate::protocol::transport::{Outbound, StreamEnd, Transport};
 
 /// How long calls may still answer after the end of the input, since scripts pipe in a few requests
@@ -93,8 +94,8 @@ fn serve(instance: String, guarded: Option<Guarded>) -> ExitCode {
         let is_cut =
             inherited.as_ref().is_some_and(|it| it.is_cut) && framing == Some(Framing::Lines);
         let output = Box::new(ledger.output(output, is_cut));
-        let input = Box::new(ledger.buffer(input));
-        Transport::resume(input, framing, output, message_limit, receive)
+        let frames = FrameReader::buffered(ledger.buffer(input), message_limit, framing);
+        Transport::start_on(frames, output, receive)
     };
     let transport = match connect() {
         Ok(transport) => transport,

@@ -209,9 +209,6 @@ impl Server {
         if let Some(framing) = outbound.framing() {
             ledger.set_framing(framing.code());
         }
-        if self.served_stateless.load(Ordering::Relaxed) {
-            ledger.set_serves_stateless();
-        }
         ledger.take(entry.as_ref());
         entry
     }
@@ -226,8 +223,8 @@ impl Server {
         }
     }
 
-    /// Answers what a server that was killed has not answered: what can be asked again is, and a call
-    /// is told what became of it. `cause` is how that server ended.
+    /// Answers the requests that a killed server has left open: a call gets an error that says what
+    /// became of it, and any other request its usual answer. `cause` says how that server ended.
     pub(crate) fn answer_inherited(
         self: &Arc<Self>,
         outbound: &Outbound,
@@ -371,6 +368,9 @@ impl Server {
     fn era(&self, method: &str, params: Option<&Value>) -> Result<Era, RpcError> {
         if let Some(envelope) = Envelope::from_params(params)? {
             self.served_stateless.store(true, Ordering::Relaxed);
+            if let Some(ledger) = &self.ledger {
+                ledger.set_serves_stateless();
+            }
             return Ok(Era::Stateless(envelope));
         }
         let legacy = match method {
@@ -933,7 +933,7 @@ impl RunningCall {
     }
 }
 
-/// What a call is told that a server did not live to answer.
+/// The error of a call that was under way when its server was killed.
 fn restarted(cause: &str, task: Option<&str>) -> String {
     let became = match task {
         Some(task) => format!("task {task} ended with it: zsh_poll shows its output"),

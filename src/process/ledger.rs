@@ -10,9 +10,9 @@
 //! - A frame is taken by noting its request, then clearing its bytes, then moving the position. A
 //!   noted request whose frame is still there was not taken: it is read again.
 //!
-//! Limits: a server that is killed within the system call that writes the last two bytes of an answer
-//! to a client that is behind has it given twice; frames beyond [`INPUT_BYTES`], requests with ids beyond [`ID_BYTES`] and more than
-//! [`SLOTS`] requests at once are not kept.
+//! Limits: if a server is killed in the system call that writes the last two bytes of an answer to a
+//! client that is behind, the answer comes twice. Frames beyond [`INPUT_BYTES`], requests with ids
+//! beyond [`ID_BYTES`] and more than [`SLOTS`] requests at once are not kept.
 
 use std::io::{self, BufRead, Read, Write};
 use std::os::fd::OwnedFd;
@@ -27,7 +27,7 @@ use super::descriptors::{self, BlockingFile};
 const SLOTS: usize = 256;
 /// The longest id of a request, in bytes of JSON.
 const ID_BYTES: usize = 128;
-/// The longest frame of a request that is only kind again.
+/// The longest frame of a request that the next server answers itself.
 const FRAME_BYTES: usize = 1024;
 /// The longest frame of the handshake.
 const HELLO_BYTES: usize = 64 * 1024;
@@ -103,7 +103,7 @@ const UNKNOWN_FRAMING: u8 = 0;
 struct Slot {
     state: AtomicU8,
     kind: u8,
-    /// How many bytes of the task's id are set: all or none.
+    /// 1 once the task's id is set.
     task_set: AtomicU8,
     id_length: u8,
     frame_length: u32,
@@ -153,7 +153,7 @@ pub(crate) struct Ledger {
     /// How far the reader has come; of this process alone.
     read_at: AtomicU64,
     tail: Tail,
-    /// Whether this process goes on where another was killed.
+    /// Whether this process replaces a server that was killed.
     inherits: AtomicBool,
 }
 
@@ -186,7 +186,7 @@ pub(crate) struct Unanswered {
     /// Its id as JSON.
     pub(crate) id: String,
     pub(crate) kind: RequestKind,
-    /// The frame of one that is kind again.
+    /// The frame of one that the next server answers itself.
     pub(crate) frame: Option<Vec<u8>>,
     /// The task that it has started.
     pub(crate) task: Option<String>,

@@ -151,27 +151,14 @@ impl Transport {
     where
         H: FnMut(&Outbound, Result<Frame, FrameError>) + Send + 'static,
     {
-        Transport::start_reader(FrameReader::new(input, frame_limit), output, handler)
+        Transport::start_on(FrameReader::new(input, frame_limit), output, handler)
     }
 
-    /// The same on an input with a buffer. `framing` is that of a client that has sent frames before.
+    /// The same with a reader of frames, whose client may have sent some before.
     ///
     /// # Errors
     /// As [`Transport::start`].
-    pub(crate) fn resume<H>(
-        input: Box<dyn BufRead + Send>,
-        framing: Option<Framing>,
-        output: Box<dyn Write + Send>,
-        frame_limit: usize,
-        handler: H,
-    ) -> io::Result<Transport>
-    where
-        H: FnMut(&Outbound, Result<Frame, FrameError>) + Send + 'static,
-    {
-        Transport::start_reader(FrameReader::buffered(input, frame_limit, framing), output, handler)
-    }
-
-    fn start_reader<B, H>(
+    pub(crate) fn start_on<B, H>(
         frames: FrameReader<B>,
         output: Box<dyn Write + Send>,
         handler: H,

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use super::live::{Input, OverMemory};
+use super::live::{End, Input, OverMemory};
 use super::snapshot::Snapshot;
 use crate::progress::condition::{Condition, StopSignal};
 use crate::progress::cost::Cost;
@@ -142,8 +142,16 @@ pub(crate) fn repetition_phrase(verdict: &Verdict) -> Option<String> {
     Some(phrase)
 }
 
-/// What a command has cost, as far as that is worth telling: `cpu 3m10s · peak 3.1 GB`.
-pub(crate) fn notable_cost(cost: &Cost) -> Option<String> {
+/// How long a command took, why it ended then, and what it has cost as far as that is worth telling:
+/// `48.2s · cpu 3m10s · peak 3.1 GB`.
+pub(crate) fn took(end: &End, why: Option<String>) -> String {
+    let mut took = format!("{:.1}s", end.duration.as_secs_f64());
+    took.extend(why.map(|why| format!(" ({why})")));
+    took.extend(end.cost.as_ref().and_then(notable_cost).map(|cost| format!(" · {cost}")));
+    took
+}
+
+fn notable_cost(cost: &Cost) -> Option<String> {
     let cpu = cost.cpu.total();
     let cpu = (cpu >= NOTABLE_CPU).then(|| format!("cpu {}", short_time(cpu)));
     let peak = cost.peak.filter(|peak| *peak >= NOTABLE_MEMORY);

@@ -44,10 +44,8 @@ fn a_killed_server_is_replaced_and_the_session_goes_on() {
     let call = client.call_async("zsh", json!({"command": command, "yield_after": 40}));
     sleep.wait_for(1);
     let server = server_other_than(client.pid(), None).expect("a server");
-    let killed = Instant::now();
     send_signal("KILL", server);
     let answer = call.tool_result();
-    assert!(killed.elapsed() < PATIENCE / 2, "{:?}", killed.elapsed());
     let begin = "server restarted (killed by SIGKILL); task ";
     let end = " ended with it: zsh_poll shows its output";
     assert!(answer.text.starts_with(begin) && answer.text.ends_with(end), "{}", answer.text);
@@ -268,6 +266,7 @@ pub fn kill_servers(sessions: u64) {
             let step = number * 3 + kill;
             // Between none and 160 ms, most of them short.
             let delay = Duration::from_micros((step * 7919) % 400 * (1 + (step % 5) * 100));
+            // Not a wait for something: the moment is meant to be any.
             let killer = thread::spawn(move || {
                 thread::sleep(delay);
                 send_signal("KILL", server);

@@ -99,9 +99,7 @@ fn status_line(task: &LiveTask, palette: Palette) -> Option<String> {
         let statuses: Vec<String> = end.pipestatus.iter().map(i32::to_string).collect();
         parts.push(format!("pipestatus=[{}]", statuses.join(",")));
     }
-    let took = format!("{:.1}s", end.duration.as_secs_f64());
-    let cost = end.cost.as_ref().and_then(describe::notable_cost);
-    parts.push(cost.map_or(took.clone(), |cost| format!("{took} · {cost}")));
+    parts.push(describe::took(end, None));
     Some(parts.join("  "))
 }
 

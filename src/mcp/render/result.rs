@@ -378,15 +378,9 @@ pub(crate) fn status_line(facts: &Facts, view: &View, palette: Palette) -> Strin
                 let statuses: Vec<String> = end.pipestatus.iter().map(i32::to_string).collect();
                 parts.push(format!("pipestatus=[{}]", statuses.join(",")));
             }
-            let took = format!("{:.1}s", end.duration.as_secs_f64());
             let at_stop = view.task.at_stop.as_ref();
             let at_deadline = at_stop.filter(|_| end.outcome == Outcome::Timeout);
-            let took = match at_deadline.and_then(describe::at_deadline) {
-                Some(why) => format!("{took} ({why})"),
-                None => took,
-            };
-            let cost = end.cost.as_ref().and_then(describe::notable_cost);
-            parts.push(cost.map_or(took.clone(), |cost| format!("{took} · {cost}")));
+            parts.push(describe::took(end, at_deadline.and_then(describe::at_deadline)));
             parts.push(format!("task={}", facts.id));
             parts.extend(shell);
             if let Some(directory) = &end.moved_to {

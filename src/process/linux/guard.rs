@@ -4,11 +4,12 @@
 //! The server is a fork of the guard on the same stdin, stdout and stderr: it starts without a
 //! second exec, and the two share the memory that neither changes. Descriptors that the client left
 //! open stay open in both; no command gets them. The guard has one thread, and no data passes
-//! through it. It forwards TERM, INT, HUP and QUIT unless the client ignores them,
-//! waits, ends the remaining processes, and exits with the server's code. A server that was killed, or
-//! panicked, while its client is there is replaced by another fork on the same descriptors, which
-//! takes over what the ledger has. When the guard itself is killed, the kernel sends the server SIGTERM. That is safe only because the guard has a single
-//! thread: the kernel sends the signal at the end of the parent *thread*.
+//! through it. It forwards TERM, INT, HUP and QUIT unless the client ignores them, waits, ends the
+//! remaining processes, and exits with the server's code. A server that was killed, or panicked,
+//! while its client is there is replaced by another fork on the same descriptors, which takes over
+//! what the ledger has. When the guard itself is killed, the kernel sends the server SIGTERM. That is
+//! safe only because the guard has a single thread: the kernel sends the signal at the end of the
+//! parent *thread*.
 
 use std::collections::HashSet;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -219,8 +220,8 @@ impl Guard {
         let mut end =
             wait_for_server(self.server, &self.signals, &mut requests, &mut self.launches);
         loop {
-            let ended = (self.server, std::mem::take(&mut self.instance));
-            let lost = self.launches.lost(&ended.1);
+            let instance = std::mem::take(&mut self.instance);
+            let lost = self.launches.lost(&instance);
             let next = match self.may_restart(&end).then(|| self.restart(end.exit)) {
                 Some(Ok(Fork::Child { parent })) => return self.become_next(parent),
                 Some(Ok(Fork::Parent { child })) => Some(child),
@@ -229,10 +230,9 @@ impl Guard {
             let mut reaped = Reaped { server: next, exit: None, others: Vec::new() };
             self.end_remains(&mut reaped, lost, &spared, &mut requests, end.hurry);
             if next.is_none() {
-                let (instance, exit) = (ended.1, end.exit);
-                return After::Ended { instance, exit, reaped: reaped.others };
+                return After::Ended { instance, exit: end.exit, reaped: reaped.others };
             }
-            on_restart(&ended.1, end.exit, &reaped.others);
+            on_restart(&instance, end.exit, &reaped.others);
             end = match reaped.exit {
                 Some(exit) => ServerEnd { exit, is_asked: requests.is_any(), hurry: false },
                 None => {
