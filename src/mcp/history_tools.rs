@@ -320,7 +320,7 @@ fn facts(output: &QueryOutput) -> Vec<(&'static str, String)> {
         let peak = usual.peak_bytes.map(|peak| format!(", memory {}", size(peak)));
         let runs = plural(usual.runs, "run", "runs");
         let cpu = duration_text(usual.cpu_s);
-        rows.push(("cost", format!("cpu {cpu}{}, usually ({runs})", peak.unwrap_or_default())));
+        rows.push(("cost", format!("usually cpu {cpu}{} ({runs})", peak.unwrap_or_default())));
     }
     if output.kills.kills > 0 {
         let (kills, runs) = (output.kills.kills, output.kills.runs);
