@@ -18,7 +18,7 @@ const COUNTS_EVERY = 2000;
 /** The longest wait for a judge's answer that the server allows, in milliseconds. */
 const CHECK_WAIT = 5000;
 
-const details = { id: null, parts: null, stream: null, complete: false, lastLine: null, lastStatus: null, follow: true, timer: null, opener: null, pending: [], pendingChars: 0, drawing: null };
+const details = { id: null, parts: null, stream: null, complete: false, lastLine: null, lastStatus: null, follow: true, followedTo: 0, timer: null, opener: null, pending: [], pendingChars: 0, drawing: null };
 const narrow = matchMedia('(max-width: 1080px)');
 
 function startDetails() {
@@ -33,7 +33,7 @@ function select(id, opener) {
   if (details.id === id) return focusDetails();
   stopDetails();
   page.selected = id;
-  Object.assign(details, { id, opener, complete: false, follow: true, lastLine: null, lastStatus: null });
+  Object.assign(details, { id, opener, complete: false, follow: true, followedTo: 0, lastLine: null, lastStatus: null });
   details.parts = makeDetails(id);
   byId('details').replaceChildren(...details.parts.sections);
   byId('details').scrollTop = 0;
@@ -262,6 +262,8 @@ function drawOutput() {
   Object.assign(details, { drawing: null, pending: [], pendingChars: 0 });
   if (text === '') return;
   const pre = details.parts.output.text;
+  // The event of scrolling back comes with the next frame, which may be after this text.
+  if (pre.scrollTop < details.followedTo) noticeScroll();
   const [first, ...others] = plainText(text).split('\n');
   if (!details.lastLine || details.lastLine.length > PIECE_CHARS) startLine(pre);
   details.lastLine.data += first;
@@ -270,7 +272,7 @@ function drawOutput() {
     startLine(pre).data = line;
   }
   while (pre.childNodes.length > LINES_KEPT) pre.firstChild.remove();
-  if (details.follow) pre.scrollTop = pre.scrollHeight;
+  if (details.follow) scrollToEnd(pre);
 }
 
 function startLine(pre) {
@@ -287,7 +289,12 @@ function noticeScroll() {
 function toggleFollow() {
   setFollow(!details.follow);
   const pre = details.parts.output.text;
-  if (details.follow) pre.scrollTop = pre.scrollHeight;
+  if (details.follow) scrollToEnd(pre);
+}
+
+function scrollToEnd(pre) {
+  pre.scrollTop = pre.scrollHeight;
+  details.followedTo = pre.scrollTop;
 }
 
 function setFollow(follow) {

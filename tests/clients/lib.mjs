@@ -36,6 +36,12 @@ export const learnCookie = (instance) => marks.push(`ZSH_TOOL_TASK=${instance}`)
 // Command lines of the marked processes that carry all the arguments.
 export const running = (...args) => marked(args).map(({ command }) => command);
 
+// The pids of the servers, without their guards.
+export const servers = () =>
+  marked([])
+    .map(({ pid }) => pid)
+    .filter((pid) => fs.existsSync(`/proc/${pid}/comm`) && fs.readFileSync(`/proc/${pid}/comm`, 'utf8').trim() === 'ztool');
+
 // Ends the marked processes that carry all the arguments.
 export const endRunning = (...args) => marked(args).forEach(({ pid }) => process.kill(pid));
 

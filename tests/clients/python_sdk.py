@@ -1,12 +1,14 @@
-"""Drives the server with the official Python SDK: python_sdk.py BINARY legacy|auto.
+"""Drives the server with the official Python SDK: python_sdk.py BINARY legacy|auto [CONNECTIONS].
 
-`legacy` opens with `initialize`, `auto` with `server/discover` and takes tasks. Prints
-one line a check; the last line counts them. Exits 1 when a check failed.
+`legacy` opens with `initialize`, `auto` with `server/discover` and takes tasks. On each of
+CONNECTIONS more the server is killed three times. Prints one line a check; the last line counts them. Exits 1 when a check failed.
 """
 
 import os
+import random
 import re
 import shutil
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -50,6 +52,13 @@ class Processes:
 
     def running(self, *arguments):
         """Command lines of the marked processes that carry all the arguments."""
+        return [command for _, command in self.find(*arguments)]
+
+    def servers(self):
+        """The pids of the servers, without their guards."""
+        return [pid for pid, _ in self.find() if name(pid) == "ztool"]
+
+    def find(self, *arguments):
         found = []
         for entry in Path("/proc").iterdir():
             if not entry.name.isdigit() or int(entry.name) == os.getpid():
@@ -60,8 +69,15 @@ class Processes:
             except OSError:
                 continue  # It has just ended, or is another user's.
             if any(mark in environment for mark in self.marks) and set(arguments) <= set(command):
-                found.append(" ".join(command))
+                found.append((int(entry.name), " ".join(command)))
         return found
+
+
+def name(pid):
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    except OSError:
+        return ""
 
 
 class CreatedTask(Result):
@@ -238,7 +254,43 @@ async def tasks(client, checks, processes, extension):
     checks.that("sleep 64 is gone", not processes.running("sleep", "64"), processes.running("sleep", "64"))
 
 
-async def main(binary, mode):
+async def killed(server, mode, number, processes):
+    """Calls on one connection while its server is killed at three random moments; returns what went wrong."""
+    chance = random.Random(number)
+    ran = Path(server.env["HOME"]) / f"ran-{mode}-{number}"
+    wrong = []
+    over = anyio.Event()
+
+    async def kill_now_and_then():
+        for _ in range(3):
+            await anyio.sleep(chance.uniform(0, 0.3))
+            before = processes.servers()
+            for pid in before:
+                os.kill(pid, signal.SIGKILL)
+            if not await eventually(lambda: set(processes.servers()) - set(before)):
+                wrong.append("no server came back")
+        over.set()
+
+    async with Client(server, mode=mode, read_timeout_seconds=60) as client:
+        async with anyio.create_task_group() as group:
+            group.start_soon(kill_now_and_then)
+            calls = 0
+            while calls < 8 or not over.is_set():
+                more = chance.choice(["true", "sleep 0.05", "seq 30000", f": {'x' * 100_000}"])
+                result = await client.call_tool("zsh", {"command": f"echo {calls} >> {ran}; {more}", "yield_after": PATIENCE})
+                if "exit=0" not in text(result) and not text(result).startswith("server restarted (killed by SIGKILL)"):
+                    wrong.append(text(result)[:300])
+                calls += 1
+        result = await client.call_tool("zsh", {"command": "echo over"})
+        if "exit=0" not in text(result):
+            wrong.append(text(result)[:300])
+    lines = ran.read_text().split() if ran.exists() else []
+    if len(lines) != len(set(lines)):
+        wrong.append(f"ran twice: {lines}")
+    return wrong
+
+
+async def main(binary, mode, connections):
     checks = Checks()
     scratch = tempfile.mkdtemp(prefix="zsh-tool-python-")
     environment = {"HOME": scratch, "ZSH_TOOL_STATE_DIR": f"{scratch}/state"}
@@ -251,6 +303,10 @@ async def main(binary, mode):
                 await session(client, checks, processes)
                 if mode == "auto":
                     await tasks(client, checks, processes, extension)
+            wrong = []
+            for number in range(connections):
+                wrong += await killed(server, mode, number, processes)
+            checks.that(f"{3 * connections} kills lose no call and repeat none", not wrong, wrong)
         except Exception as error:  # The last line must count this, too.
             checks.that("the session goes through", False, repr(error))
         left = processes.running()
@@ -262,4 +318,4 @@ async def main(binary, mode):
 
 
 if __name__ == "__main__":
-    sys.exit(anyio.run(main, sys.argv[1], sys.argv[2]))
+    sys.exit(anyio.run(main, sys.argv[1], sys.argv[2], int((sys.argv[3:] or ["3"])[0])))

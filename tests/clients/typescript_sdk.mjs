@@ -1,15 +1,18 @@
 // Drives the server with the official TypeScript SDKs: typescript_sdk.mjs BINARY FOLDER
-// SDK, where FOLDER is where npm installed them and SDK one of
+// SDK [CONNECTIONS], where FOLDER is where npm installed them and SDK one of
 //   1        @modelcontextprotocol/sdk, which opens with `initialize`
 //   legacy   @modelcontextprotocol/client, opening with `initialize`
 //   auto     the same, opening with `server/discover`, and its tasks extension
+// On each of CONNECTIONS more the server is killed three times.
 // Prints one line a check; the last line counts them. Exits 1 when a check failed.
+import fs from 'node:fs';
 import path from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { createRequire } from 'node:module';
 import { pathToFileURL } from 'node:url';
-import { PATIENCE, check, eventually, finish, learnCookie, running, scratch, text } from './lib.mjs';
+import { PATIENCE, check, eventually, finish, learnCookie, running, scratch, servers, text } from './lib.mjs';
 
-const [binary, folder, sdk] = process.argv.slice(2);
+const [binary, folder, sdk, connections = '3'] = process.argv.slice(2);
 const require = createRequire(path.join(folder, 'package.json'));
 const TOOLS = ['zsh', 'zsh_poll', 'zsh_send', 'zsh_kill', 'zsh_tasks', 'zsh_health',
   'zsh_alan_stats', 'zsh_alan_query', 'zsh_neverhang_status', 'zsh_neverhang_reset'];
@@ -174,6 +177,45 @@ async function tasks(client, transport) {
   await extension.close();
 }
 
+// Calls on one connection while its server is killed at three random moments; gives what went wrong.
+async function killed(number) {
+  const ran = path.join(scratch, `ran-${number}`);
+  const wrong = [];
+  const { client, call, transport } = make();
+  await client.connect(transport);
+  const answered = new Set();
+  const others = transport.onmessage;
+  transport.onmessage = (message, ...more) => {
+    if (message.method === undefined) {
+      if (answered.has(message.id)) wrong.push(`answered twice: ${JSON.stringify(message).slice(0, 300)}`);
+      answered.add(message.id);
+    }
+    return others?.(message, ...more);
+  };
+  let over = false;
+  const kills = (async () => {
+    for (let kill = 0; kill < 3; kill += 1) {
+      await sleep(Math.random() * 300);
+      const before = servers();
+      before.forEach((pid) => process.kill(pid, 'SIGKILL'));
+      if (!(await eventually(() => servers().some((pid) => !before.includes(pid))))) wrong.push('no server came back');
+    }
+    over = true;
+  })();
+  for (let calls = 0; calls < 8 || !over; calls += 1) {
+    const more = ['true', 'sleep 0.05', 'seq 30000', `: ${'x'.repeat(100_000)}`][Math.floor(Math.random() * 4)];
+    const result = text(await call('zsh', { command: `echo ${calls} >> ${ran}; ${more}`, yield_after: PATIENCE }));
+    if (!result.includes('exit=0') && !result.startsWith('server restarted (killed by SIGKILL)')) wrong.push(result.slice(0, 300));
+  }
+  await kills;
+  const last = text(await call('zsh', { command: 'echo over' }));
+  if (!last.includes('exit=0')) wrong.push(last.slice(0, 300));
+  await client.close();
+  const lines = fs.existsSync(ran) ? fs.readFileSync(ran, 'utf8').trim().split('\n') : [];
+  if (new Set(lines).size !== lines.length) wrong.push(`ran twice: ${lines}`);
+  return wrong;
+}
+
 const { client, call, transport } = make();
 try {
   await client.connect(transport);
@@ -183,6 +225,10 @@ try {
   }
   if (sdk === 'auto') await tasks(client, transport);
   await session(client, call);
+  await client.close();
+  const wrong = [];
+  for (let number = 0; number < Number(connections); number += 1) wrong.push(...(await killed(number)));
+  check(`${3 * connections} kills lose no call and repeat none`, wrong.length === 0, wrong);
 } catch (error) {
   check('the session goes through', false, String(error?.stack ?? error));
 }

@@ -146,14 +146,23 @@ fn what_becomes_of_a_command_depends_on_its_state_and_on_who_asked_for_its_deadl
         ("background with one", json!({"background": true, "timeout": 1.5}), [Ends; 6]),
         ("detached", json!({"detach": true}), [Continues; 6]),
         ("a terminal", json!({"pty": true, "timeout": 1.5}), [Ends; 6]),
+        (
+            "a terminal without one",
+            json!({"pty": true}),
+            [Continues, Continues, Continues, Continues, Ends, Ends],
+        ),
         ("on a host", json!({"host": "build1", "timeout": 1.5}), [Ends; 6]),
+        ("on a host without one", json!({"host": "build1"}), [Ends; 6]),
     ];
     let (env, _host) = hosts::by_ssh(60);
     let hosts = std::fs::read_to_string(env.path("home/.config/zsh-tool/config.yaml"));
     let hosts = hosts.expect("the configuration of the host");
-    env.configure(&format!(
-        "{hosts}timeout_default: 1.5\ntimeout_max: 5\nneverhang_threshold: 100\n"
-    ));
+    let deadlines = "timeout_default: 1.5\ntimeout_max: 5\nneverhang_threshold: 100\n";
+    env.configure(&format!("{hosts}{deadlines}"));
+    // A host has settings of its own.
+    let there = env.path("far/.config/zsh-tool");
+    std::fs::create_dir_all(&there).expect("a directory");
+    std::fs::write(there.join("config.yaml"), deadlines).expect("the settings of the host");
     let client = env.client();
     let pipe = env.named_pipe("pipe");
     let mut started = Vec::new();
@@ -194,4 +203,65 @@ fn what_becomes_of_a_command_depends_on_its_state_and_on_who_asked_for_its_deadl
         }
     }
     drop(pipe);
+}
+
+#[test]
+fn only_what_ended_at_a_deadline_counts_against_a_command() {
+    let env = Env::new();
+    let client = with_short_deadlines(&env, "");
+    let serves = "exec python3 -m http.server 0 --bind 127.0.0.1";
+    let known = |command: &str| client.call("zsh_alan_query", json!({"command": command})).text;
+    for _ in 0..4 {
+        let started = client.call("zsh", json!({"command": serves, "yield_after": 0}));
+        assert!(!started.is_error, "{}", started.text);
+        let task = started.task_id();
+        wait_until("it continues", || {
+            client.poll(&task, json!({"listen": 0.2})).text.contains(", continues: ").then_some(())
+        });
+        client.kill_task(&task);
+    }
+    let _pipe = env.named_pipe("pipe");
+    for _ in 0..3 {
+        let started = client.call("zsh", json!({"command": "cat pipe", "yield_after": 0}));
+        let task = started.task_id();
+        let ended = wait_until("the deadline", || {
+            let polled = client.poll(&task, json!({"listen": 1}));
+            (polled.status() != "running").then_some(polled)
+        });
+        assert!(ended.text.contains("⏱ TIMEOUT"), "{}", ended.text);
+    }
+    let refused = client.call("zsh", json!({"command": "cat pipe"}));
+    assert!(refused.is_error && refused.text.contains("3 times"), "{}", refused.text);
+    let circuits = client.call("zsh_neverhang_status", json!({})).text;
+    assert!(circuits.contains("cat pipe") && !circuits.contains("python3"), "{circuits}");
+    let (server, hung) = (known(serves), known("cat pipe"));
+    assert!(
+        server.contains(", 0% timed out") && hung.contains(", 100% timed out"),
+        "{server}\n{hung}"
+    );
+}
+
+/// A build of four minutes that has no deadline of its own continues past the default one of two
+/// minutes, to its own end.
+pub fn a_build_of_four_minutes_continues() {
+    let env = Env::new();
+    let client = env.client();
+    let source = "#include <stdio.h>\nint main(void) { return printf(\"built\\n\") != 6; }\n";
+    std::fs::write(env.work().join("main.c"), source).expect("a source file");
+    let build = "while (( SECONDS < 240 )); do cc -O2 -c -o part.o main.c || exit; (( parts++ )); \
+                 (( parts % 20 )) || print part $parts; done; cc -o main part.o && ./main";
+    let started = client.call("zsh", json!({"command": build, "yield_after": 5}));
+    let task = started.task_id();
+    let mut told = 0;
+    let begun = std::time::Instant::now();
+    let ended = loop {
+        let polled = client.poll(&task, json!({"wait_for": "end", "listen": 20}));
+        told += usize::from(polled.text.contains("past 120s, continues: "));
+        if polled.status() != "running" {
+            break polled;
+        }
+        assert!(begun.elapsed().as_secs() < 400, "{}", polled.text);
+    };
+    assert!(ended.text.contains("exit=0") && ended.text.contains("built"), "{}", ended.text);
+    assert_eq!(told, 1, "{}", ended.text);
 }

@@ -11,6 +11,7 @@ use crate::faults::a_late_reader_finds_every_answer;
 use crate::hosts_faults::{kill_at_any_moment, sleep_and_wake};
 use crate::kill;
 use crate::leftovers;
+use crate::lifetime;
 use crate::restarts;
 use crate::shapes::corpus::{LONG, healthy_shapes_are_left_alone, stuck_shapes_are_named};
 use crate::shapes::further::all_get_the_word_that_is_theirs;
@@ -104,6 +105,12 @@ fn what_is_healthy_is_never_called_stuck_in_eighty_seconds() {
 #[ignore = "takes long: make test-long"]
 fn what_is_stuck_is_named_within_seventy_five_seconds() {
     stuck_shapes_are_named(LONG);
+}
+
+#[test]
+#[ignore = "takes long: make test-long"]
+fn a_build_of_four_minutes_continues_past_a_deadline_that_it_did_not_set() {
+    lifetime::a_build_of_four_minutes_continues();
 }
 
 #[test]

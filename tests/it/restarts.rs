@@ -122,6 +122,31 @@ fn four_kills_in_a_minute_end_it_and_an_orderly_end_is_one() {
     }
 }
 
+#[test]
+fn a_server_that_dies_at_its_start_is_not_replaced_for_ever() {
+    let env = Env::new();
+    let client = env.client();
+    client.run("echo on");
+    let guard = client.pid();
+    // Each is killed as soon as it is there, before it can begin.
+    let mut killed = Vec::new();
+    let begun = Instant::now();
+    while begun.elapsed() < PATIENCE {
+        let children = fs::read_to_string(format!("/proc/{guard}/task/{guard}/children"));
+        let Ok(children) = children else { break };
+        for pid in children.split_whitespace().filter_map(|pid| pid.parse::<u32>().ok()) {
+            if !killed.contains(&pid) {
+                send_signal("KILL", pid);
+                killed.push(pid);
+            }
+        }
+    }
+    let (status, _) = client.wait_exit(PATIENCE);
+    assert_eq!(status.code(), Some(137), "{status}");
+    assert_eq!(killed.len(), 4, "{killed:?}");
+    client.assert_only_frames();
+}
+
 /// A connection of bytes, since what is cut is no frame.
 struct Session {
     process: std::process::Child,
