@@ -28,6 +28,7 @@ pub(crate) mod parts;
 pub(crate) mod permission;
 mod prefix;
 pub(crate) mod programs;
+pub(crate) mod purpose;
 pub(crate) mod reports;
 mod scan;
 pub(crate) mod ssh;

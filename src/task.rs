@@ -59,9 +59,11 @@ pub(crate) mod worker_requests;
 
 /// A task's output: kept under a quota, and read for results.
 pub(crate) mod output {
+    pub(crate) mod amount;
     pub(crate) mod budget;
     pub(crate) mod collector;
     pub(crate) mod effort;
+    mod findings;
     pub(crate) mod lookup;
     pub(crate) mod mask;
     pub(crate) mod reading;

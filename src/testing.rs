@@ -428,7 +428,7 @@ pub mod text {
     }
     pub mod lines {
         pub use crate::text::lines::{
-            Layout, LinePosition, OutputSpan, Piece, Repeats, Room, Shown, lay_out,
+            Choice, Layout, LinePosition, OutputSpan, Piece, Repeats, Room, Shown, lay_out,
             unfinished_character,
         };
     }

@@ -28,6 +28,8 @@ pub(crate) mod quantity;
 pub(crate) mod quoting;
 pub(crate) mod redact;
 pub(crate) mod screen;
+pub(crate) mod segments;
 pub(crate) mod sequences;
 pub(crate) mod sgr;
+pub(crate) mod signs;
 pub(crate) mod terminal_filter;

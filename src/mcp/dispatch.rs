@@ -328,8 +328,8 @@ pub(crate) struct Tools {
 
 /// The parts of a call that its task's result still needs, after the call has become a task.
 pub(super) struct DeferredResult {
-    /// The maximum number of characters of output.
-    pub(crate) max_output: usize,
+    /// The `max_output` of the caller.
+    pub(crate) max_output: Option<usize>,
     /// Remarks about the call and its command, kept so that the result is the same whenever the
     /// client requests it.
     pub(crate) notes: Vec<ResultNote>,

@@ -23,13 +23,12 @@ use crate::protocol::message::{INTERNAL_ERROR, put};
 use crate::protocol::tasks::{ClientTask, Failure, Operation, TaskStatus, UnknownTask};
 use crate::shell::outcome::Outcome;
 use crate::task::live::End;
-use crate::task::output::reading;
 use crate::task::recalled::RecalledTask;
 use crate::task::registry::TaskHandle;
 use crate::task::snapshot::Snapshot;
 use crate::task::state::KillRequest;
 use crate::task::watch::WaitEnd;
-use crate::text::lines::{self, LinePosition};
+use crate::text::lines;
 
 /// A client should ask again after the task's age divided by this.
 const ASK_AGAIN_PART: u32 = 10;
@@ -184,7 +183,7 @@ impl Tools {
     fn interruption(&self, task: &TaskHandle, client: ClientProfile) -> String {
         const CAUSE: &str = "the server ended before the command did";
         let plain = ClientProfile { palette: Palette::Plain, ..client };
-        match self.whole(task, PAST_TASK_CHARS, Vec::new(), plain) {
+        match self.whole(task, Some(PAST_TASK_CHARS), Vec::new(), plain) {
             Ok(result) => format!("{CAUSE}:\n{}", result.text),
             Err(_) => CAUSE.to_owned(),
         }
@@ -194,22 +193,20 @@ impl Tools {
     fn whole(
         &self,
         task: &TaskHandle,
-        max_output: usize,
+        max_output: Option<usize>,
         notes: Vec<ResultNote>,
         client: ClientProfile,
     ) -> Answer {
         let view = View::take(&task.live);
-        let spans =
-            reading::excerpt(&task.spool, LinePosition::FIRST.at, view.delta.to, max_output);
         let result = TaskResult::new(view, notes);
-        self.show(task, result, spans, Numbering::Plain, max_output, client)
+        self.show_whole(task, result, Numbering::Plain, max_output, client)
     }
 
     /// How much output the result of a task shows, and its remarks. The history returns its
     /// insights only once, so the first result keeps them for later ones.
-    fn left_to_result(&self, task: &TaskHandle) -> (usize, Vec<ResultNote>) {
+    fn left_to_result(&self, task: &TaskHandle) -> (Option<usize>, Vec<ResultNote>) {
         if !self.deferred_results.lock().contains_key(task.id()) {
-            return (self.config.max_output, Vec::new());
+            return (None, Vec::new());
         }
         // Not under the lock, since this may query the database.
         let run_record = self.recorder.record_of(task.id());
@@ -223,7 +220,7 @@ impl Tools {
                 rest.notes.extend(news);
                 (rest.max_output, rest.notes.clone())
             }
-            None => (self.config.max_output, news),
+            None => (None, news),
         }
     }
 }

@@ -17,7 +17,7 @@ use super::tools::{PollArguments, WaitFor};
 use crate::progress::advice::idle_polls_of;
 use crate::task::live::ActiveCall;
 use crate::task::output::effort::Effort;
-use crate::task::output::reading;
+use crate::task::output::reading::{self, Amount};
 use crate::task::registry::TaskHandle;
 use crate::task::watch::{Goal, WaitEnd};
 use crate::text::lines::{self, LinePosition, OutputSpan, Room, Shown};
@@ -76,17 +76,17 @@ impl Tools {
         let whole = arguments.full_output == Some(true);
         let max_output = match (&task.ended_server, arguments.max_output) {
             // The earlier server has shown most of it.
-            (Some(_), None) if !whole => max_output.min(PAST_TASK_CHARS),
-            _ => max_output,
-        };
-        let spans = if whole {
-            reading::excerpt(&task.spool, LinePosition::FIRST.at, delta.to, max_output)
-        } else {
-            reading::new_output(&task.spool, &delta, max_output)
+            (Some(_), None) if !whole => Some(max_output.min(PAST_TASK_CHARS)),
+            (_, None) if whole => Some(max_output),
+            (_, asked) => asked,
         };
         let mut result = TaskResult::new(view, notes);
         self.note_found(&mut result, stopped, until);
-        self.show(&task, result, spans, Numbering::Numbered, max_output, call.client)
+        if whole {
+            self.show_whole(&task, result, Numbering::Numbered, max_output, call.client)
+        } else {
+            self.show_new(&task, result, Numbering::Numbered, max_output, call.client)
+        }
     }
 
     /// Waits like any poll, then shows the screen; new output stays new. If the caller passes no
@@ -159,7 +159,8 @@ impl Tools {
         notes.extend(past_the_end(first, end));
         notes.extend(spans.as_deref().ok().and_then(beginning_gone));
         let result = TaskResult::new(view, notes);
-        self.show(task, result, spans, Numbering::Range, max_output, client)
+        let amount = Amount::of_ends(max_output);
+        self.show(task, result, spans, Numbering::Range, amount, client)
     }
 
     fn grep(

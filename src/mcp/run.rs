@@ -18,7 +18,6 @@ use crate::config::UnaskedDeadline;
 use crate::process::pty::TerminalSize;
 use crate::shell::command_line::CommandLine;
 use crate::task::live::ActiveCall;
-use crate::task::output::reading;
 use crate::task::request::{
     self, AtTimeout, Detached, Request, StartError, Stderr, Stdin, TimeoutBounds, TimeoutError,
     TimeoutKind,
@@ -66,7 +65,7 @@ impl Tools {
                 request.at_timeout = AtTimeout::Kill;
             }
         }
-        let max_output = arguments.max_output.unwrap_or(self.config.max_output);
+        let max_output = arguments.max_output;
         let on_terminal = request.terminal.is_some();
         let dialect = self.supervisor.dialect(request.shell);
         let run_record =
@@ -121,7 +120,6 @@ impl Tools {
             return Err(self.become_task(task, DeferredResult { max_output, notes }));
         }
         let mut view = call.show_new(&task);
-        let spans = reading::new_output(&task.spool, &view.delta, max_output);
         let moved_to = view.task.ended.as_ref().and_then(|end| end.moved_to.as_ref());
         // A session keeps its own directory.
         if let Some(directory) = moved_to.filter(|_| arguments.session.is_none()) {
@@ -129,7 +127,7 @@ impl Tools {
         }
         let mut result = TaskResult::new(view, notes);
         self.note_found(&mut result, stopped, until);
-        self.show(&task, result, spans, Numbering::Plain, max_output, call.client)
+        self.show_new(&task, result, Numbering::Plain, max_output, call.client)
     }
 
     /// Makes the request start a detached task. Without a timeout, the task is killed after

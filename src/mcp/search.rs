@@ -8,11 +8,11 @@ use std::ops::{ControlFlow, Range};
 use crate::task::output::effort::Effort;
 use crate::task::output::reading;
 use crate::task::output::spool::Spool;
-use crate::text::ansi::{self, Colours};
 use crate::text::foreign;
 use crate::text::lines::{self, LINE_CHARS, LinePosition, Room, Shown};
 use crate::text::pattern::{GivenUp, Pattern};
 use crate::text::quantity::grouped;
+use crate::text::segments;
 
 /// How many characters of a long line are shown with a match.
 const WINDOW_CHARS: usize = 200;
@@ -115,10 +115,11 @@ pub(super) fn grep(
         if position.line > query.last {
             return ControlFlow::Break(());
         }
-        let text = ansi::readable(bytes, Colours::Drop, columns);
-        if search.visit(position.line, &text).is_err() {
-            search.found.given_up_at = Some(position.line);
-            return ControlFlow::Break(());
+        for text in segments::searchable(bytes, columns) {
+            if search.visit(position.line, &text).is_err() {
+                search.found.given_up_at = Some(position.line);
+                return ControlFlow::Break(());
+            }
         }
         ControlFlow::Continue(())
     })?;

@@ -93,13 +93,11 @@ impl Tools {
         if !call.cancel.begin_answer() {
             return Err(NoResult::Cancelled);
         }
-        let max_output = self.config.max_output;
         let view = call.show_new(&task);
         notes.extend(after_sending(&task.live, !keys.is_empty()));
-        let spans = reading::new_output(&task.spool, &view.delta, max_output);
         let mut result = TaskResult::new(view, notes);
         self.note_found(&mut result, found, until);
-        self.show(&task, result, spans, Numbering::Plain, max_output, call.client)
+        self.show_new(&task, result, Numbering::Plain, None, call.client)
     }
 
     /// The secret for this task, by its name.

@@ -5,18 +5,21 @@ use std::io;
 use super::dispatch::{Answer, ClientProfile, ToolResult, Tools, Until, poll_call, unreadable};
 use super::render::notes::{self, ResultNote};
 use super::render::result::{self, TaskResult};
+use super::render::view::View;
 use crate::alan::insight::Level;
 use crate::process::listening;
 use crate::progress::progress_state::Verdict;
 use crate::task::describe;
 use crate::task::live::{End, Facts, Input};
+use crate::task::output::amount::amount;
+use crate::task::output::reading::{self, Amount};
 use crate::task::port::{self, Port, PortFound, PortHolder};
 use crate::task::port_watch;
 use crate::task::registry::TaskHandle;
 use crate::task::terminal::Terminal;
 use crate::task::watch::WaitEnd;
 use crate::text::foreign;
-use crate::text::lines::{self, Layout, OutputSpan, Repeats, Shown};
+use crate::text::lines::{self, Layout, LinePosition, OutputSpan, Repeats, Shown};
 use crate::text::quantity::{grouped, seconds};
 
 /// How many characters at the end of the shown text are searched for signs of a missing terminal.
@@ -92,6 +95,41 @@ impl Tools {
         Some(ResultNote::warning(self.port_in_use(port, &holder)))
     }
 
+    /// The result that shows the output that no other has shown. `asked` is the caller's `max_output`.
+    pub(super) fn show_new(
+        &self,
+        task: &TaskHandle,
+        result: TaskResult,
+        numbering: Numbering,
+        asked: Option<usize>,
+        client: ClientProfile,
+    ) -> Answer {
+        let amount = self.amount(task, &result.view, asked);
+        let spans = reading::new_output(&task.spool, &result.view.delta, amount);
+        self.show(task, result, spans, numbering, amount, client)
+    }
+
+    /// The result that shows all output up to a limit, also what others have shown. `asked` is the
+    /// caller's `max_output`.
+    pub(super) fn show_whole(
+        &self,
+        task: &TaskHandle,
+        result: TaskResult,
+        numbering: Numbering,
+        asked: Option<usize>,
+        client: ClientProfile,
+    ) -> Answer {
+        let amount = self.amount(task, &result.view, asked);
+        let to = result.view.delta.to;
+        let spans = reading::excerpt(&task.spool, LinePosition::FIRST.at, to, amount);
+        self.show(task, result, spans, numbering, amount, client)
+    }
+
+    fn amount(&self, task: &TaskHandle, view: &View, asked: Option<usize>) -> Amount {
+        let (to, ended) = (view.delta.to.at, view.task.ended.as_ref());
+        amount(task, to, ended, asked, self.config.max_output)
+    }
+
     /// The result that shows these spans of a task's output, or the screen of a full-screen program.
     pub(super) fn show(
         &self,
@@ -99,7 +137,7 @@ impl Tools {
         mut result: TaskResult,
         spans: io::Result<Vec<OutputSpan>>,
         numbering: Numbering,
-        max_output: usize,
+        amount: Amount,
         client: ClientProfile,
     ) -> Answer {
         let spans = spans.map_err(|error| unreadable(task, &error))?;
@@ -109,7 +147,7 @@ impl Tools {
         }
         // Copied first, so that no lock is held while lines are laid out.
         let columns = task.live.state().columns;
-        let room = client.room(max_output);
+        let room = client.room(amount.max_chars);
         let reader = poll_call(task);
         result.shown = lines::lay_out(
             &spans,
@@ -120,6 +158,7 @@ impl Tools {
                     Numbering::Plain | Numbering::Numbered => Repeats::Collapse,
                     Numbering::Range => Repeats::Each,
                 },
+                choice: amount.choice,
                 colours: client.palette.output_colours(task.live.facts.input),
                 columns,
                 read_call: &reader,
@@ -232,6 +271,6 @@ pub(super) enum Numbering {
 /// Says that a task continues past a deadline that its caller has not set, and why.
 fn continues_note(facts: &Facts, verdict: &Verdict) -> ResultNote {
     let why = describe::at_deadline(verdict).map_or_else(String::new, |why| format!(": {why}"));
-    let limit = seconds(facts.timeout.unwrap_or_default());
-    ResultNote::info(format!("past {limit}, continues{why} · zsh_kill ends it"))
+    let limit = facts.timeout.unwrap_or_default().as_secs_f64();
+    ResultNote::info(format!("past {limit}s, continues{why} · zsh_kill ends it"))
 }

@@ -136,7 +136,7 @@ pub struct RunArguments {
     /// Terminal columns. Default 80.
     #[schemars(range(min = 2, max = 500))]
     pub cols: Option<u16>,
-    /// Characters of output to show. Default 30000.
+    /// Most characters of output. Default 30000.
     #[schemars(range(min = 200, max = 490_000))]
     pub max_output: Option<usize>,
 }

@@ -46,6 +46,8 @@ pub fn readable(line: &[u8], colours: Colours, columns: Option<u16>) -> String {
     let line = String::from_utf8_lossy(without_returns_at_end(line));
     let shown = if is_plain(line.as_bytes()) {
         line
+    } else if columns.is_some() && is_rewritten(line.as_bytes()) {
+        Cow::Owned(draw(&line, colours, columns).into_text())
     } else if memchr::memchr2(ESCAPE, BACKSPACE, line.as_bytes()).is_none() {
         let frame = line.rsplit('\r').next().unwrap_or_default();
         Cow::Owned(spell_out(frame, colours).unwrap_or_default())
@@ -349,12 +351,13 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_frame_of_a_line_that_only_returns_counts() {
+    fn a_line_that_only_returns_covers_what_it_reaches() {
         let table: &[(&[u8], &str)] = &[
             (b"10%\r20%\r30%", "30%"),
             (b"10%\r20%\r", "20%"),
-            (b"a long first frame\rshort", "short"),
-            (b"\x1b[32ma long first frame\r\x1b[1mshort\x1b[0m", "short"),
+            (b"hello world\rbye", "byelo world"),
+            (b"a long first frame\rshort\x1b[K", "short"),
+            (b"\x1b[32ma long first\r\x1b[1mshort\x1b[0m", "shortg first"),
             (b"done\r\x1b[?25h\r", "done"),
             (b"\x1b[?2004l\rcol\tumn\r", "col\tumn"),
         ];

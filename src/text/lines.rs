@@ -6,16 +6,21 @@
 //! line, and runs of identical lines to one line with their count. Limits: uses only the given
 //! spans; the spool stores lines. Pure.
 
+mod choice;
+mod fit;
 mod rows;
+mod similar;
 
 use std::borrow::Cow;
 use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
-use self::rows::{Content, Cut, Line, LineRow, cap, progress_rows, repeated_rows};
+use self::fit::cap;
+use self::rows::{Content, Cut, Line, LineRow, progress_rows, repeated_rows};
 use super::ansi::{self, Colours};
 pub(crate) use super::quantity::grouped;
+use super::{progress_lines, segments};
 
 /// The length of a line, in characters, above which its middle is cut if the whole text does not
 /// fit.
@@ -164,6 +169,8 @@ pub struct Layout<'a> {
     pub numbered: bool,
     /// How to treat consecutive identical lines.
     pub repeats: Repeats,
+    /// Which lines to show if not all of them.
+    pub choice: Choice,
     /// How to treat colours.
     pub colours: Colours,
     /// The width of the terminal that the output was written to.
@@ -171,6 +178,19 @@ pub struct Layout<'a> {
     /// The call that reads omitted lines, `zsh_poll task_id=…`, to which `from_line` is appended.
     /// Empty if there is none.
     pub read_call: &'a str,
+}
+
+/// Which lines to show if not all of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Choice {
+    /// As many as the room allows: one third from the head, two thirds from the tail.
+    Ends,
+    /// What went wrong, as far as the room allows, and up to `aim` characters in all of the rest,
+    /// from the tail and the head.
+    Worth {
+        /// Text of at most this many characters is shown whole.
+        aim: usize,
+    },
 }
 
 /// How to treat consecutive identical lines.
@@ -345,18 +365,97 @@ pub(crate) fn line_continues(bytes: u64, number: u64, character: u64, reader: &s
     cut.marker(number, character, reader)
 }
 
+/// A line's text: each of its parts that carriage returns separate below the one before.
+pub(crate) fn text_of(line: &[u8], colours: Colours, columns: Option<u16>) -> String {
+    if !ansi::is_rewritten(line) {
+        return ansi::readable(line, colours, columns);
+    }
+    match &*segments::of(line, columns) {
+        [part] => ansi::readable(part, colours, columns),
+        parts => {
+            let texts: Vec<String> =
+                parts.iter().map(|part| ansi::readable(part, colours, columns)).collect();
+            texts.join("\n")
+        }
+    }
+}
+
+/// As [`text_of`], but of a progress bar's steps only the newest, with their number. The second value
+/// is whether some are not shown.
+fn collapsed_text(line: &[u8], layout: &Layout) -> (String, bool) {
+    let all = text_of(line, layout.colours, layout.columns);
+    if layout.repeats == Repeats::Each || !all.contains('\n') {
+        return (all, false);
+    }
+    let mut kept: Vec<(&str, u64)> = Vec::new();
+    for part in all.split('\n') {
+        match kept.last_mut() {
+            Some(last) if progress_lines::are_of_one_bar(last.0, part) => {
+                *last = (part, last.1 + 1)
+            }
+            _ => kept.push((part, 1)),
+        }
+    }
+    let hides = kept.iter().any(|(_, times)| *times > 1);
+    let shown = kept.into_iter().map(|(part, times)| match times {
+        1 => part.to_owned(),
+        times => format!("{part}{}", redrawn(times)),
+    });
+    (shown.collect::<Vec<String>>().join("\n"), hides)
+}
+
+/// After a step of a progress bar of which not all can be counted.
+const REDRAWN: &str = "  (redrawn)";
+
+/// `  (×12 redrawn)`
+fn redrawn(times: u64) -> String {
+    format!("  (×{} redrawn)", grouped(times))
+}
+
+/// The text without colours, which cuts may divide.
+fn without_colours(text: &str) -> String {
+    let lines = text.split('\n').map(|line| ansi::readable(line.as_bytes(), Colours::Drop, None));
+    lines.collect::<Vec<String>>().join("\n")
+}
+
 /// Adds the end of a line whose middle is missing.
 fn join(row: &mut LineRow, rest: &[u8], missing: Cut, layout: &Layout) {
-    let Some(Line { text, cut, .. }) = row.as_line_mut() else {
+    let Some(Line { text, cut, hides_parts, .. }) = row.as_line_mut() else {
         return;
     };
-    if ansi::is_rewritten(rest) {
-        *text = ansi::readable(rest, layout.colours, layout.columns);
+    if hides_beginning(rest, layout) {
+        *text = text_of(rest, layout.colours, layout.columns);
         return;
     }
-    // A cut line loses its colours, since the cut may divide a sequence.
-    *text = ansi::readable(text.as_bytes(), Colours::Drop, None);
-    *cut = Some(Cut { tail: ansi::readable(rest, Colours::Drop, layout.columns), ..missing });
+    let begins = text.split(['\n', '(']).next().unwrap_or_default().trim_end();
+    if let Some(newest) = newest_step(rest, layout)
+        && (begins.is_empty() || progress_lines::are_of_one_bar(begins, &newest))
+    {
+        *text = newest + REDRAWN;
+        *hides_parts = true;
+        return;
+    }
+    *text = without_colours(text);
+    *cut = Some(Cut { tail: text_of(rest, Colours::Drop, layout.columns), ..missing });
+}
+
+/// The newest step of a progress bar of which `rest` is what can be read of the end; `None` if it is
+/// no bar. The first part may be cut.
+fn newest_step(rest: &[u8], layout: &Layout) -> Option<String> {
+    let parts = segments::of(rest, layout.columns);
+    let [_, steps @ ..] = &*parts else {
+        return None;
+    };
+    let texts: Vec<String> =
+        steps.iter().map(|step| ansi::readable(step, layout.colours, layout.columns)).collect();
+    let newest = texts.last()?;
+    let is_bar = texts.iter().all(|text| progress_lines::are_of_one_bar(text, newest));
+    is_bar.then(|| newest.clone())
+}
+
+/// Whether the end of a line covers its beginning.
+fn hides_beginning(rest: &[u8], layout: &Layout) -> bool {
+    ansi::is_rewritten(rest) && segments::of(rest, layout.columns).len() == 1
 }
 
 /// Splits output into lines. A line with a missing part appears cut.
@@ -404,8 +503,8 @@ fn rows(spans: &[OutputSpan], layout: &Layout) -> Vec<LineRow> {
                     }
                 }
                 for line in lines {
-                    let text = ansi::readable(line, layout.colours, layout.columns);
-                    rows.push(LineRow::line(number, text));
+                    let (text, hides) = collapsed_text(line, layout);
+                    rows.push(LineRow::of_parts(number, text, hides));
                     number += 1;
                 }
                 if piece.bytes.last().is_some_and(|last| *last != b'\n') {
@@ -432,8 +531,8 @@ fn split(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
 /// The end of a line whose beginning is missing. If the end rewrites the line, the missing part
 /// would not be visible anyway.
 fn end_of_line(number: u64, rest: &[u8], missing: Cut, layout: &Layout) -> LineRow {
-    if ansi::is_rewritten(rest) {
-        return LineRow::line(number, ansi::readable(rest, layout.colours, layout.columns));
+    if hides_beginning(rest, layout) {
+        return LineRow::line(number, text_of(rest, layout.colours, layout.columns));
     }
     let mut row = LineRow::line(number, String::new());
     join(&mut row, rest, missing, layout);
@@ -497,6 +596,7 @@ mod tests {
             room: Room::with_chars(max_chars),
             numbered,
             repeats: Repeats::Collapse,
+            choice: Choice::Ends,
             colours: Colours::Drop,
             columns: None,
             read_call: "zsh_poll task_id=ab",
@@ -632,9 +732,9 @@ mod tests {
         let head = read(1, "\r 1% of a bar\r 2% of a");
         let tail = rest(1, "98% of a bar\r99% of a bar\r\nnext\n");
         let shown = lay_out(&[head, omitted(2..2), tail.clone()], &layout(30_000, true));
-        assert_eq!(shown.text, "1: 99% of a bar\n2: next");
+        assert_eq!(shown.text, "1: 99% of a bar  (redrawn)\n2: next");
         let shown = lay_out(&[gone(1..1), tail], &layout(30_000, true));
-        assert_eq!(shown.text, "1: 99% of a bar\n2: next");
+        assert_eq!(shown.text, "1: 99% of a bar  (redrawn)\n2: next");
     }
 
     #[test]
@@ -721,7 +821,7 @@ mod tests {
     #[test]
     fn progress_lines_shrink_to_the_newest() {
         let shown = lay_out(&[read(1, "start\n 10%\n 20%\n 30%\ndone\n")], &layout(1000, true));
-        assert_eq!(shown.text, "1: start\n4:  30%\n5: done");
+        assert_eq!(shown.text, "1: start\n4:  30%  (×3 redrawn)\n5: done");
     }
 
     #[test]

@@ -66,6 +66,12 @@ impl Run {
     }
 }
 
+/// Whether both are steps of one progress bar that is drawn over itself: with other numbers, or another
+/// bar or spinner, but the same words.
+pub(super) fn are_of_one_bar(one: &str, other: &str) -> bool {
+    one == other || shape(one) == shape(other)
+}
+
 fn step(line: &str) -> Option<Step> {
     let found = MEASURE.as_ref()?.captures(line)?;
     let number = |group: usize| found.get(group).and_then(|text| text.as_str().parse::<f64>().ok());
@@ -79,20 +85,45 @@ fn step(line: &str) -> Option<Step> {
     {
         return None;
     }
-    Some(Step { shape: shape(line), share })
+    // A report of results names its own share at the end of each line: what is before it must be
+    // the same.
+    let measured = found.get(0).map_or(0..0, |measure| measure.range());
+    let is_report = matches!(share, Share::Percent(_))
+        && line
+            .get(measured.end..)
+            .unwrap_or_default()
+            .trim_matches(BAR)
+            .trim_matches(']')
+            .is_empty();
+    let shape = if is_report {
+        let rest = line.get(..measured.start).unwrap_or_default();
+        rest.chars().filter(|character| !BAR.contains(character)).collect()
+    } else {
+        shape(line)
+    };
+    Some(Step { shape, share })
 }
 
-/// The line without bar characters, each number as one `0`.
+/// Braille, of which many spinners and bars are made, and turning circles.
+fn is_spinner(character: char) -> bool {
+    matches!(character, '\u{2800}'..='\u{28ff}' | '◐'..='◓' | '◴'..='◷')
+}
+
+/// The line without bar characters, each number as one `0` unless it belongs to a name (`test_1`).
 fn shape(line: &str) -> String {
     let mut shape = String::with_capacity(line.len());
-    let mut in_number = false;
+    let (mut in_number, mut in_name) = (false, false);
     for character in line.chars() {
-        if character.is_ascii_digit() {
+        let is_digit = character.is_ascii_digit();
+        in_name = character.is_alphabetic() || character == '_' || (in_name && is_digit);
+        if is_digit && in_name {
+            shape.push(character);
+        } else if is_digit {
             if !in_number {
                 shape.push('0');
             }
             in_number = true;
-        } else if BAR.contains(&character) {
+        } else if BAR.contains(&character) || is_spinner(character) {
             // A point inside a number belongs to it.
             in_number &= character == '.';
         } else {
@@ -126,6 +157,9 @@ mod tests {
 
     #[test]
     fn different_words_or_falling_numbers_are_no_progress() {
+        assert_eq!(kept(&["t.py::test_1 PASSED [ 10%]", "t.py::test_2 PASSED [ 20%]"]), 2);
+        assert_eq!(kept(&["Test 1 PASSED [ 10%]", "Test 2 PASSED [ 20%]"]), 2);
+        assert_eq!(kept(&["test_1 ok (1/9)", "test_2 ok (2/9)"]), 2);
         assert_eq!(
             kept(&["/dev/sda1 40G 10G 26% /", "tmpfs 40G 10G 27% /run", "udev 1G 0G 28% /dev"]),
             3

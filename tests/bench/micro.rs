@@ -32,7 +32,7 @@ use zsh_tool::testing::shell::template::template;
 use zsh_tool::testing::task::live::{End, Facts, Input, LiveTask};
 use zsh_tool::testing::text::ansi::{self, Colours};
 use zsh_tool::testing::text::lines::{
-    Layout, LinePosition, OutputSpan, Piece, Repeats, Room, Shown, lay_out,
+    Choice, Layout, LinePosition, OutputSpan, Piece, Repeats, Room, Shown, lay_out,
 };
 use zsh_tool::testing::text::redact::Redactor;
 use zsh_tool::testing::text::screen::Screen;
@@ -76,6 +76,7 @@ fn output(criterion: &mut Criterion) {
                 room: Room::with_chars(SHOWN_CHARS),
                 numbered: true,
                 repeats: Repeats::Collapse,
+                choice: Choice::Worth { aim: SHOWN_CHARS },
                 colours: Colours::Drop,
                 columns: None,
                 read_call: "zsh_poll task_id=3dc8c9ee",

@@ -177,7 +177,7 @@ fn codex_gets_results_that_it_does_not_cut_and_reads_what_is_omitted_at_their_en
     let env = Env::new();
     let client = env.client_before_initialize();
     client.initialize_as("codex-mcp-client", PROTOCOL_VERSION);
-    let command = "for n in {1..20000}; do print -r -- \"$n 日本語のテキスト\"; done";
+    let command = "for n in {1..20000}; do print -r -- \"z$n 日本語のテキスト\"; done";
     let arguments = json!({"command": command, "max_output": 100_000});
     let result = run(&client, arguments);
     assert!(result.text.len() < 40_000, "{} bytes", result.text.len());
@@ -188,7 +188,7 @@ fn codex_gets_results_that_it_does_not_cut_and_reads_what_is_omitted_at_their_en
     let next = client.poll(&result.task_id(), call);
     assert!(next.text.len() < 40_000, "{} bytes", next.text.len());
     let (first, text) = next.numbered().first().cloned().expect("a line");
-    assert_eq!(text, format!("{first} 日本語のテキスト"));
+    assert_eq!(text, format!("z{first} 日本語のテキスト"));
     let task = result.task_id();
     for arguments in [json!({"grep": "日本"}), json!({"full_output": true, "max_output": 490_000})]
     {

@@ -78,6 +78,7 @@ mod searches;
 mod secrets;
 mod sessions;
 mod setup;
+mod shown;
 mod shutdown;
 mod soak;
 mod structured;

@@ -137,13 +137,13 @@ fn a_character_in_two_writes_is_never_shown_broken() {
 }
 
 #[test]
-fn of_a_progress_bar_only_the_newest_frame_is_the_line() {
+fn of_a_progress_bar_only_the_newest_frame_is_shown_with_their_number() {
     let env = Env::new();
     let client = env.client();
     let command =
         r#"for n in {1..200}; do printf '\r[%3d/200] building' $n; done; echo; echo done"#;
     let result = client.run(command);
-    assert_eq!(result.output(), "[200/200] building\ndone");
+    assert_eq!(result.output(), "[200/200] building  (×200 redrawn)\ndone");
     assert_eq!(result.meta["total_lines"], json!(2));
 }
 
@@ -153,7 +153,7 @@ fn progress_lines_collapse_and_tables_do_not() {
     let client = env.client();
     let progress =
         client.run(r#"for n in 10 20 30 40; do echo "Downloading: $n%"; done; echo end"#);
-    assert_eq!(progress.output(), "Downloading: 40%\nend");
+    assert_eq!(progress.output(), "Downloading: 40%  (×4 redrawn)\nend");
     let kept = client.poll(&progress.task_id(), json!({"grep": "20%"}));
     assert_eq!(kept.output(), "2: Downloading: 20%", "the spool keeps all");
     for table in [
@@ -384,7 +384,7 @@ fn of_a_progress_bar_longer_than_the_room_only_the_newest_frame_is_the_line() {
     let client = env.client();
     let command = r"for n in {1..60000}; do printf '\r%06d of a bar' $n; done; echo; echo done";
     let result = client.run(command);
-    assert_eq!(result.output(), "060000 of a bar\ndone");
+    assert_eq!(result.output(), "060000 of a bar  (redrawn)\ndone");
 }
 
 #[test]

@@ -12,6 +12,7 @@ use crate::mcp::render::view::View;
 use crate::progress::wait::ProcessName;
 use crate::task::describe;
 use crate::task::live::LiveTask;
+use crate::task::output::amount::amount;
 use crate::task::output::reading;
 use crate::task::output::spool::Losses;
 use crate::task::registry::TaskHandle;
@@ -57,15 +58,16 @@ pub(crate) fn json(
     let view = View::take(live);
     let (end, output_end, columns) =
         (view.task.ended.as_ref(), view.delta.to, live.state().columns);
-    let spans =
-        reading::excerpt(&task.spool, LinePosition::FIRST.at, output_end, config.max_output)
-            .map_err(OutputError::Unreadable)?;
+    let amount = amount(task, output_end.at, end, None, config.max_output);
+    let spans = reading::excerpt(&task.spool, LinePosition::FIRST.at, output_end, amount)
+        .map_err(OutputError::Unreadable)?;
     let shown = lines::lay_out(
         &spans,
         &Layout {
-            room: Room::with_chars(config.max_output),
+            room: Room::with_chars(amount.max_chars),
             numbered: false,
             repeats: Repeats::Each,
+            choice: amount.choice,
             colours: Colours::Drop,
             columns,
             read_call: "",

@@ -5,17 +5,21 @@ use std::io;
 use std::ops::{ControlFlow, Range};
 
 use super::effort::Effort;
+use super::findings;
 use super::spool::Spool;
 use crate::task::live::Delta;
 use crate::text::ansi::{self, Colours};
 use crate::text::lines::{
-    LinePosition, OutputSpan, Piece, Position, Room, grouped, unfinished_character,
+    self, Choice, LinePosition, OutputSpan, Piece, Position, Room, grouped, unfinished_character,
 };
 use crate::text::pattern::{GivenUp, Pattern};
+use crate::text::segments;
 
 /// How many bytes are read for each character of the result: four for UTF-8, and as many again
 /// for escape sequences.
 const BYTES_PER_CHAR: u64 = 8;
+/// Lines of at most this many bytes are not cut where the head ends and the tail begins.
+const ALIGNED_WITHIN: u64 = 4 * 1024;
 /// How much is read at once to search the output.
 const SEARCH_BYTES: u64 = 256 * 1024;
 /// How much is read to see that a line has only ended: a terminal may add carriage returns to those
@@ -28,8 +32,23 @@ const LONGEST_WATCHED_LINE: u64 = 64 * 1024;
 /// An escape sequence that begins this close to the end of a part is left to the next part.
 const SEQUENCE_BYTES: usize = 64;
 
+/// How much to show, and of what.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Amount {
+    pub(crate) max_chars: usize,
+    pub(crate) choice: Choice,
+}
+
+impl Amount {
+    /// Both ends of the output, up to this many characters.
+    pub(crate) fn of_ends(max_chars: usize) -> Amount {
+        Amount { max_chars, choice: Choice::Ends }
+    }
+}
+
 /// An excerpt of the output between `from`, where a line begins, and `to`: all of it if it is
-/// small, else its head and its tail; gaps are described.
+/// small, else its head and its tail and, if they are wanted, lines that say what went wrong; gaps are
+/// described.
 ///
 /// # Errors
 /// When a spool file cannot be read.
@@ -37,14 +56,15 @@ pub(crate) fn excerpt(
     spool: &Spool,
     from: Position,
     to: LinePosition,
-    max_chars: usize,
+    amount: Amount,
 ) -> io::Result<Vec<OutputSpan>> {
     let request = ReadRequest {
         lines: from.line..to.next_line(),
         from: LinePosition { at: from, inside_line: false },
         to,
+        choice: amount.choice,
     };
-    request.read(spool, max_chars)
+    request.read(spool, amount.max_chars)
 }
 
 /// The output that no result has shown, ready for layout.
@@ -54,7 +74,7 @@ pub(crate) fn excerpt(
 pub(crate) fn new_output(
     spool: &Spool,
     delta: &Delta,
-    max_chars: usize,
+    amount: Amount,
 ) -> io::Result<Vec<OutputSpan>> {
     if delta.new_bytes() == 0 {
         return Ok(Vec::new());
@@ -63,7 +83,7 @@ pub(crate) fn new_output(
         Some(from) if from.offset < delta.to.at.offset => from,
         _ => return Ok(Vec::new()),
     };
-    excerpt(spool, from, delta.to, max_chars)
+    excerpt(spool, from, delta.to, amount)
 }
 
 /// Where the first line begins that is new or has grown since it was shown; `None` if only carriage
@@ -109,7 +129,7 @@ pub(crate) fn range(
     };
     let behind = last.map_or(u64::MAX, |last| last.saturating_add(1)).min(end.next_line());
     let to = spool.find_line(behind, end)?.unwrap_or(end);
-    let request = ReadRequest { lines: first..behind, from, to };
+    let request = ReadRequest { lines: first..behind, from, to, choice: Choice::Ends };
     request.read(spool, max_chars)
 }
 
@@ -119,6 +139,7 @@ struct ReadRequest {
     /// Where the first of them begins, or the first retained position after that.
     from: LinePosition,
     to: LinePosition,
+    choice: Choice,
 }
 
 impl ReadRequest {
@@ -143,9 +164,23 @@ impl ReadRequest {
         if to.saturating_sub(from.at.offset) <= head + tail {
             return Ok(vec![(from, to)]);
         }
-        let mut windows = vec![(from, from.at.offset + head)];
-        windows.extend(spool.position_of(to - tail)?.map(|tail| (tail, to)));
-        Ok(windows)
+        let tail = spool.position_of(to - tail)?;
+        let (Choice::Worth { .. }, Some(tail)) = (self.choice, tail) else {
+            let mut windows = vec![(from, from.at.offset + head)];
+            windows.extend(tail.map(|tail| (tail, to)));
+            return Ok(windows);
+        };
+        // Lines are whole, if they are not long.
+        let head = spool.position_of(from.at.offset + head)?.unwrap_or(from);
+        let is_near = |one: u64, other: u64| one.abs_diff(other) <= ALIGNED_WITHIN;
+        let whole = spool.find_line(head.at.line, self.to)?;
+        let head = whole.filter(|whole| is_near(whole.at.offset, head.at.offset)).unwrap_or(head);
+        let whole = spool.find_line(tail.next_line(), self.to)?;
+        let tail = whole.filter(|whole| is_near(whole.at.offset, tail.at.offset)).unwrap_or(tail);
+        let mut windows = vec![(from, head.at.offset)];
+        windows.extend(findings::find(spool, head, tail.at.offset, room)?);
+        windows.push((tail, to));
+        Ok(findings::merged(windows))
     }
 }
 
@@ -302,7 +337,7 @@ pub(crate) fn line_part(
             read_to = position.offset;
         }
         read_to += bytes.len() as u64;
-        let text = ansi::readable(bytes, Colours::Drop, columns);
+        let text = lines::text_of(bytes, Colours::Drop, columns);
         let chars = text.chars().count() as u64;
         let skipped = (first - 1).saturating_sub(passed).min(chars);
         let wanted = text
@@ -362,7 +397,7 @@ pub(crate) fn last_line(
     newest_bytes(spool, from, end.offset)
         .split(|byte| *byte == b'\n')
         .rev()
-        .map(|line| ansi::readable(line, Colours::Drop, columns))
+        .map(|line| newest_part(line, columns))
         .find(|text| !text.trim().is_empty())
 }
 
@@ -405,7 +440,7 @@ pub(crate) fn newest_lines(
     let mut lines: Vec<String> = lines
         .into_iter()
         .rev()
-        .map(|line| ansi::readable(line, Colours::Drop, columns))
+        .map(|line| newest_part(line, columns))
         .filter(|line| !line.trim().is_empty())
         .take(limit)
         .collect();
@@ -436,8 +471,14 @@ pub(crate) fn newest_text(spool: &Spool, from: u64, to: u64, columns: Option<u16
 fn plain_lines(bytes: &[u8], columns: Option<u16>) -> String {
     let lines = bytes.split(|byte| *byte == b'\n');
     let lines: Vec<String> =
-        lines.map(|line| ansi::readable(line, Colours::Drop, columns)).collect();
+        lines.map(|line| lines::text_of(line, Colours::Drop, columns)).collect();
     lines.join("\n")
+}
+
+/// What a line shows now, as plain text: on a pipe, what follows its last carriage return.
+fn newest_part(line: &[u8], columns: Option<u16>) -> String {
+    let newest = segments::of(line, columns).pop().unwrap_or(line);
+    ansi::readable(newest, Colours::Drop, columns)
 }
 
 /// What is retained at the end of `[from, to)` without a gap; empty if it cannot be read.
@@ -625,24 +666,27 @@ impl<'a> PatternWatch<'a> {
         let mut found = None;
         self.from = for_each_line(spool, self.from, end.offset, |position, bytes| {
             let line_end = position.offset.saturating_add(bytes.len() as u64);
-            let text = ansi::readable(bytes, Colours::Drop, self.columns);
             if line_end <= self.after {
                 return ControlFlow::Continue(());
             }
+            let texts: Vec<String> = segments::searchable(bytes, self.columns).collect();
             let is_echo_of = |(typed, line): &&mut (String, Option<u64>)| {
                 line.is_none_or(|line| line == position.line)
-                    && text.trim_end().ends_with(typed.as_str())
+                    && texts.iter().any(|text| text.trim_end().ends_with(typed.as_str()))
             };
             if let Some((_, line)) = self.typed.iter_mut().find(is_echo_of) {
                 *line = Some(position.line);
                 return ControlFlow::Continue(());
             }
-            found = match effort.is_match(self.pattern, &text) {
-                Ok(false) => return ControlFlow::Continue(()),
-                Ok(true) => Some(Ok(Match { line: position.line, text })),
-                Err(given_up) => Some(Err(given_up)),
-            };
-            ControlFlow::Break(())
+            for text in texts {
+                found = match effort.is_match(self.pattern, &text) {
+                    Ok(false) => continue,
+                    Ok(true) => Some(Ok(Match { line: position.line, text })),
+                    Err(given_up) => Some(Err(given_up)),
+                };
+                return ControlFlow::Break(());
+            }
+            ControlFlow::Continue(())
         })?;
         effort.pause();
         self.seen = end.offset;
@@ -744,7 +788,8 @@ mod tests {
     fn an_excerpt_distinguishes_omitted_lines_from_lines_that_are_gone() {
         let writer = SpoolWriter::count_to(2_000_000);
         let (spool, end) = (writer.reader(), writer.line_end());
-        let all = excerpt(&spool, LinePosition::FIRST.at, end, ROOM).expect("memory");
+        let all =
+            excerpt(&spool, LinePosition::FIRST.at, end, Amount::of_ends(ROOM)).expect("memory");
         let [
             OutputSpan::Read(head),
             OutputSpan::Missing { lines: first, readable: true, .. },
@@ -764,7 +809,8 @@ mod tests {
     fn a_requested_range_may_begin_or_end_in_a_gap() {
         let writer = SpoolWriter::count_to(2_000_000);
         let (spool, end) = (writer.reader(), writer.line_end());
-        let all = excerpt(&spool, LinePosition::FIRST.at, end, ROOM).expect("memory");
+        let all =
+            excerpt(&spool, LinePosition::FIRST.at, end, Amount::of_ends(ROOM)).expect("memory");
         let Some(OutputSpan::Missing { lines: gone, .. }) = all.get(2) else {
             panic!("{:?}", outline(&all));
         };
@@ -781,7 +827,7 @@ mod tests {
         assert_eq!(outline(&within), [format!("-{first}..{}", last + 1)]);
         let first_gone = Position { offset: 1_100_000, line: first };
         let since = delta(first_gone, 1_100_000, &writer);
-        let since = new_output(&spool, &since, ROOM).expect("memory");
+        let since = new_output(&spool, &since, Amount::of_ends(ROOM)).expect("memory");
         assert_eq!(outline(&since)[0], format!("-{first}..{}", gone.end));
     }
 
@@ -793,7 +839,8 @@ mod tests {
         writer.append(b"one\ntwo\nthree");
         let (spool, end) = (writer.reader(), writer.line_end());
         spool.remove();
-        let all = excerpt(&spool, LinePosition::FIRST.at, end, ROOM).expect("nothing to read");
+        let all = excerpt(&spool, LinePosition::FIRST.at, end, Amount::of_ends(ROOM))
+            .expect("nothing to read");
         assert_eq!(outline(&all), ["-1..4"]);
         let last = range(&spool, 3, None, end, ROOM).expect("nothing to read");
         assert_eq!(outline(&last), ["-3..4"]);
@@ -856,7 +903,8 @@ mod tests {
             let begun = writer.line_start();
             writer.append(more.as_bytes());
             let delta = delta(begun, new_from, &writer);
-            let spans = new_output(&writer.reader(), &delta, ROOM).expect("memory");
+            let spans =
+                new_output(&writer.reader(), &delta, Amount::of_ends(ROOM)).expect("memory");
             assert_eq!(spans.len(), shown, "{more:?}");
         }
     }
@@ -950,7 +998,8 @@ mod tests {
         let long = |letter: &str| letter.repeat(100_000);
         writer.append(format!("{}\nmiddle\n{}\n", long("a"), long("b")).as_bytes());
         let (spool, end) = (writer.reader(), writer.line_end());
-        let all = excerpt(&spool, LinePosition::FIRST.at, end, ROOM).expect("memory");
+        let all =
+            excerpt(&spool, LinePosition::FIRST.at, end, Amount::of_ends(ROOM)).expect("memory");
         let [
             OutputSpan::Read(head),
             OutputSpan::Missing { lines, of_line_before, of_line_after, .. },

@@ -1,8 +1,6 @@
-//! Rows of shown output: the lines that each row represents, how runs of rows shrink, and which
-//! rows to omit without enough room. Pure.
+//! Rows of shown output: the lines that each row represents, and how runs of rows shrink. Pure.
 
-use super::{LINE_CHARS, Layout, Room, first_chars, last_chars, missing_lines};
-use crate::text::ansi::{self, Colours};
+use super::{Layout, first_chars, last_chars, missing_lines, redrawn, without_colours};
 use crate::text::frame;
 use crate::text::progress_lines;
 use crate::text::quantity::grouped;
@@ -30,6 +28,13 @@ pub(super) enum Content {
 pub(super) struct Line {
     /// The number of identical lines that it represents.
     pub(crate) times: u64,
+    /// The number of steps of a progress bar of which it is the newest.
+    pub(crate) steps: u64,
+    /// Whether its text lacks parts that were drawn over.
+    pub(crate) hides_parts: bool,
+    /// If it ends a group of lines that others like it follow: how many lines the group has, and
+    /// how often it comes.
+    pub(crate) group: Option<(usize, usize)>,
     /// The text, up to the cut if there is one.
     pub(crate) text: String,
     pub(crate) cut: Option<Cut>,
@@ -87,7 +92,8 @@ impl Line {
 
     /// The number of the character at the cut.
     fn next_character(&self) -> u64 {
-        self.text.chars().count() as u64 + 1
+        // Without all of its parts, its characters cannot be counted.
+        if self.hides_parts { 1 } else { self.text.chars().count() as u64 + 1 }
     }
 }
 
@@ -96,8 +102,24 @@ impl LineRow {
         LineRow {
             first: number,
             last: number,
-            content: Content::Line(Line { times: 1, text, cut: None }),
+            content: Content::Line(Line {
+                times: 1,
+                steps: 1,
+                hides_parts: false,
+                group: None,
+                text,
+                cut: None,
+            }),
         }
+    }
+
+    /// A line of several parts, some of which its text may lack.
+    pub(super) fn of_parts(number: u64, text: String, hides_parts: bool) -> LineRow {
+        let mut row = LineRow::line(number, text);
+        if let Some(line) = row.as_line_mut() {
+            line.hides_parts = hides_parts;
+        }
+        row
     }
 
     pub(super) fn as_line(&self) -> Option<&Line> {
@@ -111,6 +133,14 @@ impl LineRow {
         match &mut self.content {
             Content::Line(line) => Some(line),
             Content::Missing { .. } => None,
+        }
+    }
+
+    /// Makes the row, which ends a group of `lines` lines, represent all groups like it up to `last`.
+    pub(super) fn stand_for(&mut self, lines: usize, times: usize, last: u64) {
+        self.last = last;
+        if let Some(line) = self.as_line_mut() {
+            line.group = Some((lines, times));
         }
     }
 
@@ -133,7 +163,7 @@ impl LineRow {
             if text.len() <= limit {
                 return;
             }
-            let plain = ansi::readable(text.as_bytes(), Colours::Drop, None);
+            let plain = without_colours(text);
             if plain.chars().count() <= limit {
                 return;
             }
@@ -188,18 +218,37 @@ impl LineRow {
         are_single && line == next_line && line.cut.is_none() && !line.text.trim().is_empty()
     }
 
+    /// `  (×300 with other numbers, to line 612)`
+    fn count_of_groups(&self, (lines, times): (usize, usize)) -> String {
+        let what = match lines {
+            1 => String::new(),
+            lines => format!("these {lines} lines "),
+        };
+        let times = grouped(times as u64);
+        format!("  ({what}×{times} with other numbers, to line {})", grouped(self.last))
+    }
+
     pub(super) fn shown(&self, layout: &Layout) -> String {
         match &self.content {
             Content::Missing { readable } => {
                 missing_lines(self.first, self.last, *readable, layout.read_call)
             }
             Content::Line(line) => {
-                let text = line.shown(self.last, layout.read_call) + &count_of(line.times);
+                let (number, count) = match line.group {
+                    None => (self.last, count_of(line.times)),
+                    Some(group) => (self.first, self.count_of_groups(group)),
+                };
+                let steps = if line.steps > 1 { redrawn(line.steps) } else { String::new() };
+                let text = line.shown(number, layout.read_call) + &steps + &count;
                 if layout.numbered {
-                    format!("{}: {text}", self.last)
+                    let lines = text.split('\n').map(|line| format!("{number}: {line}"));
+                    lines.collect::<Vec<String>>().join("\n")
                 } else if line.text.is_empty() {
                     // What it begins with is the tool's own marker.
                     text
+                } else if text.contains('\n') {
+                    let lines = text.split('\n').map(|line| frame::marked(line.to_owned()));
+                    lines.collect::<Vec<String>>().join("\n")
                 } else {
                     frame::marked(text)
                 }
@@ -219,14 +268,18 @@ pub(super) fn progress_rows(rows: Vec<LineRow>) -> Vec<LineRow> {
     let mut run = progress_lines::Run::default();
     for mut row in rows {
         let replaces = match row.as_line() {
-            Some(line) => run.add(&line.text),
-            None => {
+            Some(line) if !line.text.contains('\n') => run.add(&line.text),
+            _ => {
                 run = progress_lines::Run::default();
                 false
             }
         };
         if replaces && let Some(earlier) = kept.pop() {
             row.first = earlier.first;
+            let steps = earlier.as_line().map_or(1, |line| line.steps);
+            if let Some(line) = row.as_line_mut() {
+                line.steps += steps;
+            }
         }
         kept.push(row);
     }
@@ -263,50 +316,4 @@ pub(super) fn repeated_rows(rows: Vec<LineRow>) -> Vec<LineRow> {
         }
     }
     kept
-}
-
-/// Cuts long lines, and then omits the middle, if there is not enough room. Always shows the last
-/// line, even if it does not fit.
-pub(super) fn cap(mut rows: Vec<LineRow>, layout: &Layout) -> Vec<LineRow> {
-    let room = layout.room;
-    // The last line has no newline after it.
-    let all =
-        Room { chars: room.chars.saturating_add(1), bytes: room.bytes.saturating_add(1), ..room };
-    if count_fitting(rows.iter(), all, layout) == rows.len() {
-        return rows;
-    }
-    // A character has at most four bytes.
-    let max_length = LINE_CHARS.min(room.chars).min(room.bytes / 4);
-    rows.iter_mut().for_each(|row| row.shorten(max_length));
-    if count_fitting(rows.iter(), all, layout) == rows.len() {
-        return rows;
-    }
-    let (head_room, tail_room) = room.third();
-    let head = count_fitting(rows.iter(), head_room, layout);
-    let tail = count_fitting(rows.iter().rev(), tail_room, layout).max(1);
-    let tail_start = rows.len().saturating_sub(tail).max(head);
-    for row in rows.get_mut(head..tail_start).unwrap_or_default() {
-        if !row.is_missing() {
-            row.content = Content::Missing { readable: true };
-        }
-    }
-    if tail_start > head {
-        rows.dedup_by(|row, before| {
-            let continues = row.is_missing() && row.content == before.content;
-            if continues {
-                before.last = row.last;
-            }
-            continues
-        });
-    }
-    rows
-}
-
-/// How many of the first rows fit into the room. Missing lines take no room.
-fn count_fitting<'a>(
-    rows: impl Iterator<Item = &'a LineRow>,
-    mut room: Room,
-    layout: &Layout,
-) -> usize {
-    rows.take_while(|row| row.is_missing() || room.take_line(&row.shown(layout))).count()
 }

@@ -40,7 +40,12 @@ fn colours_stay_on_a_terminal_where_colour_is_on() {
 #[test]
 fn colours_go_from_a_pipe_and_where_colour_is_off() {
     for (command, wanted) in COLOURFUL {
+        // On a pipe, nothing is drawn over.
+        let redraws = command.contains("\\r");
         for (color, pty) in [("always", false), ("never", true), ("auto", true)] {
+            if redraws && !pty {
+                continue;
+            }
             let env = Env::new();
             env.configure(&format!("color: {color}\n"));
             let text = shown(&env.client(), command, pty);

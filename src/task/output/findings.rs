@@ -1,0 +1,217 @@
+//! Where in a long output the lines are that say what went wrong: found in one pass and in bounded
+//! memory, so that they are read besides the head and the tail.
+
+use std::collections::{HashMap, VecDeque};
+use std::io;
+
+use super::spool::Spool;
+use crate::text::lines::LinePosition;
+use crate::text::signs::{self, Sign};
+
+/// How much is read at once.
+const CHUNK: u64 = 1024 * 1024;
+/// How much before and after a line is looked at for what belongs to it.
+const AROUND: usize = 4 * 1024;
+/// How many lines that belong to it are read before and after it.
+const LINES_BEFORE: usize = 30;
+const LINES_AFTER: usize = 60;
+/// How many are kept from the beginning of the output, and as many from its end.
+const KEPT: usize = 500;
+/// How often what belongs to failures that look the same is read.
+const WHOLE: u32 = 2;
+/// How many kinds of failures are distinguished.
+const KINDS: usize = 4 * KEPT;
+
+/// A part of the output: from the beginning of a line to the end of one.
+pub(super) type Part = (LinePosition, u64);
+
+/// The parts of `[from, to)` with lines that say what went wrong, in order and without overlaps, of
+/// at most `most` bytes in all: the first and the last of them.
+///
+/// # Errors
+/// A spool file cannot be read.
+pub(super) fn find(spool: &Spool, from: LinePosition, to: u64, most: u64) -> io::Result<Vec<Part>> {
+    let mut found = Findings::default();
+    let mut buffer: Vec<u8> = Vec::new();
+    // Where the buffer begins, and how much of it has been searched.
+    let (mut begins, mut searched) = (from, 0);
+    let mut next = from;
+    while let Some(piece) = spool.next_piece(next, to, CHUNK)? {
+        if piece.start.at.offset != next.at.offset {
+            found.search(&buffer, begins, searched, buffer.len());
+            buffer.clear();
+            (begins, searched) = (piece.start, 0);
+        }
+        next = piece.end();
+        buffer.extend_from_slice(&piece.bytes);
+        // What is near the end is searched when what comes after it is known.
+        let until = line_start(&buffer, buffer.len().saturating_sub(AROUND));
+        if until > searched {
+            found.search(&buffer, begins, searched, until);
+            searched = until;
+        }
+        let done = line_start(&buffer, searched.saturating_sub(AROUND));
+        if let Some(bytes) = buffer.get(..done) {
+            begins = begins.after(bytes);
+            buffer.drain(..done);
+            searched -= done;
+        }
+    }
+    found.search(&buffer, begins, searched, buffer.len());
+    Ok(found.parts(most))
+}
+
+/// Where the line begins that contains this byte.
+fn line_start(bytes: &[u8], place: usize) -> usize {
+    let before = bytes.get(..place).unwrap_or_default();
+    memchr::memrchr(b'\n', before).map_or(0, |newline| newline + 1)
+}
+
+#[derive(Debug)]
+struct Finding {
+    /// The line itself.
+    line: Part,
+    /// With what belongs to it; the same if many others look like it.
+    all: Part,
+}
+
+#[derive(Default)]
+struct Findings {
+    first: Vec<Finding>,
+    newest: VecDeque<Finding>,
+    /// What each kind of lines says, and how often it was found.
+    kinds: HashMap<u64, (Option<Sign>, u32)>,
+}
+
+impl Findings {
+    /// Adds what the lines of `[from, to)` say, which begins and ends with a line.
+    fn search(&mut self, buffer: &[u8], begins: LinePosition, from: usize, to: usize) {
+        let text = buffer.get(from..to).unwrap_or_default();
+        // The number of newlines before `counted_to`.
+        let (mut newlines, mut counted_to) = (0, 0);
+        let mut behind = from;
+        for hit in signs::possible(text) {
+            let hit = from + hit;
+            if hit < behind {
+                continue;
+            }
+            let start = line_start(buffer, hit);
+            let rest = buffer.get(hit..).unwrap_or_default();
+            let end = memchr::memchr(b'\n', rest).map_or(buffer.len(), |newline| hit + newline);
+            behind = end + 1;
+            let (sign, times) = self.know(buffer.get(start..end).unwrap_or_default());
+            let Some(sign) = sign.filter(|sign| *sign > Sign::Warning) else {
+                continue;
+            };
+            let is_rare = times <= WHOLE && sign != Sign::Summary;
+            if sign == Sign::Logged && !is_rare {
+                continue;
+            }
+            let passed = buffer.get(counted_to..start).unwrap_or_default();
+            newlines += memchr::memchr_iter(b'\n', passed).count() as u64;
+            counted_to = start;
+            let position = |place: usize, lines_before: u64| LinePosition {
+                at: crate::text::lines::Position {
+                    offset: begins.at.offset + place as u64,
+                    line: begins.at.line + newlines - lines_before,
+                },
+                inside_line: place == 0 && begins.inside_line,
+            };
+            let offset = |place: usize| begins.at.offset + place as u64;
+            let own = (position(start, 0), offset((end + 1).min(buffer.len())));
+            let all = if is_rare {
+                let (first, lines_before) = lines_back(buffer, start);
+                (position(first, lines_before), offset(lines_on(buffer, end)))
+            } else {
+                own
+            };
+            self.add(Finding { line: own, all });
+        }
+    }
+
+    /// What a line says, and how many of its kind have been found with it.
+    fn know(&mut self, line: &[u8]) -> (Option<Sign>, u32) {
+        let kind = signs::kind_of(line);
+        let sign = || signs::sign_of(&String::from_utf8_lossy(line));
+        if self.kinds.len() >= KINDS && !self.kinds.contains_key(&kind) {
+            return (sign(), u32::MAX);
+        }
+        let (sign, times) = self.kinds.entry(kind).or_insert_with(|| (sign(), 0));
+        *times = times.saturating_add(1);
+        (*sign, *times)
+    }
+
+    fn add(&mut self, finding: Finding) {
+        if self.first.len() < KEPT {
+            self.first.push(finding);
+            return;
+        }
+        if self.newest.len() == KEPT {
+            self.newest.pop_front();
+        }
+        self.newest.push_back(finding);
+    }
+
+    /// Each finding alone first, the first and the last of them; then what belongs to them.
+    fn parts(self, most: u64) -> Vec<Part> {
+        let all: Vec<Finding> = self.first.into_iter().chain(self.newest).collect();
+        let size = |part: &Part| part.1 - part.0.at.offset;
+        let mut left = most;
+        let mut chosen: Vec<Part> = Vec::new();
+        let mut from_both_ends = (0..all.len()).map(|number| match number % 2 {
+            0 => number / 2,
+            _ => all.len() - 1 - number / 2,
+        });
+        let mut taken = Vec::new();
+        for place in from_both_ends.by_ref() {
+            let Some(finding) = all.get(place).filter(|finding| size(&finding.line) <= left) else {
+                break;
+            };
+            left -= size(&finding.line);
+            chosen.push(finding.line);
+            taken.push(place);
+        }
+        for finding in taken.iter().filter_map(|place| all.get(*place)) {
+            if size(&finding.all) <= left {
+                left -= size(&finding.all);
+                chosen.push(finding.all);
+            }
+        }
+        chosen.sort_by_key(|(from, _)| from.at.offset);
+        merged(chosen)
+    }
+}
+
+/// Joins parts that overlap or touch.
+pub(super) fn merged(parts: Vec<Part>) -> Vec<Part> {
+    let mut merged: Vec<Part> = Vec::new();
+    for part in parts {
+        match merged.last_mut() {
+            Some(last) if part.0.at.offset <= last.1 => last.1 = last.1.max(part.1),
+            _ => merged.push(part),
+        }
+    }
+    merged
+}
+
+/// The beginning of a line before this one, and how many lines before it.
+fn lines_back(buffer: &[u8], start: usize) -> (usize, u64) {
+    let from = start.saturating_sub(AROUND);
+    let before = buffer.get(from..start).unwrap_or_default();
+    let (mut first, mut lines) = (start, 0);
+    for newline in memchr::memrchr_iter(b'\n', before).take(LINES_BEFORE + 1) {
+        if from + newline + 1 < start {
+            first = from + newline + 1;
+            lines += 1;
+        }
+    }
+    (first, lines)
+}
+
+/// The end of a line after the one that ends here.
+fn lines_on(buffer: &[u8], end: usize) -> usize {
+    let to = (end + AROUND).min(buffer.len());
+    let after = buffer.get(end..to).unwrap_or_default();
+    let newlines = memchr::memchr_iter(b'\n', after).take(LINES_AFTER + 1);
+    newlines.last().map_or(buffer.len(), |newline| end + newline + 1)
+}
