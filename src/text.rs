@@ -14,7 +14,9 @@
 //! - [`pattern`]: a caller's pattern for lines. [`quoting`] and [`quantity`]: words and numbers.
 
 pub(crate) mod ansi;
+pub(crate) mod binary;
 pub(crate) mod canvas;
+pub(crate) mod encoding;
 pub(crate) mod foreign;
 pub(crate) mod frame;
 pub(crate) mod invisible;

@@ -352,6 +352,7 @@ impl SearchResult {
         }
         let omission = left_out.join("; ");
         Shown {
+            not_utf_8: None,
             text: self.rows.join("\n"),
             from_line: self.first,
             to_line: self.last,

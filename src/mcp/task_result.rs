@@ -18,9 +18,10 @@ use crate::task::port_watch;
 use crate::task::registry::TaskHandle;
 use crate::task::terminal::Terminal;
 use crate::task::watch::WaitEnd;
+use crate::text::encoding::Found;
 use crate::text::foreign;
 use crate::text::lines::{self, Layout, LinePosition, OutputSpan, Repeats, Shown};
-use crate::text::quantity::{grouped, seconds};
+use crate::text::quantity::{grouped, plural, seconds};
 
 /// How many characters at the end of the shown text are searched for signs of a missing terminal.
 const TAIL_CHARS: usize = 2_000;
@@ -149,6 +150,7 @@ impl Tools {
         let columns = task.live.state().columns;
         let room = client.room(amount.max_chars);
         let reader = poll_call(task);
+        let raw_call = format!("zsh-tool log --raw {}", task.id());
         result.shown = lines::lay_out(
             &spans,
             &Layout {
@@ -162,8 +164,13 @@ impl Tools {
                 colours: client.palette.output_colours(task.live.facts.input),
                 columns,
                 read_call: &reader,
+                raw_call: &raw_call,
             },
         );
+        if let Some(found) = result.shown.not_utf_8 {
+            let is_new = !std::mem::replace(&mut task.live.state().told.encoding, true);
+            result.notes.extend(is_new.then(|| encoding_note(found, &raw_call)));
+        }
         // A caller that asked for lines gets lines.
         if result.numbered || result.matched.is_some() {
             result.notes.extend(screen_hint(task));
@@ -235,6 +242,17 @@ impl Tools {
             ))
         }
     }
+}
+
+/// Says that output is not UTF-8, and how it is shown.
+fn encoding_note(found: Found, raw_call: &str) -> ResultNote {
+    let count = plural(grouped(found.bytes), "byte is", "bytes are");
+    let shown = match found.encoding {
+        Some(encoding) if found.is_sure => format!("shown as decoded from {}", encoding.name()),
+        Some(encoding) => format!("shown as U+FFFD, perhaps it is {}", encoding.name()),
+        None => "shown as U+FFFD".to_owned(),
+    };
+    ResultNote::info(format!("{count} not UTF-8: {shown}. {raw_call} prints the bytes."))
 }
 
 /// Warns, once for each task that takes input, that a wait for input may go unnoticed.

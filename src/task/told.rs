@@ -25,6 +25,8 @@ pub struct Told {
     pub repetition: bool,
     /// A result has told that the program draws a full screen.
     pub screen: bool,
+    /// A result has told that its output is not UTF-8.
+    pub encoding: bool,
     /// A result has told that not all can be seen.
     pub evidence: bool,
     /// A result has warned of the number of its processes.
@@ -54,6 +56,7 @@ impl Default for Told {
             stuck: false,
             repetition: false,
             screen: false,
+            encoding: false,
             evidence: false,
             process_count: false,
             start_timed_out: false,

@@ -7,6 +7,7 @@
 //! spans; the spool stores lines. Pure.
 
 mod choice;
+mod data;
 mod fit;
 mod rows;
 mod similar;
@@ -19,6 +20,9 @@ use serde::{Deserialize, Serialize};
 use self::fit::cap;
 use self::rows::{Content, Cut, Line, LineRow, progress_rows, repeated_rows};
 use super::ansi::{self, Colours};
+use super::encoding::Found;
+pub(crate) use super::encoding::UNFINISHED_BYTES;
+pub use super::encoding::unfinished_character;
 pub(crate) use super::quantity::grouped;
 use super::{progress_lines, segments};
 
@@ -158,6 +162,15 @@ pub enum OutputSpan {
         /// Missing bytes of the line shown after the gap, if it is a different line.
         of_line_after: u64,
     },
+    /// Output that is no text.
+    Data {
+        /// The lines, as newlines in the data happen to part it.
+        lines: Range<u64>,
+        /// The bytes of the whole output that it is.
+        offsets: Range<u64>,
+        /// What its first bytes are the beginning of, if known.
+        kind: Option<&'static str>,
+    },
 }
 
 /// How to show lines.
@@ -178,6 +191,8 @@ pub struct Layout<'a> {
     /// The call that reads omitted lines, `zsh_poll task_id=…`, to which `from_line` is appended.
     /// Empty if there is none.
     pub read_call: &'a str,
+    /// The command that prints the bytes; empty if there is none.
+    pub raw_call: &'a str,
 }
 
 /// Which lines to show if not all of them.
@@ -218,30 +233,15 @@ pub struct Shown {
     pub omitted_bytes: u64,
     /// What is omitted and how to read it, in one line; empty if nothing is omitted.
     pub omission: String,
-}
-
-/// The most bytes of an unfinished character.
-pub(crate) const UNFINISHED_BYTES: usize = 3;
-
-/// The number of bytes at the end that begin an incomplete character. Callers hold them back while
-/// more output may follow.
-pub fn unfinished_character(bytes: &[u8]) -> usize {
-    for (present, byte) in (1..).zip(bytes.iter().rev().take(UNFINISHED_BYTES)) {
-        let expected = match byte {
-            0x80..=0xbf => continue,
-            0xc2..=0xdf => 2,
-            0xe0..=0xef => 3,
-            0xf0..=0xf4 => 4,
-            _ => 1,
-        };
-        return if expected > present { present } else { 0 };
-    }
-    0
+    /// What is known of text that is not UTF-8.
+    pub not_utf_8: Option<Found>,
 }
 
 /// Lays output out as text.
 pub fn lay_out(spans: &[OutputSpan], layout: &Layout) -> Shown {
-    let rows = progress_rows(rows(spans, layout));
+    let (spans, not_utf_8) = data::decoded(spans);
+    let spans = data::set_apart(spans);
+    let rows = progress_rows(rows(&spans, layout));
     let rows = match layout.repeats {
         Repeats::Collapse => repeated_rows(rows),
         Repeats::Each => rows,
@@ -263,6 +263,7 @@ pub fn lay_out(spans: &[OutputSpan], layout: &Layout) -> Shown {
         omitted_lines: rows.iter().map(LineRow::missing_lines).sum(),
         omitted_bytes: rows.iter().map(LineRow::omitted_bytes).sum(),
         omission: omission(&rows, layout.read_call),
+        not_utf_8,
     }
 }
 
@@ -479,6 +480,17 @@ fn rows(spans: &[OutputSpan], layout: &Layout) -> Vec<LineRow> {
                     });
                 }
             }
+            OutputSpan::Data { lines, offsets, kind } => {
+                if let Some(row) = open.take().and_then(|place| rows.get_mut(place)) {
+                    row.break_off(std::mem::take(&mut of_open));
+                }
+                of_next = Cut::default();
+                rows.push(LineRow {
+                    first: lines.start,
+                    last: lines.end.max(lines.start + 1) - 1,
+                    content: Content::Data { bytes: offsets.end - offsets.start, kind: *kind },
+                });
+            }
             OutputSpan::Read(piece) => {
                 let mut lines = split(&piece.bytes);
                 let mut number = piece.start.at.line;
@@ -600,6 +612,7 @@ mod tests {
             colours: Colours::Drop,
             columns: None,
             read_call: "zsh_poll task_id=ab",
+            raw_call: "zsh-tool log --raw ab",
         }
     }
 

@@ -4,6 +4,7 @@
 //! and each part is a line of its own. Pure.
 
 use super::ansi::{self, Colours};
+use super::encoding;
 
 /// The parts of a line without its newline, as they are read one below the other; at least one. On a
 /// terminal, and of what moves its cursor otherwise, the line itself.
@@ -20,7 +21,7 @@ pub(crate) fn of(line: &[u8], columns: Option<u16>) -> Vec<&[u8]> {
 
 /// Each part of a line as plain text, and on a terminal also what it covers: all that can be searched.
 pub(crate) fn searchable(line: &[u8], columns: Option<u16>) -> impl Iterator<Item = String> {
-    let plain = |part: &[u8]| ansi::readable(part, Colours::Drop, columns);
+    let plain = |part: &[u8]| ansi::readable(&encoding::decoded_line(part), Colours::Drop, columns);
     // Most lines have one part, for which no list is made.
     let (one, all) = if !ansi::is_rewritten(line) {
         (Some(plain(line)), Vec::new())

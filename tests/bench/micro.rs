@@ -80,6 +80,7 @@ fn output(criterion: &mut Criterion) {
                 colours: Colours::Drop,
                 columns: None,
                 read_call: "zsh_poll task_id=3dc8c9ee",
+                raw_call: "",
             },
         )
     });

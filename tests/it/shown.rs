@@ -597,3 +597,59 @@ fn results_with_a_share_at_their_end_are_no_progress() {
         assert!(shown.contains(&format!("a.py::test_{number} PASSED")), "{number}: {shown}");
     }
 }
+
+#[test]
+fn text_that_is_not_utf_8_is_decoded_where_that_is_sure_and_counted_once() {
+    let env = Env::new();
+    let client = env.client();
+    // As iconv writes them.
+    for (encoding, text) in [
+        ("GBK", "错误：编译失败，找不到文件"),
+        ("SHIFT_JIS", "エラー：ファイルが見つかりません"),
+        ("ISO-8859-1", "Fehler: für später übrig gelassen"),
+        ("UTF-16LE", "Copyright (C) the authors, é"),
+        ("UTF-16BE", "Copyright (C) the authors, é"),
+    ] {
+        let command = format!("print -r -- '{text}' | iconv -t {encoding}");
+        let result = client.run(&command);
+        assert_eq!(result.output(), text, "{encoding}: {}", result.text);
+        assert!(result.text.contains(" not UTF-8: shown as decoded from "), "{}", result.text);
+        let again = client.poll(&result.task_id(), json!({"full_output": true}));
+        assert!(!again.text.contains("not UTF-8"), "{}", again.text);
+        let word = text.split(' ').next().unwrap_or_default();
+        let found = client.poll(&result.task_id(), json!({"grep": word}));
+        assert!(found.text.contains(&format!("1: {text}")), "{}", found.text);
+        let raw = env.command(binary()).args(["log", "--raw", &result.task_id()]).output();
+        env.bare_zsh(&format!("{command} >expected"));
+        let expected = fs::read(env.work().join("expected")).expect("it was written");
+        assert_eq!(raw.expect("it runs").stdout, expected, "{encoding}");
+    }
+    let damaged = client.run(r"printf 'caf\xe9 au lait, 日本語\n'");
+    assert_eq!(damaged.output(), "caf\u{fffd} au lait, 日本語");
+    let says = "ℹ 1 byte is not UTF-8: shown as U+FFFD. zsh-tool log --raw ";
+    assert!(damaged.text.contains(says), "{}", damaged.text);
+}
+
+#[test]
+fn data_is_named_with_its_size_and_kind() {
+    let env = Env::new();
+    let client = env.client();
+    let zipped =
+        client.run("print begun; head -c 300000 /dev/urandom | gzip -1; print; print ended");
+    let lines: Vec<String> = zipped.output().lines().map(str::to_owned).collect();
+    let [begun, data, ended] = &*lines else { panic!("{}", zipped.text) };
+    assert_eq!((begun.as_str(), ended.as_str()), ("begun", "ended"));
+    assert!(data.starts_with("… binary: 300.") && data.contains(" KB, gzip data: "), "{data}");
+    assert!(
+        data.ends_with(&format!(": zsh-tool log --raw {} prints it …", zipped.task_id())),
+        "{data}"
+    );
+    let program = client.run("cat =sleep").output();
+    assert!(
+        program.starts_with("… binary: ") && program.contains(", an ELF program: "),
+        "{program}"
+    );
+    assert_eq!(program.lines().count(), 1, "{program}");
+    // Names that zeros separate are text.
+    assert_eq!(client.run(r"printf 'a.rs\0b.rs\0'").output(), "a.rs^@b.rs^@");
+}

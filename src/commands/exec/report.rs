@@ -71,6 +71,7 @@ pub(crate) fn json(
             colours: Colours::Drop,
             columns,
             read_call: "",
+            raw_call: "",
         },
     );
     let directory = end.and_then(|end| end.moved_to.as_ref());

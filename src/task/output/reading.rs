@@ -732,6 +732,7 @@ mod tests {
                     let sign = if *readable { '+' } else { '-' };
                     format!("{sign}{}..{}", lines.start, lines.end)
                 }
+                OutputSpan::Data { .. } => "data".to_owned(),
             })
             .collect()
     }

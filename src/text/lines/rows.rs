@@ -3,7 +3,7 @@
 use super::{Layout, first_chars, last_chars, missing_lines, redrawn, without_colours};
 use crate::text::frame;
 use crate::text::progress_lines;
-use crate::text::quantity::grouped;
+use crate::text::quantity::{grouped, size};
 
 /// How many consecutive identical lines are shown as one, if that is shorter.
 const REPEATS: usize = 3;
@@ -21,7 +21,14 @@ pub(super) struct LineRow {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Content {
     Line(Line),
-    Missing { readable: bool },
+    Missing {
+        readable: bool,
+    },
+    /// What is no text.
+    Data {
+        bytes: u64,
+        kind: Option<&'static str>,
+    },
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -125,14 +132,14 @@ impl LineRow {
     pub(super) fn as_line(&self) -> Option<&Line> {
         match &self.content {
             Content::Line(line) => Some(line),
-            Content::Missing { .. } => None,
+            Content::Missing { .. } | Content::Data { .. } => None,
         }
     }
 
     pub(super) fn as_line_mut(&mut self) -> Option<&mut Line> {
         match &mut self.content {
             Content::Line(line) => Some(line),
-            Content::Missing { .. } => None,
+            Content::Missing { .. } | Content::Data { .. } => None,
         }
     }
 
@@ -202,6 +209,7 @@ impl LineRow {
     pub(super) fn first_omitted(&self) -> Option<(u64, u64)> {
         match &self.content {
             Content::Missing { readable } => readable.then_some((self.first, 1)),
+            Content::Data { .. } => None,
             Content::Line(line) => {
                 (self.omitted_bytes() > 0).then(|| (self.last, line.next_character()))
             }
@@ -233,6 +241,7 @@ impl LineRow {
             Content::Missing { readable } => {
                 missing_lines(self.first, self.last, *readable, layout.read_call)
             }
+            Content::Data { bytes, kind } => data(*bytes, *kind, layout.raw_call),
             Content::Line(line) => {
                 let (number, count) = match line.group {
                     None => (self.last, count_of(line.times)),
@@ -255,6 +264,13 @@ impl LineRow {
             }
         }
     }
+}
+
+/// `… binary: 5.2 MB, gzip data: zsh-tool log --raw 1a2b3c4d prints it …`
+fn data(bytes: u64, kind: Option<&str>, raw_call: &str) -> String {
+    let kind = kind.map_or_else(String::new, |kind| format!(", {kind}"));
+    let call = if raw_call.is_empty() { String::new() } else { format!(": {raw_call} prints it") };
+    format!("… binary: {}{kind}{call} …", size(bytes))
 }
 
 /// The count after a line that represents identical lines; empty for a single line.
