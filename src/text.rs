@@ -17,6 +17,7 @@ pub(crate) mod ansi;
 pub(crate) mod binary;
 pub(crate) mod canvas;
 pub(crate) mod encoding;
+pub(crate) mod failures;
 pub(crate) mod foreign;
 pub(crate) mod frame;
 pub(crate) mod invisible;

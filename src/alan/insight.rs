@@ -13,6 +13,7 @@ use super::history::{History, RETRY_WINDOW_MINUTES};
 use crate::shell::dialect::Trap;
 use crate::shell::lint::Lint;
 use crate::shell::outcome::Outcome;
+use crate::text::failures::Change;
 use crate::text::foreign;
 pub(crate) use crate::text::lines::truncate;
 use crate::text::quantity::size;
@@ -106,6 +107,8 @@ pub enum Insight {
     Pitfall(Lint),
     /// The command is written for bash, and zsh runs it otherwise.
     Dialect(Trap),
+    /// What differs from the failures of its last run in this directory.
+    Changes(Change),
     /// The options of a command that keeps failing.
     Options { command: String, table: String },
     /// It succeeded without output.
@@ -211,7 +214,7 @@ impl Insight {
             Insight::NewPattern => Usefulness::IfAlone,
             Insight::RetryMixed { .. } => Usefulness::IfNewestRetryFailed,
             Insight::Similar { .. } => Usefulness::IfNewestSimilarFailed,
-            Insight::Options { .. } => Usefulness::Always,
+            Insight::Options { .. } | Insight::Changes(_) => Usefulness::Always,
             Insight::RetrySucceeded { .. }
             | Insight::SuccessStreak(_)
             | Insight::Reliable { .. }
@@ -268,6 +271,24 @@ pub(crate) fn useful(
     insights
 }
 
+/// How many names of failures are shown.
+const CHANGED_NAMES: usize = 8;
+
+/// `Since its last run here: now failing: test_b; fixed: test_a; 3 as before.`
+fn since_last_run(change: &Change) -> String {
+    let listed = |what: &str, names: &[String]| {
+        let shown = names.iter().take(CHANGED_NAMES).map(|name| foreign::shown(name).into_owned());
+        let more = names.len().saturating_sub(CHANGED_NAMES);
+        let more = (more > 0).then(|| format!("{more} more"));
+        let all: Vec<String> = shown.chain(more).collect();
+        (!names.is_empty()).then(|| format!("{what}: {}", all.join(", ")))
+    };
+    let same = (change.same > 0).then(|| format!("{} as before", change.same));
+    let parts = [listed("now failing", &change.new), listed("fixed", &change.gone), same];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    format!("Since its last run here: {}.", parts.join("; "))
+}
+
 /// Whether the newest run failed, ignoring runs interrupted by the server's exit.
 fn newest_failed(newest_first: &[Outcome]) -> bool {
     let newest = newest_first.iter().find(|outcome| **outcome != Outcome::Interrupted);
@@ -322,6 +343,7 @@ impl fmt::Display for Insight {
             Insight::Reliable { rate, runs } => {
                 write!(f, "Reliable pattern: {:.0}% success ({runs} runs).", rate * 100.0)
             }
+            Insight::Changes(change) => f.write_str(&since_last_run(change)),
             Insight::UsuallyTakes { seconds } => write!(f, "Usually takes ~{seconds:.0}s."),
             Insight::NeedsMemory { usual, free } => write!(
                 f,

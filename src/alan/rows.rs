@@ -171,6 +171,18 @@ pub struct SshObservation {
     pub created_at: String,
 }
 
+/// What failed when a command last ran in a directory.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct LastFailures {
+    pub command_hash: String,
+    /// Redacted.
+    pub cwd: String,
+    /// A name in each line, redacted.
+    pub names: String,
+    /// RFC 3339, UTC.
+    pub created_at: String,
+}
+
 /// The options of a command, from its manual page.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct CachedOptions {

@@ -14,13 +14,14 @@ use crate::text::redact::Redactor;
 pub(crate) const CURRENT: i64 = STEPS.len() as i64;
 
 /// The SQL of each step. [`ADDED_COLUMNS`] are added before step 2.
-const STEPS: [&str; 6] = [
+const STEPS: [&str; 7] = [
     include_str!("../../data/schema/1-tables.sql"),
     include_str!("../../data/schema/2-places-and-circuits.sql"),
     include_str!("../../data/schema/3-subcommands.sql"),
     include_str!("../../data/schema/4-one-index.sql"),
     include_str!("../../data/schema/5-transactions.sql"),
     include_str!("../../data/schema/6-costs.sql"),
+    include_str!("../../data/schema/7-failures.sql"),
 ];
 
 /// Columns that a database of the original zsh-tool may lack.
@@ -34,12 +35,13 @@ const ADDED_COLUMNS: [(&str, &str, &str); 6] = [
 ];
 
 /// The tables whose rows are read back. All have a rowid.
-const TABLES: [&str; 8] = [
+const TABLES: [&str; 9] = [
     "observations",
     "recent_commands",
     "streaks",
     "ssh_observations",
     "manopt_cache",
+    "last_failures",
     "meta",
     "circuits",
     "circuit_timeouts",

@@ -16,6 +16,7 @@ mod read;
 mod tables;
 mod write;
 
+use std::collections::BTreeSet;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -36,7 +37,7 @@ use super::estimate::Estimate;
 use super::history::History;
 use super::insight::Insight;
 use super::pattern::CommandPattern;
-use super::rows::{CachedOptions, timestamp, unix_seconds};
+use super::rows::{CachedOptions, LastFailures, timestamp, unix_seconds};
 use super::run::Run;
 use super::schema::Derivation;
 use crate::base::sync::CondvarMutex;
@@ -145,6 +146,25 @@ impl Store {
             Job::Options(CachedOptions {
                 base_command: command.to_owned(),
                 options_text: table.to_owned(),
+                created_at: timestamp(now),
+            })
+        });
+    }
+
+    /// What failed when this command last ran in this directory; `None` if that is not known.
+    pub fn failures(&self, hash: &str, cwd: &str) -> Option<BTreeSet<String>> {
+        let names = self.view(|view| view.failures(hash, cwd))?;
+        Some(names.lines().map(str::to_owned).collect())
+    }
+
+    /// Queues what has failed now, without secrets.
+    pub fn put_failures(&self, hash: &str, cwd: &str, names: &BTreeSet<String>, now: SystemTime) {
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        self.push(|_| {
+            Job::Failures(LastFailures {
+                command_hash: hash.to_owned(),
+                cwd: cwd.to_owned(),
+                names: names.join("\n"),
                 created_at: timestamp(now),
             })
         });

@@ -1,7 +1,7 @@
 //! The record of one run: the command's history from before it, how it ended, and which insights
 //! results have already reported.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::ffi::OsString;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -31,7 +31,10 @@ use crate::shell::programs::builtins;
 use crate::shell::syntax::failing_command;
 use crate::task::completion::{FinishedTask, KillContext, OnEnd};
 use crate::task::output::reading;
+use crate::text::ansi::{self, Colours};
+use crate::text::failures::{self, Change};
 use crate::text::redact::Redactor;
+use crate::text::signs;
 
 /// The exit code of a shell that has not found a command.
 const NOT_FOUND: i32 = 127;
@@ -92,6 +95,8 @@ struct ReportedInsights {
 /// Facts about the end of the run.
 struct EndFindings {
     facts: EndFacts,
+    /// What differs from the failures of the last run in this directory.
+    change: Option<Change>,
     /// The trap that has shown.
     trap: Option<Trap>,
     /// From the start to the request that killed it.
@@ -191,6 +196,7 @@ impl RunRecord {
             let trap = trap.map(|trap| self.context.without_secrets(trap));
             insights.extend(trap.map(Insight::Dialect));
             insights.extend(self.at_end(&end.facts, &history));
+            insights.extend(end.change.clone().map(Insight::Changes));
             if end.facts.outcome == Some(Outcome::Failure) {
                 insights.extend(self.options_after(history.failures + 1));
             }
@@ -277,6 +283,7 @@ impl RunRecord {
             },
             &self.context.settings.redactor,
         );
+        let change = self.change_of_failures(ended, &run, &tail);
         self.context.settings.store.record(&run);
         self.report_to_circuit(run_end(ended));
         if run.outcome == Outcome::Failure {
@@ -286,10 +293,60 @@ impl RunRecord {
         let facts = end_facts(&self.identity, run, ended.output_end.offset == 0, out_of_memory);
         let _ = self.end.set(EndFindings {
             facts,
+            change,
             trap: self.trap_shown(ended),
             killed_after,
             kill_context: ended.kill_context.cloned(),
         });
+    }
+
+    /// What differs from the failures of the last run in this directory, of which the names are kept
+    /// for the next. Only runs that test or build something have any: they print a summary, or name
+    /// what failed.
+    fn change_of_failures(
+        &self,
+        ended: &FinishedTask<'_>,
+        run: &Run<'_>,
+        tail: &str,
+    ) -> Option<Change> {
+        if !ended.end.outcome.is_complete() {
+            return None;
+        }
+        let names = match ended.end.exit.code() {
+            0 => BTreeSet::new(),
+            _ => self.failed_names(ended),
+        };
+        let (store, hash) = (&self.context.settings.store, &self.identity.pattern.hash);
+        let cwd = run.ended.cwd.as_deref()?;
+        if names.is_empty() && !signs::sums_up(tail) {
+            return None;
+        }
+        let before = store.failures(hash, cwd);
+        store.put_failures(hash, cwd, &names, run.ended.at);
+        let change = Change::between(&before?, &names);
+        (!change.is_none()).then_some(change)
+    }
+
+    /// What the output names as failed, without secrets.
+    fn failed_names(&self, ended: &FinishedTask<'_>) -> BTreeSet<String> {
+        let mut names = BTreeSet::new();
+        let may_matter = |output: &[u8]| signs::possible(output).next().is_some();
+        let read = |line: &[u8]| {
+            let line = ansi::readable(line, Colours::Drop, None);
+            if let Some(name) = failures::name_in(&line) {
+                names.insert(self.context.settings.redactor.redact(&name).into_owned());
+            }
+            if names.len() < failures::MOST_NAMES {
+                ControlFlow::Continue(())
+            } else {
+                ControlFlow::Break(())
+            }
+        };
+        let (output, end) = (ended.output, ended.output_end);
+        if let Err(error) = reading::visit_newest(output, end, may_matter, read) {
+            tracing::debug!("cannot read the output of {}: {error}", ended.facts.id);
+        }
+        names
     }
 
     /// The trap that has shown in a run that has ended by itself.

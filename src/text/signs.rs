@@ -89,8 +89,7 @@ const FORMS: &[Form] = &[
     form(Detail, r"^\s+\S+_test\.go:\d+: ", "    a_test.go:7: got 3, want 4"),
     // Jest, Vitest, Mocha, Jasmine, AVA, node:test
     form(Failure, r"^\s*FAIL\s+\S+", " FAIL  src/a.test.ts > adds"),
-    form(Failure, r"^\s*\xe2\x97\x8f .* (\xe2\x80\xba|>) ", "  ● sums › adds"),
-    form(Failure, r"^\s*\xe2\x97\x8f Test suite failed", "  ● Test suite failed to run"),
+    form(Failure, r"^  \xe2\x97\x8f \S", "  ● sums › adds"),
     form(
         Failure,
         r"^\s*(\xe2\x9c(\x95|\x96|\x97|\x98)|\xc3\x97|\xe2\x9d\x8c) ",
@@ -391,6 +390,40 @@ pub(crate) fn sign_of(line: &str) -> Option<Sign> {
     SIGNS.iter().find(|(_, forms)| forms.is_match(bytes)).map(|(sign, _)| *sign)
 }
 
+/// Words one of which each summary has. Most output has none, and is not looked at further.
+const SUMMARIES: &[&str] = &[
+    "passed",
+    "failed",
+    "Passed!",
+    "Failed!",
+    "failures",
+    "Failures",
+    "errors",
+    "error",
+    "test result",
+    "Tests",
+    "Test ",
+    "tests",
+    "OK (",
+    "FAILED",
+    "Ran ",
+    "passing",
+    "failing",
+    "# pass",
+    "# fail",
+    "examples",
+    "BUILD",
+    "PLAY RECAP",
+    "ok=",
+    "problem",
+];
+
+/// Whether a text has a line that says how tests or a build have ended.
+pub(crate) fn sums_up(text: &str) -> bool {
+    SUMMARIES.iter().any(|word| text.contains(word))
+        && text.lines().any(|line| sign_of(line) == Some(Summary))
+}
+
 /// Whether a line is one that a runner, a compiler or a shell prints, as the record of a session has
 /// them.
 pub(crate) fn is_of_a_record(line: &str) -> bool {
@@ -429,6 +462,14 @@ mod tests {
             assert!(sign >= form.sign || sign == Summary, "{}: {sign:?}", form.example);
         }
         assert!(RECORDS.iter().all(|record| any_of(std::iter::once(*record)).is_some()));
+    }
+
+    #[test]
+    fn each_summary_is_found_by_its_words() {
+        for form in FORMS.iter().filter(|form| form.sign == Summary) {
+            assert!(sums_up(&format!("x\n{}\n", form.example)), "{}", form.example);
+        }
+        assert!(!sums_up("all is well\n"));
     }
 
     #[test]

@@ -653,3 +653,43 @@ fn data_is_named_with_its_size_and_kind() {
     // Names that zeros separate are text.
     assert_eq!(client.run(r"printf 'a.rs\0b.rs\0'").output(), "a.rs^@b.rs^@");
 }
+
+#[test]
+fn the_end_says_what_differs_from_the_last_run_in_this_directory() {
+    let env = Env::new();
+    let client = env.client();
+    let pytest =
+        format!("{} -m pytest -q -p no:cacheprovider", installed("python/bin/python").display());
+    let run = |broken: &[&str]| {
+        let tests = ["a", "b", "c", "d"].map(|name| {
+            format!(
+                "def test_{name}():\n    assert {}\n",
+                if broken.contains(&name) { 0 } else { 1 }
+            )
+        });
+        write(&env.work(), "test_it.py", &tests.concat());
+        client.run(&pytest).text
+    };
+    let says = |text: &str| {
+        text.lines().find(|line| line.contains("Since its last run")).map(str::to_owned)
+    };
+    assert_eq!(says(&run(&["a", "b", "c"])), None);
+    let second = says(&run(&["b", "c", "d"])).expect("a change");
+    let expected = "Since its last run here: now failing: test_it.py::test_d; fixed: test_it.py::test_a; 2 as before.";
+    assert!(second.contains(expected), "{second}");
+    let third = says(&run(&["b", "c", "d"])).expect("no change");
+    assert!(third.contains("Since its last run here: 3 as before."), "{third}");
+    // Another server knows, too.
+    let other = env.client();
+    write(&env.work(), "test_it.py", "def test_b():\n    pass\n");
+    let fixed = says(&other.run(&pytest).text).expect("a change");
+    for part in ["here: fixed: ", "test_it.py::test_b", "test_it.py::test_d"] {
+        assert!(fixed.contains(part), "{fixed}");
+    }
+    // Elsewhere it is another run, and what neither tests nor builds says nothing.
+    fs::create_dir_all(env.work().join("elsewhere")).expect("a folder");
+    assert_eq!(says(&client.run(&format!("cd elsewhere; {pytest}")).text), None);
+    for _ in 0..2 {
+        assert_eq!(says(&client.run("false").text), None);
+    }
+}

@@ -170,6 +170,7 @@ pub(crate) fn prune(
         "DELETE FROM written WHERE instance <> '' AND at < ?1",
         [seconds - 7.0 * RECENT_SECONDS],
     )?;
+    others += transaction.execute("DELETE FROM last_failures WHERE created_at < ?1", [&light])?;
     transaction.execute(
         "INSERT OR REPLACE INTO meta (key, value) VALUES ('last_pruned', ?1)",
         [timestamp(now)],
@@ -252,6 +253,7 @@ pub(crate) fn forget(connection: &mut Connection, what: Forget<'_>) -> rusqlite:
     let mut others = delete("ssh_observations", &runs)?;
     others += delete("streaks", &of_command)?;
     others += delete("circuits", &of_command)?;
+    others += delete("last_failures", &of_command)?;
     others += delete("recent_commands", &format!("{column} = ?1"))?;
     let observations = delete("observations", &format!("{column} = ?1"))?;
     count_transaction(&transaction)?;

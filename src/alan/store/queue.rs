@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use super::connection::Losses;
 use crate::alan::insight::Insight;
-use crate::alan::rows::CachedOptions;
+use crate::alan::rows::{CachedOptions, LastFailures};
 use crate::alan::run::RunRows;
 use crate::base::sync::CondvarMutex;
 use crate::shell::outcome::Outcome;
@@ -36,6 +36,8 @@ pub(super) enum Job {
     Run(Box<RunRows>),
     /// A table of options.
     Options(CachedOptions),
+    /// What has failed.
+    Failures(LastFailures),
 }
 
 impl Job {

@@ -307,6 +307,19 @@ impl<'a> ReadView<'a> {
         self.first(sql, [command], |row| row.get(0))
     }
 
+    /// The names of what failed when a command last ran in a directory.
+    pub(super) fn failures(&self, hash: &str, cwd: &str) -> rusqlite::Result<Option<String>> {
+        for queued in self.queued.iter().rev() {
+            if let Job::Failures(failures) = queued.job.as_ref()
+                && (failures.command_hash.as_str(), failures.cwd.as_str()) == (hash, cwd)
+            {
+                return Ok(Some(failures.names.clone()));
+            }
+        }
+        let sql = "SELECT names FROM last_failures WHERE command_hash = ?1 AND cwd = ?2";
+        self.first(sql, [hash, cwd], |row| row.get(0))
+    }
+
     /// The programs of successful commands.
     pub(super) fn programs(&self) -> rusqlite::Result<Vec<String>> {
         let successes = self.observations();
@@ -415,7 +428,7 @@ impl<'a> ReadView<'a> {
     fn queued_runs(&self) -> impl Iterator<Item = &RunRows> {
         self.queued.iter().filter_map(|queued| match Arc::as_ref(&queued.job) {
             Job::Run(rows) => Some(rows.as_ref()),
-            Job::Options(_) => None,
+            Job::Options(_) | Job::Failures(_) => None,
         })
     }
 
@@ -478,7 +491,7 @@ mod tests {
                 assert!(covered || !many, "{step} looks up each row of {sql}");
             }
         }
-        assert_eq!(checked, 14, "statements found");
+        assert_eq!(checked, 15, "statements found");
     }
 
     /// The statements of a view, with every index and key filled in.

@@ -5,7 +5,9 @@ use rusqlite::{
 };
 
 use super::queue::{Job, Queued};
-use crate::alan::rows::{CachedOptions, Observation, RecentCommand, SshObservation, Streak};
+use crate::alan::rows::{
+    CachedOptions, LastFailures, Observation, RecentCommand, SshObservation, Streak,
+};
 use crate::alan::run::RunRows;
 use crate::alan::schema::count_transaction;
 
@@ -61,6 +63,8 @@ table!(SshObservation: "INSERT OR IGNORE" "ssh_observations"
     duration_ms timed_out weight created_at);
 table!(CachedOptions: "INSERT OR REPLACE" "manopt_cache"
     base_command options_text created_at);
+table!(LastFailures: "INSERT OR REPLACE" "last_failures"
+    command_hash cwd names created_at);
 
 /// Writes a batch of this server's queue in one transaction, together with the number of its last
 /// entry.
@@ -81,6 +85,7 @@ pub(super) fn write_batch(
         match queued.job.as_ref() {
             Job::Run(rows) => insert_run(&transaction, rows)?,
             Job::Options(options) => _ = options.insert(&transaction)?,
+            Job::Failures(failures) => _ = failures.insert(&transaction)?,
         }
     }
     transaction
