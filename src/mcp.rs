@@ -24,6 +24,7 @@ pub(crate) mod clients;
 pub(crate) mod conformance;
 pub(crate) mod control;
 pub(crate) mod detach;
+mod diff;
 pub(crate) mod dispatch;
 mod elicitation;
 pub(crate) mod events;

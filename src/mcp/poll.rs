@@ -13,7 +13,7 @@ use super::render::result::{TaskResult, screen_rows};
 use super::render::view::View;
 use super::search;
 use super::task_result::{Numbering, screen_hint};
-use super::tools::{PollArguments, WaitFor};
+use super::tools::{DiffWith, PollArguments, WaitFor};
 use crate::progress::advice::idle_polls_of;
 use crate::task::live::ActiveCall;
 use crate::task::output::effort::Effort;
@@ -37,6 +37,9 @@ impl Tools {
         refuse_contradictions(arguments)?;
         let task = self.find(&arguments.task_id)?;
         let max_output = arguments.max_output.unwrap_or(self.config.max_output);
+        if arguments.diff == Some(DiffWith::Last) {
+            return self.diff_with_last(&task, notes, max_output, call.client);
+        }
         if arguments.screen == Some(true) {
             return self.show_screen(&task, arguments, notes, call);
         }
@@ -258,6 +261,7 @@ fn refuse_contradictions(arguments: &PollArguments) -> Result<(), NoResult> {
         ("grep", arguments.grep.is_some()),
         ("from_line", arguments.from_line.is_some()),
         ("to_line", arguments.to_line.is_some()),
+        ("diff", arguments.diff.is_some()),
     ]);
     let waits = given(&[
         ("listen", arguments.listen.is_some_and(|seconds| seconds > 0.0)),
@@ -266,6 +270,13 @@ fn refuse_contradictions(arguments: &PollArguments) -> Result<(), NoResult> {
         ("until_port", arguments.until_port.is_some()),
         full_output,
     ]);
+    if arguments.diff.is_some()
+        && let Some(reader) = reads.first().filter(|reader| **reader != "diff")
+    {
+        return Err(refused(format!(
+            "diff compares all of the output and {reader} reads a part of it: leave one out"
+        )));
+    }
     if let Some(reader) = reads.first()
         && !waits.is_empty()
     {

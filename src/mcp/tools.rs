@@ -109,7 +109,7 @@ pub struct RunArguments {
     pub description: Option<String>,
     /// Run it on a terminal.
     pub pty: Option<bool>,
-    /// Directory to start in. Default: the project's.
+    /// Directory. Default: the project's.
     pub cwd: Option<String>,
     /// Variables to add.
     pub env: Option<BTreeMap<String, String>>,
@@ -128,7 +128,7 @@ pub struct RunArguments {
     pub detached_hours: Option<f64>,
     /// Return when a line matches this regex (Rust).
     pub until: Option<String>,
-    /// Return when it listens on this TCP port: 3000 or host:port.
+    /// Return when it listens on this port: 3000 or host:port.
     pub until_port: Option<String>,
     /// Terminal lines. Default 24.
     #[schemars(range(min = 1, max = 500))]
@@ -158,13 +158,13 @@ pub struct PollArguments {
     pub until: Option<String>,
     /// As in zsh.
     pub until_port: Option<String>,
-    /// First line to show again.
+    /// First line to show.
     #[schemars(range(min = 1))]
     pub from_line: Option<u64>,
-    /// Character of from_line to begin with.
+    /// Where in from_line to begin.
     #[schemars(range(min = 1))]
     pub from_char: Option<u64>,
-    /// Last line to show again.
+    /// Last line to show.
     #[schemars(range(min = 1))]
     pub to_line: Option<u64>,
     /// Show only lines that match.
@@ -172,11 +172,20 @@ pub struct PollArguments {
     /// Lines around each match.
     #[schemars(range(min = 0, max = 100))]
     pub context: Option<usize>,
-    /// Show the screen (pty) instead, also after the end.
+    /// Show the screen (pty) instead.
     pub screen: Option<bool>,
+    /// Compare with its last run.
+    pub diff: Option<DiffWith>,
     /// As in zsh.
     #[schemars(range(min = 200, max = 490_000))]
     pub max_output: Option<usize>,
+}
+
+/// What `zsh_poll` compares the output with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum DiffWith {
+    Last,
 }
 
 /// Arguments of `zsh_send`.
@@ -349,7 +358,7 @@ pub static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| {
             wire_name: "zsh_poll",
             title: "Read a task's output",
             description: "Shows a task's new output, with line numbers, and its status. Waits up to \
-                listen seconds for output; wait_for=end waits for the end, until=REGEX for a line. from_line, to_line and grep show any part again at once, also after the end.",
+                listen seconds for output; wait_for=end waits for the end, until=REGEX for a line. from_line, to_line and grep show any part again.",
             effect: Effect::ReadOnly,
             schema: schema_of::<PollArguments>(),
             output: None,

@@ -19,6 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use self::fit::cap;
 use self::rows::{Content, Cut, Line, LineRow, progress_rows, repeated_rows};
+pub(crate) use self::similar::without_numbers;
 use super::ansi::{self, Colours};
 use super::encoding::Found;
 pub(crate) use super::encoding::UNFINISHED_BYTES;

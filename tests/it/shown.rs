@@ -693,3 +693,28 @@ fn the_end_says_what_differs_from_the_last_run_in_this_directory() {
         assert_eq!(says(&client.run("false").text), None);
     }
 }
+
+#[test]
+fn a_poll_shows_the_lines_that_differ_from_the_last_run() {
+    let env = Env::new();
+    let client = env.client();
+    let run = |text: &str| {
+        write(&env.work(), "printed", text);
+        client.run("cat printed; sleep 0.01").task_id()
+    };
+    let first = run("begun\ntest_a FAILED\ntest_b ok\nended in 0.5 s\n");
+    let diff = |task: &str| client.poll(task, json!({"diff": "last"}));
+    let none = diff(&first);
+    assert!(none.is_error && none.text.contains("no earlier run of this command"), "{}", none.text);
+    let second = run("begun\ntest_a ok\ntest_b ok\nended in 1.7 s\nmore\n");
+    let shown = diff(&second);
+    assert_eq!(shown.output(), "+2: test_a ok\n+5: more\n-2: test_a FAILED", "{}", shown.text);
+    let says =
+        format!("compared with task {first}, numbers aside: 2 lines new (+), 1 line gone (-).");
+    assert!(shown.text.contains(&says), "{}", shown.text);
+    let both = client.poll(&second, json!({"diff": "last", "grep": "x"}));
+    assert!(both.is_error && both.text.contains("leave one out"), "{}", both.text);
+    let elsewhere = client
+        .call("zsh", json!({"command": "cat printed; sleep 0.01", "cwd": "/", "yield_after": 25}));
+    assert!(diff(&elsewhere.task_id()).is_error);
+}

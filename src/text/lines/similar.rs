@@ -61,9 +61,14 @@ fn kind(row: &LineRow) -> Option<String> {
     if sign.is_some_and(|sign| sign > Sign::Logged) {
         return None;
     }
-    let mut kind = String::with_capacity(line.text.len());
+    Some(without_numbers(&line.text))
+}
+
+/// A text without the numbers that stand alone: those of names stay.
+pub(crate) fn without_numbers(text: &str) -> String {
+    let mut kind = String::with_capacity(text.len());
     let mut in_name = false;
-    for character in line.text.chars() {
+    for character in text.chars() {
         let is_digit = character.is_ascii_digit();
         if !is_digit || in_name {
             kind.push(character);
@@ -72,5 +77,5 @@ fn kind(row: &LineRow) -> Option<String> {
         }
         in_name = character.is_alphabetic() || character == '_' || (in_name && is_digit);
     }
-    Some(kind)
+    kind
 }
