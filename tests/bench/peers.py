@@ -21,6 +21,7 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 
+import facts
 from client import BenchFailed, Server
 from end_to_end import LINE, bare, in_turns, timed
 from figures import short
@@ -165,7 +166,7 @@ class McpShellServer:
             subprocess.run([sys.executable, "-m", "venv", python], check=True)
             install = [f"{python}/bin/pip", "install", "--quiet"]
             subprocess.run([*install, f"mcp-shell-server=={MCP_SHELL_SERVER}"], check=True)
-        self.start = lambda: Server([f"{python}/bin/mcp-shell-server"], {"ALLOW_COMMANDS": "true,false,head,wc,sleep"})
+        self.start = lambda: Server([f"{python}/bin/mcp-shell-server"], {"ALLOW_COMMANDS": "true,false,head,wc,sleep,cat"})
 
     def run(self, server, command):
         return server.call("shell_execute", command=shlex.split(command), directory=server.scratch.name, timeout=60)[0]
@@ -359,6 +360,10 @@ WORK = [
     (
         "200 MB of output", one_by_one(functools.partial(flood, FLOOD_BYTES)),
         "the same of a flood, which no model can read whole",
+    ),
+    (
+        "facts kept of failing projects", one_by_one(facts.of_peer),
+        "names and first lines of what failed in the one answer to `cat` of each log, and its size",
     ),
     (
         "what `false` is answered with", one_by_one(exit_code),

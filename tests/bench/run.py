@@ -16,6 +16,7 @@ import sys
 
 import callers
 import end_to_end
+import facts
 import hosts
 import in_process
 import machine
@@ -81,7 +82,7 @@ class Report:
 
     def add_figures(self):
         figures = []
-        for measure in [*end_to_end.MEASUREMENTS, *callers.MEASUREMENTS, *hosts.MEASUREMENTS, *probe.MEASUREMENTS, *turns.MEASUREMENTS]:
+        for measure in [*end_to_end.MEASUREMENTS, *callers.MEASUREMENTS, *hosts.MEASUREMENTS, *probe.MEASUREMENTS, *turns.MEASUREMENTS, *facts.MEASUREMENTS]:
             if self.wants(measure.__name__):
                 tell(measure.__name__)
                 figures += measure(self.binary)
