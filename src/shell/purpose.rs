@@ -14,6 +14,8 @@ pub(crate) enum Prints {
     Reports,
     /// Files that are no sources by their names, such as logs.
     Text,
+    /// What queries give, unless they fail.
+    Answers,
     /// Sources, differences, matches, lists, tables.
     Data,
 }
@@ -21,8 +23,8 @@ pub(crate) enum Prints {
 /// Programs that change only the shell, or print what the command line says.
 const NEUTRAL: &[&str] = &[
     "cd", "pushd", "popd", "export", "set", "unset", "setopt", "unsetopt", "source", ".", "true",
-    ":", "echo", "printf", "print", "sleep", "test", "[", "[[", "local", "typeset", "declare",
-    "shopt", "umask", "wait", "mkdir", "touch", "pwd", "exit", "clear", "trap",
+    "false", ":", "echo", "printf", "print", "sleep", "test", "[", "[[", "local", "typeset",
+    "declare", "shopt", "umask", "wait", "mkdir", "touch", "pwd", "exit", "clear", "trap",
 ];
 
 /// Programs that print files, or parts of them.
@@ -73,11 +75,6 @@ const DATA: &[&str] = &[
     "hexdump",
     "od",
     "base64",
-    "sqlite3",
-    "psql",
-    "mysql",
-    "curl",
-    "wget",
     "man",
     "tldr",
     "history",
@@ -101,6 +98,12 @@ const DATA: &[&str] = &[
     "scc",
     "git-grep",
 ];
+
+/// Programs whose answers are data, unless they fail.
+const QUERIES: &[&str] = &["sqlite3", "psql", "mysql", "curl", "wget"];
+
+/// Options with which `find` runs programs.
+const RUNS: &[&str] = &["-exec", "-execdir", "-ok", "-okdir"];
 
 /// What git prints with these is data.
 const GIT_DATA: &[&str] = &[
@@ -294,6 +297,12 @@ fn of_command(command: &Simple, follows_pipe: bool) -> Option<Prints> {
     if NEUTRAL.contains(&program) || (follows_pipe && is_filter) {
         return None;
     }
+    if program == "find" && words.iter().any(|word| RUNS.contains(&word.fixed_part())) {
+        return Some(Prints::Reports);
+    }
+    if QUERIES.contains(&program) {
+        return Some(Prints::Answers);
+    }
     if SEARCHERS.contains(&program) || DATA.contains(&program) {
         return Some(Prints::Data);
     }
@@ -341,6 +350,9 @@ mod tests {
             ("git -C x log -p", Prints::Data),
             ("sudo ls -la", Prints::Data),
             ("diff a b", Prints::Data),
+            ("find . -name '*.c' -exec gcc -c {} \\;", Prints::Reports),
+            ("psql -f m.sql", Prints::Answers),
+            ("cat a.rs; false", Prints::Data),
             ("", Prints::Reports),
         ] {
             assert_eq!(prints(&CommandLine::parse(line)), expected, "{line}");

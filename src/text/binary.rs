@@ -14,13 +14,31 @@ pub(crate) fn is_binary(line: &[u8]) -> bool {
     if is_utf_8 {
         return zeros * 2 > line.len() || (zeros > 0 && controls * 10 > line.len());
     }
-    (zeros > 0 && line.len() > zeros) || controls * 10 >= line.len() * CONTROLS_IN_TEN
+    let wrong: usize = line.utf8_chunks().map(|chunk| chunk.invalid().len()).sum();
+    (zeros > 0 && (zeros + wrong) * 3 > line.len()) || controls * 10 >= line.len() * CONTROLS_IN_TEN
 }
 
 /// Whether a line could be text if there were no data around it.
 pub(crate) fn is_clean(line: &[u8]) -> bool {
-    std::str::from_utf8(line).is_ok() && !line.iter().any(|byte| *byte == 0 || is_control(*byte))
+    let wrong: usize = line.utf8_chunks().map(|chunk| chunk.invalid().len()).sum();
+    // A few bytes in another encoding are still text.
+    wrong * 10 <= line.len() * MOST_WRONG_IN_TEN && !line.iter().any(|byte| is_control(*byte))
 }
+
+/// The text at the end of a line of data, if it has some: at least a few printable characters with a
+/// blank among them.
+pub(crate) fn text_at_end(line: &[u8]) -> Option<usize> {
+    let printable = |byte: &&u8| (0x20..0x7f).contains(*byte) || **byte == b'\t';
+    let length = line.iter().rev().take_while(printable).count();
+    let begin = line.len() - length;
+    let text = line.get(begin..).unwrap_or_default();
+    (length >= TEXT_AT_END && begin > 0 && text.contains(&b' ')).then_some(begin)
+}
+
+/// How many bytes in ten of a line of text may be wrong.
+const MOST_WRONG_IN_TEN: usize = 3;
+/// How long the text at the end of a line of data is at least; in random data, so much is rare.
+const TEXT_AT_END: usize = 9;
 
 /// Control characters that no program prints to be read.
 fn is_control(byte: u8) -> bool {
@@ -55,6 +73,11 @@ const KINDS: &[(&[u8], &str)] = &[
     (b"wOF2", "a WOFF2 font"),
     (b"\0\x01\0\0", "a TrueType font"),
 ];
+
+/// Whether data of this kind has long texts in it.
+pub(crate) fn has_texts(kind: &str) -> bool {
+    kind.ends_with(" program") || kind.ends_with("database") || kind.ends_with("document")
+}
 
 /// What a tar archive is called.
 pub(crate) const TAR: &str = "a tar archive";

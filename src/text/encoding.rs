@@ -9,6 +9,8 @@ use super::binary;
 
 /// How much of a text is looked at to find its encoding, in bytes.
 const LOOKED_AT: usize = 64 * 1024;
+/// The marks at the beginning of text in UTF-16.
+const MARKS: [[u8; 2]; 2] = [[0xff, 0xfe], [0xfe, 0xff]];
 /// UTF-8 is damaged, and not another encoding, if it has more than this many bytes of characters beyond
 /// ASCII for each byte that is wrong: other encodings have some by chance.
 const VALID_IN_DAMAGED: u64 = 5;
@@ -29,16 +31,22 @@ pub struct Found {
 /// What is known of a text that comes in these parts, which may begin and end within a character;
 /// `None` if it is UTF-8, or if it is no text.
 pub(crate) fn find<'a>(parts: impl Iterator<Item = &'a [u8]> + Clone) -> Option<Found> {
-    if let Some(encoding) = parts.clone().next().and_then(utf_16) {
+    let ends_lines = |part: &[u8]| {
+        let ends = [b"\n\0", b"\0\n"];
+        // Names of one letter that zeros separate have no ends of lines.
+        ends.iter().any(|end| memchr::memmem::find(part, *end).is_some())
+    };
+    let first = parts.clone().next();
+    let has_mark =
+        first.is_some_and(|first| first.starts_with(&MARKS[0]) || first.starts_with(&MARKS[1]));
+    let wide = first.filter(|first| has_mark || ends_lines(first)).and_then(utf_16);
+    if let Some(encoding) = wide {
         let bytes = parts.map(|part| part.len() as u64).sum();
         return Some(Found { bytes, encoding: Some(encoding), is_sure: true });
     }
-    let (mut invalid, mut valid) = (0, 0);
-    for part in parts.clone() {
-        let (of_part, of_utf_8) = count(part);
-        invalid += of_part;
-        valid += of_utf_8;
-    }
+    let mut counts = Counts::default();
+    parts.clone().for_each(|part| counts.add(part));
+    let Counts { invalid, valid, odd } = counts;
     if invalid == 0 {
         return None;
     }
@@ -47,15 +55,23 @@ pub(crate) fn find<'a>(parts: impl Iterator<Item = &'a [u8]> + Clone) -> Option<
         return None;
     }
     // Damaged UTF-8 stays that.
-    if valid > invalid * VALID_IN_DAMAGED {
+    if valid > invalid * VALID_IN_DAMAGED || odd == 0 {
         return Some(Found { bytes: invalid, encoding: None, is_sure: false });
     }
     let mut detector = EncodingDetector::new(Iso2022JpDetection::Deny);
     let mut beyond_ascii = 0;
     let mut left = LOOKED_AT;
     for part in parts.clone() {
-        let part = part.get(..part.len().min(left)).unwrap_or_default();
-        detector.feed(part, false);
+        let looked_at = part.get(..part.len().min(left)).unwrap_or_default();
+        // Not within a character.
+        let whole = memchr::memrchr(b'\n', looked_at).filter(|_| looked_at.len() < part.len());
+        let part = whole.map_or(looked_at, |newline| looked_at.get(..newline).unwrap_or_default());
+        // What is UTF-8 says nothing of the rest.
+        for line in
+            part.split(|byte| *byte == b'\n').filter(|line| std::str::from_utf8(line).is_err())
+        {
+            detector.feed(line, false);
+        }
         beyond_ascii += part.iter().filter(|byte| !byte.is_ascii()).count();
         left -= part.len();
     }
@@ -69,18 +85,30 @@ pub(crate) fn find<'a>(parts: impl Iterator<Item = &'a [u8]> + Clone) -> Option<
     Some(Found { bytes: invalid, encoding: Some(encoding), is_sure })
 }
 
-/// How many bytes are not UTF-8, but for characters cut at the ends; and how many are UTF-8 beyond
-/// ASCII.
-fn count(part: &[u8]) -> (u64, u64) {
-    let (mut invalid, mut valid) = (0, 0);
-    let cut = part.iter().take(UNFINISHED_BYTES).take_while(|byte| is_continuation(**byte)).count();
-    let whole = part.get(cut..).unwrap_or_default();
-    let whole = whole.get(..whole.len() - unfinished_character(whole));
-    for chunk in whole.unwrap_or_default().utf8_chunks() {
-        invalid += chunk.invalid().len() as u64;
-        valid += chunk.valid().bytes().filter(|byte| !byte.is_ascii()).count() as u64;
+/// Counts of bytes.
+#[derive(Default)]
+struct Counts {
+    /// Those that are not UTF-8, but for characters cut at the ends of parts.
+    invalid: u64,
+    /// … and are not the beginning of a character either.
+    odd: u64,
+    /// Those of characters beyond ASCII.
+    valid: u64,
+}
+
+impl Counts {
+    fn add(&mut self, part: &[u8]) {
+        let is_cut = |byte: &&u8| is_continuation(**byte);
+        let cut = part.iter().take(UNFINISHED_BYTES).take_while(is_cut).count();
+        let whole = part.get(cut..).unwrap_or_default();
+        let whole = whole.get(..whole.len() - unfinished_character(whole));
+        for chunk in whole.unwrap_or_default().utf8_chunks() {
+            let wrong = chunk.invalid().len() as u64;
+            self.invalid += wrong;
+            self.odd += if wrong == 1 { 1 } else { 0 };
+            self.valid += chunk.valid().bytes().filter(|byte| !byte.is_ascii()).count() as u64;
+        }
     }
-    (invalid, valid)
 }
 
 fn is_continuation(byte: u8) -> bool {
@@ -90,6 +118,8 @@ fn is_continuation(byte: u8) -> bool {
 /// The kind of UTF-16 that a text is in, by its mark or since every other byte is zero.
 fn utf_16(part: &[u8]) -> Option<&'static Encoding> {
     match part {
+        // UTF-32 is not decoded.
+        [0xff, 0xfe, 0, 0, ..] => return None,
         [0xff, 0xfe, ..] => return Some(UTF_16LE),
         [0xfe, 0xff, ..] => return Some(UTF_16BE),
         _ => {}
@@ -120,14 +150,34 @@ pub(crate) fn decode(encoding: &'static Encoding, part: &[u8]) -> Vec<u8> {
         }
         bytes = bytes.get(..bytes.len() & !1).unwrap_or_default();
     }
-    let text = encoding.decode(bytes).0;
-    text.into_owned().into_bytes()
+    if encoding == UTF_16LE || encoding == UTF_16BE {
+        return encoding.decode(bytes).0.into_owned().into_bytes();
+    }
+    let is_utf_8 = |line: &[u8]| std::str::from_utf8(line).is_ok();
+    let lines = || bytes.split_inclusive(|byte| *byte == b'\n').filter(|line| !line.is_ascii());
+    let (all, valid) = (lines().count(), lines().filter(|line| is_utf_8(line)).count());
+    // By chance, a few lines of another encoding are UTF-8, too.
+    if valid * 5 < all {
+        return encoding.decode_without_bom_handling(bytes).0.into_owned().into_bytes();
+    }
+    let mut text = Vec::with_capacity(bytes.len());
+    for line in bytes.split_inclusive(|byte| *byte == b'\n') {
+        if is_utf_8(line) {
+            text.extend_from_slice(line);
+        } else {
+            text.extend_from_slice(encoding.decode_without_bom_handling(line).0.as_bytes());
+        }
+    }
+    text
 }
 
 /// A line in UTF-8, if its encoding is sure; otherwise as it is.
 pub(crate) fn decoded_line(line: &[u8]) -> Cow<'_, [u8]> {
     if memchr::memchr(0, line).is_none() && std::str::from_utf8(line).is_ok() {
         return Cow::Borrowed(line);
+    }
+    if let Some(encoding) = utf_16(line) {
+        return Cow::Owned(decode(encoding, line));
     }
     match find(std::iter::once(line)) {
         Some(Found { encoding: Some(encoding), is_sure: true, .. }) => {
@@ -218,6 +268,21 @@ mod tests {
     }
 
     #[test]
+    fn lines_in_utf_8_stay_beside_others() {
+        let all = [
+            "résumé: ok\nprêt à être\n".as_bytes(),
+            &encoded(WINDOWS_1252, "für später übrig gelassen\n"),
+        ];
+        assert_eq!(read(&all.concat()).0, "résumé: ok\nprêt à être\nfür später übrig gelassen\n");
+    }
+
+    #[test]
+    fn long_text_is_not_cut_within_a_character() {
+        let text: String = (0..6_000).map(|line| format!("第{line}行：编译失败\n")).collect();
+        assert!(read(&encoded(GBK, &text)).0 == text);
+    }
+
+    #[test]
     fn utf_8_stays_and_damage_is_counted() {
         assert_eq!(read("日本語 é\n".as_bytes()).1, None);
         assert_eq!(read(&"日本語".as_bytes()[1..7]).1, None, "cut characters");
@@ -225,6 +290,9 @@ mod tests {
         let (shown, found) = read(b"\xe6\x97\xa5\xe6\x9c\xac \xff and \xe8\xaa\x9e\n");
         assert_eq!(shown, "日本 \u{fffd} and 語\n");
         assert_eq!(found, Some(Found { bytes: 1, encoding: None, is_sure: false }));
+        let (shown, found) = read(b"\xf0\x9f\x98 cut\n");
+        assert_eq!(shown, "\u{fffd} cut\n");
+        assert_eq!(found, Some(Found { bytes: 3, encoding: None, is_sure: false }));
         let (shown, found) = read(b"one \xe9 alone\n");
         assert_eq!(shown, "one \u{fffd} alone\n");
         assert!(found.is_some_and(|found| !found.is_sure && found.bytes == 1), "{found:?}");

@@ -242,9 +242,9 @@ pub struct Shown {
 pub fn lay_out(spans: &[OutputSpan], layout: &Layout) -> Shown {
     let (spans, not_utf_8) = data::decoded(spans);
     let spans = data::set_apart(spans);
-    let rows = progress_rows(rows(&spans, layout));
+    let rows = rows(&spans, layout);
     let rows = match layout.repeats {
-        Repeats::Collapse => repeated_rows(rows),
+        Repeats::Collapse => repeated_rows(progress_rows(rows)),
         Repeats::Each => rows,
     };
     let (Some(LineRow { first, .. }), Some(LineRow { last, .. })) = (rows.first(), rows.last())
@@ -327,14 +327,20 @@ fn paragraph(rows: &[LineRow], layout: &Layout) -> String {
     if rows.first().is_some_and(LineRow::is_missing) { format!("… {parts} …") } else { parts }
 }
 
-fn missing_lines(from: u64, to: u64, readable: bool, reader: &str) -> String {
+/// A marker of omitted lines. Where there may be other gaps, its call names the end of this one, too.
+fn missing_lines(from: u64, to: u64, readable: bool, layout: &Layout) -> String {
+    let reader = layout.read_call;
     let lines = lines_of(to + 1 - from);
     let range =
         if from == to { grouped(from) } else { format!("{}–{}", grouped(from), grouped(to)) };
     if readable && reader.is_empty() {
         format!("{lines} omitted ({range})")
     } else if readable {
-        format!("{lines} omitted ({range}): {reader} from_line={from}")
+        let end = match layout.choice {
+            Choice::Worth { .. } if to > from => format!(" to_line={to}"),
+            _ => String::new(),
+        };
+        format!("{lines} omitted ({range}): {reader} from_line={from}{end}")
     } else {
         format!("{lines} gone ({range}): past the spool's quota")
     }
@@ -834,8 +840,9 @@ mod tests {
 
     #[test]
     fn progress_lines_shrink_to_the_newest() {
-        let shown = lay_out(&[read(1, "start\n 10%\n 20%\n 30%\ndone\n")], &layout(1000, true));
-        assert_eq!(shown.text, "1: start\n4:  30%  (×3 redrawn)\n5: done");
+        let shown =
+            lay_out(&[read(1, "start\n 5%\n 10%\n 20%\n 30%\ndone\n")], &layout(1000, true));
+        assert_eq!(shown.text, "1: start\n5:  30%  (×4 redrawn)\n6: done");
     }
 
     #[test]
@@ -860,10 +867,10 @@ mod tests {
 
     #[test]
     fn a_first_row_that_is_shown_for_several_lines_begins_with_the_first_of_them() {
-        for text in ["waiting\nwaiting\nwaiting\n", "10%\n20%\n30%\n"] {
+        for text in ["waiting\nwaiting\nwaiting\nwaiting\n", "5%\n10%\n20%\n30%\n"] {
             let shown = lay_out(&[read(7, text)], &layout(1000, true));
-            assert!(shown.text.starts_with("9: "), "{}", shown.text);
-            assert_eq!((shown.from_line, shown.to_line), (7, 9));
+            assert!(shown.text.starts_with("10: "), "{}", shown.text);
+            assert_eq!((shown.from_line, shown.to_line), (7, 10));
         }
     }
 

@@ -1,9 +1,10 @@
 //! Recognises progress bars that print a line for each step.
 //!
-//! Lines belong to one run if they differ only in numbers and bar characters and their
-//! percentage or counter does not fall. Tables (`df -h`) and lists whose text differs are
+//! Lines belong to one run if they differ only in bar characters, sizes and times, and their percentage
+//! or counter does not fall. Tables (`df -h`) and lists whose text differs are
 //! not progress. Pure.
 
+use std::ops::Range;
 use std::sync::LazyLock;
 
 use regex::Regex;
@@ -66,13 +67,44 @@ impl Run {
     }
 }
 
-/// Whether both are steps of one progress bar that is drawn over itself: with other numbers, or another
-/// bar or spinner, but the same words.
+/// Whether both are steps of one progress bar that is drawn over itself: their words are the same, and
+/// their share does not fall; without one, the bar or spinner moves, or the only number rises.
 pub(super) fn are_of_one_bar(one: &str, other: &str) -> bool {
-    one == other || shape(one) == shape(other)
+    if one == other {
+        return true;
+    }
+    if shape(one) != shape(other) || reports_failure(other) {
+        return false;
+    }
+    match (share(one), share(other)) {
+        (Some((before, _)), Some((after, _))) => before.leads_to(after),
+        (None, None) => {
+            let bar = |text: &str| -> String {
+                text.chars().filter(|character| !character.is_ascii_digit()).collect()
+            };
+            bar(one) != bar(other)
+                || only_number(one).zip(only_number(other)).is_some_and(|(one, other)| one <= other)
+        }
+        _ => false,
+    }
 }
 
-fn step(line: &str) -> Option<Step> {
+/// The number of a text that has words and just one number.
+fn only_number(text: &str) -> Option<f64> {
+    let mut numbers = text.split(|character: char| !character.is_ascii_digit() && character != '.');
+    let number = numbers.find_map(|part| part.parse::<f64>().ok())?;
+    let has_words = text.chars().filter(|character| character.is_alphabetic()).count() > 2;
+    (has_words && numbers.all(|part| part.parse::<f64>().is_err())).then_some(number)
+}
+
+/// Whether a line says that something is wrong: such lines are no progress.
+fn reports_failure(line: &str) -> bool {
+    let lower = line.to_ascii_lowercase();
+    ["fail", "error", "warn", "fatal"].iter().any(|word| lower.contains(word))
+}
+
+/// The share that a line tells, and where.
+fn share(line: &str) -> Option<(Share, Range<usize>)> {
     let found = MEASURE.as_ref()?.captures(line)?;
     let number = |group: usize| found.get(group).and_then(|text| text.as_str().parse::<f64>().ok());
     let share = match number(1) {
@@ -80,29 +112,33 @@ fn step(line: &str) -> Option<Step> {
         Some(_) => return None,
         None => Share::Counter { done: number(2)?, all: number(3)? },
     };
-    if let Share::Counter { done, all } = share
-        && done > all
-    {
+    match share {
+        Share::Counter { done, all } if done > all => None,
+        share => Some((share, found.get(0)?.range())),
+    }
+}
+
+/// The step that a line of its own tells: all but its shares, sizes, rates and times must be the same
+/// in the next, since other numbers are results.
+fn step(line: &str) -> Option<Step> {
+    let (share, _) = share(line)?;
+    if reports_failure(line) {
         return None;
     }
-    // A report of results names its own share at the end of each line: what is before it must be
-    // the same.
-    let measured = found.get(0).map_or(0..0, |measure| measure.range());
-    let is_report = matches!(share, Share::Percent(_))
-        && line
-            .get(measured.end..)
-            .unwrap_or_default()
-            .trim_matches(BAR)
-            .trim_matches(']')
-            .is_empty();
-    let shape = if is_report {
-        let rest = line.get(..measured.start).unwrap_or_default();
-        rest.chars().filter(|character| !BAR.contains(character)).collect()
-    } else {
-        shape(line)
-    };
+    let without_shares = MEASURE.as_ref()?.replace_all(line, "%");
+    let without_amounts = AMOUNT.as_ref()?.replace_all(&without_shares, "~");
+    let is_bar = |character: &char| BAR.contains(character) || is_spinner(*character);
+    let shape = without_amounts.chars().filter(|character| !is_bar(character)).collect();
     Some(Step { shape, share })
 }
+
+/// A size, a rate, or a time with colons.
+static AMOUNT: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    let size = r"[0-9]+(?:\.[0-9]+)?\s?(?:[kKMGT]i?)?(?:B|b|bytes|it|items|files)?(?:/s|ps)";
+    let bytes = r"[0-9]+(?:\.[0-9]+)?\s?[kKMGT]?i?B(?-u:\b)";
+    let time = r"[0-9]+:[0-9][0-9](?::[0-9][0-9])?";
+    Regex::new(&format!("{size}|{bytes}|{time}")).ok()
+});
 
 /// Braille, of which many spinners and bars are made, and turning circles.
 fn is_spinner(character: char) -> bool {
@@ -160,6 +196,12 @@ mod tests {
         assert_eq!(kept(&["t.py::test_1 PASSED [ 10%]", "t.py::test_2 PASSED [ 20%]"]), 2);
         assert_eq!(kept(&["Test 1 PASSED [ 10%]", "Test 2 PASSED [ 20%]"]), 2);
         assert_eq!(kept(&["test_1 ok (1/9)", "test_2 ok (2/9)"]), 2);
+        assert_eq!(
+            kept(&["attempt 1/3 failed with status 500", "attempt 2/3 failed with status 404"]),
+            2
+        );
+        assert_eq!(kept(&["1/12 rent 500", "2/12 rent 510"]), 2);
+        assert_eq!(kept(&["Epoch 1/5 - loss 0.52", "Epoch 2/5 - loss 0.41"]), 2);
         assert_eq!(
             kept(&["/dev/sda1 40G 10G 26% /", "tmpfs 40G 10G 27% /run", "udev 1G 0G 28% /dev"]),
             3

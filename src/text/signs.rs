@@ -69,7 +69,7 @@ const FORMS: &[Form] = &[
     // Node.js, Deno, Terraform, Helm: within a box, too
     form(Failure, r"^(\xe2\x94\x82 |\| )?\s*(Uncaught )?Error: ", "│ Error: Invalid reference"),
     // rustc, cargo, and others that begin with the word
-    form(Failure, r"^\s*(fatal |internal )?error(\[\w+\])?:", "error[E0308]: mismatched types"),
+    form(Failure, r"^ {0,2}(fatal |internal )?error(\[\w+\])?: ", "error[E0308]: mismatched types"),
     form(Failure, r"^thread '.*' .*panicked at", "thread 'main' (12) panicked at src/main.rs:2:5:"),
     form(Failure, r"^test .* \.\.\. FAILED$", "test tests::adds ... FAILED"),
     form(Failure, r"^---- .* ----$", "---- tests::adds stdout ----"),
@@ -206,24 +206,101 @@ const FORMS: &[Form] = &[
         r"\b[Aa]ssertion\b.*\b[Ff]ailed\b|\bAssertionError\b",
         "a: a.c:3: main: Assertion `0' failed.",
     ),
-    // curl, Docker
+    // curl, ssh, rsync, Docker, systemd
     form(Failure, r"^curl: \(\d+\) ", "curl: (7) Failed to connect to localhost port 1"),
     form(
         Failure,
-        r"^ERROR: failed to |^failed to ",
-        "ERROR: failed to solve: process did not complete",
+        r"^(ssh: |Host key verification failed|rsync error: )",
+        "Host key verification failed.",
+    ),
+    form(Failure, r"^(ERROR: )?[Ff]ailed to ", "Failed to start nginx.service: Unit not found."),
+    // The kernel, Valgrind, sanitizers
+    form(
+        Failure,
+        r"\b(Out of memory: Killed|BUG: |Oops: |segfault at |EXT4-fs error)",
+        "[  1.5] Out of memory: Killed process 12 (node)",
+    ),
+    form(
+        Failure,
+        r"^==\d+==\s*(Invalid|ERROR|Use of|Conditional jump)",
+        "==12== Invalid read of size 4",
+    ),
+    // Swift, Bazel, Test::More, Dart, Robot Framework, Behave, Common Test
+    form(
+        Failure,
+        r"\bTest Case '.*' failed\b",
+        "Test Case 'SumTests.testAdds' failed (0.003 seconds)",
+    ),
+    form(Failure, r"^//\S+\s+(FAILED|TIMEOUT|NO STATUS)\b", "//cart:cart_test   FAILED in 1.2s"),
+    form(Failure, r"^\s*#\s+Failed test ", "#   Failed test 'adds'"),
+    form(Failure, r" \[E\]$", "00:01 +3 -1: adds two [E]"),
+    form(Failure, r"\| FAIL \|$", "Adds two                    | FAIL |"),
+    form(Failure, r"\bASSERT FAILED\b|^%%% .* FAILED", "ASSERT FAILED: expected 1"),
+    // MSVC, Pylint, RuboCop, ShellCheck, go vet, LaTeX
+    form(
+        Failure,
+        r"\(\d+(,\d+)?\)\s?: (fatal )?error ",
+        r"C:\w\a.cpp(12): error C2065: 'x': undeclared",
+    ),
+    form(Failure, r"^LINK : ", "LINK : fatal error LNK1120: 1 unresolved externals"),
+    form(Failure, r"^\S+:\d+:\d+: [A-Z]+\d*:? ", "cart.py:12:4: E1101: no member"),
+    form(Failure, r" \(error\): ", "In a.sh line 3: SC1073 (error): Couldn't parse"),
+    form(Failure, r"^vet: ", "vet: ./a.go:12:2: undefined: x"),
+    form(Failure, r"^! ", "! Undefined control sequence."),
+    // R, Lua, Perl
+    form(Failure, r"^(Error in |lua: |Can't locate )", "Error in f(x) : object 'y' not found"),
+    // apt, kubectl, psql, SQLite, resolvers of packages
+    form(Failure, r"^E: \S", "E: Unable to locate package nope"),
+    form(
+        Failure,
+        r"^(Error from server|The \S+ .* is invalid)",
+        "Error from server (NotFound): pods \"a\" not found",
+    ),
+    form(
+        Failure,
+        r"^psql:\S+:\d+: (ERROR|FATAL)",
+        "psql:m.sql:3: ERROR:  relation \"cart\" does not exist",
+    ),
+    form(
+        Failure,
+        r"^Parse error near line|^Error: near line",
+        "Parse error near line 3: no such table",
+    ),
+    form(
+        Failure,
+        r"version solving failed|requirements could not be resolved|^Could not find ",
+        "Your requirements could not be resolved to an installable set of packages.",
+    ),
+    // Annotations of CI
+    form(Failure, r"^(##\[error\]|::error)", "##[error]Process completed with exit code 1."),
+    // Other languages
+    form(
+        Failure,
+        r"^(erreur|Erreur|Fehler|FEHLER|\xe9\x94\x99\xe8\xaf\xaf|\xd0\x9e\xd1\x88\xd0\xb8\xd0\xb1\xd0\xba\xd0\xb0)\s?(:|\xef\xbc\x9a)",
+        "Fehler: Datei nicht gefunden",
     ),
     // Logs with levels
     form(
         Logged,
-        r"^[^a-z]{0,40}\b(ERROR|FATAL|CRITICAL|SEVERE|PANIC)\b",
+        r"^.{0,60}\b(ERROR|FATAL|CRITICAL|SEVERE|PANIC|EMERGENCY)\b",
         "2026-01-02 03:04:05,678 ERROR [main] no connection",
     ),
     form(
         Logged,
-        r"\blevel=(error|fatal|panic)\b",
-        "time=2026-01-02 level=error msg=\"no connection\"",
+        r"(?i)\blevel=(error|fatal|panic)\b",
+        "time=2026-01-02 level=ERROR msg=\"no connection\"",
     ),
+    form(
+        Logged,
+        r#""(level|severity)": ?"(?i:error|fatal|critical|panic)""#,
+        r#"{"level":"error","msg":"x"}"#,
+    ),
+    form(
+        Logged,
+        r"\[(emerg|alert|crit|error|ERR)\]",
+        "2026/01/02 03:04:05 [emerg] 1#1: unknown directive",
+    ),
+    form(Logged, r"^[EF]\d{4} \d\d:\d\d", "E0102 03:04:05.678 1 cart.go:12] no connection"),
     // Warnings of all of them
     form(Warning, r"^\s*(\S+: )?([Ww]arning|WARN(ING)?)\b", "warning: unused variable: `x`"),
     form(
@@ -244,7 +321,7 @@ const RECORDS: &[&str] = &[
     r"^(=== RUN|--- (FAIL|PASS)|ok  \t|FAIL\t)",
     r"^(PASS|FAIL) \S",
     r"^Test (Suites|Files):?\s+\d",
-    r"^(TAP version \d|not ok \d|ok \d+ )",
+    r"^(TAP version \d|not ok \d|ok \d+ - )",
     r"^\[(==========|----------|  FAILED  |       OK )\]",
     r"^\S*make(\[\d+\])?: ",
     r"^\S+:\d+:\d+: (fatal )?(error|warning): ",
@@ -255,7 +332,7 @@ const RECORDS: &[&str] = &[
     r"^Ran \d+ tests? in ",
     r"^(PLAY|TASK) \[",
     r"^##\[(error|warning|group|section)\]",
-    r"^(\$|\xe2\x9d\xaf|\+) \S",
+    r"^(\$|\xe2\x9d\xaf) \S",
     r"^\S*[\w.-]+@[\w.-]+:\S*[$#%] ",
     r"^.{0,4}\d{4}-\d\d-\d\d[T ]\d\d:\d\d.{0,40}\b(DEBUG|INFO|WARN|WARNING|ERROR|FATAL)\b",
 ];
@@ -290,7 +367,6 @@ const WORDS: &[&str] = &[
     "stdout ----",
     "stderr ----",
     "SIG",
-    "TIMEOUT [",
     "● ",
     "✕",
     "✖",
@@ -302,6 +378,7 @@ const WORDS: &[&str] = &[
     "pending",
     "not ok",
     "# pass",
+    "# fail",
     "rspec ",
     "runs, ",
     "tests, ",
@@ -338,6 +415,46 @@ const WORDS: &[&str] = &[
     "ERR_PNPM",
     "Not Run",
     "BUILD ",
+    ".py:",
+    ".rb:",
+    " E  ",
+    "\tE  ",
+    "Oops",
+    "segfault",
+    "Invalid read",
+    "Invalid write",
+    " [E]",
+    "LINK",
+    "vet: ",
+    "\n! ",
+    "lua: ",
+    "Can't ",
+    "\nE: ",
+    "is invalid",
+    "solving",
+    "be resolved",
+    "Could not",
+    "ssh: ",
+    "TIMEOUT",
+    "crit]",
+    "emerg]",
+    "alert]",
+    "ERR]",
+    "erreur",
+    "Erreur",
+    "Fehler",
+    "FEHLER",
+    "错误",
+    "Ошибка",
+    "\nE0",
+    "\nF0",
+    "\nE1",
+    "\nF1",
+    "BUG: ",
+    "EMERGENCY",
+    "NO STATUS",
+    "Use of",
+    "Conditional",
     "skipped",
     "deselected",
     "xfailed",
@@ -376,7 +493,37 @@ static RECORD: LazyLock<Option<Regex>> = LazyLock::new(|| any_of(RECORDS.iter().
 /// How much of a line is looked at, in bytes.
 const LOOKED_AT: usize = 400;
 
-/// What a line says, if it has such a form. It may have escape sequences.
+/// What programs that run others put before their lines, and CI before those of its steps.
+const PREFIXES: &[&str] = &[
+    // concurrently, pytest-xdist, timestamps in brackets
+    r"\[[^\]]{1,40}\] ",
+    // Docker Compose, Foreman
+    r"[\w.-]{1,40} *\| ",
+    // BuildKit
+    r"#\d+ [\d.]+ ",
+    // GitHub's and other timestamps, syslog
+    r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[\d.,]*(?:Z|[+-]\d\d:?\d\d)? +",
+    r"\d\d:\d\d:\d\d[\d.,]* +",
+    r"[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \S+ \S+: ",
+    // gh run view --log
+    r"[^\t]{1,60}\t[^\t]{1,60}\t",
+    // Turborepo, pnpm, Lerna, Nx
+    r"@?[\w./-]+(?::[\w./-]+)+: ",
+    r"@[\w.-]+/[\w.-]+: ",
+    // Boxes, and lines that are further in
+    r"(?:\xe2\x94\x82|\|) ?",
+    r"[ \t]+",
+];
+
+static PREFIX: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    let all = PREFIXES.join("|");
+    RegexBuilder::new(&format!("^(?:{all})")).unicode(false).build().ok()
+});
+
+/// How many prefixes a line may have.
+const MOST_PREFIXES: usize = 3;
+
+/// What a line says, if it has such a form, by itself or after prefixes. It may have escape sequences.
 pub(crate) fn sign_of(line: &str) -> Option<Sign> {
     let line = line.get(..line.floor_char_boundary(LOOKED_AT)).unwrap_or(line);
     let plain;
@@ -386,8 +533,25 @@ pub(crate) fn sign_of(line: &str) -> Option<Sign> {
     } else {
         line
     };
-    let bytes = line.as_bytes();
-    SIGNS.iter().find(|(_, forms)| forms.is_match(bytes)).map(|(sign, _)| *sign)
+    let mut rest = line.as_bytes();
+    let mut sign = sign_at(rest);
+    for _ in 0..MOST_PREFIXES {
+        // Logs may have prefixes before a line that says more.
+        if sign.is_some_and(|sign| sign > Logged) {
+            break;
+        }
+        let prefix = PREFIX.as_ref().and_then(|prefix| prefix.find(rest));
+        let Some(after) = prefix.and_then(|prefix| rest.get(prefix.end()..)) else {
+            break;
+        };
+        rest = after;
+        sign = sign.max(sign_at(rest));
+    }
+    sign
+}
+
+fn sign_at(line: &[u8]) -> Option<Sign> {
+    SIGNS.iter().find(|(_, forms)| forms.is_match(line)).map(|(sign, _)| *sign)
 }
 
 /// Words one of which each summary has. Most output has none, and is not looked at further.
@@ -432,14 +596,16 @@ pub(crate) fn is_of_a_record(line: &str) -> bool {
     RECORD.as_ref().is_some_and(|record| record.is_match(plain.as_bytes()))
 }
 
-/// A number that lines share which differ only in numbers; two failures with the same one count as
+/// A number that lines share which differ only in numbers and addresses; two failures with the same one count as
 /// equal. Others have the same only by chance.
 pub(crate) fn kind_of(line: &[u8]) -> u64 {
     // FNV-1a.
     let mut kind: u64 = 0xcbf2_9ce4_8422_2325;
-    let mut after_digit = false;
+    let (mut after_digit, mut in_address) = (false, false);
     for byte in line.trim_ascii() {
-        let is_digit = byte.is_ascii_digit();
+        let begins_address = after_digit && *byte == b'x';
+        in_address = begins_address || (in_address && byte.is_ascii_hexdigit());
+        let is_digit = byte.is_ascii_digit() || in_address;
         if !(is_digit && after_digit) {
             let shown = if is_digit { b'0' } else { *byte };
             kind = (kind ^ u64::from(shown)).wrapping_mul(0x0100_0000_01b3);
@@ -462,6 +628,51 @@ mod tests {
             assert!(sign >= form.sign || sign == Summary, "{}: {sign:?}", form.example);
         }
         assert!(RECORDS.iter().all(|record| any_of(std::iter::once(*record)).is_some()));
+    }
+
+    #[test]
+    fn each_form_but_numbered_failures_has_a_word_that_is_looked_for() {
+        for form in FORMS.iter().filter(|form| form.sign > Warning) {
+            let is_numbered = form.example.trim_start().starts_with("1) ");
+            let text = format!("x\n{}\n", form.example);
+            assert!(is_numbered || possible(text.as_bytes()).next().is_some(), "{}", form.example);
+        }
+    }
+
+    #[test]
+    fn prefixes_hide_no_sign() {
+        for prefix in [
+            "[web] ",
+            "web-1  | ",
+            "#12 3.450 ",
+            "2026-01-02T03:04:05.1234567Z ",
+            "build\tRun tests\t2026-01-02T03:04:05Z ",
+            "[2026-01-02T03:04:05Z] ",
+            "03:04:05 ",
+            "web:test: ",
+            "@acme/web: ",
+            "Jan 02 03:04:05 host app[12]: ",
+            "[gw0] ",
+            "│ ",
+            "    ",
+            "\t",
+        ] {
+            for line in [
+                "FAILED tests/a.py::test_b - assert 1 == 2",
+                "Traceback (most recent call last):",
+                "error[E0308]: mismatched types",
+                "--- FAIL: TestAdd (0.00s)",
+                "a.c:5:3: error: expected ';'",
+                "npm error code ERESOLVE",
+                "make: *** [Makefile:3: all] Error 1",
+                "Error: Invalid reference",
+                "E       assert 1 == 2",
+                "fatal: not a git repository",
+            ] {
+                let sign = sign_of(&format!("{prefix}{line}"));
+                assert!(sign.is_some_and(|sign| sign > Logged), "{prefix}{line}: {sign:?}");
+            }
+        }
     }
 
     #[test]

@@ -34,12 +34,13 @@ pub(crate) fn amount(
     let has_succeeded = ended.is_some_and(|end| end.exit.code() == 0);
     match purpose::prints(&CommandLine::parse(&*task.live.facts.command)) {
         Prints::Data => Amount::of_ends(max_chars),
+        Prints::Answers if has_succeeded => Amount::of_ends(max_chars),
         Prints::Text if !is_record(&task.spool, to) => Amount::of_ends(max_chars),
         Prints::Reports if has_succeeded => {
             let max_chars = asked.unwrap_or(most.min(OF_SUCCESS));
             Amount { max_chars, choice: Choice::Worth { aim: max_chars } }
         }
-        Prints::Reports | Prints::Text => {
+        Prints::Reports | Prints::Text | Prints::Answers => {
             let aim = asked.unwrap_or(BESIDES_FAILURES);
             Amount { max_chars, choice: Choice::Worth { aim } }
         }

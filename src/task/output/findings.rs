@@ -15,7 +15,8 @@ const AROUND: usize = 4 * 1024;
 /// How many lines that belong to it are read before and after it.
 const LINES_BEFORE: usize = 30;
 const LINES_AFTER: usize = 60;
-/// How many are kept from the beginning of the output, and as many from its end.
+/// How many are kept of the kinds that have been found often: from the beginning of the output, and as
+/// many from its end.
 const KEPT: usize = 500;
 /// How often what belongs to failures that look the same is read.
 const WHOLE: u32 = 2;
@@ -77,6 +78,8 @@ struct Finding {
 
 #[derive(Default)]
 struct Findings {
+    /// The first of each kind.
+    rare: Vec<Finding>,
     first: Vec<Finding>,
     newest: VecDeque<Finding>,
     /// What each kind of lines says, and how often it was found.
@@ -125,7 +128,7 @@ impl Findings {
             } else {
                 own
             };
-            self.add(Finding { line: own, all });
+            self.add(Finding { line: own, all }, is_rare);
         }
     }
 
@@ -141,7 +144,11 @@ impl Findings {
         (*sign, *times)
     }
 
-    fn add(&mut self, finding: Finding) {
+    fn add(&mut self, finding: Finding, is_rare: bool) {
+        if is_rare {
+            self.rare.push(finding);
+            return;
+        }
         if self.first.len() < KEPT {
             self.first.push(finding);
             return;
@@ -152,29 +159,23 @@ impl Findings {
         self.newest.push_back(finding);
     }
 
-    /// Each finding alone first, the first and the last of them; then what belongs to them.
+    /// Each finding alone first: those of rare kinds, then the first and the last of the others; then
+    /// what belongs to the rare ones.
     fn parts(self, most: u64) -> Vec<Part> {
-        let all: Vec<Finding> = self.first.into_iter().chain(self.newest).collect();
+        let others: Vec<Finding> = self.first.into_iter().chain(self.newest).collect();
         let size = |part: &Part| part.1 - part.0.at.offset;
         let mut left = most;
         let mut chosen: Vec<Part> = Vec::new();
-        let mut from_both_ends = (0..all.len()).map(|number| match number % 2 {
+        let from_both_ends = (0..others.len()).map(|number| match number % 2 {
             0 => number / 2,
-            _ => all.len() - 1 - number / 2,
+            _ => others.len() - 1 - number / 2,
         });
-        let mut taken = Vec::new();
-        for place in from_both_ends.by_ref() {
-            let Some(finding) = all.get(place).filter(|finding| size(&finding.line) <= left) else {
-                break;
-            };
-            left -= size(&finding.line);
-            chosen.push(finding.line);
-            taken.push(place);
-        }
-        for finding in taken.iter().filter_map(|place| all.get(*place)) {
-            if size(&finding.all) <= left {
-                left -= size(&finding.all);
-                chosen.push(finding.all);
+        let others = from_both_ends.filter_map(|place| others.get(place));
+        let lines = self.rare.iter().chain(others).map(|finding| finding.line);
+        for part in lines.chain(self.rare.iter().map(|finding| finding.all)) {
+            if size(&part) <= left {
+                left -= size(&part);
+                chosen.push(part);
             }
         }
         chosen.sort_by_key(|(from, _)| from.at.offset);

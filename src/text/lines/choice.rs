@@ -15,11 +15,16 @@ const BEGINNING: (usize, usize) = (300, 4);
 /// How many rows before and after a sign belong to it at most.
 const BEFORE: usize = 30;
 const AFTER: usize = 60;
+/// How far what belongs to it is followed, and how many rows of its end are shown then.
+const FARTHEST: usize = 5_000;
+const ENDING: usize = 15;
 /// How many of the rows before and after it that are not indented belong to it …
 const LOOSE_BEFORE: usize = 2;
 const LOOSE_AFTER: usize = 3;
 /// … unless a blank line ends the paragraph within this many rows.
 const PARAGRAPH: usize = 12;
+/// The longest line that says where a failure is.
+const PLACE_BYTES: usize = 120;
 /// Gaps of fewer characters are shown, since the marker would be as long.
 const MARKER: usize = 90;
 
@@ -30,22 +35,34 @@ pub(super) fn chosen(rows: &[LineRow], layout: &Layout, aim: usize) -> Vec<bool>
     let signs: Vec<Option<Sign>> = rows.iter().map(sign_of).collect();
     choice.add_while_small((0..rows.len()).rev(), END);
     choice.add_while_small(0..rows.len(), BEGINNING);
-    choice.add_from_both_ends(&places(&signs, |sign| sign > Sign::Logged));
-    let kind = |row: Option<&LineRow>| {
-        row.and_then(LineRow::as_line).map(|line| signs::kind_of(line.text.as_bytes()))
+    // Of each kind the first, since a rare one may be the cause of all others; then all of them.
+    let kind = |place: usize| {
+        let line = rows.get(place).and_then(LineRow::as_line);
+        line.map(|line| signs::kind_of(line.text.as_bytes()))
     };
+    for wanted in [[Sign::Failure, Sign::Summary], [Sign::Detail, Sign::Detail]] {
+        let all = places(&signs, |sign| wanted.contains(&sign));
+        let mut kinds = HashSet::new();
+        let (first, others): (Vec<usize>, Vec<usize>) =
+            all.into_iter().partition(|place| kinds.insert(kind(*place)));
+        choice.add_from_both_ends(&first);
+        choice.add_from_both_ends(&others);
+        for place in first.iter().chain(&others) {
+            choice.add_place_of(rows, *place);
+        }
+    }
     let mut kinds = HashSet::new();
     for place in places(&signs, |sign| !matches!(sign, Sign::Summary | Sign::Warning)) {
-        let block = block_around(rows, &signs, place);
+        let (block, end) = block_around(rows, &signs, place);
         let first = block.clone().find(|place| signs.get(*place) == Some(&Some(Sign::Failure)));
-        let text = rows.get(first.unwrap_or(place));
-        if kinds.insert((kind(text), first.is_some())) {
+        if kinds.insert((kind(first.unwrap_or(place)), first.is_some())) {
             choice.add_whole(block);
+            choice.add_whole(end);
         }
     }
     choice.narrow_to(aim);
     for place in places(&signs, |sign| sign == Sign::Warning) {
-        if kinds.insert((kind(rows.get(place)), false)) {
+        if kinds.insert((kind(place), false)) {
             choice.add_whole(place..place + 1);
         }
     }
@@ -66,7 +83,14 @@ fn places(signs: &[Option<Sign>], wanted: impl Fn(Sign) -> bool) -> Vec<usize> {
 /// The rows that belong to the one with a sign: those before and after it that are indented, with a
 /// few others, up to a blank line or another sign; blank lines with deeper indentation after them
 /// belong to it, too.
-fn block_around(rows: &[LineRow], signs: &[Option<Sign>], place: usize) -> Range<usize> {
+///
+/// If that is long, the second range is its end, where a diff says what it compares and a stack where
+/// it began.
+fn block_around(
+    rows: &[LineRow],
+    signs: &[Option<Sign>],
+    place: usize,
+) -> (Range<usize>, Range<usize>) {
     let text = |place: usize| rows.get(place).and_then(LineRow::as_line).map(|line| &*line.text);
     let is_blank = |place: usize| text(place).is_none_or(|text| text.trim().is_empty());
     let indentation = |place: usize| {
@@ -93,7 +117,7 @@ fn block_around(rows: &[LineRow], signs: &[Option<Sign>], place: usize) -> Range
     let paragraph = (to..rows.len()).take(PARAGRAPH).find(|place| is_blank(*place));
     let paragraph = paragraph.unwrap_or(to);
     loose = 0;
-    while to < rows.len() && to - place < AFTER {
+    while to < rows.len() && to - place < FARTHEST {
         if is_blank(to) {
             let next = (to..rows.len()).take(3).find(|next| !is_blank(*next));
             if next.is_none_or(|next| indentation(next) <= depth) {
@@ -105,14 +129,21 @@ fn block_around(rows: &[LineRow], signs: &[Option<Sign>], place: usize) -> Range
                 break;
             }
         }
+        if to - place >= AFTER && matches!(signs.get(to), Some(Some(Sign::Failure | Sign::Summary)))
+        {
+            break;
+        }
         to += 1;
     }
-    from..to
+    let end = to.min(place + AFTER);
+    (from..end, to.saturating_sub(ENDING).max(end)..to)
 }
 
 /// What is shown so far, and the room that is left.
 struct Choice {
     shown: Vec<bool>,
+    /// Which rows are gaps already.
+    missing: Vec<bool>,
     /// The size of each row: characters with a newline, bytes with a newline, lines.
     sizes: Vec<(usize, usize, usize)>,
     room: Room,
@@ -130,7 +161,8 @@ impl Choice {
             (shown.encode_utf16().count() + 1, shown.len() + 1, lines)
         };
         Choice {
-            shown: rows.iter().map(LineRow::is_missing).collect(),
+            shown: vec![false; rows.len()],
+            missing: rows.iter().map(LineRow::is_missing).collect(),
             sizes: rows.iter().map(size).collect(),
             room: layout.room,
             used: 0,
@@ -141,13 +173,41 @@ impl Choice {
         self.sizes.get(place).copied().unwrap_or_default()
     }
 
+    /// The characters that a row takes with what it changes of the gap that it is in: a gap takes a
+    /// marker, or is shown if it is shorter than that.
+    fn chars(&self, place: usize) -> isize {
+        let before = self.gap((0..place).rev());
+        let after = self.gap(place + 1..self.shown.len());
+        let all = (before + self.size(place).0 + after).min(MARKER);
+        (self.size(place).0 + before + after) as isize - all as isize
+    }
+
+    /// The characters of the hidden rows at these places up to the first that is shown, or of the marker
+    /// for them.
+    fn gap(&self, places: impl Iterator<Item = usize>) -> usize {
+        let mut chars = 0;
+        for place in places {
+            if self.shown.get(place).copied().unwrap_or(true) {
+                break;
+            }
+            chars += self.size(place).0;
+            if chars >= MARKER || self.missing.get(place).copied().unwrap_or_default() {
+                return MARKER;
+            }
+        }
+        chars
+    }
+
     /// Shows a row if there is room for it.
     fn add(&mut self, place: usize) -> bool {
-        if self.shown.get(place).copied().unwrap_or(true) {
+        let is_missing = self.missing.get(place).copied().unwrap_or(true);
+        if is_missing || self.shown.get(place).copied().unwrap_or(true) {
             return true;
         }
-        let (chars, bytes, lines) = self.size(place);
-        let fits = chars <= self.room.chars && bytes <= self.room.bytes && lines <= self.room.lines;
+        let (_, bytes, lines) = self.size(place);
+        let fits = self.chars(place) <= self.room.chars as isize
+            && bytes <= self.room.bytes
+            && lines <= self.room.lines;
         if fits {
             self.take(place);
         }
@@ -155,13 +215,26 @@ impl Choice {
     }
 
     fn take(&mut self, place: usize) {
-        let (chars, bytes, lines) = self.size(place);
-        self.room.chars = self.room.chars.saturating_sub(chars);
+        let (_, bytes, lines) = self.size(place);
+        let chars = self.chars(place);
+        self.room.chars = self.room.chars.saturating_add_signed(-chars);
         self.room.bytes = self.room.bytes.saturating_sub(bytes);
         self.room.lines = self.room.lines.saturating_sub(lines);
-        self.used += chars;
+        self.used = self.used.saturating_add_signed(chars);
         if let Some(shown) = self.shown.get_mut(place) {
             *shown = true;
+        }
+    }
+
+    /// Shows the row after one that is shown if it is indented and short: there, compilers say where.
+    fn add_place_of(&mut self, rows: &[LineRow], place: usize) {
+        let text =
+            |place: usize| rows.get(place).and_then(LineRow::as_line).map(|line| &*line.text);
+        let is_place = text(place + 1).is_some_and(|text| {
+            text.starts_with([' ', '\t']) && !text.trim().is_empty() && text.len() <= PLACE_BYTES
+        });
+        if is_place && self.shown.get(place) == Some(&true) {
+            self.add(place + 1);
         }
     }
 
@@ -191,7 +264,7 @@ impl Choice {
         let most = self.room.chars / 3;
         let mut taken = 0;
         for place in places {
-            taken += self.size(*place).0;
+            taken += self.chars(*place).max(0).unsigned_abs();
             if taken > most || !self.add(*place) {
                 break;
             }
@@ -230,12 +303,15 @@ impl Choice {
         self.add_while_small(0..rows, (self.room.chars, usize::MAX));
     }
 
+    /// Shows what takes no more room than the marker in its place.
     fn close_small_gaps(&mut self) {
         let mut place = 0;
         while place < self.shown.len() {
             let hidden = self.shown.iter().skip(place).take_while(|shown| !**shown).count();
             let gap = place..place + hidden;
-            if hidden > 0 && gap.clone().map(|place| self.size(place).0).sum::<usize>() <= MARKER {
+            let is_missing = |place| self.missing.get(place).copied().unwrap_or_default();
+            let chars: usize = gap.clone().map(|place| self.size(place).0).sum();
+            if hidden > 0 && chars <= MARKER && !gap.clone().any(is_missing) {
                 gap.clone().for_each(|place| self.take(place));
             }
             place = gap.end + 1;

@@ -7,9 +7,11 @@ use super::{OutputSpan, Piece};
 use crate::text::binary;
 use crate::text::encoding::{self, Found};
 
-/// How many lines in a row that could be text belong to the data around them, unless it is known what
-/// the data is: programs have long lists of messages.
+/// How many lines in a row that could be text belong to the data around them: more if it is known what
+/// the data is, since programs have lists of messages.
 const LINES_WITHIN: usize = 3;
+const LINES_WITHIN_KNOWN: usize = 12;
+const LINES_WITHIN_PROGRAMS: usize = 300;
 
 /// The spans with their text in UTF-8, and what was found, if it was not.
 pub(super) fn decoded(spans: &[OutputSpan]) -> (Cow<'_, [OutputSpan]>, Option<Found>) {
@@ -80,13 +82,16 @@ fn parts(piece: &Piece, continues: bool) -> Vec<OutputSpan> {
         }
     };
     if continues {
-        let (data, after) = rest.split_at(data_end(rest, usize::MAX));
+        let (data, after) = rest.split_at(data_end(rest, LINES_WITHIN_KNOWN));
         push(data, true);
         rest = after;
     }
     while let Some(begin) = data_begin(rest) {
         let (before, data) = rest.split_at(begin);
-        let (data, after) = data.split_at(data_end(data, within(data)));
+        // At least the line with which it begins.
+        let line = memchr::memchr(b'\n', data).map_or(data.len(), |newline| newline + 1);
+        let end = data_end(data, within(data));
+        let (data, after) = data.split_at(if end == 0 { line } else { end });
         push(before, false);
         push(data, true);
         rest = after;
@@ -117,7 +122,8 @@ fn data_begin(bytes: &[u8]) -> Option<usize> {
 /// How many lines of clean text may be within data that begins so. An archive may be of text.
 fn within(data: &[u8]) -> usize {
     match binary::kind(data) {
-        Some(kind) if kind != binary::TAR => usize::MAX,
+        Some(kind) if binary::has_texts(kind) => LINES_WITHIN_PROGRAMS,
+        Some(kind) if kind != binary::TAR => LINES_WITHIN_KNOWN,
         _ => LINES_WITHIN,
     }
 }
@@ -127,13 +133,15 @@ fn data_end(bytes: &[u8], within: usize) -> usize {
     let (mut place, mut end, mut texts) = (0, 0, 0);
     for line in bytes.split_inclusive(|byte| *byte == b'\n') {
         place += line.len();
-        if binary::is_clean(line.strip_suffix(b"\n").unwrap_or(line)) {
+        let content = line.strip_suffix(b"\n").unwrap_or(line);
+        if binary::is_clean(content) && !binary::is_binary(content) {
             texts += 1;
             if texts > within {
                 break;
             }
         } else {
-            (end, texts) = (place, 0);
+            let text = binary::text_at_end(content).map(|begin| line.len() - begin);
+            (end, texts) = (place - text.unwrap_or_default(), 0);
         }
     }
     end

@@ -8,6 +8,9 @@ use crate::text::quantity::{grouped, size};
 /// How many consecutive identical lines are shown as one, if that is shorter.
 const REPEATS: usize = 3;
 
+/// How many lines of a progress bar are shown as one.
+const STEPS: usize = 4;
+
 /// A row that represents one or more lines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct LineRow {
@@ -239,7 +242,7 @@ impl LineRow {
     pub(super) fn shown(&self, layout: &Layout) -> String {
         match &self.content {
             Content::Missing { readable } => {
-                missing_lines(self.first, self.last, *readable, layout.read_call)
+                missing_lines(self.first, self.last, *readable, layout)
             }
             Content::Data { bytes, kind } => data(*bytes, *kind, layout.raw_call),
             Content::Line(line) => {
@@ -278,26 +281,37 @@ fn count_of(times: u64) -> String {
     if times > 1 { format!("  (×{})", grouped(times)) } else { String::new() }
 }
 
-/// Shrinks runs of progress lines to the newest.
+/// Shrinks runs of progress lines to the newest: of fewer lines, each is worth reading.
 pub(super) fn progress_rows(rows: Vec<LineRow>) -> Vec<LineRow> {
-    let mut kept: Vec<LineRow> = Vec::with_capacity(rows.len());
     let mut run = progress_lines::Run::default();
-    for mut row in rows {
-        let replaces = match row.as_line() {
-            Some(line) if !line.text.contains('\n') => run.add(&line.text),
-            _ => {
-                run = progress_lines::Run::default();
-                false
-            }
-        };
-        if replaces && let Some(earlier) = kept.pop() {
-            row.first = earlier.first;
-            let steps = earlier.as_line().map_or(1, |line| line.steps);
-            if let Some(line) = row.as_line_mut() {
-                line.steps += steps;
-            }
+    let continues = rows.iter().map(|row| match row.as_line() {
+        Some(line) if !line.text.contains('\n') => run.add(&line.text),
+        _ => {
+            run = progress_lines::Run::default();
+            false
         }
-        kept.push(row);
+    });
+    let continues: Vec<bool> = continues.collect();
+    let mut kept: Vec<LineRow> = Vec::with_capacity(rows.len());
+    let mut rows = rows.into_iter();
+    let mut place = 0;
+    while place < continues.len() {
+        let rest = continues.get(place + 1..).unwrap_or_default();
+        let lines = 1 + rest.iter().take_while(|continues| **continues).count();
+        let mut steps: Vec<LineRow> = rows.by_ref().take(lines).collect();
+        if lines >= STEPS
+            && let Some(first) = steps.first().map(|row| row.first)
+            && let Some(mut newest) = steps.pop()
+        {
+            newest.first = first;
+            if let Some(line) = newest.as_line_mut() {
+                line.steps = lines as u64;
+            }
+            kept.push(newest);
+        } else {
+            kept.append(&mut steps);
+        }
+        place += lines;
     }
     kept
 }

@@ -10,9 +10,9 @@ const REPEATS: usize = 4;
 /// How many letters a group has at least: a list of numbers is no repetition.
 const LETTERS: usize = 3;
 
-/// Shows the first of the groups of lines that differ only in numbers, with how many there are and
-/// where they end. Lines that say what failed stay, since their numbers may be all that
-/// distinguishes them, and so do numbers that belong to names.
+/// Shows the first of the groups of lines with a warning that differ only in numbers, with how many
+/// there are and where they end. Of all other lines, the numbers may be what matters: results, values,
+/// exit codes. Numbers that belong to names distinguish warnings, too.
 pub(super) fn similar_rows(rows: Vec<LineRow>) -> Vec<LineRow> {
     let kinds: Vec<Option<String>> = rows.iter().map(kind).collect();
     let mut kept: Vec<LineRow> = Vec::with_capacity(rows.len());
@@ -46,7 +46,9 @@ fn repeats(kinds: &[Option<String>], lines: usize) -> usize {
         return 0;
     };
     let letters = group.iter().flatten().flat_map(|kind| kind.chars());
-    if group.iter().any(Option::is_none)
+    let warns = group.iter().flatten().any(|kind| signs::sign_of(kind) == Some(Sign::Warning));
+    if !warns
+        || group.iter().any(Option::is_none)
         || letters.filter(|character| character.is_alphabetic()).take(LETTERS).count() < LETTERS
     {
         return 0;
@@ -58,7 +60,7 @@ fn repeats(kinds: &[Option<String>], lines: usize) -> usize {
 fn kind(row: &LineRow) -> Option<String> {
     let line = row.as_line().filter(|line| line.cut.is_none() && row.first == row.last)?;
     let sign = signs::sign_of(&line.text);
-    if sign.is_some_and(|sign| sign > Sign::Logged) {
+    if sign.is_some_and(|sign| sign > Sign::Warning) {
         return None;
     }
     Some(without_numbers(&line.text))
