@@ -5,13 +5,15 @@ use std::collections::{HashMap, VecDeque};
 use std::io;
 
 use super::spool::Spool;
-use crate::text::lines::LinePosition;
+use crate::text::lines::{LinePosition, Position};
 use crate::text::signs::{self, Sign};
 
 /// How much is read at once.
 const CHUNK: u64 = 1024 * 1024;
 /// How much before and after a line is looked at for what belongs to it.
 const AROUND: usize = 4 * 1024;
+/// A longer line is not kept whole.
+const LONGEST_LINE: usize = 4 * 1024 * 1024;
 /// How many lines that belong to it are read before and after it.
 const LINES_BEFORE: usize = 30;
 const LINES_AFTER: usize = 60;
@@ -50,6 +52,12 @@ pub(super) fn find(spool: &Spool, from: LinePosition, to: u64, most: u64) -> io:
         if until > searched {
             found.search(&buffer, begins, searched, until);
             searched = until;
+        } else if buffer.len() > LONGEST_LINE {
+            // Nobody looks at more than the beginning of such a line.
+            found.search(&buffer, begins, searched, buffer.len());
+            begins = begins.after(&buffer);
+            buffer.clear();
+            searched = 0;
         }
         let done = line_start(&buffer, searched.saturating_sub(AROUND));
         if let Some(bytes) = buffer.get(..done) {
@@ -114,7 +122,7 @@ impl Findings {
             newlines += memchr::memchr_iter(b'\n', passed).count() as u64;
             counted_to = start;
             let position = |place: usize, lines_before: u64| LinePosition {
-                at: crate::text::lines::Position {
+                at: Position {
                     offset: begins.at.offset + place as u64,
                     line: begins.at.line + newlines - lines_before,
                 },
@@ -215,4 +223,60 @@ fn lines_on(buffer: &[u8], end: usize) -> usize {
     let after = buffer.get(end..to).unwrap_or_default();
     let newlines = memchr::memchr_iter(b'\n', after).take(LINES_AFTER + 1);
     newlines.last().map_or(buffer.len(), |newline| end + newline + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::task::output::budget::Budget;
+    use crate::task::output::spool::SpoolWriter;
+
+    const QUOTA: u64 = 4 * 1024 * 1024;
+
+    /// The lines that are found, as they are.
+    fn found(text: &str, most: u64) -> Vec<String> {
+        let mut writer = SpoolWriter::new(None, QUOTA, Budget::new(QUOTA));
+        writer.append(text.as_bytes());
+        let to = writer.end().offset;
+        let parts = find(&writer.reader(), LinePosition::FIRST, to, most).expect("memory");
+        let mut all = Vec::new();
+        for (from, end) in parts {
+            let (begin, end) = (from.at.offset as usize, end as usize);
+            let before = text.get(..begin).expect("a boundary");
+            assert_eq!(from.at.line, before.matches('\n').count() as u64 + 1);
+            assert!(before.is_empty() || before.ends_with('\n'));
+            all.extend(text.get(begin..end).expect("a boundary").lines().map(str::to_owned));
+        }
+        all
+    }
+
+    #[test]
+    fn a_failure_is_found_anywhere_with_what_belongs_to_it() {
+        let healthy = |lines: usize| -> String {
+            (0..lines).map(|line| format!("a line of ordinary work {line}\n")).collect()
+        };
+        for before in [0, 1, 40_000] {
+            let text = format!("{}error: it broke\n  here\n{}", healthy(before), healthy(500));
+            let lines = found(&text, 100_000);
+            let place = lines.iter().position(|line| line == "error: it broke").expect("found");
+            assert_eq!(lines.get(place + 1).map(String::as_str), Some("  here"));
+            assert!(lines.len() <= LINES_BEFORE + LINES_AFTER + 2, "{}", lines.len());
+        }
+        assert!(found(&healthy(1_000), 100_000).is_empty());
+    }
+
+    #[test]
+    fn of_many_that_look_the_same_a_rare_one_is_kept() {
+        let many = "a.ts(1,7): error TS2322: Type 'string'\n".repeat(5_000);
+        let text = format!("{many}a.ts(2,7): error TS2304: Cannot find name\n{many}");
+        let lines = found(&text, 30_000);
+        assert!(lines.iter().any(|line| line.contains("TS2304")));
+        assert!(lines.iter().map(|line| line.len() + 1).sum::<usize>() < 60_000);
+    }
+
+    #[test]
+    fn a_line_without_an_end_is_not_kept_whole() {
+        let text = format!("error: first\n{}", "x".repeat(3 * 1024 * 1024));
+        assert_eq!(found(&text, 30_000).first().map(String::as_str), Some("error: first"));
+    }
 }
