@@ -189,6 +189,8 @@ fn a_lost_connection_leaves_the_task_and_the_next_call_continues_it() {
     let pipe = env.path("go");
     let made = env.command("mkfifo").arg(&pipe).status();
     assert!(made.expect("mkfifo").success());
+    // With a writer, a reader is not stuck however long it waits.
+    let writer = fs::OpenOptions::new().read(true).write(true).open(&pipe).expect("a FIFO");
     let command = format!("echo one; read -r < {}; echo two; exit 3", pipe.display());
     let task = on_host(&client, &command, json!({"until": "one", "yield_after": 25})).task_id();
     await_delivery(&client);
@@ -206,6 +208,7 @@ fn a_lost_connection_leaves_the_task_and_the_next_call_continues_it() {
     // Its far side is gone by now or will be; its files answer.
     let again = client.poll(&task, json!({"full_output": true}));
     assert_eq!(again.output(), "1: one\n2: two", "{}", again.text);
+    drop(writer);
 }
 
 #[test]
