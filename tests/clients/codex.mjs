@@ -92,7 +92,7 @@ check('nothing is left after Codex', await eventually(() => running().length ===
 
 // 60,000 characters, three bytes each for the most part, of which Codex would cut the middle.
 const long = { command: 'for n in {1..6000}; do print -r -- "$n 日本語"; done', max_output: 100000, yield_after: PATIENCE };
-const omission = /^… ([\d,]+) lines omitted \(\d.*from_line=(\d+) …$/m;
+const omission = /^… ([\d,]+) lines omitted \(\d.*from_line=(\d+)(?: to_line=\d+)? …$/m;
 const reminder = /^… [\d,]+ lines omitted: zsh_poll task_id=[0-9a-f]{8} from_line=(\d+)$/m;
 const known = await run('gpt-5.5', [
   call('zsh', long),

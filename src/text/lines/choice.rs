@@ -297,10 +297,16 @@ impl Choice {
 
     /// Shows more of the end and of the beginning: two thirds and one third of the room.
     fn add_ends(&mut self) {
-        let tail = self.room.chars - self.room.chars / 3;
+        let (head, tail) = self.room.third();
         let rows = self.shown.len();
-        self.add_while_small((0..rows).rev(), (tail, usize::MAX));
-        self.add_while_small(0..rows, (self.room.chars, usize::MAX));
+        self.room = tail;
+        self.add_while_small((0..rows).rev(), (usize::MAX, usize::MAX));
+        self.room = Room {
+            chars: self.room.chars + head.chars,
+            bytes: self.room.bytes.saturating_add(head.bytes),
+            lines: self.room.lines.saturating_add(head.lines),
+        };
+        self.add_while_small(0..rows, (usize::MAX, usize::MAX));
     }
 
     /// Shows what takes no more room than the marker in its place.
