@@ -246,7 +246,10 @@ impl Server {
                     RpcError::new(INTERNAL_ERROR, text).reply(&id)
                 }
                 (RequestKind::Call { stateless }, _) => {
-                    let result = ToolResult::error(restarted(cause, task.as_deref())).into_result();
+                    let is_kept =
+                        task.as_deref().is_some_and(|task| self.tools.recall(task).is_some());
+                    let text = restarted(cause, task.as_deref(), is_kept);
+                    let result = ToolResult::error(text).into_result();
                     let result = if stateless {
                         stateless::stamped(ResultType::Complete, result)
                     } else {
@@ -933,10 +936,15 @@ impl RunningCall {
     }
 }
 
-/// The error of a call that was under way when its server was killed.
-fn restarted(cause: &str, task: Option<&str>) -> String {
+/// The error of a call that was under way when its server was killed. Of a task that has only just
+/// begun, nothing may be kept yet.
+fn restarted(cause: &str, task: Option<&str>, is_kept: bool) -> String {
     let became = match task {
-        Some(task) => format!("task {task} ended with it: zsh_poll shows its output"),
+        Some(task) if is_kept => format!("task {task} ended with it: zsh_poll shows its output"),
+        Some(task) => format!(
+            "task {task} ended with it before its output was kept: look at what it has done before you \
+             repeat it"
+        ),
         None => {
             "the call was not finished: look at what it has done before you repeat it".to_owned()
         }

@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
 use std::process::Stdio;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
@@ -32,6 +33,14 @@ fn kill_server(client: &Client, known: Option<u32>) -> u32 {
     wait_until("the next server", || server_other_than(client.pid(), Some(server)))
 }
 
+/// Whether a file of a server's directory has this text.
+fn is_noted(servers: &Path, text: &str) -> bool {
+    let directories = fs::read_dir(servers).into_iter().flatten().flatten();
+    let files =
+        directories.flat_map(|directory| fs::read_dir(directory.path())).flatten().flatten();
+    files.filter_map(|file| fs::read_to_string(file.path()).ok()).any(|file| file.contains(text))
+}
+
 #[test]
 fn a_killed_server_is_replaced_and_the_session_goes_on() {
     let env = Env::new();
@@ -43,6 +52,10 @@ fn a_killed_server_is_replaced_and_the_session_goes_on() {
     let command = format!("echo begun; {sleep}");
     let call = client.call_async("zsh", json!({"command": command, "yield_after": 40}));
     sleep.wait_for(1);
+    // A task's file is written soon after its start.
+    wait_until("the file of the task", || {
+        is_noted(&env.path("state/servers"), &sleep.to_string()).then_some(())
+    });
     let server = server_other_than(client.pid(), None).expect("a server");
     send_signal("KILL", server);
     let answer = call.tool_result();
