@@ -23,11 +23,13 @@ use crate::alan::store::Store;
 use crate::config::InsightChoice;
 use crate::neverhang::{Lease, RunEnd};
 use crate::process::memory;
+use crate::shell::command_line::CommandLine;
 use crate::shell::dialect::{Trap, Traps};
 use crate::shell::lint::Lint;
 use crate::shell::manpage::{self, SHOWN_LINES};
 use crate::shell::outcome::Outcome;
 use crate::shell::programs::builtins;
+use crate::shell::purpose::{self, Prints};
 use crate::shell::syntax::failing_command;
 use crate::task::completion::{FinishedTask, KillContext, OnEnd};
 use crate::task::output::reading;
@@ -302,7 +304,7 @@ impl RunRecord {
 
     /// What differs from the failures of the last run in this directory, of which the names are kept
     /// for the next. Only runs that test or build something have any: they print a summary, or name
-    /// what failed.
+    /// what failed. Of a part of their output, as `tail` gives it, nothing follows.
     fn change_of_failures(
         &self,
         ended: &FinishedTask<'_>,
@@ -312,15 +314,21 @@ impl RunRecord {
         if !ended.end.outcome.is_complete() {
             return None;
         }
-        let names = match ended.end.exit.code() {
-            0 => BTreeSet::new(),
-            _ => self.failed_names(ended),
-        };
-        let (store, hash) = (&self.context.settings.store, &self.identity.pattern.hash);
-        let cwd = run.ended.cwd.as_deref()?;
-        if names.is_empty() && !signs::sums_up(tail) {
+        // An exit code of 0 may be that of a pipeline in which the tests failed.
+        let sums_up = signs::sums_up(tail);
+        if ended.end.exit.code() == 0 && !sums_up {
             return None;
         }
+        let command = CommandLine::parse(&*ended.facts.command);
+        if purpose::prints(&command) == Prints::Data || purpose::cuts_output(&command) {
+            return None;
+        }
+        let names = self.failed_names(ended);
+        if names.is_empty() && !sums_up {
+            return None;
+        }
+        let (store, hash) = (&self.context.settings.store, &self.identity.pattern.hash);
+        let cwd = run.ended.cwd.as_deref()?;
         let before = store.failures(hash, cwd);
         store.put_failures(hash, cwd, &names, run.ended.at);
         let change = Change::between(&before?, &names);
@@ -332,6 +340,9 @@ impl RunRecord {
         let mut names = BTreeSet::new();
         let may_matter = |output: &[u8]| signs::possible(output).next().is_some();
         let read = |line: &[u8]| {
+            if signs::possible(line).next().is_none() {
+                return ControlFlow::Continue(());
+            }
             let line = ansi::readable(line, Colours::Drop, None);
             if let Some(name) = failures::name_in(&line) {
                 names.insert(self.context.settings.redactor.redact(&name).into_owned());

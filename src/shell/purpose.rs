@@ -38,6 +38,9 @@ const READERS: &[&str] = &[
 /// … of which these print matches, with their places.
 const SEARCHERS: &[&str] = &["grep", "egrep", "fgrep", "zgrep", "rg", "ag", "ack", "ugrep"];
 
+/// … and these a part of what they read.
+const CUTTERS: &[&str] = &["head", "tail", "sed", "awk", "gawk", "mawk", "cut", "uniq"];
+
 /// Programs that print data of other kinds.
 const DATA: &[&str] = &[
     "diff",
@@ -46,7 +49,6 @@ const DATA: &[&str] = &[
     "delta",
     "difft",
     "cmp",
-    "patchutils",
     "jq",
     "yq",
     "xq",
@@ -277,6 +279,16 @@ pub(crate) fn prints(line: &CommandLine) -> Prints {
         }
     }
     found.unwrap_or(Prints::Reports)
+}
+
+/// Whether only a part of the output is shown: the beginning, the end, or some lines.
+pub(crate) fn cuts_output(line: &CommandLine) -> bool {
+    let cuts = |command: &Simple| {
+        command
+            .program()
+            .is_some_and(|program| CUTTERS.contains(&program) || SEARCHERS.contains(&program))
+    };
+    simple_commands(line).iter().any(cuts)
 }
 
 fn is_pipe(command: &Simple) -> bool {

@@ -44,6 +44,9 @@ pub(crate) fn find<'a>(parts: impl Iterator<Item = &'a [u8]> + Clone) -> Option<
         let bytes = parts.map(|part| part.len() as u64).sum();
         return Some(Found { bytes, encoding: Some(encoding), is_sure: true });
     }
+    if parts.clone().all(|part| std::str::from_utf8(part).is_ok()) {
+        return None;
+    }
     let mut counts = Counts::default();
     parts.clone().for_each(|part| counts.add(part));
     let Counts { invalid, valid, odd } = counts;

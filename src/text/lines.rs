@@ -654,6 +654,14 @@ mod tests {
     }
 
     #[test]
+    fn the_last_line_is_shown_even_where_lines_are_chosen_and_it_does_not_fit() {
+        let text = format!("first\nerror: broken\n{}\n", "x".repeat(500));
+        let choice = Choice::Worth { aim: 100 };
+        let shown = lay_out(&[read(1, &text)], &Layout { choice, ..layout(100, false) });
+        assert!(shown.text.ends_with("xxx"), "{}", shown.text);
+    }
+
+    #[test]
     fn long_lines_are_whole_if_the_whole_text_fits() {
         let long = "x".repeat(10_000);
         let text = format!("{long}\nbetween\n{long}END\n");

@@ -58,7 +58,7 @@ pub(crate) fn json(
     let view = View::take(live);
     let (end, output_end, columns) =
         (view.task.ended.as_ref(), view.delta.to, live.state().columns);
-    let amount = amount(task, output_end.at, end, None, config.max_output);
+    let amount = amount(task, output_end.at, end, Some(config.max_output), config.max_output);
     let spans = reading::excerpt(&task.spool, LinePosition::FIRST.at, output_end, amount)
         .map_err(OutputError::Unreadable)?;
     let shown = lines::lay_out(

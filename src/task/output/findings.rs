@@ -53,7 +53,7 @@ pub(super) fn find(spool: &Spool, from: LinePosition, to: u64, most: u64) -> io:
             found.search(&buffer, begins, searched, until);
             searched = until;
         } else if buffer.len() > LONGEST_LINE {
-            // Nobody looks at more than the beginning of such a line.
+            // Only the beginning of a line says what it is.
             found.search(&buffer, begins, searched, buffer.len());
             begins = begins.after(&buffer);
             buffer.clear();

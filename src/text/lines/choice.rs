@@ -33,6 +33,10 @@ const MARKER: usize = 90;
 pub(super) fn chosen(rows: &[LineRow], layout: &Layout, aim: usize) -> Vec<bool> {
     let mut choice = Choice::new(rows, layout);
     let signs: Vec<Option<Sign>> = rows.iter().map(sign_of).collect();
+    // Even if it does not fit.
+    if let Some(last) = rows.len().checked_sub(1).filter(|last| !choice.is_missing(*last)) {
+        choice.take(last);
+    }
     choice.add_while_small((0..rows.len()).rev(), END);
     choice.add_while_small(0..rows.len(), BEGINNING);
     // Of each kind the first, since a rare one may be the cause of all others; then all of them.
@@ -169,6 +173,11 @@ impl Choice {
         }
     }
 
+    /// Whether the row is a gap already.
+    fn is_missing(&self, place: usize) -> bool {
+        self.missing.get(place).copied().unwrap_or(true)
+    }
+
     fn size(&self, place: usize) -> (usize, usize, usize) {
         self.sizes.get(place).copied().unwrap_or_default()
     }
@@ -191,7 +200,7 @@ impl Choice {
                 break;
             }
             chars += self.size(place).0;
-            if chars >= MARKER || self.missing.get(place).copied().unwrap_or_default() {
+            if chars >= MARKER || self.is_missing(place) {
                 return MARKER;
             }
         }
@@ -200,8 +209,7 @@ impl Choice {
 
     /// Shows a row if there is room for it.
     fn add(&mut self, place: usize) -> bool {
-        let is_missing = self.missing.get(place).copied().unwrap_or(true);
-        if is_missing || self.shown.get(place).copied().unwrap_or(true) {
+        if self.is_missing(place) || self.shown.get(place).copied().unwrap_or(true) {
             return true;
         }
         let (_, bytes, lines) = self.size(place);
@@ -315,9 +323,8 @@ impl Choice {
         while place < self.shown.len() {
             let hidden = self.shown.iter().skip(place).take_while(|shown| !**shown).count();
             let gap = place..place + hidden;
-            let is_missing = |place| self.missing.get(place).copied().unwrap_or_default();
             let chars: usize = gap.clone().map(|place| self.size(place).0).sum();
-            if hidden > 0 && chars <= MARKER && !gap.clone().any(is_missing) {
+            if hidden > 0 && chars <= MARKER && !gap.clone().any(|place| self.is_missing(place)) {
                 gap.clone().for_each(|place| self.take(place));
             }
             place = gap.end + 1;
