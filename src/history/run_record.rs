@@ -344,9 +344,7 @@ impl RunRecord {
                 return ControlFlow::Continue(());
             }
             let line = ansi::readable(line, Colours::Drop, None);
-            if let Some(name) = failures::name_in(&line) {
-                names.insert(self.context.settings.redactor.redact(&name).into_owned());
-            }
+            names.extend(failures::name_in(&line));
             if names.len() < failures::MOST_NAMES {
                 ControlFlow::Continue(())
             } else {
@@ -357,7 +355,10 @@ impl RunRecord {
         if let Err(error) = reading::visit_newest(output, end, may_matter, read) {
             tracing::debug!("cannot read the output of {}: {error}", ended.facts.id);
         }
-        names
+        // All at once, since each text costs as much as many lines.
+        let names: Vec<String> = names.into_iter().collect();
+        let redacted = self.context.settings.redactor.redact(&names.join("\n")).into_owned();
+        redacted.lines().map(str::to_owned).collect()
     }
 
     /// The trap that has shown in a run that has ended by itself.

@@ -282,7 +282,7 @@ const FORMS: &[Form] = &[
     // Logs with levels
     form(
         Logged,
-        r"^.{0,60}\b(ERROR|FATAL|CRITICAL|SEVERE|PANIC|EMERGENCY)\b",
+        r"^.*\b(ERROR|FATAL|CRITICAL|SEVERE|PANIC|EMERGENCY)\b",
         "2026-01-02 03:04:05,678 ERROR [main] no connection",
     ),
     form(
@@ -334,7 +334,7 @@ const RECORDS: &[&str] = &[
     r"^##\[(error|warning|group|section)\]",
     r"^(\$|\xe2\x9d\xaf) \S",
     r"^\S*[\w.-]+@[\w.-]+:\S*[$#%] ",
-    r"^.{0,4}\d{4}-\d\d-\d\d[T ]\d\d:\d\d.{0,40}\b(DEBUG|INFO|WARN|WARNING|ERROR|FATAL)\b",
+    r"^.?.?.?.?\d{4}-\d\d-\d\d[T ]\d\d:\d\d.*\b(DEBUG|INFO|WARN|WARNING|ERROR|FATAL)\b",
 ];
 
 /// Words one of which each line has that says more than a warning, but for numbered failures (`1) adds`);
@@ -496,9 +496,9 @@ const LOOKED_AT: usize = 400;
 /// What programs that run others put before their lines, and CI before those of its steps.
 const PREFIXES: &[&str] = &[
     // concurrently, pytest-xdist, timestamps in brackets
-    r"\[[^\]]{1,40}\] ",
+    r"\[[^\]]+\] ",
     // Docker Compose, Foreman
-    r"[\w.-]{1,40} *\| ",
+    r"[\w.-]+ *\| ",
     // BuildKit
     r"#\d+ [\d.]+ ",
     // GitHub's and other timestamps, syslog
@@ -506,7 +506,7 @@ const PREFIXES: &[&str] = &[
     r"\d\d:\d\d:\d\d[\d.,]* +",
     r"[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \S+ \S+: ",
     // gh run view --log
-    r"[^\t]{1,60}\t[^\t]{1,60}\t",
+    r"[^\t]+\t[^\t]+\t",
     // Turborepo, pnpm, Lerna, Nx
     r"@?[\w./-]+(?::[\w./-]+)+: ",
     r"@[\w.-]+/[\w.-]+: ",
