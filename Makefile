@@ -30,7 +30,7 @@ PROGRAMS += npm sqlite3 bc ed nano fzf tmux rlwrap expect lua5.4 irb gpg \
 # Programs of many kinds, for the verdict on each.
 PROGRAMS += php nginx memcached webrick erl iex guard ranger nnn guile fish mc javac redis-cli dash
 # Those of the long form besides.
-LONG_PROGRAMS = go mcs mono puma postgres mariadbd lighttpd haproxy mosquitto beanstalkd \
+LONG_PROGRAMS = go cmake mvn mcs mono puma postgres mariadbd lighttpd haproxy mosquitto beanstalkd \
 	nats-server etcd dnsmasq distccd rsync dbus-daemon gnuplot calcurse screen lftp fusermount \
 	gawk dc calc units sbcl swipl gforth newlisp jimsh tclsh pry ksh tcsh mksh ninja scons ant \
 	parallel pv rake aspell fdisk cfdisk parted s-nail mutt tig ncdu w3m

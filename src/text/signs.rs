@@ -588,6 +588,17 @@ pub(crate) fn sums_up(text: &str) -> bool {
         && text.lines().any(|line| sign_of(line) == Some(Summary))
 }
 
+/// Whether it is a failure of which only a header above says what has failed: Ansible prints that of
+/// a task before what each host did.
+pub(crate) fn needs_header(line: &str) -> bool {
+    ["fatal: [", "failed: ["].iter().any(|start| line.starts_with(start))
+}
+
+/// Whether it is such a header.
+pub(crate) fn is_header(line: &str) -> bool {
+    ["TASK [", "RUNNING HANDLER ["].iter().any(|start| line.starts_with(start))
+}
+
 /// Whether a line is one that a runner, a compiler or a shell prints, as the record of a session has
 /// them.
 pub(crate) fn is_of_a_record(line: &str) -> bool {

@@ -16,6 +16,7 @@ use crate::restarts;
 use crate::shapes::corpus::{LONG, healthy_shapes_are_left_alone, stuck_shapes_are_named};
 use crate::shapes::further::all_get_the_word_that_is_theirs;
 use crate::shapes::reproductions::compilations_are_left_alone;
+use crate::shown;
 use crate::support::env::{Env, unique_word};
 use crate::zsh_suite::runs_as_in_bare_zsh;
 
@@ -26,6 +27,12 @@ const MINUTE: Duration = Duration::from_secs(60);
 #[ignore = "takes long: make test-long"]
 fn a_server_killed_two_hundred_times_leaves_a_sound_database() {
     kill_again_and_again(MANY_KILLS);
+}
+
+#[test]
+#[ignore = "takes long: make test-long"]
+fn of_projects_of_go_cmake_and_maven_each_failure_is_in_the_first_answer() {
+    shown::of_further_projects_each_failure_is_shown_and_little_of_their_success();
 }
 
 #[test]

@@ -25,6 +25,8 @@ const LOOSE_AFTER: usize = 3;
 const PARAGRAPH: usize = 12;
 /// The longest line that says where a failure is.
 const PLACE_BYTES: usize = 120;
+/// How many rows above a failure its header may be.
+const HEADER_ABOVE: usize = 200;
 /// Gaps of fewer characters are shown, since the marker would be as long.
 const MARKER: usize = 90;
 
@@ -53,6 +55,7 @@ pub(super) fn chosen(rows: &[LineRow], layout: &Layout, aim: usize) -> Vec<bool>
         choice.add_from_both_ends(&others);
         for place in first.iter().chain(&others) {
             choice.add_place_of(rows, *place);
+            choice.add_header_of(rows, *place);
         }
     }
     let mut kinds = HashSet::new();
@@ -243,6 +246,19 @@ impl Choice {
         });
         if is_place && self.shown.get(place) == Some(&true) {
             self.add(place + 1);
+        }
+    }
+
+    /// Shows the header above a failure that is shown, if only that says what has failed.
+    fn add_header_of(&mut self, rows: &[LineRow], place: usize) {
+        let text =
+            |place: usize| rows.get(place).and_then(LineRow::as_line).map(|line| &*line.text);
+        if self.shown.get(place) != Some(&true) || !text(place).is_some_and(signs::needs_header) {
+            return;
+        }
+        let above = (place.saturating_sub(HEADER_ABOVE)..place).rev();
+        if let Some(header) = { above }.find(|place| text(*place).is_some_and(signs::is_header)) {
+            self.add(header);
         }
     }
 
