@@ -163,6 +163,10 @@ pub(crate) struct ExecArguments {
     /// Run the command in this shell instead of the configured one.
     #[arg(long, value_name = "SHELL", value_parser = ["zsh", "bash", "sh"])]
     pub(crate) shell: Option<String>,
+    /// Keep stderr apart from the output even if both go to the same place, and with --json in a
+    /// field of its own.
+    #[arg(long, value_name = "WHERE", value_parser = ["separate"], conflicts_with = "pty")]
+    pub(crate) stderr: Option<String>,
     /// Run the command on this configured host. Signals sent to this process end the command there.
     #[arg(long, conflicts_with = "pty")]
     pub(crate) host: Option<String>,
@@ -338,6 +342,9 @@ pub(crate) struct LogArguments {
     /// Keep printing until the task ends.
     #[arg(long, short)]
     pub(crate) follow: bool,
+    /// Print its stderr, if that was kept apart.
+    #[arg(long)]
+    pub(crate) stderr: bool,
     /// Print the bytes as they are, as is done to files and pipes anyway; refused on a terminal.
     #[arg(long)]
     pub(crate) raw: bool,

@@ -48,6 +48,7 @@ pub(crate) mod settings;
 pub(crate) mod shell;
 pub(crate) mod snapshot;
 pub(crate) mod state;
+pub(crate) mod stream;
 pub(crate) mod supervisor;
 pub(crate) mod terminal;
 pub(crate) mod termination;
@@ -69,5 +70,4 @@ pub(crate) mod output {
     pub(crate) mod reading;
     pub(crate) mod segment;
     pub(crate) mod spool;
-    pub(crate) mod tail;
 }

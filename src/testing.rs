@@ -396,6 +396,9 @@ pub mod task {
     pub mod registry {
         pub use crate::task::registry::TaskHandle;
     }
+    pub mod stream {
+        pub use crate::task::stream::PerStream;
+    }
     pub mod snapshot {
         pub use crate::task::snapshot::Snapshot;
     }

@@ -95,6 +95,9 @@ fn remote_words(arguments: &ExecArguments) -> Vec<String> {
     if arguments.json {
         words.push("--json".to_owned());
     }
+    if arguments.stderr.is_some() {
+        words.extend(["--stderr".to_owned(), "separate".to_owned()]);
+    }
     words.push("--".to_owned());
     words.push(arguments.command.join(" "));
     words
@@ -232,13 +235,23 @@ fn request(arguments: &ExecArguments, source: InputOrigin, is_raw: bool) -> Requ
             InputOrigin::Stream => Stdin::Open,
             InputOrigin::Terminal | InputOrigin::Nothing => Stdin::Null,
         },
-        stderr: Stderr::Merged,
+        stderr: if terminal.is_none() && keeps_errors_apart(arguments) {
+            Stderr::Separate
+        } else {
+            Stderr::Merged
+        },
         terminal,
         emulated: !is_raw,
         timeout: arguments.timeout.filter(|timeout| !timeout.is_zero()),
         at_timeout: AtTimeout::Kill,
         memory_max: None,
     }
+}
+
+/// Whether stderr is apart from the output. Where both go to the same file their order counts.
+fn keeps_errors_apart(arguments: &ExecArguments) -> bool {
+    let is_asked_for = arguments.stderr.is_some();
+    is_asked_for || !arguments.json && !descriptors::are_same_file(&io::stdout(), &io::stderr())
 }
 
 /// The size of this process's terminal.
@@ -390,7 +403,7 @@ impl Run<'_> {
             report::status(self.task, &self.leftovers, config);
             return code;
         }
-        match report::json(self.task, &self.leftovers, config) {
+        match report::json(self.task, &self.leftovers, arguments.stderr.is_some(), config) {
             Ok(()) => code,
             Err(error) => error.report(),
         }

@@ -19,6 +19,7 @@ use crate::process::files;
 use crate::process::kill::Handle;
 use crate::process::tree;
 use crate::task::journal;
+use crate::task::stream::StreamName;
 use crate::text::terminal_filter::TerminalFilter;
 
 /// Bytes read at once.
@@ -28,7 +29,7 @@ const BLIND_RECHECK: Duration = Duration::from_secs(1);
 
 /// Runs the command.
 pub(crate) fn run(arguments: &LogArguments) -> ExitCode {
-    let LogArguments { task, follow, raw, force } = arguments;
+    let LogArguments { task, follow, stderr, raw, force } = arguments;
     if *raw && !force && io::stdout().is_terminal() {
         complain(
             "--raw is for files and pipes: on a terminal the output may type, set the clipboard \
@@ -38,7 +39,8 @@ pub(crate) fn run(arguments: &LogArguments) -> ExitCode {
     }
     if let Some((host, task)) = on_host::task_on_host(task) {
         let follow = follow.then_some("--follow");
-        let words = ["log"].into_iter().chain(follow).chain([task]);
+        let stderr = stderr.then_some("--stderr");
+        let words = ["log"].into_iter().chain(follow).chain(stderr).chain([task]);
         return on_host::run(host, &words.map(str::to_owned).collect::<Vec<_>>());
     }
     let (config, _) = shared::load_config();
@@ -49,9 +51,16 @@ pub(crate) fn run(arguments: &LogArguments) -> ExitCode {
     let Some((server, entry)) = tasks::find(state, task) else {
         return ExitCode::FAILURE;
     };
+    let stream = if *stderr { StreamName::Errors } else { StreamName::Output };
+    if !stderr && entry.output.errors.bytes > 0 {
+        complain(format_args!(
+            "its stderr is apart: zsh-tool log --stderr {} prints it",
+            entry.id()
+        ));
+    }
     let printed = Output::stdout().map_err(OutputError::from).and_then(|output| {
         let output = if *raw { output } else { output.filtered(TerminalFilter::for_record()) };
-        let mut log = Log { server: &server, task: entry.id(), output, current: None };
+        let mut log = Log { server: &server, task: entry.id(), stream, output, current: None };
         if *follow { log.follow() } else { log.print() }
     });
     output::conclude(printed, 0)
@@ -61,6 +70,7 @@ pub(crate) fn run(arguments: &LogArguments) -> ExitCode {
 struct Log<'a> {
     server: &'a Path,
     task: &'a str,
+    stream: StreamName,
     output: Output,
     /// The number and handle of the file read last. It stays open, so that it can be read to its end
     /// even after its server has removed it.
@@ -97,7 +107,7 @@ impl Log<'_> {
 
     fn next_file(&self) -> Option<(u64, PathBuf)> {
         let last = self.current.as_ref().map(|(number, _)| *number);
-        journal::output_files(self.server, self.task)
+        journal::output_files(self.server, self.task, self.stream)
             .into_iter()
             .find(|(number, _)| last.is_none_or(|last| *number > last))
     }

@@ -62,6 +62,15 @@ impl Output {
         Ok(Output { file: BlockingFile::new(fd), filter: None })
     }
 
+    /// Opens this process's stderr.
+    ///
+    /// # Errors
+    /// When no descriptor is left, or stderr is closed.
+    pub(crate) fn stderr() -> io::Result<Output> {
+        let fd = io::stderr().as_fd().try_clone_to_owned()?;
+        Ok(Output { file: BlockingFile::new(fd), filter: None })
+    }
+
     /// The same output, where a terminal gets only what passes the filter.
     pub(crate) fn filtered(self, filter: TerminalFilter) -> Output {
         Output { filter: io::stdout().is_terminal().then_some(filter), ..self }

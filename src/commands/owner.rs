@@ -167,7 +167,7 @@ fn write_last(supervisor: &Supervisor) {
     };
     for task in supervisor.tasks() {
         let redactor = &supervisor.settings.redactor;
-        if let Err(error) = journal::write_last(&directory.path, &task.live, &task.spool, redactor)
+        if let Err(error) = journal::write_last(&directory.path, &task.live, &task.spools, redactor)
         {
             tracing::warn!("cannot write the file of task {}: {error}", task.id());
         }

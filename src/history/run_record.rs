@@ -33,6 +33,7 @@ use crate::shell::purpose::{self, Prints};
 use crate::shell::syntax::failing_command;
 use crate::task::completion::{FinishedTask, KillContext, OnEnd};
 use crate::task::output::reading;
+use crate::task::stream::StreamName;
 use crate::text::ansi::{self, Colours};
 use crate::text::failures::{self, Change};
 use crate::text::redact::Redactor;
@@ -258,7 +259,10 @@ impl RunRecord {
     fn close(&self, ended: &FinishedTask<'_>) {
         // Read the history before this run is added to it.
         let history = self.history();
-        let (head, tail) = reading::head_and_tail(ended.output, ended.output_end);
+        let (head, mut tail) = reading::head_and_tail(&ended.spools.output, ended.ends.output);
+        if ended.ends.errors.offset > 0 {
+            tail += &reading::head_and_tail(&ended.spools.errors, ended.ends.errors).1;
+        }
         let directory = &ended.facts.directory;
         let code = ended.end.exit.code();
         let killed_after = (ended.end.outcome == Outcome::Killed)
@@ -292,7 +296,8 @@ impl RunRecord {
             self.look_up_options(history.failures + 1, &ended.end.pipestatus);
         }
         let out_of_memory = (code == KILLED).then(|| out_of_memory(ended)).flatten();
-        let facts = end_facts(&self.identity, run, ended.output_end.offset == 0, out_of_memory);
+        let is_silent = ended.ends.output.offset + ended.ends.errors.offset == 0;
+        let facts = end_facts(&self.identity, run, is_silent, out_of_memory);
         let _ = self.end.set(EndFindings {
             facts,
             change,
@@ -339,7 +344,7 @@ impl RunRecord {
     fn failed_names(&self, ended: &FinishedTask<'_>) -> BTreeSet<String> {
         let mut names = BTreeSet::new();
         let may_matter = |output: &[u8]| signs::possible(output).next().is_some();
-        let read = |line: &[u8]| {
+        let mut read = |line: &[u8]| {
             if signs::possible(line).next().is_none() {
                 return ControlFlow::Continue(());
             }
@@ -351,10 +356,7 @@ impl RunRecord {
                 ControlFlow::Break(())
             }
         };
-        let (output, end) = (ended.output, ended.output_end);
-        if let Err(error) = reading::visit_newest(output, end, may_matter, read) {
-            tracing::debug!("cannot read the output of {}: {error}", ended.facts.id);
-        }
+        visit_newest(ended, may_matter, &mut read);
         // All at once, since each text costs as much as many lines.
         let names: Vec<String> = names.into_iter().collect();
         let redacted = self.context.settings.redactor.redact(&names.join("\n")).into_owned();
@@ -369,15 +371,12 @@ impl RunRecord {
         let mut reports = self.traps.reports();
         if self.traps.needs_output() {
             let may_matter = |output: &[u8]| self.traps.may_report(output);
-            let read = |line: &[u8]| {
+            let mut read = |line: &[u8]| {
                 let is_enough =
                     self.traps.may_report(line) && reports.read(&String::from_utf8_lossy(line));
                 if is_enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
             };
-            let (output, end) = (ended.output, ended.output_end);
-            if let Err(error) = reading::visit_newest(output, end, may_matter, read) {
-                tracing::debug!("cannot read the output of {}: {error}", ended.facts.id);
-            }
+            visit_newest(ended, may_matter, &mut read);
         }
         let fails = ended.end.pipestatus.iter().any(|status| *status != 0);
         reports.after(ended.end.exit.code(), fails)
@@ -504,5 +503,19 @@ fn run_end(ended: &FinishedTask<'_>) -> RunEnd {
             usual: None,
             waited_for_input: ended.kill_context.is_some_and(|asked| asked.waiting.is_some()),
         },
+    }
+}
+
+/// Visits the newest lines of each stream, as [`reading::visit_newest`] does.
+fn visit_newest(
+    ended: &FinishedTask<'_>,
+    may_matter: impl Fn(&[u8]) -> bool,
+    visit: &mut impl FnMut(&[u8]) -> ControlFlow<()>,
+) {
+    for name in [StreamName::Output, StreamName::Errors] {
+        let (spool, end) = (ended.spools.get(name), *ended.ends.get(name));
+        if let Err(error) = reading::visit_newest(spool, end, &may_matter, &mut *visit) {
+            tracing::debug!("cannot read the output of {}: {error}", ended.facts.id);
+        }
     }
 }

@@ -150,8 +150,8 @@ impl Attachment {
             let next_of = |state: &LiveState| {
                 WaitStep::Found(if has_screen && state.redraws != sizes {
                     Next::Screen
-                } else if state.output_end.offset > next {
-                    Next::Output(state.output_end.offset)
+                } else if state.streams.output.end.offset > next {
+                    Next::Output(state.streams.output.end.offset)
                 } else if let Some(end) = &state.ended {
                     Next::End(end.exit.code())
                 } else {
@@ -165,7 +165,9 @@ impl Attachment {
                 Some(Next::Screen) => redraw = true,
                 Some(Next::Output(end)) if has_screen && end - next > BEHIND_BYTES => redraw = true,
                 Some(Next::Output(end)) => {
-                    match read_next(&self.task, &mut next, end).map_err(StreamStop::Unreadable)? {
+                    match read_next(&self.task.spools.output, &mut next, end)
+                        .map_err(StreamStop::Unreadable)?
+                    {
                         Read::Bytes(bytes) => self.show(bytes)?,
                         Read::Gap(_) => redraw = has_screen,
                     }
@@ -214,12 +216,12 @@ impl Attachment {
 
     /// Sends the newest lines of a task without a screen; returns where the output continues.
     fn show_newest_lines(&self) -> Result<u64, StreamStop> {
-        let end = self.task.live.state().output_end.offset;
+        let end = self.task.live.state().streams.output.end.offset;
         let mut next = end.saturating_sub(FIRST_BYTES);
         let mut newest = Vec::new();
         while next < end {
-            if let Read::Bytes(bytes) =
-                read_next(&self.task, &mut next, end).map_err(StreamStop::Unreadable)?
+            if let Read::Bytes(bytes) = read_next(&self.task.spools.output, &mut next, end)
+                .map_err(StreamStop::Unreadable)?
             {
                 newest.extend(bytes);
             }

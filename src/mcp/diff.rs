@@ -11,6 +11,7 @@ use super::render::result::TaskResult;
 use super::render::view::View;
 use crate::task::output::reading;
 use crate::task::registry::TaskHandle;
+use crate::task::stream::StreamName;
 use crate::text::ansi::Colours;
 use crate::text::foreign::ShowPath;
 use crate::text::lines::{self, LINE_CHARS, LinePosition, Position, Room, Shown};
@@ -55,8 +56,8 @@ impl Tools {
             )));
         };
         let view = View::take(&task.live);
-        let now = lines_of(task, view.delta.to)?;
-        let then = lines_of(&before, View::take(&before.live).delta.to)?;
+        let now = lines_of(task, view.deltas.output.to)?;
+        let then = lines_of(&before, View::take(&before.live).deltas.output.to)?;
         let (new, gone) = (not_in(&now, &then), not_in(&then, &now));
         notes.push(ResultNote::info(format!(
             "compared with task {}, numbers aside: {} new (+), {} gone (-).",
@@ -64,8 +65,13 @@ impl Tools {
             lines::lines_of(new.len() as u64),
             lines::lines_of(gone.len() as u64)
         )));
-        let shown =
-            shown(&new, &gone, client.room(max_output), &poll_call(task), &poll_call(&before));
+        let shown = shown(
+            &new,
+            &gone,
+            client.room(max_output),
+            &poll_call(task, StreamName::Output),
+            &poll_call(&before, StreamName::Output),
+        );
         let result = TaskResult { shown, ..TaskResult::new(view, notes) };
         Ok(self.task_result(task, result, client))
     }
@@ -75,7 +81,7 @@ impl Tools {
 fn lines_of(task: &TaskHandle, to: LinePosition) -> Result<Vec<NumberedLine>, NoResult> {
     let columns = task.live.state().columns;
     let begin = to.at.offset.saturating_sub(COMPARED_BYTES);
-    let from = task.spool.position_of(begin).map_err(|error| unreadable(task, &error))?;
+    let from = task.spools.output.position_of(begin).map_err(|error| unreadable(task, &error))?;
     let mut found = Vec::new();
     if let Some(from) = from {
         let visit = |position: Position, bytes: &[u8]| {
@@ -83,7 +89,7 @@ fn lines_of(task: &TaskHandle, to: LinePosition) -> Result<Vec<NumberedLine>, No
             found.push((position.line, text));
             ControlFlow::Continue(())
         };
-        reading::for_each_line(&task.spool, from, to.at.offset, visit)
+        reading::for_each_line(&task.spools.output, from, to.at.offset, visit)
             .map_err(|error| unreadable(task, &error))?;
     }
     Ok(found)

@@ -34,11 +34,12 @@ use crate::protocol::message::put;
 use crate::protocol::outbox::OnWritten;
 use crate::protocol::stateless::ResultType;
 use crate::task::environment::StartEnvironment;
-use crate::task::live::{Delta, LiveState};
+use crate::task::live::LiveState;
 use crate::task::output::reading;
 use crate::task::port::{InvalidPort, Port};
 use crate::task::recalled::RecalledTask;
 use crate::task::registry::TaskHandle;
+use crate::task::stream::{Delta, PerStream, StreamName, StreamState};
 use crate::task::supervisor::Supervisor;
 use crate::task::told::ShownMark;
 use crate::task::watch::{Goal, TaskWatch, Tick, WaitEnd};
@@ -158,18 +159,22 @@ impl CallContext<'_> {
 
     /// Views the task, and marks its new output and its end as shown.
     pub(super) fn show_new(&mut self, task: &Arc<TaskHandle>) -> View {
-        self.show(task, LiveState::take_delta)
+        self.show(task, LiveState::take_deltas)
     }
 
     /// Views the task, and marks only its end as shown.
     pub(super) fn report_end(&mut self, task: &Arc<TaskHandle>) -> View {
         self.show(task, |state| {
             state.mark_end_shown();
-            state.delta()
+            state.deltas()
         })
     }
 
-    fn show(&mut self, task: &Arc<TaskHandle>, mark: impl FnOnce(&mut LiveState) -> Delta) -> View {
+    fn show(
+        &mut self,
+        task: &Arc<TaskHandle>,
+        mark: impl FnOnce(&mut LiveState) -> PerStream<Delta>,
+    ) -> View {
         if self.for_person {
             return View::take(&task.live);
         }
@@ -581,9 +586,13 @@ impl Tools {
     }
 }
 
-/// The call that reads a task's output.
-pub(super) fn poll_call(task: &TaskHandle) -> String {
-    format!("zsh_poll task_id={}", task.id())
+/// The call that reads a stream of a task.
+pub(super) fn poll_call(task: &TaskHandle, stream: StreamName) -> String {
+    let stderr = match stream {
+        StreamName::Output => "",
+        StreamName::Errors => " stderr=true",
+    };
+    format!("zsh_poll task_id={}{stderr}", task.id())
 }
 
 pub(super) fn unreadable(task: &TaskHandle, error: &io::Error) -> NoResult {
@@ -615,11 +624,18 @@ pub(super) fn seconds_or(
 
 /// The newest line of output, short enough for a progress message.
 pub(super) fn newest_line(task: &TaskHandle) -> String {
-    let (line_start, end, columns) = {
+    let (streams, columns) = {
         let state = task.live.state();
-        (state.line_start, state.output_end, state.columns)
+        (state.streams, state.columns)
     };
-    let line = reading::last_line(&task.spool, line_start, end, columns).unwrap_or_default();
+    let last_line = |name: StreamName| {
+        let StreamState { line_start, end, .. } = *streams.get(name);
+        reading::last_line(task.spools.get(name), line_start, end, columns)
+    };
+    let line = last_line(StreamName::Output)
+        .filter(|line| !line.is_empty())
+        .or_else(|| last_line(StreamName::Errors))
+        .unwrap_or_default();
     progress_message(&line)
 }
 

@@ -96,7 +96,7 @@ impl Event {
             person: None,
             reason: None,
         };
-        let (waiting, conditions, verdict, end, to, columns) = {
+        let (waiting, conditions, verdict, end, ends, columns) = {
             let state = task.live.state();
             event.leftovers = if state.lingers() { state.leftovers.len() } else { 0 };
             (
@@ -104,14 +104,19 @@ impl Event {
                 state.conditions.clone(),
                 state.verdict(Instant::now()),
                 state.ended.clone(),
-                state.output_end.offset,
+                state.streams.map(|stream| stream.end.offset),
                 state.columns,
             )
         };
         match kind {
             EventKind::Ended => {
+                // Errors that are apart say more than the rest.
+                let (spool, to) = match (ends.errors, ends.output) {
+                    (0, output) => (&task.spools.output, output),
+                    (errors, _) => (&task.spools.errors, errors),
+                };
                 let from = to.saturating_sub(TAIL_BYTES);
-                let text = reading::newest_text(&task.spool, from, to, columns);
+                let text = reading::newest_text(spool, from, to, columns);
                 let lines = text.lines().rev().filter(|line| !line.trim().is_empty());
                 event.tail = lines.take(TAIL_LINES).map(shown).collect();
                 event.tail.reverse();

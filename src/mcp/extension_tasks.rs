@@ -16,7 +16,7 @@ use super::poll::PAST_TASK_CHARS;
 use super::render::notes::ResultNote;
 use super::render::result::{Palette, TaskResult, end_words, output_gone};
 use super::render::view::View;
-use super::task_result::Numbering;
+use super::task_result::{Extent, Numbering};
 use crate::config::TaskChoice;
 use crate::progress::waiting::{Waiting, WantedInput};
 use crate::protocol::message::{INTERNAL_ERROR, put};
@@ -199,7 +199,7 @@ impl Tools {
     ) -> Answer {
         let view = View::take(&task.live);
         let result = TaskResult::new(view, notes);
-        self.show_whole(task, result, Numbering::Plain, max_output, client)
+        self.show_output(task, result, Extent::Whole, Numbering::Plain, max_output, client)
     }
 
     /// How much output the result of a task shows, and its remarks. The history returns its

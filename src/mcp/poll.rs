@@ -12,13 +12,14 @@ use super::render::notes::ResultNote;
 use super::render::result::{TaskResult, screen_rows};
 use super::render::view::View;
 use super::search;
-use super::task_result::{Numbering, screen_hint};
+use super::task_result::{Extent, Numbering, Part, screen_hint};
 use super::tools::{DiffWith, PollArguments, WaitFor};
 use crate::progress::advice::idle_polls_of;
 use crate::task::live::ActiveCall;
 use crate::task::output::effort::Effort;
 use crate::task::output::reading::{self, Amount};
 use crate::task::registry::TaskHandle;
+use crate::task::stream::{Delta, StreamName};
 use crate::task::watch::{Goal, WaitEnd};
 use crate::text::lines::{self, LinePosition, OutputSpan, Room, Shown};
 use crate::text::pattern::Pattern;
@@ -61,7 +62,7 @@ impl Tools {
             return Err(NoResult::Cancelled);
         }
         let mut view = call.show_new(&task);
-        let delta = view.delta;
+        let news = view.deltas.map(Delta::new_bytes);
         // A poll that output ended is not empty, even if another call has shown that output; nor is
         // a poll that found the task waiting for input, or stopped.
         let ended_early = matches!(
@@ -73,7 +74,7 @@ impl Tools {
                 | WaitEnd::Repeats
                 | WaitEnd::Port(_)
         );
-        let is_useful = delta.new_bytes() > 0 || ended_early;
+        let is_useful = news.output + news.errors > 0 || ended_early;
         let waited = begun.elapsed().min(listen);
         view.empty_polls = task.live.count_poll(is_useful, idle_polls_of(waited));
         let whole = arguments.full_output == Some(true);
@@ -85,11 +86,8 @@ impl Tools {
         };
         let mut result = TaskResult::new(view, notes);
         self.note_found(&mut result, stopped, until);
-        if whole {
-            self.show_whole(&task, result, Numbering::Numbered, max_output, call.client)
-        } else {
-            self.show_new(&task, result, Numbering::Numbered, max_output, call.client)
-        }
+        let extent = if whole { Extent::Whole } else { Extent::New };
+        self.show_output(&task, result, extent, Numbering::Numbered, max_output, call.client)
     }
 
     /// Waits like any poll, then shows the screen; new output stays new. If the caller passes no
@@ -147,23 +145,27 @@ impl Tools {
     ) -> Answer {
         let first = arguments.from_line.unwrap_or(1);
         let view = View::take(&task.live);
-        let end = view.delta.to;
+        let stream = stream_of(arguments);
+        let end = view.deltas.get(stream).to;
         if arguments.from_char.is_some() || arguments.to_line == Some(first) {
             let first_char = arguments.from_char.unwrap_or(1);
-            let line = line_from(task, first, first_char, client.room(max_output))?;
+            let line = line_from(task, stream, first, first_char, client.room(max_output))?;
             if let Some((shown, note)) = line {
                 notes.extend(note);
                 notes.extend(screen_hint(task));
-                let result = TaskResult { shown, ..TaskResult::new(view, notes) };
+                let result = TaskResult::of_lines(view, notes, stream, shown);
                 return Ok(self.task_result(task, result, client));
             }
         }
-        let spans = reading::range(&task.spool, first, arguments.to_line, end, max_output);
+        let spans =
+            reading::range(task.spools.get(stream), first, arguments.to_line, end, max_output);
         notes.extend(past_the_end(first, end));
         notes.extend(spans.as_deref().ok().and_then(beginning_gone));
         let result = TaskResult::new(view, notes);
         let amount = Amount::of_ends(max_output);
-        self.show(task, result, spans, Numbering::Range, amount, client)
+        let room = client.room(max_output);
+        let part = Part { stream, numbering: Numbering::Range, amount, room };
+        self.show(task, result, spans, part, client)
     }
 
     fn grep(
@@ -178,7 +180,8 @@ impl Tools {
         let client = call.client;
         let mut effort = Effort::new(call.cancel, Instant::now() + client.ceiling);
         let view = View::take(&task.live);
-        let (end, columns) = (view.delta.to, task.live.state().columns);
+        let stream = stream_of(arguments);
+        let (end, columns) = (view.deltas.get(stream).to, task.live.state().columns);
         let query = search::Query {
             pattern,
             context: arguments.context.unwrap_or(0),
@@ -188,8 +191,8 @@ impl Tools {
         };
         notes.extend(past_the_end(query.first, end));
         let room = client.room(max_output);
-        let found =
-            search::grep(&task.spool, end, columns, query, room, &poll_call(task), &mut effort)?;
+        let (spool, reader) = (task.spools.get(stream), poll_call(task, stream));
+        let found = search::grep(spool, end, columns, query, room, &reader, &mut effort)?;
         if call.cancel.is_cancelled() {
             return Err(NoResult::Cancelled);
         }
@@ -201,10 +204,15 @@ impl Tools {
                 seconds(effort.done())
             )));
         }
-        let shown = found.into_shown(pattern, &poll_call(task));
-        let result = TaskResult { shown, ..TaskResult::new(view, notes) };
+        let shown = found.into_shown(pattern, &reader);
+        let result = TaskResult::of_lines(view, notes, stream, shown);
         Ok(self.task_result(task, result, client))
     }
+}
+
+/// The stream that a poll of lines reads.
+fn stream_of(arguments: &PollArguments) -> StreamName {
+    if arguments.stderr == Some(true) { StreamName::Errors } else { StreamName::Output }
 }
 
 fn goal(arguments: &PollArguments) -> Goal<'static> {
@@ -217,15 +225,16 @@ fn goal(arguments: &PollArguments) -> Goal<'static> {
 /// The rest of a line from a character on, with a remark; `None` if the line is gone.
 fn line_from(
     task: &TaskHandle,
+    stream: StreamName,
     line: u64,
     first_char: u64,
     room: Room,
 ) -> Result<Option<(Shown, Option<ResultNote>)>, NoResult> {
     let (end, columns) = {
         let state = task.live.state();
-        (state.showable_end(), state.columns)
+        (state.showable_end(stream), state.columns)
     };
-    let part = reading::line_part(&task.spool, line, first_char, end, columns, room)
+    let part = reading::line_part(task.spools.get(stream), line, first_char, end, columns, room)
         .map_err(|error| unreadable(task, &error))?;
     let Some(part) = part else {
         return Ok(None);
@@ -238,7 +247,7 @@ fn line_from(
         ..Shown::default()
     };
     if let Some((next, bytes)) = part.rest {
-        let reader = poll_call(task);
+        let reader = poll_call(task, stream);
         shown.text += &lines::line_continues(bytes, line, next, &reader);
         shown.omitted_bytes = bytes;
         shown.omission = lines::omission_of(0, bytes, 0, Some((line, next)), &reader);
@@ -292,6 +301,14 @@ fn refuse_contradictions(arguments: &PollArguments) -> Result<(), NoResult> {
             "screen shows the terminal and {} reads the output: leave one out, or make two calls",
             reads.join(", ")
         )));
+    }
+    if arguments.stderr == Some(true) && arguments.diff.is_some() {
+        return Err(refused("diff compares the output: leave stderr out"));
+    }
+    if arguments.stderr == Some(true) && reads.iter().all(|reader| *reader == "full_output") {
+        return Err(refused(
+            "stderr reads lines of a separate stderr: pass from_line, to_line or grep with it",
+        ));
     }
     if arguments.context.is_some_and(|lines| lines > 0) && arguments.grep.is_none() {
         return Err(refused("context is about the matches of grep: pass grep with it"));

@@ -12,8 +12,8 @@ use super::dispatch::{
 use super::render::notes::ResultNote;
 use super::render::progress;
 use super::render::result::TaskResult;
-use super::task_result::Numbering;
-use super::tools::{RunArguments, TimeoutMode};
+use super::task_result::{Extent, Numbering};
+use super::tools::{RunArguments, StderrMode, TimeoutMode};
 use crate::config::UnaskedDeadline;
 use crate::process::pty::TerminalSize;
 use crate::shell::command_line::CommandLine;
@@ -127,7 +127,7 @@ impl Tools {
         }
         let mut result = TaskResult::new(view, notes);
         self.note_found(&mut result, stopped, until);
-        self.show_new(&task, result, Numbering::Plain, max_output, call.client)
+        self.show_output(&task, result, Extent::New, Numbering::Plain, max_output, call.client)
     }
 
     /// Makes the request start a detached task. Without a timeout, the task is killed after
@@ -191,6 +191,9 @@ impl Tools {
             (None, true, false) => Stdin::Open,
             (None, false, _) => Stdin::Null,
         };
+        if pty && arguments.stderr.is_some() {
+            return Err(refused("a terminal has one stream for both: leave stderr out, or pty"));
+        }
         if !pty && (arguments.rows.is_some() || arguments.cols.is_some()) {
             return Err(refused(
                 "rows and cols are the size of a terminal: pass pty: true with them",
@@ -252,7 +255,10 @@ impl Tools {
             environment: environment.map(|(name, value)| (name.clone(), value.clone())).collect(),
             start: None,
             stdin,
-            stderr: Stderr::Merged,
+            stderr: match arguments.stderr {
+                Some(StderrMode::Separate) => Stderr::Separate,
+                None => Stderr::Merged,
+            },
             terminal,
             emulated: true,
             timeout: timeout.limit,

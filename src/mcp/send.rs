@@ -6,7 +6,7 @@ use super::call::DEFAULT_LISTEN;
 use super::dispatch::{Answer, CallContext, NoResult, Tools, Until, compile, refused, seconds_or};
 use super::render::notes::ResultNote;
 use super::render::result::TaskResult;
-use super::task_result::Numbering;
+use super::task_result::{Extent, Numbering};
 use super::tools::SendArguments;
 use crate::config::{ResolveContext, ResolveError};
 use crate::process::executable::AllowedPrograms;
@@ -65,8 +65,8 @@ impl Tools {
         let _active_call = ActiveCall::begin(&task.live);
         let secret = secret.map(|name| self.secret_for(&task, name, call)).transpose()?;
         // Noted before anything is sent, since the reply may arrive at once.
-        let after = task.live.state().output_end.offset;
-        let prompt = newest_line_of(&task, after);
+        let after = task.live.state().streams.map(|stream| stream.end.offset);
+        let prompt = newest_line_of(&task, after.output);
         if let Some(size) = size {
             self.supervisor.resize(&task, size)?;
         }
@@ -76,7 +76,7 @@ impl Tools {
         let typed = text.or(secret.is_some().then_some(""));
         let typed = typed.filter(|_| keys.is_empty() && task.live.facts.input == Input::Terminal);
         task.live.state().sent =
-            typed.map(|typed| SentInput { after, prompt, typed: typed.to_owned() });
+            typed.map(|typed| SentInput { after: after.output, prompt, typed: typed.to_owned() });
         if let Some((name, secret)) = secret {
             // Looking the secret up may have taken a while.
             if call.cancel.is_cancelled() {
@@ -97,7 +97,7 @@ impl Tools {
         notes.extend(after_sending(&task.live, !keys.is_empty()));
         let mut result = TaskResult::new(view, notes);
         self.note_found(&mut result, found, until);
-        self.show_new(&task, result, Numbering::Plain, None, call.client)
+        self.show_output(&task, result, Extent::New, Numbering::Plain, None, call.client)
     }
 
     /// The secret for this task, by its name.
@@ -130,7 +130,8 @@ impl Tools {
 /// The unfinished line at the end of the output.
 fn newest_line_of(task: &TaskHandle, end: u64) -> String {
     let columns = task.live.state().columns;
-    let output = reading::newest_text(&task.spool, end.saturating_sub(PROMPT_BYTES), end, columns);
+    let output =
+        reading::newest_text(&task.spools.output, end.saturating_sub(PROMPT_BYTES), end, columns);
     output.rsplit('\n').next().unwrap_or_default().to_owned()
 }
 

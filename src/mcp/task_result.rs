@@ -2,7 +2,9 @@
 
 use std::io;
 
-use super::dispatch::{Answer, ClientProfile, ToolResult, Tools, Until, poll_call, unreadable};
+use super::dispatch::{
+    Answer, ClientProfile, NoResult, ToolResult, Tools, Until, poll_call, unreadable,
+};
 use super::render::notes::{self, ResultNote};
 use super::render::result::{self, TaskResult};
 use super::render::view::View;
@@ -16,11 +18,12 @@ use crate::task::output::reading::{self, Amount};
 use crate::task::port::{self, Port, PortFound, PortHolder};
 use crate::task::port_watch;
 use crate::task::registry::TaskHandle;
+use crate::task::stream::{Delta, PerStream, StreamName};
 use crate::task::terminal::Terminal;
 use crate::task::watch::WaitEnd;
 use crate::text::encoding::Found;
 use crate::text::foreign;
-use crate::text::lines::{self, Layout, LinePosition, OutputSpan, Repeats, Shown};
+use crate::text::lines::{self, Layout, LinePosition, OutputSpan, Repeats, Room, Shown};
 use crate::text::quantity::{grouped, plural, seconds};
 
 /// How many characters at the end of the shown text are searched for signs of a missing terminal.
@@ -90,86 +93,84 @@ impl Tools {
         if result.view.task.ended.as_ref().is_some_and(|end| !failed(end)) {
             return None;
         }
-        let number = port::port_reported_in_use(&result.shown.text, &task.live.facts.command)?;
+        let number = [&result.errors.text, &result.shown.text]
+            .into_iter()
+            .find_map(|text| port::port_reported_in_use(text, &task.live.facts.command))?;
         let port = Port::at_any_address(number);
         let holder = port_watch::holder_of(port)?;
         Some(ResultNote::warning(self.port_in_use(port, &holder)))
     }
 
-    /// The result that shows the output that no other has shown. `asked` is the caller's `max_output`.
-    pub(super) fn show_new(
+    /// The result that shows output up to a limit. `asked` is the caller's `max_output`.
+    pub(super) fn show_output(
         &self,
         task: &TaskHandle,
-        result: TaskResult,
+        mut result: TaskResult,
+        extent: Extent,
         numbering: Numbering,
         asked: Option<usize>,
         client: ClientProfile,
     ) -> Answer {
-        let amount = self.amount(task, &result.view, asked);
-        let spans = reading::new_output(&task.spool, &result.view.delta, amount);
-        self.show(task, result, spans, numbering, amount, client)
+        let PerStream { output, errors } = result.view.deltas.map(|delta| match extent {
+            Extent::New => delta.new_bytes(),
+            Extent::Whole => delta.to.at.offset,
+        });
+        let amounts = self.amounts(task, &result.view, asked);
+        let read = |name: StreamName| {
+            let (spool, delta) = (task.spools.get(name), result.view.deltas.get(name));
+            let amount = *amounts.get(name);
+            let spans = match extent {
+                Extent::New => reading::new_output(spool, delta, amount),
+                Extent::Whole => reading::excerpt(spool, LinePosition::FIRST.at, delta.to, amount),
+            };
+            (spans, amount)
+        };
+        // Both share what the caller has asked for.
+        let both = amounts.output.max_chars.saturating_add(amounts.errors.max_chars);
+        let room = client.room(asked.unwrap_or(both));
+        if errors > 0 {
+            let (spans, amount) = read(StreamName::Errors);
+            let half = room.half();
+            // A character has at least one byte.
+            let free = room.chars.saturating_sub(usize::try_from(output).unwrap_or(usize::MAX));
+            let part =
+                if output == 0 { room } else { Room { chars: free.max(half.chars), ..half } };
+            let room = part.with_at_most(amount.max_chars);
+            let part = Part { stream: StreamName::Errors, numbering, amount, room };
+            result.errors = self.lay_out(task, &mut result.notes, spans, part, client)?;
+        }
+        let (spans, amount) = read(StreamName::Output);
+        let room = room.beside(&result.errors.text).with_at_most(amount.max_chars);
+        let part = Part { stream: StreamName::Output, numbering, amount, room };
+        self.show(task, result, spans, part, client)
     }
 
-    /// The result that shows all output up to a limit, also what others have shown. `asked` is the
-    /// caller's `max_output`.
-    pub(super) fn show_whole(
-        &self,
-        task: &TaskHandle,
-        result: TaskResult,
-        numbering: Numbering,
-        asked: Option<usize>,
-        client: ClientProfile,
-    ) -> Answer {
-        let amount = self.amount(task, &result.view, asked);
-        let to = result.view.delta.to;
-        let spans = reading::excerpt(&task.spool, LinePosition::FIRST.at, to, amount);
-        self.show(task, result, spans, numbering, amount, client)
+    fn amounts(&self, task: &TaskHandle, view: &View, asked: Option<usize>) -> PerStream<Amount> {
+        let ended = view.task.ended.as_ref();
+        let of = |name: StreamName| {
+            let to = view.deltas.get(name).to.at;
+            amount(task, name, to, ended, asked, self.config.max_output)
+        };
+        PerStream { output: of(StreamName::Output), errors: of(StreamName::Errors) }
     }
 
-    fn amount(&self, task: &TaskHandle, view: &View, asked: Option<usize>) -> Amount {
-        let (to, ended) = (view.delta.to.at, view.task.ended.as_ref());
-        amount(task, to, ended, asked, self.config.max_output)
-    }
-
-    /// The result that shows these spans of a task's output, or the screen of a full-screen program.
+    /// The result that shows these spans of a stream, or the screen of a full-screen program.
     pub(super) fn show(
         &self,
         task: &TaskHandle,
         mut result: TaskResult,
         spans: io::Result<Vec<OutputSpan>>,
-        numbering: Numbering,
-        amount: Amount,
+        part: Part,
         client: ClientProfile,
     ) -> Answer {
-        let spans = spans.map_err(|error| unreadable(task, &error))?;
-        result.numbered = numbering != Numbering::Plain;
-        if numbering != Numbering::Range {
-            result.new_bytes = result.view.delta.new_bytes();
+        result.numbered = part.numbering != Numbering::Plain;
+        if part.numbering != Numbering::Range {
+            result.new_bytes = result.view.deltas.map(Delta::new_bytes);
         }
-        // Copied first, so that no lock is held while lines are laid out.
-        let columns = task.live.state().columns;
-        let room = client.room(amount.max_chars);
-        let reader = poll_call(task);
-        let raw_call = format!("zsh-tool log --raw {}", task.id());
-        result.shown = lines::lay_out(
-            &spans,
-            &Layout {
-                room,
-                numbered: result.numbered,
-                repeats: match numbering {
-                    Numbering::Plain | Numbering::Numbered => Repeats::Collapse,
-                    Numbering::Range => Repeats::Each,
-                },
-                choice: amount.choice,
-                colours: client.palette.output_colours(task.live.facts.input),
-                columns,
-                read_call: &reader,
-                raw_call: &raw_call,
-            },
-        );
-        if let Some(found) = result.shown.not_utf_8 {
-            let is_new = !std::mem::replace(&mut task.live.state().told.encoding, true);
-            result.notes.extend(is_new.then(|| encoding_note(found, &raw_call)));
+        let shown = self.lay_out(task, &mut result.notes, spans, part, client)?;
+        match part.stream {
+            StreamName::Output => result.shown = shown,
+            StreamName::Errors => result.errors = shown,
         }
         // A caller that asked for lines gets lines.
         if result.numbered || result.matched.is_some() {
@@ -178,11 +179,50 @@ impl Tools {
             result.shown = Shown {
                 from_line: result.shown.from_line,
                 to_line: result.shown.to_line,
-                ..result::screen_rows(&screen.view, room, task.id())
+                ..result::screen_rows(&screen.view, part.room, task.id())
             };
             result.screen = Some(screen);
         }
         Ok(self.task_result(task, result, client))
+    }
+
+    /// Lays these spans of a stream out. Notes, once for each task, if they are not UTF-8.
+    fn lay_out(
+        &self,
+        task: &TaskHandle,
+        notes: &mut Vec<ResultNote>,
+        spans: io::Result<Vec<OutputSpan>>,
+        part: Part,
+        client: ClientProfile,
+    ) -> Result<Shown, NoResult> {
+        let spans = spans.map_err(|error| unreadable(task, &error))?;
+        // Copied first, so that no lock is held while lines are laid out.
+        let columns = task.live.state().columns;
+        let raw_call = match part.stream {
+            StreamName::Output => format!("zsh-tool log --raw {}", task.id()),
+            StreamName::Errors => format!("zsh-tool log --raw --stderr {}", task.id()),
+        };
+        let shown = lines::lay_out(
+            &spans,
+            &Layout {
+                room: part.room,
+                numbered: part.numbering != Numbering::Plain,
+                repeats: match part.numbering {
+                    Numbering::Plain | Numbering::Numbered => Repeats::Collapse,
+                    Numbering::Range => Repeats::Each,
+                },
+                choice: part.amount.choice,
+                colours: client.palette.output_colours(task.live.facts.input),
+                columns,
+                read_call: &poll_call(task, part.stream),
+                raw_call: &raw_call,
+            },
+        );
+        if let Some(found) = shown.not_utf_8 {
+            let is_new = !std::mem::replace(&mut task.live.state().told.encoding, true);
+            notes.extend(is_new.then(|| encoding_note(found, &raw_call)));
+        }
+        Ok(shown)
     }
 
     /// The result of a call about a task, with the insights about it.
@@ -194,9 +234,11 @@ impl Tools {
     ) -> ToolResult {
         let facts = &task.live.facts;
         let end = result.view.task.ended.as_ref();
-        let tail = lines::last_chars(&result.shown.text, TAIL_CHARS);
+        let ends = [&result.shown.text, &result.errors.text]
+            .map(|text| lines::last_chars(text, TAIL_CHARS))
+            .concat();
         let run_record = self.recorder.record_of(task.id());
-        let mut insights = notes::of_task(facts, end, &task.spool.losses(), tail);
+        let mut insights = notes::of_task(facts, end, &task.losses(), &ends);
         insights.extend(
             result.view.continues_anew.as_ref().map(|verdict| continues_note(facts, verdict)),
         );
@@ -219,7 +261,7 @@ impl Tools {
         insights.extend(news);
         let priority = if insights.iter().any(|insight| insight.level == Level::Warning) {
             1.0
-        } else if !insights.is_empty() && result.shown.to_line == 0 {
+        } else if !insights.is_empty() && result.shown.to_line + result.errors.to_line == 0 {
             0.3
         } else {
             0.7
@@ -227,11 +269,13 @@ impl Tools {
         result.notes = insights;
         let waiting = result.view.waiting();
         result.person_line = waiting.and_then(|waiting| self.person_line(waiting.wanted, facts));
-        let log_path = task.spool.files().first().map(|path| path.to_string_lossy().into_owned());
+        let log_paths = task
+            .spools
+            .map(|spool| spool.files().first().map(|path| path.to_string_lossy().into_owned()));
         let history = run_record.as_ref().map(|run_record| run_record.history());
         let estimate = history.as_ref().and_then(|known| known.estimate.as_ref());
         ToolResult {
-            meta: Some(result.meta(facts, estimate, client.ceiling, log_path)),
+            meta: Some(result.meta(facts, estimate, client.ceiling, log_paths)),
             priority,
             ..ToolResult::text(result.text(
                 facts,
@@ -273,6 +317,24 @@ pub(super) fn screen_hint(task: &TaskHandle) -> Option<ResultNote> {
     is_new.then(|| {
         ResultNote::info("a full-screen program: zsh_poll screen=true shows what it looks like.")
     })
+}
+
+/// Which of the output a result shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Extent {
+    /// What no other has shown.
+    New,
+    /// All, also what others have shown.
+    Whole,
+}
+
+/// The part of a result that shows a stream.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Part {
+    pub(super) stream: StreamName,
+    pub(super) numbering: Numbering,
+    pub(super) amount: Amount,
+    pub(super) room: Room,
 }
 
 /// Whether lines have numbers.

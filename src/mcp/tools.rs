@@ -88,16 +88,16 @@ A.L.A.N. lines tell how such commands went: act on ⚠. \
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RunArguments {
-    /// Text for zsh; several lines are fine.
+    /// Text for zsh.
     pub command: String,
     /// Run it on this listed host.
     pub host: Option<String>,
-    /// bash for text written for bash (arrays, ${x,,}).
+    /// bash for text written for bash.
     pub shell: Option<ShellName>,
     /// Deadline in seconds, at most 600; 0 = none, with background, detach, stdin_open or pty. Default: after 120, if in trouble.
     #[schemars(range(min = 0))]
     pub timeout: Option<f64>,
-    /// progress: extended while there is progress.
+    /// progress: extended on progress.
     pub timeout_mode: Option<TimeoutMode>,
     /// MB of memory; it is killed above.
     #[schemars(range(min = 16))]
@@ -105,7 +105,7 @@ pub struct RunArguments {
     /// Seconds until the call returns while the command runs. Default 2.
     #[schemars(range(min = 0, max = 600))]
     pub yield_after: Option<f64>,
-    /// Its purpose, for zsh_tasks.
+    /// Purpose, for zsh_tasks.
     pub description: Option<String>,
     /// Run it on a terminal.
     pub pty: Option<bool>,
@@ -119,16 +119,18 @@ pub struct RunArguments {
     pub stdin: Option<String>,
     /// Keep stdin open for zsh_send.
     pub stdin_open: Option<bool>,
-    /// For servers and long jobs: returns after 0.3 s, no deadline.
+    /// separate: apart from stdout.
+    pub stderr: Option<StderrMode>,
+    /// For servers and long jobs: returns at once, no deadline.
     pub background: Option<bool>,
-    /// Like background, but outlives server and client.
+    /// Like background; outlives the server.
     pub detach: Option<bool>,
     /// Hours until it is killed. Default 24; 0 = never.
     #[schemars(range(min = 0))]
     pub detached_hours: Option<f64>,
     /// Return when a line matches this regex (Rust).
     pub until: Option<String>,
-    /// Return when it listens on this port: 3000 or host:port.
+    /// Return when it serves this port: 3000 or host:port.
     pub until_port: Option<String>,
     /// Terminal lines. Default 24.
     #[schemars(range(min = 1, max = 500))]
@@ -172,13 +174,22 @@ pub struct PollArguments {
     /// Lines around each match.
     #[schemars(range(min = 0, max = 100))]
     pub context: Option<usize>,
-    /// Show the screen (pty) instead.
+    /// Show the screen (pty).
     pub screen: Option<bool>,
-    /// Compare with its last run.
+    /// From its separate stderr.
+    pub stderr: Option<bool>,
+    /// Compare with the last run.
     pub diff: Option<DiffWith>,
     /// As in zsh.
     #[schemars(range(min = 200, max = 490_000))]
     pub max_output: Option<usize>,
+}
+
+/// Where the stderr of a command goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum StderrMode {
+    Separate,
 }
 
 /// What `zsh_poll` compares the output with.
@@ -198,9 +209,9 @@ pub struct SendArguments {
     pub input: Option<String>,
     /// Enter follows input. Default true.
     pub enter: Option<bool>,
-    /// Name of a listed secret, typed with Enter; you never see it.
+    /// Name of a listed secret, typed with Enter.
     pub secret_env: Option<String>,
-    /// Such as Enter, Escape, PageUp, F1; characters; chords: C-c, M-x, S-Tab. A key after Escape may act as M-key.
+    /// Such as Enter, Escape, PageUp, F1; characters; chords: C-c, M-x, S-Tab.
     pub keys: Option<Vec<String>>,
     /// End the input: closes the pipe, or types Ctrl-D.
     pub eof: Option<bool>,
@@ -345,7 +356,7 @@ pub static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| {
             title: "Run a command in zsh",
             description: "Runs a command in zsh; prefer it to a built-in shell if anything is slow, interactive or may \
                 hang. Returns when it ends, or after yield_after seconds with the output so \
-                far, while it continues as a task. stdout and stderr are one stream. There is no \
+                far, while it continues as a task. There is no \
                 terminal and stdin is empty: pass pty: true for passwords, REPLs and editors, or stdin_open for a \
                 pipe, and answer with zsh_send. cd and export carry over within a session. After timeout \
                 seconds the whole process tree is killed; processes left behind (server &) are named.",

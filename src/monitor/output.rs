@@ -15,6 +15,7 @@ use crate::process::files;
 use crate::task::journal;
 use crate::task::registry::TaskHandle;
 use crate::task::snapshot::Snapshot;
+use crate::task::stream::StreamName;
 use crate::text::ansi::{self, Colours};
 use crate::text::foreign::ShowPath;
 use crate::text::lines::{LinePosition, Position, elide_middle};
@@ -114,7 +115,7 @@ impl OutputSource {
         match self {
             OutputSource::Own(task) => Retained::Own(Arc::clone(task)),
             OutputSource::Files { directory, task } => {
-                Retained::Files(spans(directory, task, &snapshot.output.starts))
+                Retained::Files(spans(directory, task, &snapshot.output.kept.starts))
             }
         }
     }
@@ -123,7 +124,7 @@ impl OutputSource {
 impl Retained {
     fn end(&self) -> u64 {
         match self {
-            Retained::Own(task) => task.live.state().output_end.offset,
+            Retained::Own(task) => task.live.state().streams.output.end.offset,
             Retained::Files(files) => files.last().map_or(0, |file| file.end),
         }
     }
@@ -131,7 +132,9 @@ impl Retained {
     /// Where the output continues: at `from`, or after the gap that contains it.
     fn next_readable_offset(&self, from: u64) -> Option<u64> {
         match self {
-            Retained::Own(task) => Some(task.spool.next_retained(position(from))?.at.offset),
+            Retained::Own(task) => {
+                Some(task.spools.output.next_retained(position(from))?.at.offset)
+            }
             Retained::Files(files) => {
                 let next = files.iter().find(|file| file.end > from)?;
                 Some(next.start.max(from))
@@ -143,7 +146,7 @@ impl Retained {
     fn read(&self, from: u64, to: u64) -> io::Result<Vec<u8>> {
         match self {
             Retained::Own(task) => {
-                let pieces = task.spool.read(position(from), to)?;
+                let pieces = task.spools.output.read(position(from), to)?;
                 let first = pieces.into_iter().next();
                 let begins_there = first.filter(|piece| piece.start.at.offset == from);
                 Ok(begins_there.map_or_else(Vec::new, |piece| piece.bytes))
@@ -191,7 +194,7 @@ fn read_files(files: &[OutputFile], from: u64, to: u64) -> io::Result<Vec<u8>> {
 fn spans(directory: &Path, task: &str, known: &[(u64, Position)]) -> Vec<OutputFile> {
     let mut found: Vec<OutputFile> = Vec::new();
     let mut last: Option<(u64, u64)> = None;
-    for (number, path) in journal::output_files(directory, task) {
+    for (number, path) in journal::output_files(directory, task, StreamName::Output) {
         let Ok(length) = std::fs::metadata(&path).map(|file| file.len()) else {
             continue;
         };

@@ -29,6 +29,7 @@ use crate::task::journal::{self, CONTROL_SOCKET};
 use crate::task::live::Input;
 use crate::task::registry::TaskHandle;
 use crate::task::snapshot::Snapshot;
+use crate::task::stream::StreamName;
 use crate::task::supervisor::Supervisor;
 use crate::task::tombstone;
 use crate::text::lines::elide_middle;
@@ -229,7 +230,7 @@ impl Sessions {
 
     fn own_task(&self, task: &Arc<TaskHandle>) -> Task {
         Task {
-            snapshot: Snapshot::for_others(&task.live, &task.spool, &self.redactor),
+            snapshot: Snapshot::for_others(&task.live, &task.spools, &self.redactor),
             server: self.server.clone(),
             source: OutputSource::Own(Arc::clone(task)),
         }
@@ -359,7 +360,7 @@ impl Task {
         let OutputSource::Files { directory, task } = &self.source else {
             return recorded;
         };
-        let newest = journal::output_files(directory, task).pop();
+        let newest = journal::output_files(directory, task, StreamName::Output).pop();
         let written = newest.and_then(|(_, path)| std::fs::metadata(path).ok()?.modified().ok());
         written.map_or(recorded, |at| unix_seconds(at).max(recorded))
     }

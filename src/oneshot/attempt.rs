@@ -33,6 +33,7 @@ use crate::task::follower::{Follower, TaskEvent, Topics};
 use crate::task::live::{LiveState, LiveTask, WaitStep};
 use crate::task::registry::TaskHandle;
 use crate::task::state::{KILL_GRACE, KILL_PATIENCE, KillRequest};
+use crate::task::stream::StreamName;
 use crate::task::supervisor::Supervisor;
 use crate::text::redact::Redactor;
 
@@ -454,7 +455,7 @@ impl AgentSource {
         waker: Arc<Waker>,
         liveness: Liveness,
     ) -> AgentSource {
-        let topics = Topics { output: true, stderr: true, probes: true };
+        let topics = Topics { output: true, errors: true, probes: true };
         AgentSource {
             supervisor,
             follower: Follower::new(task, topics),
@@ -489,10 +490,10 @@ impl ByteSource for AgentSource {
         }
         let cancel = self.waker.wait();
         match self.follower.next(Some(until), &cancel) {
-            Ok(TaskEvent::Output(bytes)) => Received::Bytes(bytes),
+            Ok(TaskEvent::Output(StreamName::Output, bytes)) => Received::Bytes(bytes),
+            Ok(TaskEvent::Output(StreamName::Errors, bytes)) => Received::Stderr(bytes),
             // A record cannot continue across the gap.
             Ok(TaskEvent::Gap(_)) => Received::Bytes(b"\n".to_vec()),
-            Ok(TaskEvent::Errors(bytes)) => Received::Stderr(bytes),
             Ok(TaskEvent::Probed | TaskEvent::Quiet) => Received::Quiet,
             Ok(TaskEvent::Cancelled) => {
                 self.waker.take_wakeup();

@@ -127,7 +127,7 @@ impl Running {
         let processes = TaskProcesses::new(MatchCriteria {
             shell: spawned.id,
             cookie,
-            output: tree::name_of_descriptor(&spawned.output),
+            outputs: tree::name_of_descriptor(&spawned.output).into_iter().collect(),
             daemons,
         });
         Ok(Running { spawned, processes })

@@ -6,6 +6,7 @@
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -343,4 +344,14 @@ impl<'a> Poller<'a> {
     pub(crate) fn ready(&self, place: Option<usize>) -> bool {
         place.and_then(|place| self.ready.get(place)).copied().unwrap_or_default()
     }
+}
+
+/// Whether two descriptors are of the same file, pipe or terminal. Those that are closed are not.
+pub(crate) fn are_same_file(first: &impl AsFd, second: &impl AsFd) -> bool {
+    let id = |fd: &dyn AsFd| {
+        let file = std::fs::File::from(fd.as_fd().try_clone_to_owned().ok()?);
+        let metadata = file.metadata().ok()?;
+        Some((metadata.dev(), metadata.ino(), metadata.rdev()))
+    };
+    id(first).is_some_and(|first| id(second) == Some(first))
 }

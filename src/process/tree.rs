@@ -9,7 +9,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::CStr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -248,8 +248,8 @@ pub(crate) struct MatchCriteria {
     pub(crate) shell: Identity,
     /// The value of [`COOKIE_VARIABLE`]: `<server instance>/<task id>`.
     pub(crate) cookie: String,
-    /// The name of its output, a pipe or a terminal, in `/proc/<pid>/fd` of the writers.
-    pub(crate) output: Option<PathBuf>,
+    /// The names of its outputs, pipes or a terminal, in `/proc/<pid>/fd` of the writers.
+    pub(crate) outputs: Vec<PathBuf>,
     /// Programs that are meant to outlive their command, in the sense of [`ProcessInfo::is_named`]:
     /// they and their descendants are spared once they have left the session and do not hold the
     /// output.
@@ -258,7 +258,7 @@ pub(crate) struct MatchCriteria {
 
 impl MatchCriteria {
     fn holds_output(&self, process: &ProcessInfo) -> bool {
-        self.output.as_ref().is_some_and(|output| holds_open(process.id.pid, output) == Some(true))
+        self.outputs.iter().any(|output| holds_open(process.id.pid, output) == Some(true))
     }
 
     fn has_left(&self, process: &ProcessInfo) -> bool {
@@ -315,9 +315,9 @@ pub(crate) struct TaskProcesses {
 }
 
 impl TaskProcesses {
-    /// The name of the task's output, a pipe or a terminal, in `/proc/<pid>/fd` of the writers.
-    pub(crate) fn output(&self) -> Option<&Path> {
-        self.criteria.output.as_deref()
+    /// The names of the task's outputs, pipes or a terminal, in `/proc/<pid>/fd` of the writers.
+    pub(crate) fn outputs(&self) -> &[PathBuf] {
+        &self.criteria.outputs
     }
 
     /// The processes of a task, which begin with its shell.
@@ -489,7 +489,7 @@ impl TaskProcesses {
     /// Adds the processes that hold the task's output, which belong to it even without any other
     /// sign. `env -i setsid` starts such processes.
     fn adopt_holders_of_output(&mut self, scan: &Scan, own: i32) {
-        if self.criteria.output.is_none() {
+        if self.criteria.outputs.is_empty() {
             return;
         }
         let program = program_of(own);
@@ -512,13 +512,14 @@ impl TaskProcesses {
     /// descriptors, or not all processes can be seen. Call this after
     /// [`TaskProcesses::living`].
     pub(crate) fn output_is_held(&self) -> bool {
-        let Some(output) = &self.criteria.output else {
+        let outputs = &self.criteria.outputs;
+        if outputs.is_empty() {
             return true;
-        };
+        }
         let may_hold = |process: ProcessInfo| {
             // The threads of a leader that has ended still hold its descriptors.
             process.stall_reason == Some(StallReason::ZombieLeader)
-                || holds_open(process.id.pid, output) != Some(false)
+                || outputs.iter().any(|output| holds_open(process.id.pid, output) != Some(false))
         };
         let known = self.known.iter().filter_map(|id| look_up(id.pid));
         if known.filter(|process| !process.zombie).any(may_hold) {
@@ -532,7 +533,8 @@ impl TaskProcesses {
         !scan.is_whole()
             || scan.processes().any(|process| {
                 let pid = process.id.pid;
-                pid != own && holds_open(pid, output) == Some(true) && program_of(pid) != program
+                let holds = |output: &PathBuf| holds_open(pid, output) == Some(true);
+                pid != own && outputs.iter().any(holds) && program_of(pid) != program
             })
     }
 
@@ -630,7 +632,12 @@ mod tests {
     const SHELL: Identity = Identity { pid: BASE, started: 100 };
 
     fn criteria(shell: Identity) -> MatchCriteria {
-        MatchCriteria { shell, cookie: "i/t".to_owned(), output: None, daemons: Arc::default() }
+        MatchCriteria {
+            shell,
+            cookie: "i/t".to_owned(),
+            outputs: Vec::new(),
+            daemons: Arc::default(),
+        }
     }
 
     #[test]

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 
 use super::live::{End, Facts, LiveTask};
-use super::output::spool::Spool;
+use super::output::spool::Spools;
+use super::stream::PerStream;
 use crate::process::memory::{self, OutOfMemoryKills};
 use crate::process::signals::{Exit, Signal};
 use crate::progress::cost::Cost;
@@ -29,10 +30,10 @@ pub struct KillContext {
 pub struct FinishedTask<'a> {
     pub facts: &'a Facts,
     pub end: &'a End,
-    /// Its output, and the position where that ends.
-    pub output: &'a Spool,
-    /// See [`FinishedTask::output`].
-    pub output_end: Position,
+    /// Its streams, and where each ends.
+    pub spools: &'a Spools,
+    /// See [`FinishedTask::spools`].
+    pub ends: PerStream<Position>,
     /// Its state when it was first asked to end, if it was.
     pub kill_context: Option<&'a KillContext>,
     /// See [`Usage::memory_peak`](crate::progress::cost::Usage::memory_peak).
@@ -111,13 +112,7 @@ impl Completion {
     }
 
     /// Calls `on_end`, unless there is none or it was called before; returns whether it did.
-    pub(crate) fn call_on_end(
-        &self,
-        task: &LiveTask,
-        end: &End,
-        output: &Spool,
-        output_end: Position,
-    ) -> bool {
+    pub(crate) fn call_on_end(&self, task: &LiveTask, end: &End, spools: &Spools) -> bool {
         let (on_end, kill_context, memory_kills_at_start) = {
             let mut state = self.0.lock();
             (state.on_end.take(), state.kill_context.clone(), state.memory_kills_at_start)
@@ -125,13 +120,16 @@ impl Completion {
         let Some(on_end) = on_end else {
             return false;
         };
-        let (facts, memory_peak) = (&task.facts, task.state().usage.memory_peak);
+        let (memory_peak, ends) = {
+            let state = task.state();
+            (state.usage.memory_peak, state.streams.map(|stream| stream.end))
+        };
         let kill_context = kill_context.as_ref();
         let ended = FinishedTask {
-            facts,
+            facts: &task.facts,
             end,
-            output,
-            output_end,
+            spools,
+            ends,
             kill_context,
             memory_peak,
             memory_kills_at_start,
@@ -139,14 +137,14 @@ impl Completion {
         // The task ends even if recording it panics.
         let notified = catch_unwind(AssertUnwindSafe(|| on_end(&ended)));
         if notified.is_err() {
-            tracing::error!("task {}: recording its end panicked", facts.id);
+            tracing::error!("task {}: recording its end panicked", task.facts.id);
         }
         true
     }
 
     /// Reports the end of a task that outlasts the server's shutdown: its program hangs in the
     /// kernel or belongs to another user, or the machine is busy. Returns whether it did.
-    pub(crate) fn report_overdue_end(&self, task: &LiveTask, output: &Spool) -> bool {
+    pub(crate) fn report_overdue_end(&self, task: &LiveTask, spools: &Spools) -> bool {
         let facts = &task.facts;
         let (exit, outcome) = self.0.lock().provisional;
         let end = End {
@@ -160,8 +158,7 @@ impl Completion {
             cost: Some(Cost::new(None, &task.state().usage)),
             over_memory: None,
         };
-        let output_end = task.state().output_end;
-        let notified = self.call_on_end(task, &end, output, output_end);
+        let notified = self.call_on_end(task, &end, spools);
         if notified {
             // Wakes the calls that wait for the end.
             task.report(|state| {

@@ -38,11 +38,7 @@ impl Supervisor {
                 continue;
             }
             let largest_first = self.registry.lock().largest_first(store);
-            let freed = largest_first.iter().find_map(|task| {
-                let line = task.live.state().output_end.line;
-                Some(task.spool.drop_oldest(store, line)).filter(|freed| *freed > 0)
-            });
-            if freed.is_none() {
+            if !largest_first.iter().any(|task| task.drop_oldest(store) > 0) {
                 return;
             }
         }
@@ -61,7 +57,8 @@ impl Supervisor {
     }
 
     fn forget(&self, task: &TaskHandle) {
-        task.spool.remove();
+        task.spools.output.remove();
+        task.spools.errors.remove();
         if let Ok(directory) = self.directory() {
             tombstone::note_evicted(&directory.path, task.id());
         }

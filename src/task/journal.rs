@@ -16,9 +16,10 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 
 use super::live::LiveTask;
-use super::output::spool::{Spool, SpoolWriter};
+use super::output::spool::{SpoolWriter, Spools};
 use super::request::StartError;
 use super::snapshot::Snapshot;
+use super::stream::StreamName;
 use super::told::ShownMark;
 use crate::process::files::{self, FileLock, PrivateDirError};
 use crate::process::probe::Identity;
@@ -92,9 +93,9 @@ impl ServerDir {
         made
     }
 
-    /// The path of a task's spool files, without their number.
-    pub fn spool_base(&self, task: &str) -> PathBuf {
-        self.path.join(task)
+    /// The path of the spool files of a task's stream, without their number.
+    pub fn spool_base(&self, task: &str, stream: StreamName) -> PathBuf {
+        self.path.join(spool_name(task, stream))
     }
 
     /// Removes the directory with its content.
@@ -205,14 +206,26 @@ pub(crate) fn server_client(directory: &Path) -> Option<Identity> {
     Some(Identity { pid: pid.parse().ok()?, started: started.parse().ok()? })
 }
 
-/// The files that now hold a task's output, by number, in order. Missing numbers were dropped for
+fn spool_name(task: &str, stream: StreamName) -> String {
+    match stream {
+        StreamName::Output => task.to_owned(),
+        StreamName::Errors => format!("{task}-stderr"),
+    }
+}
+
+/// The files that now hold a task's stream, by number, in order. Missing numbers were dropped for
 /// the quota.
-pub(crate) fn output_files(directory: &Path, task: &str) -> Vec<(u64, PathBuf)> {
+pub(crate) fn output_files(
+    directory: &Path,
+    task: &str,
+    stream: StreamName,
+) -> Vec<(u64, PathBuf)> {
+    let name = spool_name(task, stream);
     let mut found: Vec<(u64, PathBuf)> = files::entries(directory)
         .filter_map(|file| {
             let path = file.path();
             let number = path.extension()?.to_str()?.parse().ok()?;
-            (path.file_stem()? == task).then_some((number, path))
+            (path.file_stem()?.to_str()? == name).then_some((number, path))
         })
         .collect();
     found.sort();
@@ -226,7 +239,7 @@ pub(super) fn entry_path(directory: &Path, task: &str) -> PathBuf {
 /// One task's file; without a directory nothing is written.
 pub(crate) struct Journal {
     path: Option<PathBuf>,
-    spool: Arc<Spool>,
+    spools: Spools,
     redactor: Arc<Redactor>,
     /// The content of the file.
     written: Vec<u8>,
@@ -239,12 +252,12 @@ impl Journal {
     pub(crate) fn new(
         directory: Option<&ServerDir>,
         task: &str,
-        spool: Arc<Spool>,
+        spools: Spools,
         redactor: Arc<Redactor>,
     ) -> Journal {
         Journal {
             path: directory.map(|directory| entry_path(&directory.path, task)),
-            spool,
+            spools,
             redactor,
             written: Vec::new(),
             segments: 1,
@@ -313,7 +326,7 @@ impl Journal {
         let Some(path) = &self.path else {
             return Ok(());
         };
-        let text = serde_json::to_vec(&Snapshot::for_others(task, &self.spool, &self.redactor))?;
+        let text = serde_json::to_vec(&Snapshot::for_others(task, &self.spools, &self.redactor))?;
         if text != self.written {
             files::replace_private(path, &text)?;
             self.written = text;
@@ -329,10 +342,13 @@ impl Journal {
 pub(crate) fn write_last(
     directory: &Path,
     task: &LiveTask,
-    spool: &Spool,
+    spools: &Spools,
     redactor: &Redactor,
 ) -> io::Result<()> {
-    write_json(&entry_path(directory, &task.facts.id), &Snapshot::for_others(task, spool, redactor))
+    write_json(
+        &entry_path(directory, &task.facts.id),
+        &Snapshot::for_others(task, spools, redactor),
+    )
 }
 
 /// Records how much results have shown, in the file of a task whose owner is gone.

@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize, Serializer};
 
 use super::events::{EventKind, EventSignal};
-use super::output::tail::Tail;
 use super::request::{AtTimeout, Detached};
+use super::stream::{Delta, PerStream, StreamMark, StreamName, StreamState};
 use super::terminal::Terminal;
 use super::told::{EmptyPolls, ShownMark, Told};
 use crate::base::cancel::{Cancel, Wake};
@@ -31,7 +31,7 @@ use crate::progress::wait::ProcessName;
 use crate::progress::waiting::{Reading, Waiting};
 use crate::shell::mode::ShellName;
 use crate::shell::outcome::Outcome;
-use crate::text::lines::{LinePosition, Position};
+use crate::text::lines::LinePosition;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Input {
@@ -174,20 +174,14 @@ pub struct OverMemory {
 pub struct LiveState {
     /// `None` while the shell runs.
     pub ended: Option<End>,
-    /// The end of the output so far.
-    pub output_end: Position,
-    /// The start of the line at the output's end.
-    pub line_start: Position,
-    /// How many bytes at the output's end are an incomplete character.
-    pub unfinished: u64,
+    /// What has come of its output.
+    pub streams: PerStream<StreamState>,
     /// The width of the task's terminal, if it has one.
     pub columns: Option<u16>,
     /// When the last output came.
     pub last_output: Option<Instant>,
     /// What it has used, as far as probes have found.
     pub usage: Usage,
-    /// Its stderr, if that is separate.
-    pub errors: Tail,
     /// How often its progress was probed.
     pub progress_probes: u64,
     /// Processes that outlive the shell.
@@ -209,9 +203,6 @@ pub struct LiveState {
     pub redraws: u64,
     /// Whether the task's input is closed, or its end queued.
     pub input_closed: bool,
-    /// The offset that the reader that must not miss a byte has reached: the worker stops reading
-    /// before bytes after it would be dropped. `None` if there is no such reader.
-    pub follower_offset: Option<u64>,
     /// The process that waits for input, and for what, as far as is known.
     pub waiting: Option<Waiting>,
     /// Whether the last probe found a wait for input or a condition that the next must confirm.
@@ -290,7 +281,7 @@ impl People {
 /// See [`LiveState::change_stamp`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ChangeStamp {
-    /// Bytes of output.
+    /// Bytes of output, of all streams.
     pub output: u64,
     ended: bool,
     closed: bool,
@@ -301,27 +292,9 @@ pub struct ChangeStamp {
     activity: Option<ActivityDelta>,
 }
 
-/// Output that no result has shown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Delta {
-    /// The start of its first line, part of which may have been shown.
-    pub from: Position,
-    /// Where the new bytes begin.
-    pub new_from: u64,
-    /// Where they end.
-    pub to: LinePosition,
-}
-
-impl Delta {
-    pub fn new_bytes(&self) -> u64 {
-        self.to.at.offset.saturating_sub(self.new_from)
-    }
-}
-
 impl LiveState {
     fn new() -> LiveState {
-        let start = Position { offset: 0, line: 1 };
-        LiveState { output_end: start, line_start: start, active_calls: 1, ..LiveState::default() }
+        LiveState { active_calls: 1, ..LiveState::default() }
     }
 
     /// Whether a stopped process holds up the task.
@@ -405,7 +378,7 @@ impl LiveState {
     pub fn change_stamp(&self) -> ChangeStamp {
         let tracker = self.progress.as_ref().map(|progress| &progress.tracker);
         ChangeStamp {
-            output: self.output_end.offset,
+            output: self.printed(),
             ended: self.ended.is_some(),
             closed: self.closed,
             leftovers: self.leftovers.len(),
@@ -435,39 +408,56 @@ impl LiveState {
         self.ended.is_some() && !self.closed && !self.leftovers.is_empty()
     }
 
+    /// How many bytes it has printed, on all streams.
+    pub fn printed(&self) -> u64 {
+        let PerStream { output, errors } = &self.streams;
+        output.end.offset + errors.end.offset
+    }
+
     /// How many bytes no result has shown.
     pub fn unshown(&self) -> u64 {
-        self.output_end.offset - self.told.bytes()
+        self.printed() - self.told.bytes()
     }
 
-    /// The end of what can be shown: an incomplete character is held back while the rest may come.
-    pub fn showable_end(&self) -> LinePosition {
-        let held_back = if self.closed { 0 } else { self.unfinished };
-        let offset = self.output_end.offset.saturating_sub(held_back);
-        LinePosition {
-            at: Position { offset, line: self.output_end.line },
-            inside_line: offset > self.line_start.offset,
-        }
+    /// How many of the bytes can be shown.
+    pub fn showable(&self) -> u64 {
+        let PerStream { output, errors } = self.streams.map(|it| it.showable_end(self.closed));
+        output.at.offset + errors.at.offset
     }
 
-    /// The output that no result has shown.
-    pub fn delta(&self) -> Delta {
-        Delta { from: self.told.line(), new_from: self.told.bytes(), to: self.showable_end() }
+    /// The end of what can be shown of a stream: an incomplete character is held back while the
+    /// rest may come.
+    pub fn showable_end(&self, name: StreamName) -> LinePosition {
+        self.streams.get(name).showable_end(self.closed)
     }
 
-    /// Takes the output that no result has shown: the next delta begins after it. An end counts as
+    /// What no result has shown of a stream.
+    pub fn delta(&self, name: StreamName) -> Delta {
+        let StreamMark { bytes, line } = *self.told.streams.get(name);
+        Delta { from: line, new_from: bytes, to: self.showable_end(name) }
+    }
+
+    /// What no result has shown.
+    pub fn deltas(&self) -> PerStream<Delta> {
+        PerStream { output: self.delta(StreamName::Output), errors: self.delta(StreamName::Errors) }
+    }
+
+    /// Takes the output that no result has shown: the next deltas begin after it. An end counts as
     /// reported then.
-    pub fn take_delta(&mut self) -> Delta {
-        let delta = self.delta();
-        self.told.show_to(delta.to.at.offset, self.line_start);
-        if delta.new_bytes() > 0 {
+    pub fn take_deltas(&mut self) -> PerStream<Delta> {
+        let deltas = self.deltas();
+        if self.showable() > self.told.bytes() {
             self.told.empty_polls = EmptyPolls::default();
         }
+        self.told.streams = self.streams.map(|stream| StreamMark {
+            bytes: stream.showable_end(self.closed).at.offset,
+            line: stream.line_start,
+        });
         self.mark_end_shown();
         self.told.stuck = self.is_stuck;
         self.told.repetition |= self.repeats(Instant::now());
         self.told.start_timed_out = false;
-        delta
+        deltas
     }
 
     /// Takes back what a lost result has shown since `before`. What later results have shown is

@@ -64,7 +64,7 @@ impl Supervisor {
         let processes = TaskProcesses::new(MatchCriteria {
             shell: task.live.facts.shell,
             cookie: self.cookie(task.id()),
-            output: None,
+            outputs: Vec::new(),
             daemons: Arc::default(),
         });
         PortWatch { port, processes, scans: Arc::clone(&self.scans), held_since: None }

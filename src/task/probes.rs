@@ -13,6 +13,7 @@ use super::journal::Journal;
 use super::live::{LiveState, LiveTask};
 use super::output::spool::SpoolWriter;
 use super::state::Health;
+use super::stream::PerStream;
 use crate::process::probe::InputSource;
 use crate::process::scans::Scans;
 use crate::process::spawn::Spawned;
@@ -63,16 +64,16 @@ impl Probes {
         task: &LiveTask,
         spawned: &Spawned,
         processes: &mut TaskProcesses,
-        spool: &SpoolWriter,
+        spools: PerStream<&SpoolWriter>,
         journal: &mut Journal,
     ) -> Option<Health> {
         if self.input_detection.next.is_some_and(|due| Instant::now() >= due) {
-            let found = self.input_detection.probe(task, spawned, processes, spool);
+            let found = self.input_detection.probe(task, spawned, processes, spools);
             if task.report_detected(found) {
                 journal.schedule_soon();
             }
         }
-        let health = self.progress_probe.probe(task, processes, spool)?;
+        let health = self.progress_probe.probe(task, processes, spools.output)?;
         journal.schedule(Duration::ZERO);
         Some(health)
     }

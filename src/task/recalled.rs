@@ -7,9 +7,10 @@ use std::sync::Arc;
 use super::completion::Completion;
 use super::journal;
 use super::live::LiveTask;
-use super::output::spool::{Reopened, Spool};
+use super::output::spool::{Reopened, Spool, Spools};
 use super::registry::TaskHandle;
 use super::snapshot::Snapshot;
+use super::stream::{PerStream, StreamName, StreamState};
 use super::supervisor::Supervisor;
 use super::tombstone::{self, Remains};
 use super::worker_requests::RequestSender;
@@ -35,12 +36,17 @@ impl Supervisor {
         }
         let state = self.settings.state.as_ref().ok()?;
         let remains = tombstone::find(state, &self.instance, id)?;
-        let files = journal::output_files(&remains.directory, id);
+        let files = |stream| journal::output_files(&remains.directory, id, stream);
+        let (output, errors) = (files(StreamName::Output), files(StreamName::Errors));
         let printed = remains.task.output.last.is_some();
-        if printed && files.is_empty() {
+        if printed && output.is_empty() && errors.is_empty() {
             return Some(RecalledTask::Ended(Box::new(remains.task)));
         }
-        let task = match Spool::reopen(files, &remains.task.output.starts) {
+        let kept = &remains.task.output;
+        let reopened = Spool::reopen(output, &kept.kept.starts).and_then(|output| {
+            Ok(PerStream { output, errors: Spool::reopen(errors, &kept.errors.starts)? })
+        });
+        let task = match reopened {
             Ok(reopened) => Arc::new(revive(remains, reopened)),
             Err(error) => {
                 tracing::warn!("the output of task {id} cannot be read: {error}");
@@ -75,14 +81,17 @@ impl Supervisor {
     }
 }
 
-fn revive(remains: Remains, reopened: Reopened) -> TaskHandle {
+fn revive(remains: Remains, reopened: PerStream<Reopened>) -> TaskHandle {
     let Snapshot { facts, ended, output, shown, .. } = remains.task;
     let live = LiveTask::new(Arc::unwrap_or_clone(facts));
     live.report(|state| {
         state.ended = ended;
         state.closed = true;
-        state.output_end = reopened.end;
-        state.line_start = reopened.line_start;
+        state.streams = reopened.map(|stream| StreamState {
+            end: stream.end,
+            line_start: stream.line_start,
+            ..StreamState::default()
+        });
         state.columns = output.columns;
         state.active_calls = 0;
         if let Some(shown) = shown {
@@ -91,7 +100,10 @@ fn revive(remains: Remains, reopened: Reopened) -> TaskHandle {
     });
     TaskHandle {
         live: Arc::new(live),
-        spool: Arc::new(reopened.spool),
+        spools: Spools {
+            output: Arc::new(reopened.output.spool),
+            errors: Arc::new(reopened.errors.spool),
+        },
         requests: RequestSender::closed(),
         completion: Arc::new(Completion::new(None)),
         ended_server: remains.past,

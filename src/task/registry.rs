@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 use super::completion::Completion;
 use super::live::LiveTask;
 use super::output::budget::StorageKind;
-use super::output::spool::Spool;
+use super::output::spool::{Losses, Spools};
 use super::request::StartError;
+use super::stream::StreamName;
 use super::tombstone::ServerEnd;
 use super::worker_requests::RequestSender;
 use crate::text::redact::Redactor;
@@ -18,7 +19,7 @@ use crate::text::redact::Redactor;
 #[derive(Debug)]
 pub struct TaskHandle {
     pub live: Arc<LiveTask>,
-    pub spool: Arc<Spool>,
+    pub spools: Spools,
     pub(super) requests: Arc<RequestSender>,
     pub(super) completion: Arc<Completion>,
     /// How its server ended; `None` for a task of this server.
@@ -32,9 +33,39 @@ impl TaskHandle {
 
     /// Records how far a reader that must not miss a byte has come; from the first call on, the
     /// program waits for that reader. `None`: the reader is gone.
-    pub fn note_taken(&self, offset: Option<u64>) {
-        self.live.state().follower_offset = offset;
+    pub fn note_taken(&self, stream: StreamName, offset: Option<u64>) {
+        self.live.state().streams.get_mut(stream).taken = offset;
         self.requests.wake();
+    }
+
+    /// What was lost of all streams.
+    pub fn losses(&self) -> Losses {
+        let (output, errors) = (self.spools.output.losses(), self.spools.errors.losses());
+        Losses {
+            bytes: output.bytes + errors.bytes,
+            lines: output.lines + errors.lines,
+            disk_failed: output.disk_failed.or(errors.disk_failed),
+        }
+    }
+
+    /// How many bytes of its output are in this storage.
+    fn held(&self, store: StorageKind) -> u64 {
+        self.spools.output.held(store) + self.spools.errors.held(store)
+    }
+
+    /// Drops the oldest output in this storage; returns the bytes that were freed.
+    pub(super) fn drop_oldest(&self, store: StorageKind) -> u64 {
+        let lines = self.live.state().streams.map(|stream| stream.end.line);
+        let Spools { output, errors } = &self.spools;
+        let (larger, smaller) = if errors.held(store) > output.held(store) {
+            ((errors, lines.errors), (output, lines.output))
+        } else {
+            ((output, lines.output), (errors, lines.errors))
+        };
+        match larger.0.drop_oldest(store, larger.1) {
+            0 => smaller.0.drop_oldest(store, smaller.1),
+            freed => freed,
+        }
     }
 
     fn is_over(&self) -> bool {
@@ -170,7 +201,7 @@ impl Registry {
 
     /// Removes the oldest ended task with bytes in this storage, unread ones last.
     pub(crate) fn evict_oldest_in(&mut self, store: StorageKind) -> Option<Arc<TaskHandle>> {
-        let holds = |task: &&Arc<TaskHandle>| task.is_over() && task.spool.held(store) > 0;
+        let holds = |task: &&Arc<TaskHandle>| task.is_over() && task.held(store) > 0;
         let oldest = self.order.iter().filter(holds);
         let task = Arc::clone(oldest.min_by_key(|task| !task.is_read())?);
         self.forget(&task);
@@ -182,7 +213,7 @@ impl Registry {
         let mut holders: Vec<(u64, &Arc<TaskHandle>)> = self
             .order
             .iter()
-            .map(|task| (task.spool.held(store), task))
+            .map(|task| (task.held(store), task))
             .filter(|(held, _)| *held > 0)
             .collect();
         holders.sort_by_key(|(held, _)| std::cmp::Reverse(*held));

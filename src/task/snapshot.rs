@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use super::live::{End, Facts, Input, LiveState, LiveTask};
-use super::output::spool::Spool;
+use super::output::spool::{Spool, Spools};
 use super::told::ShownMark;
 use crate::progress::condition::{Condition, Visibility};
 use crate::progress::cost::Usage;
@@ -56,17 +56,40 @@ pub struct Snapshot {
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct OutputState {
-    pub bytes: u64,
-    /// An unfinished line counts.
-    pub lines: u64,
+    #[serde(flatten)]
+    pub kept: KeptStream,
     /// When the last of it came.
     pub last: Option<f64>,
     /// The width of its terminal.
     pub columns: Option<u16>,
+    /// Its stderr, if that is apart.
+    pub errors: KeptStream,
+}
+
+impl OutputState {
+    /// How many bytes there are, of all streams.
+    pub fn bytes(&self) -> u64 {
+        self.kept.bytes + self.errors.bytes
+    }
+}
+
+/// What a task has written to a stream, and where it is.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct KeptStream {
+    pub bytes: u64,
+    /// An unfinished line counts.
+    pub lines: u64,
     /// The files that hold it; earlier ones may be gone.
     pub files: Vec<PathBuf>,
     /// Where the output in each of them begins, by the file's number.
     pub starts: Vec<(u64, Position)>,
+}
+
+impl KeptStream {
+    fn note_files(&mut self, spool: &Spool) {
+        (self.files, self.starts) = (spool.files(), spool.starts());
+    }
 }
 
 /// What callers have typed.
@@ -130,17 +153,19 @@ impl Snapshot {
     /// output.
     pub fn take(task: &LiveTask, state: &LiveState, now: Instant) -> Snapshot {
         let facts = &task.facts;
-        let unfinished = u64::from(state.output_end.offset > state.line_start.offset);
+        let kept = state.streams.map(|stream| KeptStream {
+            bytes: stream.end.offset,
+            lines: stream.lines(),
+            ..KeptStream::default()
+        });
         Snapshot {
             facts: Arc::clone(facts),
             ended: state.ended.clone(),
             output: OutputState {
-                bytes: state.output_end.offset,
-                lines: state.output_end.line.saturating_sub(1) + unfinished,
+                kept: kept.output,
                 last: state.last_output.map(|at| facts.started.unix_seconds_at(at)),
                 columns: state.columns,
-                files: Vec::new(),
-                starts: Vec::new(),
+                errors: kept.errors,
             },
             input: InputState { queued: state.queued_input, closed: state.input_closed },
             probed: Probed {
@@ -159,9 +184,8 @@ impl Snapshot {
     }
 
     /// As other processes see it: with the files of its output, and without secrets.
-    pub fn for_others(task: &LiveTask, spool: &Spool, redactor: &Redactor) -> Snapshot {
+    pub fn for_others(task: &LiveTask, spools: &Spools, redactor: &Redactor) -> Snapshot {
         let redact = |text: &str| redactor.redact(text).into_owned();
-        let (files, starts) = (spool.files(), spool.starts());
         let mut snapshot = Snapshot::take(task, &task.state(), Instant::now());
         // Not under the task's lock: redaction may take long.
         let facts = &task.facts;
@@ -170,7 +194,8 @@ impl Snapshot {
             description: facts.description.as_deref().map(redact),
             ..Facts::clone(facts)
         });
-        (snapshot.output.files, snapshot.output.starts) = (files, starts);
+        snapshot.output.kept.note_files(&spools.output);
+        snapshot.output.errors.note_files(&spools.errors);
         if let Some(waiting) = &mut snapshot.probed.waiting {
             waiting.prompt = redact(&waiting.prompt);
         }

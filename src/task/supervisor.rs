@@ -25,6 +25,7 @@ use super::secret_input::{PATIENCE, SecretError, SecretInput};
 use super::settings::Settings;
 use super::shell::{NoShell, Shell};
 use super::state::{KILL_GRACE, KILL_PATIENCE, KillRequest};
+use super::stream::{PerStream, StreamName};
 use super::terminal::Terminal;
 use super::termination::Receipt;
 use super::told::ShownMark;
@@ -279,18 +280,21 @@ impl Supervisor {
             clock: &*self.clock,
         };
         let plan = self.planner.plan(with, id, request, shell)?;
-        let spool = self.spool(id);
-        let reader = spool.reader();
+        let spools = PerStream {
+            output: self.spool(id, StreamName::Output),
+            errors: self.spool(id, StreamName::Errors),
+        };
+        let readers = spools.map(SpoolWriter::reader);
         let (requests, receiver) = RequestSender::new().map_err(StartError::Worker)?;
         let journal = Journal::new(
             self.directory().ok(),
             id,
-            Arc::clone(&reader),
+            readers.clone(),
             Arc::clone(&self.settings.redactor),
         );
         let completion = Arc::new(Completion::new(on_end));
         let setup = Setup {
-            spool,
+            spools,
             cookie: plan.cookie,
             requests: receiver,
             first_input: plan.first_input,
@@ -321,7 +325,7 @@ impl Supervisor {
                 "the worker ended before it started the command",
             ))
         })??;
-        Ok(Arc::new(TaskHandle { live, spool: reader, requests, completion, ended_server: None }))
+        Ok(Arc::new(TaskHandle { live, spools: readers, requests, completion, ended_server: None }))
     }
 
     /// The time in Unix seconds.
@@ -329,14 +333,16 @@ impl Supervisor {
         self.clock.now().unix_seconds()
     }
 
-    fn spool(&self, id: &str) -> SpoolWriter {
+    fn spool(&self, id: &str, stream: StreamName) -> SpoolWriter {
         let quota = self.settings.task_quota;
         let budget = Arc::clone(&self.budget);
         if !self.settings.spool_on_disk {
             return SpoolWriter::new(None, quota, budget);
         }
         match self.directory() {
-            Ok(directory) => SpoolWriter::new(Some(directory.spool_base(id)), quota, budget),
+            Ok(directory) => {
+                SpoolWriter::new(Some(directory.spool_base(id, stream)), quota, budget)
+            }
             Err(cause) => SpoolWriter::new(None, quota, budget).without_disk(cause.to_owned()),
         }
     }
@@ -640,7 +646,7 @@ fn report_unended_tasks(tasks: &[Arc<TaskHandle>]) {
     let deadline = Instant::now() + END_REPORT_PATIENCE;
     for task in tasks {
         let ended = task.live.state().ended.is_some();
-        if !ended && !task.completion.report_overdue_end(&task.live, &task.spool) {
+        if !ended && !task.completion.report_overdue_end(&task.live, &task.spools) {
             task.live.await_state(deadline, |state| state.ended.is_some());
         }
     }

@@ -5,16 +5,14 @@ use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
+use super::stream::{PerStream, StreamMark};
 use crate::progress::waiting::Waiting;
-use crate::text::lines::Position;
 
 /// What has been told of a task.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Told {
-    /// Bytes of output that results have shown.
-    bytes: u64,
-    /// The start of the line that the next byte belongs to.
-    line: Position,
+    /// How much of the output results have shown.
+    pub(super) streams: PerStream<StreamMark>,
     /// A result has told the end.
     pub end: bool,
     /// A notice ahead of another task's result, or an event, has told the end.
@@ -46,52 +44,17 @@ pub struct Told {
     pub(super) events: ReportedEvents,
 }
 
-impl Default for Told {
-    fn default() -> Told {
-        Told {
-            bytes: 0,
-            line: Position { offset: 0, line: 1 },
-            end: false,
-            end_noticed: false,
-            stuck: false,
-            repetition: false,
-            screen: false,
-            encoding: false,
-            evidence: false,
-            process_count: false,
-            start_timed_out: false,
-            continues: false,
-            last_call: None,
-            unpolled_notices: 0,
-            kill_asked: false,
-            polls: 0,
-            empty_polls: EmptyPolls::default(),
-            events: ReportedEvents::default(),
-        }
-    }
-}
-
 impl Told {
-    /// How many bytes of output results have shown.
+    /// How many bytes of all streams results have shown.
     pub fn bytes(&self) -> u64 {
-        self.bytes
-    }
-
-    /// The start of the line that the next byte belongs to.
-    pub(super) fn line(&self) -> Position {
-        self.line
-    }
-
-    /// A result shows the output up to here; the next byte belongs to this line.
-    pub(super) fn show_to(&mut self, bytes: u64, line: Position) {
-        (self.bytes, self.line) = (bytes, line);
+        self.streams.output.bytes + self.streams.errors.bytes
     }
 
     /// How much results have shown.
     pub fn mark(&self) -> ShownMark {
         ShownMark {
-            bytes: self.bytes,
-            line: self.line,
+            output: self.streams.output,
+            errors: self.streams.errors,
             end_reported: self.end,
             stuck_reported: self.stuck,
             screen_reported: self.screen,
@@ -100,7 +63,7 @@ impl Told {
 
     /// Restores what had been shown at an earlier moment, or by an earlier server.
     pub fn restore(&mut self, mark: ShownMark) {
-        (self.bytes, self.line) = (mark.bytes, mark.line);
+        self.streams = PerStream { output: mark.output, errors: mark.errors };
         self.end = mark.end_reported;
         self.stuck = mark.stuck_reported;
         self.screen = mark.screen_reported;
@@ -118,8 +81,10 @@ pub struct EmptyPolls {
 /// What results have shown of a task, to restore it when a result is lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ShownMark {
-    bytes: u64,
-    line: Position,
+    #[serde(flatten)]
+    output: StreamMark,
+    #[serde(default)]
+    errors: StreamMark,
     end_reported: bool,
     stuck_reported: bool,
     screen_reported: bool,
@@ -128,15 +93,15 @@ pub struct ShownMark {
 impl ShownMark {
     /// No result has shown anything.
     pub const NOTHING: ShownMark = ShownMark {
-        bytes: 0,
-        line: Position { offset: 0, line: 1 },
+        output: StreamMark::NONE,
+        errors: StreamMark::NONE,
         end_reported: false,
         stuck_reported: false,
         screen_reported: false,
     };
 
     pub(super) fn bytes(&self) -> u64 {
-        self.bytes
+        self.output.bytes + self.errors.bytes
     }
 
     /// A result has reported the end.

@@ -10,6 +10,7 @@ use super::output::reading::{self, Match, PatternWatch};
 use super::port::PortFound;
 use super::port_watch::{CHECK_INTERVAL, PortWatch};
 use super::registry::TaskHandle;
+use super::stream::{PerStream, StreamName};
 use crate::base::cancel::Cancel;
 use crate::process::timers::PreciseWaits;
 use crate::progress::waiting::Reading;
@@ -37,8 +38,8 @@ pub(crate) enum Goal<'a> {
     End,
     /// Output after `after`, and then silence.
     Reply {
-        /// The end of the output before the input was sent.
-        after: u64,
+        /// The end of each stream before the input was sent.
+        after: PerStream<u64>,
         /// The text that was typed, if nothing else was. While only its echo has come, the reply
         /// may be on its way, and silence ends the wait only if the task's processes are idle.
         typed: Option<&'a str>,
@@ -115,8 +116,9 @@ impl TaskWatch<'_> {
         let Goal::Reply { typed: Some(typed), .. } = self.goal else {
             return None;
         };
-        let end = task.live.state().showable_end().at.offset;
-        let output = reading::newest_text(&task.spool, after, end, columns);
+        // Only terminals echo, and they have a single stream.
+        let end = task.live.state().showable();
+        let output = reading::newest_text(&task.spools.output, after, end, columns);
         is_echo(&output, typed).then_some(end)
     }
 
@@ -128,7 +130,7 @@ impl TaskWatch<'_> {
         let (mut look, columns) = {
             let state = task.live.state();
             let shown = match self.goal {
-                Goal::Reply { after, .. } => after,
+                Goal::Reply { after, .. } => after.output + after.errors,
                 Goal::Output | Goal::End => state.told.bytes(),
             };
             let awaits_echo = matches!(self.goal, Goal::Reply { typed: Some(_), .. });
@@ -140,22 +142,29 @@ impl TaskWatch<'_> {
             };
             (look, state.columns)
         };
-        let mut pattern = self
-            .pattern
-            .map(|pattern| PatternWatch::new(pattern, &task.live.state().delta(), columns));
-        if let (Some(pattern), Goal::Reply { after, typed }) = (&mut pattern, self.goal) {
-            pattern.begin_after_input(after, typed.unwrap_or_default());
-        }
+        let deltas = task.live.state().deltas();
+        let watch_stream = |pattern, name: StreamName| {
+            let mut watch = PatternWatch::new(pattern, name, deltas.get(name), columns);
+            if let Goal::Reply { after, typed } = self.goal {
+                watch.begin_after_input(*after.get(name), typed.unwrap_or_default());
+            }
+            watch
+        };
+        let mut patterns: Option<[PatternWatch<'_>; 2]> = self.pattern.map(|pattern| {
+            [StreamName::Output, StreamName::Errors].map(|name| watch_stream(pattern, name))
+        });
         let mut effort = Effort::new(self.cancel, self.limit);
         // The end of the listen window is a time, so a late wake-up delays the answer.
         let _precise = PreciseWaits::begin();
         let mut next_tick = self.tick.as_ref().map(|tick| Instant::now() + tick.every);
         loop {
-            let end = task.live.state().output_end;
-            if let Some(pattern) = &mut pattern
-                && let Some(found) = pattern.search(&task.spool, end, &mut effort)?
-            {
-                return Ok(found.map_or_else(|_| self.given_up(&effort), WaitEnd::Matched));
+            let streams = task.live.state().streams;
+            for pattern in patterns.iter_mut().flatten() {
+                let (spool, end) =
+                    (task.spools.get(pattern.stream), streams.get(pattern.stream).end);
+                if let Some(found) = pattern.search(spool, end, &mut effort)? {
+                    return Ok(found.map_or_else(|_| self.given_up(&effort), WaitEnd::Matched));
+                }
             }
             let mut slice = next_tick.map_or(self.limit, |tick| tick.min(self.limit));
             if let Some(port) = &mut self.port {
@@ -164,7 +173,8 @@ impl TaskWatch<'_> {
                 }
                 slice = slice.min(Instant::now() + CHECK_INTERVAL);
             }
-            let searched = pattern.as_ref().map(|pattern| pattern.seen);
+            let searched =
+                patterns.as_ref().map(|watches| watches.iter().map(|watch| watch.seen).sum());
             match self.wait(task, slice, searched, &mut look) {
                 Some(Woken::Stop(stopped)) => return Ok(stopped),
                 Some(Woken::Silence) => match self.echo_until(task, look.shown, columns) {
@@ -174,7 +184,7 @@ impl TaskWatch<'_> {
                 Some(Woken::MoreToMatch) if Instant::now() < self.limit => {}
                 Some(Woken::MoreToMatch) | None => {
                     if !self.cancel.is_cancelled() && Instant::now() >= self.limit {
-                        let end = task.live.state().showable_end().at.offset;
+                        let end = task.live.state().showable();
                         let has_output =
                             self.effective_goal(searched) != Goal::End && end > look.shown;
                         return Ok(if has_output { WaitEnd::Output } else { WaitEnd::Limit });
@@ -221,7 +231,7 @@ impl TaskWatch<'_> {
         let awaits_more = searched.is_some() || self.port.is_some();
         let goal = self.effective_goal(searched);
         let step = |state: &LiveState| {
-            if searched.is_some_and(|searched| state.output_end.offset > searched) {
+            if searched.is_some_and(|searched| state.printed() > searched) {
                 return WaitStep::Found(Woken::MoreToMatch);
             }
             let ended = state.ended.is_some() && !look.end_reported && !awaits_more;
@@ -237,7 +247,7 @@ impl TaskWatch<'_> {
                 Goal::End if searched.is_none() => WaitStep::WaitDespiteOutput(None),
                 Goal::End => WaitStep::WaitUntil(None),
                 Goal::Output => new_output(state, look.shown, &mut look.settled_at),
-                Goal::Reply { after, .. } => reply(state, after, look.echoed),
+                Goal::Reply { .. } => reply(state, look.shown, look.echoed),
             }
         };
         task.live.wait_for(Some(until), self.cancel, step, Instant::now)
@@ -271,7 +281,7 @@ pub(crate) fn is_echo(output: &str, typed: &str) -> bool {
 
 /// The listen window: output that had not been shown when the wait began, settled.
 fn new_output(state: &LiveState, shown: u64, settled_at: &mut Option<Instant>) -> WaitStep<Woken> {
-    if state.showable_end().at.offset <= shown {
+    if state.showable() <= shown {
         return WaitStep::WaitUntil(None);
     }
     let newest = state.last_output.unwrap_or_else(Instant::now);
@@ -286,7 +296,7 @@ fn new_output(state: &LiveState, shown: u64, settled_at: &mut Option<Instant>) -
 /// Output has come and become silent. It is the reply if the program reads again. Of one whose
 /// reading says nothing, the prompt says it, or output other than an echo and a longer silence.
 fn reply(state: &LiveState, before: u64, echoed: Option<u64>) -> WaitStep<Woken> {
-    let end = state.showable_end().at.offset;
+    let end = state.showable();
     if end <= before {
         return WaitStep::WaitUntil(None);
     }

@@ -15,10 +15,11 @@ use super::journal::{self, Journal};
 use super::leftovers::{Leftovers, may_leave_processes};
 use super::live::{End, Input, LiveTask, OverMemory};
 use super::output::collector::{Collector, OnPressure};
-use super::output::spool::SpoolWriter;
+use super::output::spool::{SpoolWriter, Spools};
 use super::probes::Probes;
 use super::shell::{self, Report, SideBand};
 use super::state::{Deadline, Effect, Machine, TaskEvent};
+use super::stream::{PerStream, StreamName};
 use super::termination::TreeKill;
 use super::worker_requests::{RequestReceiver, WorkerRequest};
 use crate::process::descriptors::{self, Interest, Poller, Transfer, Waker};
@@ -42,16 +43,12 @@ const READS_PER_TURN: usize = 8;
 /// slow, so time is no limit.
 const PIPE_READS: usize = 1024 * 1024 / READ_BYTES;
 
-/// Reads of stderr in one turn: more than its pipe holds, so that one turn after the exit takes
-/// all that the program wrote.
-const ERROR_READS: usize = 2;
-
 /// Called with a shell's report when its command has ended by itself.
 pub(super) type OnShellEnd = Box<dyn FnOnce(&Report) + Send>;
 
 /// What a worker gets from its supervisor, besides the started shell.
 pub(super) struct Setup {
-    pub(crate) spool: SpoolWriter,
+    pub(crate) spools: PerStream<SpoolWriter>,
     /// What the task's processes carry in their environment.
     pub(crate) cookie: String,
     pub(crate) requests: RequestReceiver,
@@ -78,6 +75,10 @@ pub(super) struct Worker {
     task: Arc<LiveTask>,
     spawned: Spawned,
     output: Collector,
+    /// Takes stderr if that is apart.
+    errors: Collector,
+    /// Whether nothing more will come on the output; stderr may still be open.
+    output_ended: bool,
     requests: RequestReceiver,
     journal: Journal,
     sideband: Option<SideBand>,
@@ -115,6 +116,9 @@ impl Worker {
         let deadline = Deadline::new(facts.started.mono, facts.timeout, facts.at_timeout);
         let mut input = InputQueue::default();
         input.push(setup.first_input);
+        let collector = |stream, spool| {
+            Collector::new(Arc::clone(&task), stream, spool, Arc::clone(&setup.on_pressure))
+        };
         let (output_name, source) = match facts.input {
             Input::Terminal => {
                 let name = pty::terminal_name(&spawned.output);
@@ -126,6 +130,7 @@ impl Worker {
             }
             Input::None => (tree::name_of_descriptor(&spawned.output), None),
         };
+        let errors_name = spawned.stderr.as_ref().and_then(tree::name_of_descriptor);
         Worker {
             probes: Probes::new(
                 setup.tracker,
@@ -138,10 +143,12 @@ impl Worker {
             processes: TaskProcesses::new(MatchCriteria {
                 shell: spawned.id,
                 cookie: setup.cookie,
-                output: output_name,
+                outputs: output_name.into_iter().chain(errors_name).collect(),
                 daemons: setup.daemons,
             }),
-            output: Collector::new(Arc::clone(&task), setup.spool, setup.on_pressure),
+            output: collector(StreamName::Output, setup.spools.output),
+            errors: collector(StreamName::Errors, setup.spools.errors),
+            output_ended: false,
             task,
             spawned,
             requests: setup.requests,
@@ -195,7 +202,7 @@ impl Worker {
             self.read_output(READS_PER_TURN);
         }
         if ready.errors {
-            self.read_errors();
+            self.read_errors(READS_PER_TURN);
         }
         if ready.exit {
             self.note_exit();
@@ -226,9 +233,10 @@ impl Worker {
         let ends_by_reading = cfg!(target_os = "macos")
             && self.termination.under_way()
             && self.spawned.terminal.is_some();
-        let reads = self.machine.output_open() && !self.closed && (!must_wait || ends_by_reading);
+        let reads = !self.output_ended && !self.closed && (!must_wait || ends_by_reading);
         let output = reads.then(|| poller.watch(self.spawned.output.as_fd(), Interest::Read));
-        let errors = self.spawned.stderr.as_ref();
+        let keeps_up = !self.errors.leaves_a_reader_behind();
+        let errors = self.spawned.stderr.as_ref().filter(|_| !self.closed && keeps_up);
         let errors = errors.map(|errors| poller.watch(errors.as_fd(), Interest::Read));
         let exit = (!self.machine.exited())
             .then(|| poller.watch(self.spawned.child.ended(), Interest::Read));
@@ -309,9 +317,10 @@ impl Worker {
 
     /// Probes the processes, when that is due.
     fn probe(&mut self) {
-        let (processes, spool) = (&mut self.processes, &self.output.spool);
+        let processes = &mut self.processes;
+        let spools = PerStream { output: &self.output.spool, errors: &self.errors.spool };
         let (task, shell, journal) = (&self.task, &self.spawned, &mut self.journal);
-        if let Some(health) = self.probes.take_due(task, shell, processes, spool, journal) {
+        if let Some(health) = self.probes.take_due(task, shell, processes, spools, journal) {
             self.step(TaskEvent::Probed(health));
             self.check_memory();
         }
@@ -424,7 +433,8 @@ impl Worker {
                 }
                 Transfer::Closed => {
                     self.finish_output();
-                    self.step(TaskEvent::OutputClosed);
+                    self.output_ended = true;
+                    self.note_closed();
                     return true;
                 }
             }
@@ -437,27 +447,37 @@ impl Worker {
 
     /// Reads as much as a pipe holds, even if the emulated screen falls behind.
     fn read_pipe(&mut self) {
-        (0..PIPE_READS).any(|_| !self.machine.output_open() || self.read_output(1));
+        (0..PIPE_READS).any(|_| self.output_ended || self.read_output(1));
     }
 
-    /// Reads stderr that is kept apart, so that the program never waits for its reader.
-    fn read_errors(&mut self) {
-        for _ in 0..ERROR_READS {
+    /// Reads stderr that is apart, at most `max_reads` times.
+    fn read_errors(&mut self, max_reads: usize) {
+        let mut buffer = Vec::new();
+        for _ in 0..max_reads {
             let Some(errors) = &self.spawned.stderr else {
                 return;
             };
-            let mut buffer = Vec::with_capacity(READ_BYTES);
+            buffer.clear();
+            buffer.reserve(READ_BYTES);
             match descriptors::read_more(errors, &mut buffer) {
                 Transfer::Bytes(_) => {
-                    self.task.report(|state| {
-                        state.errors.push(&buffer);
-                        state.last_output = Some(Instant::now());
-                    });
+                    self.errors.take(&buffer, Instant::now());
                     self.probes.restart();
+                    self.step(TaskEvent::Output);
                 }
                 Transfer::WouldBlock => return,
-                Transfer::Closed => self.spawned.stderr = None,
+                Transfer::Closed => {
+                    self.spawned.stderr = None;
+                    self.note_closed();
+                }
             }
+        }
+    }
+
+    /// After the end of a stream.
+    fn note_closed(&mut self) {
+        if self.output_ended && self.spawned.stderr.is_none() {
+            self.step(TaskEvent::OutputClosed);
         }
     }
 
@@ -492,7 +512,7 @@ impl Worker {
         // What the shell wrote before its end is in the pipe: read it before the drain's clock may
         // end the task.
         self.read_pipe();
-        self.read_errors();
+        self.read_errors(PIPE_READS);
         self.probes.stop();
         if self.spawned.group.is_some() {
             self.check_memory();
@@ -544,6 +564,7 @@ impl Worker {
         let held = self.processes.output_is_held();
         // Read what came before the scan: its writers may have ended since.
         self.read_pipe();
+        self.read_errors(PIPE_READS);
         held
     }
 
@@ -558,8 +579,7 @@ impl Worker {
         if let Some(report_end) = self.on_shell_end.take().filter(|_| outcome.is_complete()) {
             report_end(&report);
         }
-        let may_be =
-            may_leave_processes(self.machine.output_open() || self.spawned.stderr.is_some());
+        let may_be = may_leave_processes(self.machine.output_open());
         if !scanned && (may_be || !self.leftovers.is_empty()) {
             self.scan_leftovers();
         }
@@ -578,8 +598,9 @@ impl Worker {
         if self.closed {
             self.read_rest();
         }
-        let output = &self.output.spool;
-        self.completion.call_on_end(&self.task, &end, &output.reader(), output.end());
+        let readers =
+            Spools { output: self.output.spool.reader(), errors: self.errors.spool.reader() };
+        self.completion.call_on_end(&self.task, &end, &readers);
         self.task.report(|state| {
             state.forget_detected();
             state.ended = Some(end);
@@ -611,6 +632,7 @@ impl Worker {
         if self.leftovers.scan_is_due(ended, Instant::now()) {
             // Read what they wrote last before removing them from the list.
             self.read_output(READS_PER_TURN);
+            self.read_errors(READS_PER_TURN);
             self.scan_leftovers();
         }
     }
@@ -618,7 +640,7 @@ impl Worker {
     /// Reads what is in the pipe when no known process writes to it any more.
     fn read_rest(&mut self) {
         self.read_pipe();
-        self.read_errors();
+        self.read_errors(PIPE_READS);
         self.finish_output();
     }
 

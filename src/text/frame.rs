@@ -8,6 +8,8 @@ use unicode_width::UnicodeWidthChar;
 
 /// The rule above the output.
 pub(crate) const OPENING: &str = "───";
+/// The rule between the output and stderr that is apart from it.
+pub(crate) const ERRORS: &str = "─── stderr";
 /// Before a line of output that begins with a sign of the tool.
 const MARK: &str = "│ ";
 

@@ -49,6 +49,25 @@ impl Room {
         Room { chars, bytes: usize::MAX, lines: usize::MAX }
     }
 
+    /// What a text of these characters leaves of it.
+    pub(crate) fn beside(self, text: &str) -> Room {
+        Room {
+            chars: self.chars.saturating_sub(text.encode_utf16().count()),
+            bytes: self.bytes.saturating_sub(text.len()),
+            lines: self.lines.saturating_sub(text.lines().count()),
+        }
+    }
+
+    /// Room for no more than this many characters.
+    pub(crate) fn with_at_most(self, chars: usize) -> Room {
+        Room { chars: self.chars.min(chars), ..self }
+    }
+
+    /// Half of it.
+    pub(crate) fn half(self) -> Room {
+        Room { chars: self.chars / 2, bytes: self.bytes / 2, lines: self.lines / 2 }
+    }
+
     /// A third of it, and the rest.
     fn third(self) -> (Room, Room) {
         let third = Room { chars: self.chars / 3, bytes: self.bytes / 3, lines: self.lines / 3 };

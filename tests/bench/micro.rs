@@ -30,6 +30,7 @@ use zsh_tool::testing::shell::lexer::lex;
 use zsh_tool::testing::shell::outcome::Outcome;
 use zsh_tool::testing::shell::template::template;
 use zsh_tool::testing::task::live::{End, Facts, Input, LiveTask};
+use zsh_tool::testing::task::stream::PerStream;
 use zsh_tool::testing::text::ansi::{self, Colours};
 use zsh_tool::testing::text::lines::{
     Choice, Layout, LinePosition, OutputSpan, Piece, Repeats, Room, Shown, lay_out,
@@ -174,10 +175,15 @@ fn results(criterion: &mut Criterion) {
 fn rendered(task: &LiveTask) -> usize {
     let shown =
         Shown { text: "hello\nworld".to_owned(), from_line: 1, to_line: 2, ..Shown::default() };
-    let result =
-        TaskResult { shown, new_bytes: 12, ..TaskResult::new(View::take(task), Vec::new()) };
+    let result = TaskResult {
+        shown,
+        new_bytes: PerStream { output: 12, errors: 0 },
+        ..TaskResult::new(View::take(task), Vec::new())
+    };
     let log_path = "/home/somebody/.local/state/zsh-tool/output/3dc8c9ee.0".to_owned();
-    let meta = result.meta(&task.facts, None, MAX_WAIT, Some(log_path)).to_string();
+    let meta = result
+        .meta(&task.facts, None, MAX_WAIT, PerStream { output: Some(log_path), errors: None })
+        .to_string();
     meta.len() + result.text(&task.facts, None, MAX_WAIT, Palette::Plain, KeptPart::Ends).len()
 }
 

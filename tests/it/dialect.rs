@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::support::client::Client;
 use crate::support::env::{ADDED, Env, binary, shell_exit_code};
-use crate::support::program::{ran, run};
+use crate::support::program::{exec_merged, merged, ran, run};
 
 /// A line that bash and zsh run with different results.
 #[derive(Debug, Deserialize)]
@@ -123,25 +123,19 @@ pub fn each_difference_is_noted(step: usize) {
 pub fn each_line_gives_the_bytes_of_bare_bash(step: usize) {
     for_each_line(step, |env, _, line| {
         prepare(env, line);
-        let (bytes, code) = merged(env.command("bash").args(["-c", &line.line]));
+        let (bytes, code) = merged_of_shell(env.command("bash").args(["-c", &line.line]));
         prepare(env, line);
-        let ran = ran(env, &["exec", "--shell", "bash", "--", &line.line]);
-        let is_equal = i64::from(ran.code) == code && ran.stdout == bytes;
-        let bytes = String::from_utf8_lossy(&bytes);
-        if is_equal { Ok(()) } else { Err(format!("{code} {bytes:?}: {ran:?}")) }
+        let mut exec = env.command(binary());
+        let ran =
+            exec_merged(exec.args(["exec", "--shell", "bash", "--", &line.line])).without_status();
+        let bare = (bytes, code);
+        if ran == bare { Ok(()) } else { Err(format!("{bare:?}: {ran:?}")) }
     });
 }
 
-/// stdout and stderr in their order, and the exit code.
-fn merged(command: &mut Command) -> (Vec<u8>, i64) {
-    let (mut reader, writer) = std::io::pipe().expect("a pipe");
-    command.envs(ADDED.iter().copied()).stdin(Stdio::null());
-    command.stdout(writer.try_clone().expect("a second end")).stderr(writer);
-    let mut child = command.spawn().expect("the shell is installed");
-    command.stdout(Stdio::null()).stderr(Stdio::null());
-    let mut bytes = Vec::new();
-    std::io::Read::read_to_end(&mut reader, &mut bytes).expect("the output");
-    (bytes, shell_exit_code(child.wait().expect("its end")))
+/// What a bare shell writes, stderr where stdout goes, and its exit code.
+fn merged_of_shell(command: &mut Command) -> (Vec<u8>, i64) {
+    merged(command.envs(ADDED.iter().copied()))
 }
 
 /// Texts whose errors a shell reports with a part of the text, and others that could show what runs
@@ -175,11 +169,13 @@ fn nothing_of_the_prologue_appears_in_any_shell() {
     let env = Env::new();
     for shell in ["zsh", "bash", "sh"] {
         for text in ERRORS {
-            let (bytes, code) = merged(env.command(shell).args(["-c", text]));
-            let ran = ran(&env, &["exec", "--shell", shell, "--", text]);
-            let bytes = String::from_utf8_lossy(&bytes);
-            assert_eq!(String::from_utf8_lossy(&ran.stdout), bytes, "{shell}: {text}");
-            assert_eq!(i64::from(ran.code), code, "{shell}: {text}");
+            let (bytes, code) = merged_of_shell(env.command(shell).args(["-c", text]));
+            let mut exec = env.command(binary());
+            let (output, exit) =
+                exec_merged(exec.args(["exec", "--shell", shell, "--", text])).without_status();
+            let [output, bytes] =
+                [output, bytes].map(|it| String::from_utf8_lossy(&it).into_owned());
+            assert_eq!((output, exit), (bytes, code), "{shell}: {text}");
         }
     }
 }
@@ -191,7 +187,8 @@ fn a_startup_file_of_the_users_own_is_read_by_bash_as_without_the_tool() {
     fs::write(&file, "echo sourced; export FROM=there\n").expect("a file");
     let named = file.display().to_string().replace('$', "\\$");
     for text in ["echo \"$FROM $BASH_ENV\"", "bash -c 'echo inner $FROM'", "false | true; cd /"] {
-        let (bytes, code) = merged(env.command("bash").args(["-c", text]).env("BASH_ENV", &named));
+        let (bytes, code) =
+            merged_of_shell(env.command("bash").args(["-c", text]).env("BASH_ENV", &named));
         let mut command = env.command(binary());
         command.args(["exec", "--shell", "bash", "--", text]).env("BASH_ENV", &named);
         let ran = run(command);
@@ -210,13 +207,13 @@ fn an_environment_that_changes_bash_changes_it_alone() {
         for text in
             ["echo hi; (exit 3)", "env -u POSIXLY_CORRECT bash -c 'trap -p EXIT; echo ${!__zsh*}'"]
         {
-            let (bytes, code) = merged(env.command("bash").args(["-c", text]).env(name, value));
+            let (bytes, code) =
+                merged_of_shell(env.command("bash").args(["-c", text]).env(name, value));
             let mut command = env.command(binary());
             command.args(["exec", "--shell", "bash", "--", text]).env(name, value);
-            let ran = run(command);
-            let [tool, bare] =
-                [&ran.stdout, &bytes].map(|it| String::from_utf8_lossy(it).into_owned());
-            assert_eq!((tool, i64::from(ran.code)), (bare, code), "{name}: {text}");
+            let (output, exit) = exec_merged(&mut command).without_status();
+            let [tool, bare] = [output, bytes].map(|it| String::from_utf8_lossy(&it).into_owned());
+            assert_eq!((tool, exit), (bare, code), "{name}: {text}");
         }
     }
 }

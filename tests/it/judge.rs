@@ -365,12 +365,12 @@ const FLOOD: u64 = 16 << 20;
 
 /// Waits until the task has put out another [`FLOOD`].
 fn drain(task: &TaskHandle) {
-    let goal = task.live.state().output_end.offset + FLOOD;
+    let goal = task.live.state().streams.output.end.offset + FLOOD;
     let drained = task.live.wait_for(
         Some(Instant::now() + PATIENCE),
         &Cancel::default(),
         |state| {
-            if state.output_end.offset >= goal {
+            if state.streams.output.end.offset >= goal {
                 WaitStep::Found(())
             } else {
                 WaitStep::WaitUntil(None)

@@ -81,6 +81,7 @@ mod setup;
 mod shown;
 mod shutdown;
 mod soak;
+mod streams;
 mod structured;
 mod subcommands;
 mod timing;

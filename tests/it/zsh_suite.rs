@@ -20,7 +20,7 @@ use zsh_tool::testing::shell::dialect::{Dialect, Traps};
 
 use crate::support::env::{ADDED, BARE_ZSH, Env, shell_exit_code};
 use crate::support::processes::{end, processes_with, wait_until};
-use crate::support::program::{run, zsh_tool};
+use crate::support::program::{exec_merged, zsh_tool};
 
 const SUITE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/target/zsh-suite");
 
@@ -283,15 +283,16 @@ fn bare(env: &Env, text: &str) -> Ran {
 }
 
 fn by_the_tool(env: &Env, text: &str) -> Ran {
-    let ran = run(surround(env, zsh_tool(env, &["exec", "--timeout", LONGEST, "--", text])));
+    let exec = zsh_tool(env, &["exec", "--timeout", LONGEST, "--", text]);
+    let ran = exec_merged(&mut surround(env, exec));
     // `1 process was still running and had to be killed: …`
-    let left = ran.stderr.lines().find_map(|line| {
+    let left = ran.status.lines().find_map(|line| {
         let (count, rest) = line.split_once(' ')?;
         rest.starts_with("process").then_some(count)
     });
     Ran {
-        exit_code: ran.code.into(),
-        output: ran.text(),
+        exit_code: ran.code,
+        output: String::from_utf8_lossy(&ran.output).into_owned(),
         left: left.map_or(0, |count| count.parse().expect("a count")),
     }
 }

@@ -53,12 +53,12 @@ mod listen_window {
     fn report_end(task: &LiveTask) -> View {
         View::take_with(task, |state| {
             state.mark_end_shown();
-            state.delta()
+            state.deltas()
         })
     }
 
     fn write(task: &LiveTask, bytes: u64) {
-        task.report_output(|state| state.output_end.offset += bytes);
+        task.report_output(|state| state.streams.output.end.offset += bytes);
     }
 
     fn end(task: &LiveTask) {
@@ -85,7 +85,7 @@ mod listen_window {
     /// Waits as `zsh_poll` does: for bytes beyond those shown, or for the end.
     fn listen(task: &Arc<LiveTask>, cancel: &Cancel, shown: u64) -> bool {
         let heard = |state: &LiveState| {
-            if state.output_end.offset > shown || state.closed {
+            if state.streams.output.end.offset > shown || state.closed {
                 WaitStep::Found(())
             } else {
                 WaitStep::WaitUntil(None)
@@ -132,8 +132,10 @@ mod listen_window {
                         loop {
                             let closed = task.state().closed;
                             let shown = task.state().told.bytes();
-                            taken +=
-                                View::take_with(&task, LiveState::take_delta).delta.new_bytes();
+                            taken += View::take_with(&task, LiveState::take_deltas)
+                                .deltas
+                                .output
+                                .new_bytes();
                             if closed {
                                 return taken;
                             }
@@ -161,8 +163,8 @@ mod listen_window {
                 thread::spawn(move || {
                     let mut taken = 0;
                     loop {
-                        let view = View::take_with(&task, LiveState::take_delta);
-                        taken += view.delta.new_bytes();
+                        let view = View::take_with(&task, LiveState::take_deltas);
+                        taken += view.deltas.output.new_bytes();
                         if view.task.ended.is_some() {
                             return taken;
                         }

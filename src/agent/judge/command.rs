@@ -162,7 +162,7 @@ impl CommandJudge {
     fn answer(&self, task: &TaskHandle) -> Result<Judgement, JudgeError> {
         let (end, output_end) = {
             let state = task.live.state();
-            (state.ended.clone(), state.output_end.offset)
+            (state.ended.clone(), state.streams.output.end.offset)
         };
         let code = end.as_ref().map_or(0, |end| end.exit.code());
         if end.is_some_and(|end| end.outcome == Outcome::Timeout) {
@@ -174,10 +174,10 @@ impl CommandJudge {
                 "the program was not found (exit code 127); {hint}"
             )));
         }
-        let pieces = task
-            .spool
-            .read(LinePosition::FIRST, output_end.min(MAX_OUTPUT))
-            .map_err(|error| JudgeError::Failed(format!("its output is unreadable: {error}")))?;
+        let pieces =
+            task.spools.output.read(LinePosition::FIRST, output_end.min(MAX_OUTPUT)).map_err(
+                |error| JudgeError::Failed(format!("its output is unreadable: {error}")),
+            )?;
         let stdout: Vec<u8> = pieces.into_iter().flat_map(|piece| piece.bytes).collect();
         let answer = self.final_text(&stdout);
         match (answer, code) {

@@ -16,8 +16,9 @@ use crate::task::output::amount::amount;
 use crate::task::output::reading;
 use crate::task::output::spool::Losses;
 use crate::task::registry::TaskHandle;
+use crate::task::stream::StreamName;
 use crate::text::ansi::Colours;
-use crate::text::lines::{self, Layout, LinePosition, Repeats, Room};
+use crate::text::lines::{self, Layout, LinePosition, Repeats, Room, Shown};
 use crate::text::quantity::size;
 
 /// Writes the status line, such as `✔ exit=0  0.4s`, and warnings to stderr.
@@ -45,37 +46,22 @@ pub(crate) fn status(task: &TaskHandle, leftovers: &[ProcessName], config: &Conf
     }
 }
 
-/// Prints the result as one JSON object on a line.
+/// Prints the result as one JSON object on a line, with stderr apart if it `asks_for_stderr`.
 ///
 /// # Errors
 /// When stdout or the spool fails.
 pub(crate) fn json(
     task: &TaskHandle,
     leftovers: &[ProcessName],
+    asks_for_stderr: bool,
     config: &Config,
 ) -> Result<(), OutputError> {
     let live = &task.live;
     let view = View::take(live);
-    let (end, output_end, columns) =
-        (view.task.ended.as_ref(), view.delta.to, live.state().columns);
-    let amount = amount(task, output_end.at, end, Some(config.max_output), config.max_output);
-    let spans = reading::excerpt(&task.spool, LinePosition::FIRST.at, output_end, amount)
-        .map_err(OutputError::Unreadable)?;
-    let shown = lines::lay_out(
-        &spans,
-        &Layout {
-            room: Room::with_chars(amount.max_chars),
-            numbered: false,
-            repeats: Repeats::Each,
-            choice: amount.choice,
-            colours: Colours::Drop,
-            columns,
-            read_call: "",
-            raw_call: "",
-        },
-    );
+    let (end, output_end) = (view.task.ended.as_ref(), view.deltas.output.to);
+    let shown = lay_out(task, StreamName::Output, &view, config)?;
     let directory = end.and_then(|end| end.moved_to.as_ref());
-    let result = json!({
+    let mut result = json!({
         "command": live.facts.command,
         "status": describe::status_word(&view.task),
         "exit_code": end.map(|end| end.exit.code()),
@@ -89,9 +75,41 @@ pub(crate) fn json(
         "omitted_lines": shown.omitted_lines,
         "omitted_bytes": shown.omitted_bytes,
         "leftovers": leftovers,
-        "warnings": warnings(live, &task.spool.losses()),
+        "warnings": warnings(live, &task.losses()),
     });
+    if asks_for_stderr && let Some(fields) = result.as_object_mut() {
+        let errors = lay_out(task, StreamName::Errors, &view, config)?;
+        fields.insert("stderr".to_owned(), json!(errors.text));
+        fields.insert("stderr_lines".to_owned(), json!(errors.to_line));
+        fields.insert("stderr_bytes".to_owned(), json!(view.deltas.errors.to.at.offset));
+    }
     output::print(&format!("{result}\n"))
+}
+
+fn lay_out(
+    task: &TaskHandle,
+    stream: StreamName,
+    view: &View,
+    config: &Config,
+) -> Result<Shown, OutputError> {
+    let (to, end) = (view.deltas.get(stream).to, view.task.ended.as_ref());
+    let amount = amount(task, stream, to.at, end, Some(config.max_output), config.max_output);
+    let spool = task.spools.get(stream);
+    let spans = reading::excerpt(spool, LinePosition::FIRST.at, to, amount)
+        .map_err(OutputError::Unreadable)?;
+    Ok(lines::lay_out(
+        &spans,
+        &Layout {
+            room: Room::with_chars(amount.max_chars),
+            numbered: false,
+            repeats: Repeats::Each,
+            choice: amount.choice,
+            colours: Colours::Drop,
+            columns: task.live.state().columns,
+            read_call: "",
+            raw_call: "",
+        },
+    ))
 }
 
 fn status_line(task: &LiveTask, palette: Palette) -> Option<String> {
@@ -143,5 +161,5 @@ fn palette(config: &Config) -> Palette {
 /// Whether the last line of the output is incomplete.
 fn ends_within_a_line(task: &TaskHandle) -> bool {
     let state = task.live.state();
-    state.output_end.offset > state.line_start.offset
+    state.streams.output.end.offset > state.streams.output.line_start.offset
 }

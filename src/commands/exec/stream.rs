@@ -1,5 +1,5 @@
-//! Copies a command's raw output from the spool to stdout. A slow reader slows the command down, as
-//! with a pipe.
+//! Copies a command's raw output from its spools to stdout and stderr. A slow reader slows the
+//! command down, as with a pipe.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -13,6 +13,7 @@ use crate::commands::output::{Output, OutputError, complain};
 use crate::process::descriptors::{Interest, Poller};
 use crate::task::follower::{Follower, TaskEvent, Topics};
 use crate::task::registry::TaskHandle;
+use crate::task::stream::StreamName;
 
 /// Copying sends two messages: at the shell's end and at its own.
 const MAX_MESSAGES: usize = 2;
@@ -30,24 +31,28 @@ pub(crate) enum Copied {
 const PIECE: usize = 16 * 1024;
 
 /// Starts a thread that copies until the task and its leftover processes have ended, or until
-/// cancelled; output that has arrived by then is always copied. Without `to_stdout` it only waits
-/// for the end. Returns a channel of its progress, and the number of bytes written.
+/// cancelled; output that has arrived by then is always copied. Without `copies_output` it only
+/// waits for the end. Returns a channel of its progress, and the number of bytes written.
 ///
 /// # Errors
 /// When no thread or descriptor is left.
 pub(crate) fn start(
     task: Arc<TaskHandle>,
-    to_stdout: bool,
+    copies_output: bool,
     cancel: Arc<Cancel>,
 ) -> io::Result<(Receiver<Copied>, Arc<AtomicU64>)> {
-    let output = to_stdout.then(Output::stdout).transpose()?;
+    let mut outputs = Outputs::default();
+    if copies_output {
+        // Without a stderr of its own, a command's errors have no reader either.
+        outputs = Outputs { stdout: Some(Output::stdout()?), stderr: Output::stderr().ok() };
+    }
     let (progress, copies) = bounded(MAX_MESSAGES);
     let written = Arc::new(AtomicU64::new(0));
     let count = Arc::clone(&written);
     std::thread::Builder::new().name("output".to_owned()).spawn(move || {
-        let topics = Topics { output: output.is_some(), ..Topics::default() };
+        let topics = Topics { output: copies_output, errors: copies_output, probes: false };
         let mut follower = Follower::new(task, topics);
-        let copied = copy(&mut follower, output, &cancel, &progress, &count);
+        let copied = copy(&mut follower, outputs, &cancel, &progress, &count);
         drop(follower);
         let _ = progress.send(Copied::All(copied));
     })?;
@@ -69,21 +74,35 @@ pub(crate) fn watch_reader(gone: impl FnOnce() + Send + 'static) -> io::Result<(
     Ok(())
 }
 
+#[derive(Default)]
+struct Outputs {
+    stdout: Option<Output>,
+    stderr: Option<Output>,
+}
+
 fn copy(
     follower: &mut Follower,
-    mut output: Option<Output>,
+    mut outputs: Outputs,
     cancel: &Cancel,
     progress: &Sender<Copied>,
     written: &AtomicU64,
 ) -> Result<(), OutputError> {
     loop {
         match follower.next(None, cancel).map_err(OutputError::Unreadable)? {
-            TaskEvent::Output(bytes) => {
-                if let Some(output) = &mut output {
-                    for piece in bytes.chunks(PIECE) {
-                        output.write(piece)?;
-                        written.fetch_add(piece.len() as u64, Ordering::Relaxed);
+            TaskEvent::Output(name, bytes) => {
+                for piece in bytes.chunks(PIECE) {
+                    let output = match name {
+                        StreamName::Output => &mut outputs.stdout,
+                        StreamName::Errors => &mut outputs.stderr,
+                    };
+                    let Some(open) = output else { break };
+                    match (open.write(piece), name) {
+                        (Ok(()), _) => {}
+                        (Err(error), StreamName::Output) => return Err(error),
+                        // The rest of the errors is dropped, and the output still has a reader.
+                        (Err(_), StreamName::Errors) => *output = None,
                     }
+                    written.fetch_add(piece.len() as u64, Ordering::Relaxed);
                 }
             }
             TaskEvent::Gap(bytes) => complain(format_args!(
@@ -93,7 +112,7 @@ fn copy(
                 let _ = progress.send(Copied::UpToExit);
             }
             TaskEvent::Over | TaskEvent::Cancelled => return Ok(()),
-            TaskEvent::Errors(_) | TaskEvent::Probed | TaskEvent::Quiet => {}
+            TaskEvent::Probed | TaskEvent::Quiet => {}
         }
     }
 }

@@ -27,6 +27,7 @@ use crate::task::live::{End, Facts, Input};
 use crate::task::output::reading::Match;
 use crate::task::port::Port;
 use crate::task::snapshot::Snapshot;
+use crate::task::stream::{PerStream, StreamName};
 use crate::task::terminal::ScreenContent;
 use crate::text::ansi::{self, Colours};
 use crate::text::foreign::{self, ShowPath};
@@ -80,8 +81,10 @@ pub struct TaskResult {
     pub view: View,
     /// The output, laid out.
     pub shown: Shown,
-    /// How many bytes of output no earlier result has shown.
-    pub new_bytes: u64,
+    /// Stderr that is apart, laid out.
+    pub errors: Shown,
+    /// How many bytes of each stream no earlier result has shown.
+    pub new_bytes: PerStream<u64>,
     /// Whether lines have numbers and the result names their range.
     pub numbered: bool,
     /// The line that `until` matched.
@@ -107,7 +110,8 @@ impl TaskResult {
         TaskResult {
             view,
             shown: Shown::default(),
-            new_bytes: 0,
+            errors: Shown::default(),
+            new_bytes: PerStream::default(),
             numbered: true,
             matched: None,
             served: None,
@@ -118,6 +122,21 @@ impl TaskResult {
             person_line: None,
             notes,
         }
+    }
+
+    /// A result that shows these lines of a stream, none of them new.
+    pub fn of_lines(
+        view: View,
+        notes: Vec<ResultNote>,
+        stream: StreamName,
+        shown: Shown,
+    ) -> TaskResult {
+        let mut result = TaskResult::new(view, notes);
+        match stream {
+            StreamName::Output => result.shown = shown,
+            StreamName::Errors => result.errors = shown,
+        }
+        result
     }
 
     /// The result as text. The calls that it names wait for at most `ceiling`. The status is in the part
@@ -131,18 +150,23 @@ impl TaskResult {
         kept: KeptPart,
     ) -> String {
         let shown = std::mem::take(&mut self.shown.text);
+        let errors = std::mem::take(&mut self.errors.text);
         let view = &self.view;
         let mut framed =
             vec![format!("$ {}", command_line(&facts.command)), frame::OPENING.to_owned()];
-        framed.push(if !shown.is_empty() || self.shown.to_line > 0 {
-            shown
-        } else if view.running() && view.task.output.bytes > 0 {
-            "(no new output)".to_owned()
-        } else if view.task.output.bytes > 0 {
-            "(no more output)".to_owned()
-        } else {
-            "(no output)".to_owned()
-        });
+        let shows_errors = self.errors.to_line > 0;
+        if !shown.is_empty() || self.shown.to_line > 0 {
+            framed.push(shown);
+        } else if !shows_errors {
+            framed.push(match (view.task.output.bytes(), view.running()) {
+                (0, _) => "(no output)".to_owned(),
+                (_, true) => "(no new output)".to_owned(),
+                (_, false) => "(no more output)".to_owned(),
+            });
+        }
+        if shows_errors {
+            framed.extend([frame::ERRORS.to_owned(), errors]);
+        }
         framed.push(frame::closing(&facts.id));
         let mut lines = vec![status_line(facts, view, palette)];
         lines.extend(self.screen.as_ref().map(screen_line));
@@ -150,10 +174,10 @@ impl TaskResult {
         lines.extend(kept_line(&view.task.kept).filter(|_| !view.running()));
         lines.extend(self.position_line(facts));
         // Repeated here, since some clients cut out the middle of a result with its markers.
-        if !self.shown.omission.is_empty() {
-            lines.push(format!("… {}", self.shown.omission));
-        }
-        let advice = progress::advice(view, self.new_bytes > 0, estimate);
+        let omissions = [&self.shown.omission, &self.errors.omission];
+        let omissions = omissions.into_iter().filter(|omission| !omission.is_empty());
+        lines.extend(omissions.map(|omission| format!("… {omission}")));
+        let advice = progress::advice(view, self.has_news(), estimate);
         // Once the awaited port is served, do not show progress or suggest waiting for the end.
         if view.running() && self.served.is_none() {
             let accepts_keys = view.progress.as_ref().is_some_and(ProgressStatus::accepts_keys);
@@ -180,11 +204,20 @@ impl TaskResult {
         parts.concat().join("\n")
     }
 
+    /// Whether output has come that no earlier result has shown.
+    fn has_news(&self) -> bool {
+        self.new_bytes.output + self.new_bytes.errors > 0
+    }
+
     /// `↻ lines 801-803  |  2.0 KB new  |  zsh_poll · zsh_send · zsh_kill`
     fn position_line(&self, facts: &Facts) -> Option<String> {
         let mut parts = Vec::new();
         if let Some(found) = &self.matched {
-            parts.push(format!("until matched line {}", found.line));
+            let of = match found.stream {
+                StreamName::Output => "",
+                StreamName::Errors => "stderr ",
+            };
+            parts.push(format!("until matched {of}line {}", found.line));
         }
         if let Some((port, server)) = &self.served {
             let server =
@@ -206,8 +239,12 @@ impl TaskResult {
                 }
             });
         }
-        if shows_position && self.new_bytes > 0 {
-            parts.push(format!("{} new", size(self.new_bytes)));
+        if shows_position && self.errors.to_line > 0 {
+            let (first, last) = (self.errors.from_line, self.errors.to_line);
+            parts.push(format!("stderr lines {first}-{last}"));
+        }
+        if shows_position && self.has_news() {
+            parts.push(format!("{} new", size(self.new_bytes.output + self.new_bytes.errors)));
         }
         if self.view.running() {
             parts.push(match facts.input {
@@ -264,7 +301,7 @@ impl TaskResult {
         facts: &Facts,
         estimate: Option<&Estimate>,
         ceiling: Duration,
-        log_path: Option<String>,
+        log_paths: PerStream<Option<String>>,
     ) -> Value {
         let view = &self.view;
         let end = view.task.ended.as_ref();
@@ -278,8 +315,8 @@ impl TaskResult {
             "cwd": end.and_then(|end| end.moved_to.as_ref()).unwrap_or(&facts.directory).to_string_lossy(),
             "from_line": self.shown.from_line,
             "to_line": self.shown.to_line,
-            "new_bytes": self.new_bytes,
-            "total_lines": view.task.output.lines,
+            "new_bytes": self.new_bytes.output,
+            "total_lines": view.task.output.kept.lines,
             "omitted_lines": self.shown.omitted_lines,
             "omitted_bytes": self.shown.omitted_bytes,
             "matched_line": self.matched.as_ref().map(|found| found.line),
@@ -302,12 +339,21 @@ impl TaskResult {
             "kept": view.task.kept,
             "insights": insights.map(|insight| json!([insight.level.as_str(), insight.message])).collect::<Vec<_>>(),
             "poll_meta": view.running().then(|| {
-                let advice = progress::advice(view, self.new_bytes > 0, estimate);
+                let advice = progress::advice(view, self.has_news(), estimate);
                 let suggestion =
                     self.person_line.clone().or(advice.map(|advice| advice.to_string()));
                 progress::meta(view, facts.input, estimate, ceiling, suggestion)
             }),
-            "log_path": log_path,
+            "log_path": log_paths.output,
+            "stderr": (view.task.output.errors.bytes > 0).then(|| json!({
+                "from_line": self.errors.from_line,
+                "to_line": self.errors.to_line,
+                "new_bytes": self.new_bytes.errors,
+                "total_lines": view.task.output.errors.lines,
+                "omitted_lines": self.errors.omitted_lines,
+                "omitted_bytes": self.errors.omitted_bytes,
+                "log_path": log_paths.errors,
+            })),
             "screen": self.screen.as_ref().map(screen_meta),
         }))
     }

@@ -10,8 +10,9 @@ use crate::progress::tree_state::{TreeState, TreeStateKind};
 use crate::progress::wait::Peer;
 use crate::progress::waiting::Waiting;
 use crate::task::describe;
-use crate::task::live::{Delta, LiveState, LiveTask};
+use crate::task::live::{LiveState, LiveTask};
 use crate::task::snapshot::Snapshot;
+use crate::task::stream::{Delta, PerStream};
 use crate::task::told::EmptyPolls;
 use crate::text::foreign::Phrase;
 
@@ -24,8 +25,8 @@ pub struct View {
     pub task: Snapshot,
     /// When it was taken, in Unix seconds.
     pub(crate) now: f64,
-    /// Output that no result had shown.
-    pub delta: Delta,
+    /// What no result had shown.
+    pub deltas: PerStream<Delta>,
     /// Bytes of output that no result has shown.
     pub(crate) unshown: u64,
     pub(crate) empty_polls: EmptyPolls,
@@ -43,18 +44,21 @@ pub struct View {
 impl View {
     /// The task now.
     pub fn take(task: &LiveTask) -> View {
-        View::take_with(task, |state| state.delta())
+        View::take_with(task, |state| state.deltas())
     }
 
     /// As [`View::take`], with the new output that `take` reads from the state at the same moment.
-    pub fn take_with(task: &LiveTask, take: impl FnOnce(&mut LiveState) -> Delta) -> View {
+    pub fn take_with(
+        task: &LiveTask,
+        take: impl FnOnce(&mut LiveState) -> PerStream<Delta>,
+    ) -> View {
         let moment = Instant::now();
         let now = task.facts.started.unix_seconds_at(moment);
         let mut state = task.state();
         let repeats_anew = !state.told.repetition && state.repetition(moment).is_some();
         let continues_anew =
             (!state.told.continues).then(|| state.continues_unasked(&task.facts, moment)).flatten();
-        let delta = take(&mut state);
+        let deltas = take(&mut state);
         let (unshown, empty_polls) = (state.unshown(), state.told.empty_polls);
         let mut snapshot = Snapshot::take(task, &state, moment);
         drop(state);
@@ -66,7 +70,7 @@ impl View {
         View {
             task: snapshot,
             now,
-            delta,
+            deltas,
             unshown,
             empty_polls,
             repeats_anew,

@@ -63,8 +63,8 @@ impl Known {
 /// One probe of a task's processes, which share what it has read.
 pub(crate) struct Waits<'a> {
     input: Option<&'a InputSource>,
-    /// The pipe that takes the task's output, by its name in `/proc/<pid>/fd`.
-    output: Option<&'a Path>,
+    /// The pipes that take the task's output, by their names in `/proc/<pid>/fd`.
+    outputs: &'a [PathBuf],
     /// The shell's session, in which `/dev/tty` is the task's terminal.
     session: i32,
     members: &'a [ProcessInfo],
@@ -80,12 +80,12 @@ impl<'a> Waits<'a> {
         members: &'a [ProcessInfo],
     ) -> Waits<'a> {
         let (sockets, descriptors) = (Sockets::default(), HashMap::new());
-        Waits { input, output: None, session, members, sockets, descriptors }
+        Waits { input, outputs: &[], session, members, sockets, descriptors }
     }
 
-    /// The same probe of a task whose output goes to this pipe.
-    pub(crate) fn with_output(mut self, output: Option<&'a Path>) -> Waits<'a> {
-        self.output = output;
+    /// The same probe of a task whose output goes to these pipes.
+    pub(crate) fn with_outputs(mut self, outputs: &'a [PathBuf]) -> Waits<'a> {
+        self.outputs = outputs;
         self
     }
 
@@ -282,9 +282,8 @@ impl<'a> Waits<'a> {
             }
             // Room for output or an exception at the task's own terminal or output does not count as a
             // source besides its input.
-            let is_own = |name: PathBuf| {
-                self.is_input(process, &name) || self.output == Some(name.as_path())
-            };
+            let is_own =
+                |name: PathBuf| self.is_input(process, &name) || self.outputs.contains(&name);
             if awaited.input || !name.is_some_and(is_own) {
                 sources.push(self.source(process, thread, *awaited));
             }
@@ -314,7 +313,7 @@ impl<'a> Waits<'a> {
             return self.socket(process.id.pid, inode);
         }
         if text.starts_with("pipe:[") {
-            let is_output = self.output == Some(&*name);
+            let is_output = self.outputs.contains(&name);
             return match awaited.input {
                 true if is_output => WaitSource::OwnOutput,
                 true if writes_to(process.id.pid, &name) => WaitSource::OwnProcess,

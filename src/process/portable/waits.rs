@@ -53,7 +53,7 @@ impl<'a> Waits<'a> {
     }
 
     /// The same probe: which pipe takes the output does not matter here.
-    pub(crate) fn with_output(self, _output: Option<&Path>) -> Waits<'a> {
+    pub(crate) fn with_outputs(self, _outputs: &[PathBuf]) -> Waits<'a> {
         self
     }
 

@@ -6,6 +6,7 @@ use crate::shell::command_line::CommandLine;
 use crate::shell::purpose::{self, Prints};
 use crate::task::live::End;
 use crate::task::registry::TaskHandle;
+use crate::task::stream::StreamName;
 use crate::text::lines::{Choice, Position};
 use crate::text::signs;
 
@@ -16,10 +17,11 @@ const BESIDES_FAILURES: usize = 9_000;
 /// How much is shown of a command that succeeded, in characters.
 const OF_SUCCESS: usize = 8_000;
 
-/// What a result shows of the output of a task up to `to`: as many characters as the caller has
+/// What a result shows of a stream of a task up to `to`: as many characters as the caller has
 /// `asked` for, otherwise at most `most`.
 pub(crate) fn amount(
     task: &TaskHandle,
+    stream: StreamName,
     to: Position,
     ended: Option<&End>,
     asked: Option<usize>,
@@ -34,7 +36,7 @@ pub(crate) fn amount(
     match purpose::prints(&CommandLine::parse(&*task.live.facts.command)) {
         Prints::Data => Amount::of_ends(max_chars),
         Prints::Answers if has_succeeded => Amount::of_ends(max_chars),
-        Prints::Text if !is_record(&task.spool, to) => Amount::of_ends(max_chars),
+        Prints::Text if !is_record(task.spools.get(stream), to) => Amount::of_ends(max_chars),
         Prints::Reports if has_succeeded => {
             let max_chars = asked.unwrap_or(most.min(OF_SUCCESS));
             Amount { max_chars, choice: Choice::Worth { aim: max_chars } }

@@ -8,6 +8,7 @@ use super::mask::Masking;
 use super::spool::SpoolWriter;
 use crate::process::pty::TerminalSize;
 use crate::task::live::LiveTask;
+use crate::task::stream::StreamName;
 use crate::task::terminal::Terminal;
 
 /// For how long output is drawn in one turn of the worker: commands do not wait longer.
@@ -20,6 +21,7 @@ pub(crate) type OnPressure = Arc<dyn Fn() + Send + Sync>;
 
 pub(crate) struct Collector {
     task: Arc<LiveTask>,
+    stream: StreamName,
     pub(crate) spool: SpoolWriter,
     /// Hides secrets in the output.
     pub(crate) masking: Masking,
@@ -34,12 +36,14 @@ pub(crate) struct Collector {
 impl Collector {
     pub(crate) fn new(
         task: Arc<LiveTask>,
+        stream: StreamName,
         spool: SpoolWriter,
         on_pressure: OnPressure,
     ) -> Collector {
         let draws_until = task.facts.started.mono;
         Collector {
             task,
+            stream,
             spool,
             masking: Masking::default(),
             replies: String::new(),
@@ -66,7 +70,7 @@ impl Collector {
 
     /// Whether a reader that must see each byte is so far behind that it could miss some.
     pub(crate) fn leaves_a_reader_behind(&self) -> bool {
-        self.spool.leaves_behind(self.task.state().follower_offset)
+        self.spool.leaves_behind(self.task.state().streams.get(self.stream).taken)
     }
 
     /// When to call again even if no output comes.
@@ -132,9 +136,10 @@ impl Collector {
         }
         let spool = &self.spool;
         self.task.report_output(|state| {
-            state.output_end = spool.end();
-            state.line_start = spool.line_start();
-            state.unfinished = spool.unfinished();
+            let stream = state.streams.get_mut(self.stream);
+            stream.end = spool.end();
+            stream.line_start = spool.line_start();
+            stream.unfinished = spool.unfinished();
             state.last_output = Some(now);
             state.forget_detected();
         });

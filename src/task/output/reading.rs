@@ -7,7 +7,7 @@ use std::ops::{ControlFlow, Range};
 use super::effort::Effort;
 use super::findings;
 use super::spool::Spool;
-use crate::task::live::Delta;
+use crate::task::stream::{Delta, StreamName};
 use crate::text::ansi::{self, Colours};
 use crate::text::lines::{
     self, Choice, LinePosition, OutputSpan, Piece, Position, Room, grouped, unfinished_character,
@@ -609,6 +609,7 @@ fn whole_characters(part: &[u8]) -> usize {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Match {
+    pub stream: StreamName,
     pub line: u64,
     pub text: String,
 }
@@ -617,6 +618,7 @@ pub struct Match {
 #[derive(Debug)]
 pub(crate) struct PatternWatch<'a> {
     pattern: &'a Pattern,
+    pub(crate) stream: StreamName,
     columns: Option<u16>,
     /// The start of the first line that may still match.
     from: LinePosition,
@@ -632,11 +634,13 @@ impl<'a> PatternWatch<'a> {
     /// Watches the output that no result has shown, including the unfinished last line.
     pub(crate) fn new(
         pattern: &'a Pattern,
+        stream: StreamName,
         delta: &Delta,
         columns: Option<u16>,
     ) -> PatternWatch<'a> {
         PatternWatch {
             pattern,
+            stream,
             columns,
             from: LinePosition { at: delta.from, inside_line: false },
             seen: 0,
@@ -681,7 +685,7 @@ impl<'a> PatternWatch<'a> {
             for text in texts {
                 found = match effort.is_match(self.pattern, &text) {
                     Ok(false) => continue,
-                    Ok(true) => Some(Ok(Match { line: position.line, text })),
+                    Ok(true) => Some(Ok(Match { stream: self.stream, line: position.line, text })),
                     Err(given_up) => Some(Err(given_up)),
                 };
                 return ControlFlow::Break(());

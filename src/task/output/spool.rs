@@ -15,6 +15,7 @@ use parking_lot::Mutex;
 use super::budget::{Budget, StorageKind};
 use super::segment::{Medium, Segment, segment_path, write_as_much_as_possible};
 use crate::process::files;
+use crate::task::stream::PerStream;
 use crate::text::foreign::ShowPath;
 use crate::text::lines::{self, LinePosition, Position};
 
@@ -54,6 +55,9 @@ pub struct Spool {
     index: Mutex<Index>,
     budget: Arc<Budget>,
 }
+
+/// The spools of a task's streams. That of stderr stays empty unless it is apart.
+pub(crate) type Spools = PerStream<Arc<Spool>>;
 
 /// The writer's side of a spool.
 #[derive(Debug)]

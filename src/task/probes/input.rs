@@ -31,6 +31,7 @@ use crate::progress::waiting::{
 use crate::task::live::{Detected, Input, LiveTask};
 use crate::task::output::reading;
 use crate::task::output::spool::SpoolWriter;
+use crate::task::stream::PerStream;
 use crate::task::terminal::{ScreenContent, Terminal};
 use crate::task::watch::is_echo;
 
@@ -190,7 +191,7 @@ impl InputDetection {
         task: &LiveTask,
         spawned: &Spawned,
         processes: &mut TaskProcesses,
-        spool: &SpoolWriter,
+        spools: PerStream<&SpoolWriter>,
     ) -> Detected {
         self.probes_taken += 1;
         let terminal = match task.facts.input {
@@ -206,7 +207,7 @@ impl InputDetection {
             shell: spawned.id.pid,
         };
         let conditions = self.sightings.add(sightings(&view), Instant::now());
-        let judged = self.judge(&view, task, terminal, spool, processes);
+        let judged = self.judge(&view, task, terminal, spools, processes);
         let mut waiting = self.confirmation.add(&judged);
         if let Some(waiting) = &mut waiting {
             waiting.program = executable::beyond_name(&waiting.reader);
@@ -318,7 +319,7 @@ impl InputDetection {
         view: &TreeView<'_>,
         task: &LiveTask,
         terminal: Option<BorrowedFd<'_>>,
-        spool: &SpoolWriter,
+        spools: PerStream<&SpoolWriter>,
         processes: &mut TaskProcesses,
     ) -> InputJudgement {
         let sample = match self.source.clone() {
@@ -341,8 +342,16 @@ impl InputDetection {
             (state.last_output, state.columns)
         };
         let silent_for = newest.unwrap_or(task.facts.started.mono).elapsed();
-        let (line_start, end) = (spool.line_start(), spool.end());
-        let last_line = reading::unfinished_line(&spool.reader(), line_start, end, columns);
+        let unfinished = |spool: &SpoolWriter| {
+            let (line_start, end) = (spool.line_start(), spool.end());
+            reading::unfinished_line(&spool.reader(), line_start, end, columns)
+        };
+        let (spool, end) = (spools.output, spools.output.end());
+        // Shells and password prompts ask on stderr.
+        let last_line = match unfinished(spools.errors) {
+            line if line.is_empty() => unfinished(spool),
+            line => line,
+        };
         let sent = task.state().sent.clone();
         if let Some(sent) = sent.filter(|_| self.reading == Reading::AmongOthers) {
             self.prompts = is_same_prompt(&last_line, &sent.prompt);

@@ -6,7 +6,7 @@
 //! the state machine extends deadlines.
 
 use std::collections::{HashMap, HashSet};
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -176,14 +176,14 @@ impl ProgressProbe {
         let scan = self.scans.recent(MAX_SCAN_AGE);
         let members = processes.known_members(&scan);
         let before = self.totals;
-        let (errors, awaited) = {
+        let (printed, awaited) = {
             let state = task.state();
             // The task of an agent run does not count: the run's wait is not urgent.
             let waits = state.active_calls > 0 && task.facts.part_of.is_none();
-            (state.errors.total(), waits)
+            (state.printed(), waits)
         };
-        self.count(&members, spool.end().offset.saturating_add(errors));
-        let (tree_state, stuck_part) = self.tree_state(&before, &members, processes.output(), now);
+        self.count(&members, printed);
+        let (tree_state, stuck_part) = self.tree_state(&before, &members, processes.outputs(), now);
         let mut tree_state = tree_state.map(|state| self.confirmed(state));
         // A full screen that is redrawn from time to time waits for a person to watch it; a line
         // that is redrawn does not, though its program may read keys, as spinners do.
@@ -210,12 +210,12 @@ impl ProgressProbe {
     }
 
     /// What the processes do, and one that is stuck beside others that are not; `before` are the
-    /// totals of the probe before, `output` is the pipe that takes the task's output.
+    /// totals of the probe before, `outputs` are the pipes that take the task's output.
     fn tree_state(
         &mut self,
         before: &Totals,
         members: &[ProcessInfo],
-        output: Option<&Path>,
+        outputs: &[PathBuf],
         now: Instant,
     ) -> (Option<TreeState>, Option<TreeState>) {
         let time = self.last.map(|last| now.saturating_duration_since(last));
@@ -227,7 +227,7 @@ impl ProgressProbe {
             return (Some(TreeState::Computing { process, share }), None);
         }
         let waits = Waits::new(self.input.as_ref(), self.session, members);
-        let tree = waits.with_output(output).read_all(&mut self.known);
+        let tree = waits.with_outputs(outputs).read_all(&mut self.known);
         let Some(found) = tree_state::classify(&tree) else {
             return (None, None);
         };

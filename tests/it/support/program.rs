@@ -10,7 +10,7 @@ use std::sync::mpsc::{self, Receiver};
 use std::thread;
 
 use super::client::{PATIENCE, send_signal};
-use super::env::{Env, binary};
+use super::env::{Env, binary, shell_exit_code};
 
 /// A running program, whose stderr is collected.
 pub struct Program {
@@ -120,6 +120,43 @@ impl Program {
             stderr: String::from_utf8_lossy(&gathered(self.stderr)).into_owned(),
         }
     }
+}
+
+/// What a program writes, stderr where stdout goes, and its exit code as a shell has it.
+pub fn merged(command: &mut Command) -> (Vec<u8>, i64) {
+    let (mut reader, writer) = std::io::pipe().expect("a pipe");
+    command.stdin(Stdio::null());
+    command.stdout(writer.try_clone().expect("a second end")).stderr(writer);
+    let mut child = command.spawn().expect("the program is installed");
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    let mut bytes = Vec::new();
+    reader.read_to_end(&mut bytes).expect("the output");
+    (bytes, shell_exit_code(child.wait().expect("its end")))
+}
+
+/// What `zsh-tool exec` writes with stderr where stdout goes.
+pub struct ExecMerged {
+    pub output: Vec<u8>,
+    /// The status line and what follows it.
+    pub status: String,
+    pub code: i64,
+}
+
+impl ExecMerged {
+    pub fn without_status(self) -> (Vec<u8>, i64) {
+        (self.output, self.code)
+    }
+}
+
+/// Runs this `zsh-tool exec`.
+pub fn exec_merged(command: &mut Command) -> ExecMerged {
+    const STATUS: [&str; 4] = ["✔ exit=", "✘ exit=", "✘ KILLED", "⏱ TIMEOUT"];
+    let (mut output, code) = merged(command);
+    let text = String::from_utf8_lossy(&output).into_owned();
+    let place = STATUS.iter().filter_map(|status| text.rfind(status)).max();
+    let status = text[place.unwrap_or(text.len())..].to_owned();
+    output.truncate(output.len() - status.len());
+    ExecMerged { output, status, code }
 }
 
 /// `zsh-tool` with these arguments.
