@@ -130,7 +130,11 @@ impl Answer {
             activity if activity.is_act() => self.text.clear(),
             Activity::Final(end) => {
                 self.is_final = true;
-                self.error = end.error;
+                // A second event about the same end may know less of it.
+                self.error = match (self.error, end.error) {
+                    (Some(known), Some(AgentError::ToolError)) => Some(known),
+                    (_, now) => now,
+                };
                 if !end.text.is_empty() {
                     self.text.clone_from(&end.text);
                 }

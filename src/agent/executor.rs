@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::agent::activity::{Activity, Answer};
+use crate::agent::activity::{Activity, AgentError, Answer};
 use crate::agent::stream::{Framing, Record};
 use crate::config::UserExecutor;
 
@@ -146,6 +146,11 @@ impl Executor {
     /// A collector for its final answer.
     pub fn answer(&self) -> Answer {
         Answer::new(self.listing.texts())
+    }
+
+    /// The failure that its final text reports although it may exit with 0.
+    pub fn failure_in(&self, final_text: &str) -> Option<AgentError> {
+        self.listing.failure_in(final_text)
     }
 
     /// Recovers a result from its storage.

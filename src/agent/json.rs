@@ -78,24 +78,29 @@ fn flat(value: &Value) -> String {
 }
 
 /// The activities of a message in Anthropic's format: a text, or blocks of text, thinking, tool
-/// uses and tool results.
+/// uses and tool results. Only what the role `assistant` says is the agent's: others are prompts,
+/// instructions and what tools have answered.
 pub(super) fn message(message: &Value) -> Vec<Activity> {
-    let is_user = text_at(message, "role") == Some("user");
+    let is_agents = text_at(message, "role") == Some("assistant");
     match message.get("content") {
-        // The prompt.
-        Some(Value::String(_)) if is_user => Vec::new(),
-        Some(Value::String(text)) if !text.is_empty() => vec![Activity::Text(text.clone())],
+        Some(Value::String(text)) if is_agents && !text.is_empty() => {
+            vec![Activity::Text(text.clone())]
+        }
         Some(Value::Array(blocks)) => {
             let blocks = blocks.iter();
-            blocks.filter_map(|part| block(part, is_user)).collect()
+            blocks.filter_map(|part| block(part, is_agents)).collect()
         }
         _ => Vec::new(),
     }
 }
 
-fn block(block: &Value, is_user: bool) -> Option<Activity> {
-    match text_at(block, "type")? {
-        "text" if !is_user => Some(Activity::Text(text_at(block, "text")?.to_owned())),
+fn block(block: &Value, is_agents: bool) -> Option<Activity> {
+    let kind = text_at(block, "type")?;
+    if !is_agents && kind != "tool_result" {
+        return None;
+    }
+    match kind {
+        "text" => Some(Activity::Text(text_at(block, "text")?.to_owned())),
         "thinking" => Some(Activity::Reflection(text_at(block, "thinking")?.to_owned())),
         "tool_use" | "server_tool_use" => {
             let name = text_at(block, "name").unwrap_or("tool");

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::activity::{Activity, Answer, Texts};
+use super::activity::{Activity, Answer, Texts, classify_failure};
 use crate::text::lines::truncate;
 use files::FoundFile;
 
@@ -66,37 +66,52 @@ impl Storage {
     pub(super) fn recover(&self, reference: &Reference<'_>) -> Recovery {
         let mut found = files::find(&self.roots, &self.files, reference);
         found.sort_by_key(|file| std::cmp::Reverse(file.modified));
-        let text = self.of_session(&found, reference).or_else(|| self.newest(&found, reference));
-        match text {
-            Some(text) => recovery(&formats::activities(self.format, &text)),
-            None => Recovery::Nothing,
-        }
+        let known = self.of_session(&found, reference).or_else(|| self.newest(&found, reference));
+        let Some((file, text)) = known else {
+            return Recovery::Nothing;
+        };
+        let activities = formats::activities(self.format, &text);
+        recovery(&activities, formats::has_failed(self.format, &file.path))
     }
 
-    fn of_session(&self, found: &[FoundFile], reference: &Reference<'_>) -> Option<String> {
+    fn of_session<'a>(
+        &self,
+        found: &'a [FoundFile],
+        reference: &Reference<'_>,
+    ) -> Option<(&'a FoundFile, String)> {
         let id = reference.agent_session?;
-        found.iter().find_map(|file| file.text_of_session(id))
+        found.iter().find_map(|file| Some((file, file.text_of_session(id)?)))
     }
 
-    fn newest(&self, found: &[FoundFile], reference: &Reference<'_>) -> Option<String> {
+    fn newest<'a>(
+        &self,
+        found: &'a [FoundFile],
+        reference: &Reference<'_>,
+    ) -> Option<(&'a FoundFile, String)> {
         let since = reference.since.checked_sub(CLOCK_SLACK)?;
         found.iter().take_while(|file| file.modified >= since).take(MAX_OPENED).find_map(|file| {
             let text = file.text().ok()?;
             let directory = formats::directory(self.format, &file.path, &text);
             let is_other = directory.is_some_and(|known| !reference.is_directory(&known));
-            (!is_other).then_some(text)
+            (!is_other).then_some((file, text))
         })
     }
 }
 
-/// The result of a conversation.
-fn recovery(activities: &[Activity]) -> Recovery {
+/// The result of a conversation; `has_failed` if the agent has noted that it failed. An error that it
+/// wrote down is no answer.
+fn recovery(activities: &[Activity], has_failed: bool) -> Recovery {
     let mut answer = Answer::new(Texts::Messages);
     for activity in activities {
+        // It continued after an error.
+        if answer.error().is_some() && matches!(activity, Activity::Text(_)) {
+            answer = Answer::new(Texts::Messages);
+        }
         answer.add(activity);
     }
     let text = answer.text().trim();
-    if !text.is_empty() && answer.error().is_none() {
+    let is_error = has_failed || answer.error().is_some() || classify_failure("", text).is_some();
+    if !text.is_empty() && !is_error {
         let text = text.to_owned();
         return Recovery::Success { text };
     }
@@ -187,7 +202,7 @@ mod tests {
             let end = cut.map_or(text.len(), |cut| cut.index(text.len() + 1));
             let text = &text[..text.floor_char_boundary(end)];
             for format in FORMATS {
-                match recovery(&formats::activities(format, text)) {
+                match recovery(&formats::activities(format, text), false) {
                     Recovery::Success { text } => prop_assert!(!text.trim().is_empty()),
                     Recovery::Partial { what } => prop_assert!(!what.is_empty()),
                     Recovery::Nothing => {}

@@ -21,6 +21,7 @@ use super::run_files::{AgentSession, FileError};
 use super::run_tracker::RunTracker;
 use super::runtime::{Runtime, check_agents};
 use super::state::{Action, Active, Audit, Invalid, Role, RunEvent, Stage};
+use crate::agent::activity::AgentError;
 use crate::agent::executor::{
     Executor, Ids, MAX_ARGUMENT_PROMPT, PromptBy, Recovery, UnknownExecutor, classify_failure,
 };
@@ -260,7 +261,8 @@ impl<'a> Engine<'a> {
         let process = tree::look_up(pid).map_or(Identity { pid, started: 0 }, |found| found.id);
         self.apply_with(event, Some(process))?;
         let ended = self.follow(executor, role, iteration, &task)?;
-        self.conclude(role, iteration, ended)
+        let failure = executor.failure_in(ended.transcript.final_text());
+        self.conclude(role, iteration, ended, failure)
     }
 
     fn executor_name(&self, role: Role) -> &str {
@@ -330,16 +332,17 @@ impl<'a> Engine<'a> {
         Ok(ended)
     }
 
-    /// Applies the event that an agent's end causes.
+    /// Applies the event that an agent's end causes; `failure` is what its final text reports.
     fn conclude(
         &mut self,
         role: Role,
         iteration: u32,
         ended: EndedAttempt,
+        failure: Option<AgentError>,
     ) -> Result<(), EngineError> {
         let EndedAttempt { outcome, transcript, .. } = ended;
         let text = transcript.final_text();
-        let error = transcript.error();
+        let error = transcript.error().or(failure);
         let event = match outcome {
             AttemptOutcome::Killed(event) | AttemptOutcome::Stopped(event) => event,
             AttemptOutcome::Exited(Exit::Code(0)) => match error {

@@ -50,6 +50,11 @@ pub(crate) fn recover_last_worker(
         since: started(run),
         environment: context.environment,
     });
+    let found = match found {
+        // What the agent was told is not what it did.
+        Recovery::Success { text } if text.trim() == run.prompt.trim() => Recovery::Nothing,
+        found => found,
+    };
     Ok(match (found, own.acts.last()) {
         (Recovery::Nothing, Some(_)) => Recovery::Partial {
             what: own.acts.iter().rev().cloned().collect::<Vec<_>>().join("\n"),

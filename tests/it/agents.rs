@@ -324,6 +324,7 @@ fn the_errors_of_recorded_streams_are_told_apart() {
         ("codex/streams/auth.ndjson", AgentError::AuthFailed),
         ("codex/streams/api.ndjson", AgentError::ApiError),
         ("gemini/streams/auth.ndjson", AgentError::AuthFailed),
+        ("cline/streams/auth.ndjson", AgentError::AuthFailed),
     ] {
         let name = path.split('/').next().unwrap_or_default();
         let (activities, answer) = said(executors.find(name).expect(name), path);
@@ -346,6 +347,23 @@ fn all_of_a_plain_programs_output_is_its_answer() {
     let all = fs::read_to_string(fixture("aider/streams/ok.txt")).expect("a recording");
     assert_eq!(answer.text(), all);
     assert!(executors.find("mine").expect("mine").final_text_is_stdout());
+}
+
+/// Aider exits with 0 after them.
+#[test]
+fn an_error_in_plain_text_is_told_from_an_answer() {
+    let executors = executors(&[]);
+    let aider = executors.find("aider").expect("aider");
+    let stdout = |name: &str| {
+        fs::read_to_string(fixture(&format!("aider/streams/{name}.txt"))).expect("a recording")
+    };
+    assert_eq!(aider.failure_in(&stdout("auth")), Some(AgentError::AuthFailed));
+    assert_eq!(aider.failure_in(&stdout("api")), Some(AgentError::ApiError));
+    assert_eq!(aider.failure_in(&stdout("ok")), None);
+    // It tried again, and was answered.
+    let answered = stdout("api") + &stdout("ok");
+    assert_eq!(aider.failure_in(&answered), None);
+    assert_eq!(aider.failure_in("I wrote about litellm.AuthenticationError"), None);
 }
 
 /// A scratch home and project with what an agent left there.
@@ -452,9 +470,20 @@ fn a_prompt_alone_is_nothing() {
         let left = Left::of(&format!("{name}/nothing"));
         assert_eq!(left.recover(name, session), Recovery::Nothing, "{name}");
     }
-    // An error of its endpoint is no answer.
-    let left = Left::of("claude/refused");
-    assert_eq!(left.recover("claude", Some(SESSION)), Recovery::Nothing);
+    // Errors of its endpoint are no answer, nor is what was sent there: Claude Code stores its
+    // system prompt, and Cline stores an error as its own message.
+    for (name, case, session) in [
+        ("claude", "refused", Some(SESSION)),
+        ("claude", "hung", Some(SESSION)),
+        ("claude", "denied", Some(SESSION)),
+        ("claude", "limited", Some(SESSION)),
+        ("cline", "denied", None),
+        ("cline", "hung", None),
+        ("aider", "denied", None),
+    ] {
+        let left = Left::of(&format!("{name}/{case}"));
+        assert_eq!(left.recover(name, session), Recovery::Nothing, "{name}/{case}");
+    }
 }
 
 #[test]

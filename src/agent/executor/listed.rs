@@ -35,6 +35,8 @@ pub(super) struct Listing {
     records: Records,
     #[serde(default)]
     events: Vec<Rule>,
+    #[serde(default)]
+    plain: PlainText,
     pub(crate) storage: Option<Storage>,
 }
 
@@ -47,6 +49,16 @@ enum Records {
     Claude,
     Codex,
     OpenAi,
+}
+
+/// What lines of a plain text say of its end, by how they begin.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PlainText {
+    /// The endpoint has failed.
+    errors: Vec<String>,
+    /// The model has answered, whatever failed before.
+    answered: Vec<String>,
 }
 
 /// Maps a record to an activity. The fields other than `when` are dotted paths into the record.
@@ -86,6 +98,7 @@ impl Listing {
             texts: Texts::Pieces,
             records: Records::Rules,
             events: Vec::new(),
+            plain: PlainText::default(),
             storage: None,
         }
     }
@@ -98,6 +111,16 @@ impl Listing {
     /// Whether its stdout is plain text instead of records.
     pub(super) fn is_plain(&self) -> bool {
         self.records == Records::Rules && self.events.is_empty()
+    }
+
+    /// The failure with which a plain text ends: programs may exit with 0 after it.
+    pub(super) fn failure_in(&self, text: &str) -> Option<AgentError> {
+        let PlainText { errors, answered } = &self.plain;
+        let begins = |line: &str, known: &[String]| known.iter().any(|it| line.starts_with(it));
+        let telling =
+            text.lines().rev().find(|line| begins(line, errors) || begins(line, answered));
+        let error = telling.filter(|line| begins(line, errors))?;
+        Some(class_of(error).unwrap_or(AgentError::ApiError))
     }
 
     /// Its arguments, with the user's words among them.
@@ -142,7 +165,11 @@ fn filled(word: &str, ids: &Ids<'_>, prompt: &str) -> String {
 impl Rule {
     fn fits(&self, event: &Value) -> bool {
         let mut conditions = self.when.iter();
-        conditions.all(|(path, value)| json::text_at(event, path) == Some(value))
+        conditions.all(|(path, value)| match json::at(event, path) {
+            Some(Value::String(text)) => text == value,
+            Some(Value::Bool(given)) => given.to_string() == *value,
+            _ => false,
+        })
     }
 
     fn activity(&self, event: &Value) -> Option<Activity> {
@@ -171,10 +198,15 @@ impl Rule {
     }
 }
 
+/// What programs call a class of errors, where that is a single word.
+const NAMED_CLASSES: [(&str, AgentError); 1] = [("auth", AgentError::AuthFailed)];
+
 /// Without a text, the error's message becomes the text.
 fn final_event(text: String, problem: Option<String>) -> Final {
     let error = problem.as_deref().map(|problem| {
-        let class = class_of(problem).or_else(|| class_of(&text));
+        let named =
+            NAMED_CLASSES.iter().find(|(name, _)| *name == problem).map(|(_, class)| *class);
+        let class = named.or_else(|| class_of(problem)).or_else(|| class_of(&text));
         class.unwrap_or(AgentError::ToolError)
     });
     let text = match problem {

@@ -1,6 +1,6 @@
 //! Reads the conversations that agents store, as activities.
 //!
-//! Pure except for [`directory`], which may read a small file next to a conversation. Limits:
+//! Pure except for [`directory`] and [`has_failed`], which may read a small file next to a conversation. Limits:
 //! incomplete and unknown records are skipped.
 
 use std::fs;
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::agent::activity::{Activity, Final};
+use crate::agent::activity::{Activity, AgentError, Final, class_of};
 use crate::agent::json;
 
 /// How many lines of a conversation to search for the agent's working directory.
@@ -60,18 +60,29 @@ pub(super) fn directory(format: Format, path: &Path, text: &str) -> Option<PathB
                 known.or_else(|| json::text_at(&record, "payload.cwd")).map(PathBuf::from)
             })
         }
-        Format::Messages => {
-            let name = path.file_name()?.to_str()?.strip_suffix(".messages.json")?;
-            let text = side_file(&path.with_file_name(format!("{name}.json")))?;
-            let session: Value = serde_json::from_str(&text).ok()?;
-            json::text_at(&session, "cwd").map(PathBuf::from)
-        }
+        Format::Messages => json::text_at(&session_of(path)?, "cwd").map(PathBuf::from),
         Format::Chat => {
             let text = side_file(&path.parent()?.parent()?.join(".project_root"))?;
             Some(PathBuf::from(text.trim_end()))
         }
         Format::Markdown => None,
     }
+}
+
+/// Whether the agent has noted beside a conversation that it failed.
+pub(super) fn has_failed(format: Format, path: &Path) -> bool {
+    match format {
+        Format::Messages => session_of(path)
+            .is_some_and(|session| json::text_at(&session, "status") == Some("failed")),
+        Format::Claude | Format::Codex | Format::Chat | Format::Markdown => false,
+    }
+}
+
+/// What Cline notes beside a conversation.
+fn session_of(path: &Path) -> Option<Value> {
+    let name = path.file_name()?.to_str()?.strip_suffix(".messages.json")?;
+    let text = side_file(&path.with_file_name(format!("{name}.json")))?;
+    serde_json::from_str(&text).ok()
 }
 
 fn side_file(path: &Path) -> Option<String> {
@@ -87,6 +98,10 @@ fn records(text: &str) -> impl Iterator<Item = Value> + '_ {
 
 fn claude(record: &Value) -> Vec<Activity> {
     let is = |key: &str| record.get(key).and_then(Value::as_bool) == Some(true);
+    // Other records hold its system prompt, its requests and its settings.
+    if !matches!(json::text_at(record, "type"), Some("assistant" | "user")) {
+        return Vec::new();
+    }
     // Records of subagents, and Claude Code's message about an error of its endpoint.
     if is("isSidechain") || is("isApiErrorMessage") {
         return Vec::new();
@@ -186,7 +201,13 @@ fn message_or_display(entry: &Value) -> Vec<Activity> {
     let is_partial = entry.get("partial").and_then(Value::as_bool) == Some(true);
     let shown = json::text_at(entry, "say").or_else(|| json::text_at(entry, "ask"));
     match shown {
-        None => json::message(entry),
+        None => match json::text_at(entry, "metadata.displayRole") {
+            None => json::message(entry),
+            // What its endpoint answered, which it stores as if it were an answer.
+            Some("error") => vec![Activity::Final(failure(entry))],
+            // Shown to the user only.
+            Some(_) => Vec::new(),
+        },
         Some(_) if is_partial => Vec::new(),
         Some("completion_result") if !text().is_empty() => vec![Activity::Text(text())],
         Some(name @ ("tool" | "command" | "browser_action" | "use_mcp_server")) => {
@@ -195,6 +216,13 @@ fn message_or_display(entry: &Value) -> Vec<Activity> {
         Some("text") => vec![Activity::Reflection(text())],
         Some(_) => Vec::new(),
     }
+}
+
+/// The end that an entry reports as an error.
+fn failure(entry: &Value) -> Final {
+    let text = entry.get("content").map(json::text_of).unwrap_or_default();
+    let error = class_of(&text).unwrap_or(AgentError::ApiError);
+    Final { text, error: Some(error) }
 }
 
 /// The messages after applying all records: a record with a known id replaces the message.

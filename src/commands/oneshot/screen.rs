@@ -225,7 +225,8 @@ impl Reporter for Screen {
             }
             RunNews::Note(text) => self.say(&format!("⚠ {}", words::clean(text))),
             RunNews::StderrLine { role, line } => {
-                if !line.trim().is_empty() {
+                // The end of a JSON document says nothing.
+                if line.chars().any(char::is_alphanumeric) {
                     self.last_error = words::line(line, STDERR_CHARS);
                     tracing::debug!("{}: {}", role.name(), self.last_error);
                 }
