@@ -16,6 +16,7 @@ pub(crate) mod endpoint;
 pub(crate) mod executor;
 mod json;
 pub(crate) mod judge;
+pub(crate) mod outage;
 mod storage;
 pub(crate) mod stream;
 pub(crate) mod verdict;

@@ -377,6 +377,9 @@ pub(crate) struct OneshotRunArguments {
     /// Give up on the run after this many seconds (0: never).
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub(crate) max_runtime: Option<Duration>,
+    /// Wait at most this many seconds for an endpoint that fails for now (0: not at all).
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub(crate) wait_limit: Option<Duration>,
     /// What to do about a stuck agent.
     #[arg(long, value_name = "POLICY")]
     pub(crate) on_stuck: Option<OnStuck>,

@@ -100,6 +100,11 @@ run_settings! {
     max_runtime: Duration = Duration::ZERO, Time::seconds(Duration::ZERO..=MONTH),
         env "ONESHOT_MAX_RUNTIME", flag "--max-runtime";
 
+    /// How long to wait in all for an agent's endpoint that fails for now: rate limits, errors of the
+    /// server, refused connections. Seconds; default 21600 (6 hours), 0 for not at all, at most a month.
+    wait_limit: Duration = Duration::from_secs(6 * 3600), Time::seconds(Duration::ZERO..=MONTH),
+        env "ONESHOT_WAIT_LIMIT", flag "--wait-limit";
+
     /// What to do about an agent that is stuck: `auto`, `ask`, `wait`, `recover` or `fail`.
     /// Default auto.
     on_stuck: StuckChoice = StuckChoice::Auto, Choice::new(),

@@ -223,6 +223,7 @@ pub(crate) fn describe(line: &LogLine, executors: Option<&Executors>) -> Vec<Str
         LineKind::Activity => describe_record(line, executors),
         LineKind::StateChange => describe_change(line).into_iter().collect(),
         LineKind::Omitted => describe_gap(line).into_iter().collect(),
+        LineKind::Outage => describe_outage(line).into_iter().collect(),
         kind => vec![format!("{}: {}", kind.name().replace('_', " "), summary(&line.data))],
     }
 }
@@ -233,6 +234,13 @@ fn describe_gap(line: &LogLine) -> Option<String> {
         "… {} lines with {} bytes are left out: the log has reached its quota",
         omitted.lines, omitted.bytes
     ))
+}
+
+fn describe_outage(line: &LogLine) -> Option<String> {
+    let text = |key: &str| line.data.get(key).and_then(Value::as_str);
+    let pause = line.data.get("tries_again_in").and_then(Value::as_f64)?;
+    let (error, message) = (text("error")?, text("message").unwrap_or_default());
+    Some(format!("{error}: {message}; trying again in {pause:.0} s"))
 }
 
 fn describe_change(line: &LogLine) -> Option<String> {

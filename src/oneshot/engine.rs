@@ -25,11 +25,13 @@ use crate::agent::activity::AgentError;
 use crate::agent::executor::{
     Executor, Ids, MAX_ARGUMENT_PROMPT, PromptBy, Recovery, UnknownExecutor, classify_failure,
 };
+use crate::agent::outage;
 use crate::agent::verdict::{self, Judged, Verdict};
 use crate::process::signals::Exit;
 use crate::process::tree::{self, Identity};
 use crate::progress::tracker;
 use crate::task::registry::TaskHandle;
+use crate::text::quantity::seconds;
 
 /// How much of the prompt a judge gets, in characters.
 const PROMPT_START_CHARS: usize = 500;
@@ -78,7 +80,26 @@ pub(crate) struct Engine<'a> {
     result: Option<(u32, String)>,
     /// The last auditor's feedback, not redacted.
     feedback: Option<String>,
+    /// The outage that the last agent ended with.
+    outage: Option<OutageWait>,
 }
+
+/// The wait for an endpoint that fails for now.
+#[derive(Debug, Clone, Copy)]
+struct OutageWait {
+    /// When the first of the failures in a row came.
+    since: Instant,
+    /// How long the next wait lasts if the endpoint does not say.
+    pause: Duration,
+    /// When to try again.
+    until: Instant,
+}
+
+/// The first wait for an endpoint that does not say how long its failure lasts; each further one is
+/// twice as long …
+const FIRST_PAUSE: Duration = Duration::from_secs(30);
+/// … up to this.
+const LONGEST_PAUSE: Duration = Duration::from_secs(15 * 60);
 
 impl<'a> Engine<'a> {
     /// An engine for a new or resumed run. `prompt` is the prompt
@@ -104,6 +125,7 @@ impl<'a> Engine<'a> {
             run_tracker,
             result: None,
             feedback,
+            outage: None,
         }
     }
 
@@ -189,6 +211,11 @@ impl<'a> Engine<'a> {
     /// Applies an event. If an agent runs in the next state, starts the agent first.
     fn enter(&mut self, event: &RunEvent) -> Result<(), EngineError> {
         let (next, _) = self.run.look_ahead(event)?;
+        if next.state().is_executing()
+            && let Some(request) = self.wait_for_endpoint()
+        {
+            return self.apply(&request);
+        }
         match next.stage {
             Stage::Active(Active::WorkerExecuting) => {
                 self.run_agent(event, Role::Worker, next.iteration, Audit::First)
@@ -347,7 +374,10 @@ impl<'a> Engine<'a> {
             AttemptOutcome::Killed(event) | AttemptOutcome::Stopped(event) => event,
             AttemptOutcome::Exited(Exit::Code(0)) => match error {
                 Some(error) => RunEvent::AgentError(error),
-                None => return self.take_result(role, iteration, text, transcript.has_ended()),
+                None => {
+                    self.outage = None;
+                    return self.take_result(role, iteration, text, transcript.has_ended());
+                }
             },
             AttemptOutcome::Exited(exit) => {
                 match error.or_else(|| classify_failure(transcript.stderr(), text)) {
@@ -356,9 +386,82 @@ impl<'a> Engine<'a> {
                 }
             }
         };
+        let event = match event {
+            RunEvent::AgentError(error) => {
+                let message = if text.trim().is_empty() { transcript.stderr() } else { text };
+                self.after_error(error, message, role, iteration)?
+            }
+            event => {
+                self.outage = None;
+                event
+            }
+        };
         match self.apply_with(&event, None)? {
             Action::ReadVerdict => self.read_verdict(text),
             _ => Ok(()),
+        }
+    }
+
+    // Outages.
+
+    /// The event of an agent's error: an outage if it may pass within the limit of waiting.
+    fn after_error(
+        &mut self,
+        error: AgentError,
+        message: &str,
+        role: Role,
+        iteration: u32,
+    ) -> Result<RunEvent, EngineError> {
+        let known = self.outage.take();
+        let unix = self.runtime.clock.now().unix_seconds();
+        let Some(found) = outage::of(error, message, unix) else {
+            return Ok(RunEvent::AgentError(error));
+        };
+        let now = Instant::now();
+        let since = known.map_or(now, |known| known.since);
+        let pause = known.map_or(FIRST_PAUSE, |known| known.pause);
+        let lasts = found.lasts.unwrap_or(pause);
+        let Some(until) = now.checked_add(lasts) else {
+            return Ok(RunEvent::AgentError(error));
+        };
+        if until - since > self.plan.rules.wait_limit {
+            return Ok(RunEvent::AgentError(error));
+        }
+        let next = if found.lasts.is_some() { pause } else { (pause * 2).min(LONGEST_PAUSE) };
+        self.outage = Some(OutageWait { since, pause: next, until });
+        let said = message.lines().rfind(|line| line.chars().any(char::is_alphanumeric));
+        let said = said.unwrap_or_default().trim();
+        let data = json!({
+            "error": error.name(), "message": said, "tries_again_in": lasts.as_secs_f64(),
+        });
+        self.note(LineKind::Outage, role, iteration, data)?;
+        self.reporter.report(&RunNews::Note(&format!(
+            "{}: {said}; trying again in {}",
+            error.name(),
+            seconds(lasts)
+        )));
+        Ok(RunEvent::Outage)
+    }
+
+    /// Waits until an endpoint that has failed is to be tried again. Returns the event of a request
+    /// that comes first, or of the end of the run's time.
+    fn wait_for_endpoint(&self) -> Option<RunEvent> {
+        let until = self.outage?.until;
+        let overtime = match self.plan.rules.runtime_ends {
+            Some(end) => crossbeam_channel::at(end),
+            None => crossbeam_channel::never(),
+        };
+        let over = crossbeam_channel::at(until);
+        loop {
+            select! {
+                recv(over) -> _ => return None,
+                recv(overtime) -> _ => return Some(RunEvent::MaxRuntime),
+                recv(self.controls.receiver) -> control => {
+                    if let Ok(Control::Stop(event)) = control {
+                        return Some(event);
+                    }
+                }
+            }
         }
     }
 

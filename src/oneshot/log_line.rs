@@ -34,6 +34,8 @@ pub enum LineKind {
     Result,
     /// Something that a recovery found.
     Recovered,
+    /// The agent's endpoint fails for now, and when the run tries again.
+    Outage,
     /// Lines were removed here to keep the log's quota: [`Omitted`].
     Omitted,
 }
@@ -49,6 +51,7 @@ impl LineKind {
             LineKind::Prompt => "prompt",
             LineKind::Result => "result",
             LineKind::Recovered => "recovered",
+            LineKind::Outage => "outage",
             LineKind::Omitted => "omitted",
         }
     }

@@ -34,6 +34,8 @@ pub(crate) struct WatchRules {
     pub(crate) inactivity: Duration,
     /// The end of the run's time limit.
     pub(crate) runtime_ends: Option<Instant>,
+    /// How long to wait in all for an endpoint that fails for now.
+    pub(crate) wait_limit: Duration,
     /// What to do about an agent that a judge calls stuck.
     pub(crate) on_stuck: OnStuck,
     /// See [`SignsOfLife`].
@@ -178,6 +180,7 @@ mod tests {
         let mut rules = WatchRules {
             inactivity: 10 * SECOND,
             runtime_ends: None,
+            wait_limit: 60 * SECOND,
             on_stuck: OnStuck::Recover,
             signs_of_life: SignsOfLife::All,
             judge_again_after: 3,

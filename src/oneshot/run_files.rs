@@ -113,6 +113,9 @@ pub struct RunOptions {
     /// The time limit of the whole run, in seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_runtime: Option<f64>,
+    /// How long to wait for an endpoint that fails for now, in seconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wait_limit: Option<f64>,
     /// How to handle a stuck agent: `ask`, `wait`, `recover`, `fail`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub on_stuck: Option<String>,

@@ -137,6 +137,7 @@ fn candidate_events(reason: Option<&Reason>) -> Vec<RunEvent> {
         RunEvent::Stuck { fails: false },
         RunEvent::Stuck { fails: true },
         RunEvent::ExitHang,
+        RunEvent::Outage,
         RunEvent::SupervisorDied,
         RunEvent::SpawnFailed,
         RunEvent::Cancel,
@@ -250,6 +251,9 @@ fn from_worker(event: &RunEvent) -> Option<Stage> {
         RunEvent::SupervisorDied => {
             return Some(Stage::Active(Active::RecoveryPending(RecoveryCause::SupervisorDied)));
         }
+        RunEvent::Outage => {
+            return Some(Stage::Active(Active::RecoveryPending(RecoveryCause::Outage)));
+        }
         RunEvent::Crash(exit) => Reason::from(*exit),
         RunEvent::Inactivity => Reason::InactivityTimeout,
         RunEvent::Stuck { fails: false } => Reason::StuckConfirmed,
@@ -273,7 +277,7 @@ fn from_auditor(audit: Audit, event: &RunEvent) -> Option<Stage> {
         RunEvent::Inactivity => Stage::Failed(Reason::InactivityTimeout),
         RunEvent::Stuck { .. } => Stage::Failed(Reason::StuckConfirmed),
         RunEvent::AgentError(error) => Stage::Failed(Reason::from(*error)),
-        RunEvent::SupervisorDied => Stage::Active(Active::AuditPending(audit)),
+        RunEvent::SupervisorDied | RunEvent::Outage => Stage::Active(Active::AuditPending(audit)),
         RunEvent::SpawnFailed => Stage::Failed(Reason::SpawnFailed),
         _ => return None,
     })
@@ -379,6 +383,8 @@ pub enum RunEvent {
     },
     /// The agent ended and reported an error.
     AgentError(AgentError),
+    /// The agent ended since its endpoint fails for now.
+    Outage,
     /// The agent had finished, but its process did not end.
     ExitHang,
     /// The process that ran the run is gone.
@@ -506,6 +512,8 @@ pub enum RecoveryCause {
     Interrupt(i32),
     /// The death of the process that ran the run.
     SupervisorDied,
+    /// A failure of the worker's endpoint that passes.
+    Outage,
 }
 
 impl RecoveryCause {
@@ -515,6 +523,7 @@ impl RecoveryCause {
             RecoveryCause::Worker(reason) => reason.clone(),
             RecoveryCause::Interrupt(signal) => Reason::Signal(*signal),
             RecoveryCause::SupervisorDied => Reason::SupervisorDied,
+            RecoveryCause::Outage => Reason::Outage,
         }
     }
 
@@ -624,6 +633,8 @@ pub enum Reason {
     ApiError,
     /// One of its tools failed.
     ToolError,
+    /// Its service fails for now; the run waits for it.
+    Outage,
     /// It ended with this code, not 0.
     ExitCode(i32),
     /// This signal ended it, or interrupted the run.
@@ -651,11 +662,12 @@ pub enum Reason {
 }
 
 /// The reasons that are one word.
-const WORDS: [(&str, Reason); 13] = [
+const WORDS: [(&str, Reason); 14] = [
     ("connection_refused", Reason::ConnectionRefused),
     ("auth_failed", Reason::AuthFailed),
     ("api_error", Reason::ApiError),
     ("tool_error", Reason::ToolError),
+    ("outage", Reason::Outage),
     ("inactivity_timeout", Reason::InactivityTimeout),
     ("stuck_confirmed", Reason::StuckConfirmed),
     ("exit_hang", Reason::ExitHang),
@@ -780,6 +792,7 @@ mod tests {
                 Active::RecoveryPending(crashed()),
                 Active::RecoveryPending(RecoveryCause::Interrupt(TERM)),
                 Active::RecoveryPending(RecoveryCause::SupervisorDied),
+                Active::RecoveryPending(RecoveryCause::Outage),
                 Active::AuditPending(Audit::First),
                 Active::AuditPending(Audit::Reminded),
                 Active::AuditorExecuting(Audit::First),
@@ -813,6 +826,7 @@ mod tests {
             RunEvent::AgentError(AgentError::ApiError),
             RunEvent::AgentError(AgentError::ToolError),
             RunEvent::ExitHang,
+            RunEvent::Outage,
             RunEvent::SupervisorDied,
             RunEvent::SpawnFailed,
             RunEvent::Interrupt(TERM),
@@ -862,6 +876,22 @@ mod tests {
             (worker(), error(AgentError::ApiError), because(Reason::ApiError), 2),
             (worker(), error(AgentError::ToolError), because(Reason::ToolError), 2),
             (worker(), RunEvent::ExitHang, because(Reason::ExitHang), 2),
+            (worker(), RunEvent::Outage, recovery(RecoveryCause::Outage), 2),
+            (recovery(RecoveryCause::Outage), RunEvent::RecoverySuccess, audit(first), 2),
+            (
+                recovery(RecoveryCause::Outage),
+                RunEvent::RecoveryPartial,
+                active(ReiterationPending),
+                1,
+            ),
+            (
+                recovery(RecoveryCause::Outage),
+                RunEvent::RecoveryNothing,
+                active(ReiterationPending),
+                1,
+            ),
+            (auditor(first), RunEvent::Outage, audit(first), 2),
+            (auditor(reminded), RunEvent::Outage, audit(reminded), 2),
             (worker(), RunEvent::SupervisorDied, recovery(died()), 2),
             (worker(), RunEvent::SpawnFailed, failed(Reason::SpawnFailed), 2),
             // The recovery.
@@ -916,6 +946,7 @@ mod tests {
             (RecoveryPending(crashed()), RecoveryPending(crashed())),
             (RecoveryPending(paused()), RecoveryPending(paused())),
             (RecoveryPending(died()), RecoveryPending(died())),
+            (RecoveryPending(RecoveryCause::Outage), RecoveryPending(RecoveryCause::Outage)),
             (AuditPending(first), AuditPending(first)),
             (AuditPending(reminded), AuditPending(reminded)),
             (AuditorExecuting(first), AuditPending(first)),
@@ -959,8 +990,8 @@ mod tests {
                 refused += usize::from(!is_row);
             }
         }
-        // 25 stages, 28 events, and as many rows as the table has.
-        assert_eq!(refused, 25 * 28 - table.len());
+        // 27 stages, 29 events, and as many rows as the table has.
+        assert_eq!(refused, 27 * 29 - table.len());
     }
 
     #[test]

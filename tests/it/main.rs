@@ -57,6 +57,7 @@ mod monitor;
 mod oneshot_commands;
 mod oneshot_executors;
 mod oneshot_interrupts;
+mod oneshot_outages;
 mod oneshot_project;
 mod oneshot_runs;
 mod oneshot_watch;

@@ -186,7 +186,7 @@ fn follow_prints_as_it_goes_and_exits_as_the_run_does() {
     let line = follower.read_line();
     assert!(line.contains("worker   1  thinking"), "{line}");
     // As the agent's own program writes it; what says nothing to a person is left out.
-    let saying = |content: Value| json!({"type": "assistant", "message": {"content": [content]}});
+    let saying = |content: Value| json!({"type": "assistant", "message": {"role": "assistant", "content": [content]}});
     let begins = json!({"type": "system", "subtype": "init", "session_id": "s"});
     note(&mut run, LineKind::Activity, begins);
     let tool = json!({"type": "tool_use", "id": "1", "name": "Bash", "input": {"command": "ls"}});

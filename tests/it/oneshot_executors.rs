@@ -140,7 +140,7 @@ fn ask_models_at(runs: &Runs, base_url: &str) {
 }
 
 fn run_models(runs: &Runs) -> crate::support::program::Finished {
-    runs.ran(&["--executor", "openai", "--auditor", "openai", "make it"])
+    runs.ran(&["--executor", "openai", "--auditor", "openai", "--wait-limit", "0", "make it"])
 }
 
 #[test]

@@ -279,7 +279,7 @@ fn an_auditors_own_error_fails_the_run_by_its_name() {
     ] {
         let auditor = json!([[{"init": 1}, {"fault": words}]]);
         let runs = Runs::new(json!({"worker": [says("work")], "auditor": auditor}));
-        assert_eq!(runs.ran(&["make it"]).code, 1);
+        assert_eq!(runs.ran(&["--wait-limit", "0", "make it"]).code, 1);
         assert_eq!(runs.state(), ("FAILED".to_owned(), Some(reason.to_owned())));
         assert_eq!(runs.starts("auditor"), 1);
     }
@@ -328,7 +328,7 @@ fn a_refused_connection_is_named() {
         json!([[{"init": 1}, {"fault": words}]]),
     ] {
         let runs = Runs::working(worker.clone());
-        assert_eq!(runs.ran(&["make it"]).code, 1);
+        assert_eq!(runs.ran(&["--wait-limit", "0", "make it"]).code, 1);
         let state = ("FAILED".to_owned(), Some("connection_refused".to_owned()));
         assert_eq!(runs.state(), state, "{worker}");
     }

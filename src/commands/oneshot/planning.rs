@@ -24,6 +24,7 @@ pub(super) fn options(settings: &RunSettings) -> RunOptions {
     RunOptions {
         inactivity: settings.inactivity.as_secs_f64(),
         max_runtime: settings.max_runtime().map(|time| time.as_secs_f64()),
+        wait_limit: Some(settings.wait_limit.as_secs_f64()),
         on_stuck: Some(settings.on_stuck.name()),
         judge: settings.judge.clone(),
         heartbeat: settings.heartbeat.map(|time| time.as_secs_f64()),
@@ -39,6 +40,9 @@ pub(super) fn overlay(arguments: &OneshotRunArguments, mut options: RunOptions) 
     }
     if let Some(runtime) = flags.max_runtime {
         options.max_runtime = (!runtime.is_zero()).then_some(runtime.as_secs_f64());
+    }
+    if let Some(limit) = flags.wait_limit {
+        options.wait_limit = Some(limit.as_secs_f64());
     }
     if let Some(on_stuck) = flags.on_stuck {
         options.on_stuck = Some(on_stuck.name());
@@ -68,6 +72,7 @@ pub(super) fn plan(options: &RunOptions, config: &Config, settings: &RunSettings
         rules: WatchRules {
             inactivity: inactivity.unwrap_or(settings.inactivity),
             runtime_ends: runtime.and_then(|time| Instant::now().checked_add(time)),
+            wait_limit: options.wait_limit.and_then(time).unwrap_or(settings.wait_limit),
             on_stuck: on_stuck_of(on_stuck.unwrap_or(StuckChoice::Auto)),
             signs_of_life: if by_time { SignsOfLife::OutputOnly } else { SignsOfLife::All },
             judge_again_after: threshold,
@@ -114,6 +119,7 @@ pub(super) fn flags(arguments: &OneshotRunArguments) -> RunFlags {
         max_iterations: arguments.max_iterations,
         inactivity: arguments.inactivity,
         max_runtime: arguments.max_runtime,
+        wait_limit: arguments.wait_limit,
         on_stuck: arguments.on_stuck.map(choice),
         judge: arguments.judge.clone().map(Some),
         heartbeat: arguments.heartbeat.map(Some),
