@@ -3,7 +3,7 @@
 //! is taken for that reader, since the others have started it.
 
 use std::collections::HashSet;
-use std::path::Path;
+use std::path::PathBuf;
 
 use crate::process::probe::{InputSource, StallReason};
 use crate::process::tree::ProcessInfo;
@@ -52,7 +52,7 @@ impl<'a> Waits<'a> {
         Waits { family, reader: reader(input, family) }
     }
 
-    /// The same probe: which pipe takes the output does not matter here.
+    /// The same probe: which pipes take the output does not matter here.
     pub(crate) fn with_outputs(self, _outputs: &[PathBuf]) -> Waits<'a> {
         self
     }
