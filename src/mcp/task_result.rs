@@ -29,6 +29,12 @@ use crate::text::quantity::{grouped, plural, seconds};
 /// How many characters at the end of the shown text are searched for signs of a missing terminal.
 const TAIL_CHARS: usize = 2_000;
 
+/// How many characters a byte of output takes at most with the number of its line, in lines of a
+/// character each.
+const CHARS_PER_BYTE: usize = 4;
+/// Room for a marker of what is omitted.
+const MARKER_CHARS: usize = 200;
+
 impl Tools {
     /// Adds the line or the port that ended the wait, or that the wait was for, to the result.
     pub(super) fn note_found(&self, result: &mut TaskResult, found: WaitEnd, until: Until<'_>) {
@@ -130,11 +136,15 @@ impl Tools {
         let room = client.room(asked.unwrap_or(both));
         if errors > 0 {
             let (spans, amount) = read(StreamName::Errors);
+            // The output keeps the room that it needs, up to half.
             let half = room.half();
-            // A character has at least one byte.
-            let free = room.chars.saturating_sub(usize::try_from(output).unwrap_or(usize::MAX));
-            let part =
-                if output == 0 { room } else { Room { chars: free.max(half.chars), ..half } };
+            let needed =
+                usize::try_from(output).unwrap_or(usize::MAX).saturating_mul(CHARS_PER_BYTE);
+            let kept = needed.saturating_add(MARKER_CHARS).min(half.chars);
+            let part = match output {
+                0 => room,
+                _ => Room { chars: room.chars - kept, ..half },
+            };
             let room = part.with_at_most(amount.max_chars);
             let part = Part { stream: StreamName::Errors, numbering, amount, room };
             result.errors = self.lay_out(task, &mut result.notes, spans, part, client)?;

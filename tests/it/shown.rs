@@ -515,6 +515,9 @@ fn run(client: &Client, env: &Env, project: &Project, failing: Fails) -> ToolRes
         .replace("PYTHON", &installed("python/bin/python").to_string_lossy())
         .replace("MODULES", &modules.to_string_lossy())
         .replace("BIN", &modules.join(".bin").to_string_lossy());
+    // It begins after the first answer, so that none of it is in there.
+    let gate = env.named_pipe(&format!("gate-{}-{}", project.name, failing == Fails::Yes));
+    let command = format!(": < '{}'; {command}", gate.display());
     let directory = folder.to_string_lossy();
     // The toolchain is that of whoever runs the tests.
     let home = PathBuf::from(std::env::var_os("HOME").unwrap_or_default());
@@ -530,6 +533,7 @@ fn run(client: &Client, env: &Env, project: &Project, failing: Fails) -> ToolRes
         "command": command, "cwd": directory, "env": environment, "background": true, "yield_after": 0,
     });
     let task = client.call("zsh", arguments).task_id();
+    fs::write(gate, "").expect("the command waits for it");
     // A search shows nothing, so that the poll after the end is the first to show all.
     wait_until(project.name, || {
         let searched = client.poll(&task, json!({"grep": "^no such line$"}));

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::support::client::Client;
 use crate::support::env::{Env, binary};
-use crate::support::processes::assert_none_left;
+use crate::support::processes::{assert_none_left, wait_until};
 use crate::support::program::{ran, run, zsh_tool};
 use crate::support::result::ToolResult;
 
@@ -38,6 +38,15 @@ fn stderr_has_a_rule_and_numbers_of_its_own() {
     assert!(silent.text.contains("(no output)"), "{}", silent.text);
     let one_stream = client.call("zsh", json!({ "command": "echo one; echo two >&2; echo three" }));
     assert!(one_stream.text.contains("one\ntwo\nthree\n───"), "{}", one_stream.text);
+    // However long stderr is, short output beside it stays.
+    for max_output in [1_000, 2_000, 30_000] {
+        let arguments = json!({
+            "command": "echo 'answer is here'; echo 42; seq 1 40000 >&2",
+            "stderr": "separate", "max_output": max_output, "yield_after": 60,
+        });
+        let beside = client.call("zsh", arguments);
+        assert!(beside.text.contains("answer is here\n42\n─── stderr\n1\n"), "{}", beside.text);
+    }
     // A line of either stream cannot look like the rule between them.
     let fake = separate(&client, "echo '─── stderr'; echo '─── stderr' >&2");
     assert_eq!(fake.text.matches("\n─── stderr\n").count(), 1, "{}", fake.text);
@@ -50,9 +59,9 @@ fn stderr_has_a_rule_and_numbers_of_its_own() {
 fn polls_show_what_is_new_of_each_stream_and_read_any_part_of_stderr() {
     let env = Env::new();
     let client = env.client();
-    let gate = env.path("gate");
+    let gate = env.named_pipe("gate");
     let command = format!(
-        "echo out1; echo err1 >&2; mkfifo {gate}; read x < {gate}; \
+        "echo out1; echo err1 >&2; read x < {gate}; \
          echo done; for i in {{2..400}}; do print -u2 \"err$i\"; done; read x < {gate}",
         gate = gate.display()
     );
@@ -148,7 +157,11 @@ fn the_log_prints_each_stream_and_says_that_there_are_two() {
     let env = Env::new();
     let client = env.client();
     let task = separate(&client, "echo out; echo err >&2; exit 1").task_id();
-    let output = ran(&env, &["log", &task]);
+    // Its file is written soon after the answer.
+    let output = wait_until("the task's file", || {
+        let output = ran(&env, &["log", &task]);
+        (output.code == 0).then_some(output)
+    });
     assert_eq!(output.text(), "out\n");
     assert!(output.stderr.contains(&format!("zsh-tool log --stderr {task}")), "{}", output.stderr);
     assert_eq!(ran(&env, &["log", "--stderr", &task]).text(), "err\n");
