@@ -7,7 +7,7 @@ use regex::Regex;
 
 use super::activity::AgentError;
 
-/// The longest text that is an error's message.
+/// How much of the end of a text is its error's message.
 const MAX_MESSAGE: usize = 2_000;
 /// Words of failures that no wait ends, in lower case.
 const LASTING: [&str; 3] = ["insufficient_quota", "credit balance", "billing"];
@@ -52,7 +52,8 @@ pub(crate) struct Outage {
 
 /// The outage that an agent's error with this message is, if it is one. `now` is in Unix seconds.
 pub(crate) fn of(error: AgentError, message: &str, now: f64) -> Option<Outage> {
-    let message = message.get(..message.floor_char_boundary(MAX_MESSAGE)).unwrap_or_default();
+    let begin = message.ceil_char_boundary(message.len().saturating_sub(MAX_MESSAGE));
+    let message = message.get(begin..).unwrap_or_default();
     let message = message.to_lowercase();
     let has = |words: &[&str]| words.iter().any(|word| message.contains(word));
     let matches =

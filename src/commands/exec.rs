@@ -1,5 +1,6 @@
 //! `zsh-tool exec`: runs one command under the same supervision as the server's tasks. It streams
-//! the output to stdout, prints a status line on stderr, and exits with the command's exit code.
+//! stdout and stderr to its own, prints a status line on stderr, and exits with the command's exit
+//! code.
 //!
 //! The main thread waits for events and ends processes. Other threads copy output and input and
 //! handle signals, so that a second Ctrl-C works even if stdout is blocked or the command does not

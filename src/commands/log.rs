@@ -58,6 +58,9 @@ pub(crate) fn run(arguments: &LogArguments) -> ExitCode {
             entry.id()
         ));
     }
+    if *stderr && !follow && entry.output.errors.bytes == 0 {
+        complain("no stderr was kept apart: it is in the output, unless nothing was written to it");
+    }
     let printed = Output::stdout().map_err(OutputError::from).and_then(|output| {
         let output = if *raw { output } else { output.filtered(TerminalFilter::for_record()) };
         let mut log = Log { server: &server, task: entry.id(), stream, output, current: None };

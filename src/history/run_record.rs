@@ -261,6 +261,7 @@ impl RunRecord {
         let history = self.history();
         let (head, mut tail) = reading::head_and_tail(&ended.spools.output, ended.ends.output);
         if ended.ends.errors.offset > 0 {
+            tail.push('\n');
             tail += &reading::head_and_tail(&ended.spools.errors, ended.ends.errors).1;
         }
         let directory = &ended.facts.directory;

@@ -159,7 +159,7 @@ impl Tools {
         }
         let spans =
             reading::range(task.spools.get(stream), first, arguments.to_line, end, max_output);
-        notes.extend(past_the_end(first, end));
+        notes.extend(past_the_end(stream, first, end));
         notes.extend(spans.as_deref().ok().and_then(beginning_gone));
         let result = TaskResult::new(view, notes);
         let amount = Amount::of_ends(max_output);
@@ -189,7 +189,7 @@ impl Tools {
             first_char: arguments.from_char.unwrap_or(1),
             last: arguments.to_line.unwrap_or(u64::MAX),
         };
-        notes.extend(past_the_end(query.first, end));
+        notes.extend(past_the_end(stream, query.first, end));
         let room = client.room(max_output);
         let (spool, reader) = (task.spools.get(stream), poll_call(task, stream));
         let found = search::grep(spool, end, columns, query, room, &reader, &mut effort)?;
@@ -329,11 +329,18 @@ fn refuse_contradictions(arguments: &PollArguments) -> Result<(), NoResult> {
 }
 
 /// Says how many lines there are if the range starts after the last.
-fn past_the_end(first: u64, end: LinePosition) -> Option<ResultNote> {
+fn past_the_end(stream: StreamName, first: u64, end: LinePosition) -> Option<ResultNote> {
     let lines = end.next_line() - 1;
     (first > lines).then(|| {
         let noun = if lines == 1 { "line" } else { "lines" };
-        ResultNote::info(format!("the output has {} {noun}.", grouped(lines)))
+        ResultNote::info(match (stream, lines) {
+            (StreamName::Errors, 0) => {
+                "stderr apart has no lines: without stderr=separate they are in the output."
+                    .to_owned()
+            }
+            (StreamName::Errors, _) => format!("stderr has {} {noun}.", grouped(lines)),
+            (StreamName::Output, _) => format!("the output has {} {noun}.", grouped(lines)),
+        })
     })
 }
 

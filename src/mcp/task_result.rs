@@ -196,7 +196,7 @@ impl Tools {
         Ok(self.task_result(task, result, client))
     }
 
-    /// Lays these spans of a stream out. Notes, once for each task, if they are not UTF-8.
+    /// Lays these spans of a stream out. Notes, once for each stream of a task, if they are not UTF-8.
     fn lay_out(
         &self,
         task: &TaskHandle,
@@ -229,7 +229,9 @@ impl Tools {
             },
         );
         if let Some(found) = shown.not_utf_8 {
-            let is_new = !std::mem::replace(&mut task.live.state().told.encoding, true);
+            let mut state = task.live.state();
+            let is_new = !std::mem::replace(state.told.encoding.get_mut(part.stream), true);
+            drop(state);
             notes.extend(is_new.then(|| encoding_note(found, &raw_call)));
         }
         Ok(shown)
@@ -246,7 +248,7 @@ impl Tools {
         let end = result.view.task.ended.as_ref();
         let ends = [&result.shown.text, &result.errors.text]
             .map(|text| lines::last_chars(text, TAIL_CHARS))
-            .concat();
+            .join("\n");
         let run_record = self.recorder.record_of(task.id());
         let mut insights = notes::of_task(facts, end, &task.losses(), &ends);
         insights.extend(

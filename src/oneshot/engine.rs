@@ -31,6 +31,7 @@ use crate::process::signals::Exit;
 use crate::process::tree::{self, Identity};
 use crate::progress::tracker;
 use crate::task::registry::TaskHandle;
+use crate::text::lines;
 use crate::text::quantity::seconds;
 
 /// How much of the prompt a judge gets, in characters.
@@ -100,6 +101,11 @@ struct OutageWait {
 const FIRST_PAUSE: Duration = Duration::from_secs(30);
 /// … up to this.
 const LONGEST_PAUSE: Duration = Duration::from_secs(15 * 60);
+/// What share of that is waited at least after a further failure, whatever the endpoint says: one,
+/// two, four seconds.
+const LEAST_SHARE: u32 = 60;
+/// How much of an error's message is shown.
+const SAID_CHARS: usize = 300;
 
 impl<'a> Engine<'a> {
     /// An engine for a new or resumed run. `prompt` is the prompt
@@ -369,10 +375,10 @@ impl<'a> Engine<'a> {
     ) -> Result<(), EngineError> {
         let EndedAttempt { outcome, transcript, .. } = ended;
         let text = transcript.final_text();
-        let error = transcript.error().or(failure);
+        let reported = transcript.error().or(failure);
         let event = match outcome {
             AttemptOutcome::Killed(event) | AttemptOutcome::Stopped(event) => event,
-            AttemptOutcome::Exited(Exit::Code(0)) => match error {
+            AttemptOutcome::Exited(Exit::Code(0)) => match reported {
                 Some(error) => RunEvent::AgentError(error),
                 None => {
                     self.outage = None;
@@ -380,7 +386,7 @@ impl<'a> Engine<'a> {
                 }
             },
             AttemptOutcome::Exited(exit) => {
-                match error.or_else(|| classify_failure(transcript.stderr(), text)) {
+                match reported.or_else(|| classify_failure(transcript.stderr(), text)) {
                     Some(error) => RunEvent::AgentError(error),
                     None => RunEvent::Crash(exit),
                 }
@@ -388,8 +394,12 @@ impl<'a> Engine<'a> {
         };
         let event = match event {
             RunEvent::AgentError(error) => {
-                let message = if text.trim().is_empty() { transcript.stderr() } else { text };
-                self.after_error(error, message, role, iteration)?
+                // Without an error of its own stream, its stderr says what happened.
+                let message = match reported {
+                    Some(_) if !text.trim().is_empty() => text.to_owned(),
+                    _ => format!("{text}\n{}", transcript.stderr()),
+                };
+                self.after_error(error, &message, role, iteration)?
             }
             event => {
                 self.outage = None;
@@ -420,17 +430,19 @@ impl<'a> Engine<'a> {
         let now = Instant::now();
         let since = known.map_or(now, |known| known.since);
         let pause = known.map_or(FIRST_PAUSE, |known| known.pause);
-        let lasts = found.lasts.unwrap_or(pause);
+        // One that says "at once" each time is not asked without end.
+        let least = known.map_or(Duration::ZERO, |known| known.pause / LEAST_SHARE);
+        let lasts = found.lasts.map_or(pause, |said| said.max(least));
         let Some(until) = now.checked_add(lasts) else {
             return Ok(RunEvent::AgentError(error));
         };
         if until - since > self.plan.rules.wait_limit {
             return Ok(RunEvent::AgentError(error));
         }
-        let next = if found.lasts.is_some() { pause } else { (pause * 2).min(LONGEST_PAUSE) };
-        self.outage = Some(OutageWait { since, pause: next, until });
+        self.outage = Some(OutageWait { since, pause: (pause * 2).min(LONGEST_PAUSE), until });
         let said = message.lines().rfind(|line| line.chars().any(char::is_alphanumeric));
-        let said = said.unwrap_or_default().trim();
+        let said = lines::truncate(said.unwrap_or_default().trim(), SAID_CHARS);
+        let said = self.run.redactor.redact(&said).into_owned();
         let data = json!({
             "error": error.name(), "message": said, "tries_again_in": lasts.as_secs_f64(),
         });

@@ -43,7 +43,7 @@ pub enum Stderr {
     /// Into its output, in the order in which both are written.
     #[default]
     Merged,
-    /// Apart from its output: its newest bytes are kept in memory.
+    /// Apart from its output, in a spool of its own.
     Separate,
 }
 

@@ -23,8 +23,8 @@ pub struct Told {
     pub repetition: bool,
     /// A result has told that the program draws a full screen.
     pub screen: bool,
-    /// A result has told that its output is not UTF-8.
-    pub encoding: bool,
+    /// A result has told that a stream is not UTF-8.
+    pub encoding: PerStream<bool>,
     /// A result has told that not all can be seen.
     pub evidence: bool,
     /// A result has warned of the number of its processes.

@@ -235,8 +235,8 @@ impl Worker {
             && self.spawned.terminal.is_some();
         let reads = !self.output_ended && !self.closed && (!must_wait || ends_by_reading);
         let output = reads.then(|| poller.watch(self.spawned.output.as_fd(), Interest::Read));
-        let keeps_up = !self.errors.leaves_a_reader_behind();
-        let errors = self.spawned.stderr.as_ref().filter(|_| !self.closed && keeps_up);
+        let errors = self.spawned.stderr.as_ref();
+        let errors = errors.filter(|_| !self.closed && !self.errors.leaves_a_reader_behind());
         let errors = errors.map(|errors| poller.watch(errors.as_fd(), Interest::Read));
         let exit = (!self.machine.exited())
             .then(|| poller.watch(self.spawned.child.ended(), Interest::Read));

@@ -29,6 +29,11 @@ fn stderr_has_a_rule_and_numbers_of_its_own() {
     assert_eq!(log(stderr).expect("a spool"), "two\nfour\n");
     assert_eq!(log(meta).expect("a spool"), "one\nthree\n");
 
+    let together = client.call("zsh", json!({ "command": "echo a; echo b >&2" })).task_id();
+    let in_output = client.poll(&together, json!({ "stderr": true, "grep": "b" }));
+    assert!(in_output.text.contains("they are in the output"), "{}", in_output.text);
+    let bytes = separate(&client, "printf 'x\\xff\\nok\\n'; printf 'yy\\xfe' >&2");
+    assert_eq!(bytes.text.matches("not UTF-8").count(), 2, "{}", bytes.text);
     let only_errors = separate(&client, "echo x >&2");
     assert!(only_errors.text.contains("───\n─── stderr\nx\n─── "), "{}", only_errors.text);
     let only_output = separate(&client, "echo x");
@@ -68,6 +73,7 @@ fn polls_show_what_is_new_of_each_stream_and_read_any_part_of_stderr() {
     let started =
         client.call("zsh", json!({ "command": command, "stderr": "separate", "until": "err1" }));
     assert!(started.text.contains("until matched stderr line 1"), "{}", started.text);
+    assert_eq!(started.meta["matched_stream"], "stderr", "{}", started.meta);
     let task = started.task_id();
     fs::write(&gate, "go\n").expect("a reader");
     let matched = client.poll(&task, json!({ "until": "err400$", "listen": 30 }));

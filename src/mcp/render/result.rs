@@ -320,6 +320,10 @@ impl TaskResult {
             "omitted_lines": self.shown.omitted_lines,
             "omitted_bytes": self.shown.omitted_bytes,
             "matched_line": self.matched.as_ref().map(|found| found.line),
+            "matched_stream": self.matched.as_ref().map(|found| match found.stream {
+                StreamName::Output => "stdout",
+                StreamName::Errors => "stderr",
+            }),
             "served_port": self.served.as_ref().map(|(port, _)| port.number),
             "queued_input": view.task.input.queued,
             "prompt": waiting.map(|waiting| waiting.prompt.trim()),
