@@ -142,9 +142,25 @@ const write = { call: { name: 'Write', input: { file_path: written, content: 'he
   await new Promise((listening) => listener.listen(0, '127.0.0.1', listening));
   const { port } = listener.address();
   listener.close();
-  const { code, run, printed } = await oneshot(`http://127.0.0.1:${port}`);
-  check('a run without an endpoint fails', code === 1 && run.state === 'FAILED', { code, printed, run });
+  const nowhere = `http://127.0.0.1:${port}`;
+  const { code, run, printed } = await oneshot(nowhere, ['--wait-limit', '0']);
+  check('a run without an endpoint fails, told not to wait', code === 1 && run.state === 'FAILED', { code, printed, run });
   check('and names the refused connection', run.history?.at(-1)?.reason === 'connection_refused', run.history);
+
+  const known = new Set(sessions());
+  const waits = () => {
+    const id = sessions().find((other) => !known.has(other));
+    const file = id && path.join(state, 'sessions', id, 'oneshot.json');
+    return file && fs.existsSync(file) && JSON.parse(fs.readFileSync(file, 'utf8')).state === 'REITERATION_PENDING';
+  };
+  const paused = await oneshot(nowhere, [], { interruptWhen: waits });
+  check('else it waits, and can be paused', paused.code === 130 && paused.run.state === 'INTERRUPTED', paused);
+  check('and says what it waits for', paused.printed.includes('connection_refused') && paused.printed.includes('trying again in'), paused.printed);
+  const model = await scripted(api, [write, { text: 'written' }, verdict('DONE', 'fine')]);
+  const resumed = await oneshot(model.url, ['--resume', paused.id]);
+  model.close();
+  check('and is completed once the endpoint is there', resumed.code === 0 && resumed.run.state === 'COMPLETED', resumed);
+  check('in its first iteration', resumed.run.iteration_count === 1, resumed.run);
 }
 
 check('no agent is left behind', await eventually(() => running('-p').length === 0), running('-p'));
