@@ -31,6 +31,7 @@ use crate::task::input::InputChunk;
 use crate::task::live::{Input, LiveState, WaitStep};
 use crate::task::registry::TaskHandle;
 use crate::task::request::InputError;
+use crate::task::stream::{PerStream, StreamName};
 use crate::task::supervisor::Supervisor;
 use crate::task::terminal::{Drawing, Terminal};
 
@@ -65,8 +66,8 @@ impl From<Closed> for StreamStop {
 
 /// What to send to the person next.
 enum Next {
-    /// Output up to this offset.
-    Output(u64),
+    /// A stream's output up to this offset.
+    Output(StreamName, u64),
     /// The screen, because its size has changed.
     Screen,
     End(i32),
@@ -141,17 +142,21 @@ impl Attachment {
         self.write(notification(ATTACH_STATE, &AttachState { mode: self.mode() }))?;
         let mut sizes = self.task.live.state().redraws;
         let mut drawn = self.draw()?;
+        // Stderr that is apart is shown among the output, in the order of arrival.
         let mut next = match &drawn {
-            Some(drawn) => drawn.end,
-            None => self.show_newest_lines()?,
+            Some(drawn) => PerStream { output: drawn.end, errors: 0 },
+            None => PerStream {
+                errors: self.show_newest_lines(StreamName::Errors)?,
+                output: self.show_newest_lines(StreamName::Output)?,
+            },
         };
         loop {
             let has_screen = drawn.is_some();
             let next_of = |state: &LiveState| {
                 WaitStep::Found(if has_screen && state.redraws != sizes {
                     Next::Screen
-                } else if state.streams.output.end.offset > next {
-                    Next::Output(state.streams.output.end.offset)
+                } else if let Some((stream, end)) = state.streams.longer_than(&next) {
+                    Next::Output(stream, end)
                 } else if let Some(end) = &state.ended {
                     Next::End(end.exit.code())
                 } else {
@@ -163,9 +168,13 @@ impl Attachment {
             match found {
                 None => return Ok(()),
                 Some(Next::Screen) => redraw = true,
-                Some(Next::Output(end)) if has_screen && end - next > BEHIND_BYTES => redraw = true,
-                Some(Next::Output(end)) => {
-                    match read_next(&self.task.spools.output, &mut next, end)
+                Some(Next::Output(stream, end))
+                    if has_screen && end - next.get(stream) > BEHIND_BYTES =>
+                {
+                    redraw = true;
+                }
+                Some(Next::Output(stream, end)) => {
+                    match read_next(self.task.spools.get(stream), next.get_mut(stream), end)
                         .map_err(StreamStop::Unreadable)?
                     {
                         Read::Bytes(bytes) => self.show(bytes)?,
@@ -189,7 +198,7 @@ impl Attachment {
                 sizes = self.task.live.state().redraws;
                 // `None` if the task has just been closed: the rest of its output follows.
                 if let Some(screen) = self.draw()? {
-                    next = screen.end;
+                    next.output = screen.end;
                     drawn = Some(screen);
                 }
             }
@@ -214,13 +223,13 @@ impl Attachment {
         Ok(Some(drawing))
     }
 
-    /// Sends the newest lines of a task without a screen; returns where the output continues.
-    fn show_newest_lines(&self) -> Result<u64, StreamStop> {
-        let end = self.task.live.state().streams.output.end.offset;
+    /// Sends a stream's newest lines, of a task without a screen; returns where it continues.
+    fn show_newest_lines(&self, stream: StreamName) -> Result<u64, StreamStop> {
+        let end = self.task.live.state().streams.get(stream).end.offset;
         let mut next = end.saturating_sub(FIRST_BYTES);
         let mut newest = Vec::new();
         while next < end {
-            if let Read::Bytes(bytes) = read_next(&self.task.spools.output, &mut next, end)
+            if let Read::Bytes(bytes) = read_next(self.task.spools.get(stream), &mut next, end)
                 .map_err(StreamStop::Unreadable)?
             {
                 newest.extend(bytes);

@@ -80,6 +80,16 @@ impl StreamState {
     }
 }
 
+impl PerStream<StreamState> {
+    /// A stream with more than was `read` of it, and its end.
+    pub(crate) fn longer_than(&self, read: &PerStream<u64>) -> Option<(StreamName, u64)> {
+        [StreamName::Output, StreamName::Errors]
+            .map(|name| (name, self.get(name).end.offset))
+            .into_iter()
+            .find(|(name, end)| end > read.get(*name))
+    }
+}
+
 /// How much of a stream results have shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct StreamMark {

@@ -476,6 +476,22 @@ fn an_open_pipe_takes_lines_and_a_task_without_input_is_watched() {
 }
 
 #[test]
+fn stderr_that_is_apart_is_seen_among_the_output() {
+    let env = Env::new();
+    let client = env.client();
+    let command = "print before >&2; cat; print -u2 after; exit 4";
+    let task = task(&env, &client, command, json!({"stdin_open": true, "stderr": "separate"}));
+    let window = Window::open(&env, 24, 80);
+    window.zsh_tool(&format!("attach {task}"));
+    window.await_text("\nbefore\n");
+    window.enter("typed");
+    window.await_screen("echo and reply", |screen| screen.matches("typed").count() == 2);
+    window.press("C-d");
+    window.await_text("\nafter\n");
+    window.await_text("exit=4");
+}
+
+#[test]
 fn who_only_watches_types_nothing_and_hinders_no_tool() {
     let env = Env::new();
     let client = env.client();
