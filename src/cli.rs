@@ -359,9 +359,17 @@ pub(crate) struct OneshotRunArguments {
     /// The agent program that does the work.
     #[arg(long, value_name = "NAME")]
     pub(crate) executor: Option<String>,
-    /// The agent program that audits the work; by default the same one.
+    /// The agent program that audits the work; by default the same one. `none`: the checks alone
+    /// judge.
     #[arg(long, value_name = "NAME")]
     pub(crate) auditor: Option<String>,
+    /// Check each result with this command line, such as 'make test'; may be repeated. Red checks go
+    /// back to the worker without an audit.
+    #[arg(long, value_name = "COMMAND")]
+    pub(crate) check: Vec<String>,
+    /// Give up on a check after this many seconds.
+    #[arg(long, value_name = "SECONDS", value_parser = seconds_above_zero)]
+    pub(crate) check_timeout: Option<Duration>,
     /// The model for the worker.
     #[arg(long)]
     pub(crate) model: Option<String>,

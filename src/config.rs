@@ -39,8 +39,9 @@ pub(crate) use dirs::{Env, StateDirError};
 pub use executors::{PromptBy, UserExecutor};
 pub(crate) use hosts::{HostEntry, HostList, UnknownHost};
 pub(crate) use layers::{SettingSource, Warning, variable_of};
-pub(crate) use oneshot::{RunFlags, RunSettings};
+pub(crate) use oneshot::{NO_AUDITOR, RunFlags, RunSettings};
 pub(crate) use secrets::{ResolveContext, ResolveError, SecretSource, Secrets};
+pub(crate) use value::is_command_line;
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;

@@ -5,7 +5,7 @@
 //! - Decide: [`state`] is the state machine of a run, with every transition; [`policy`] says when to act
 //!   on an agent; [`prompts`] what agents are told.
 //! - Act: [`engine`] carries out the machine's actions, [`attempt`] follows one agent, [`runtime`] starts
-//!   it, [`recovery`] finds what earlier agents had done, [`controls`] takes requests from outside.
+//!   it, [`check`] runs the user's checks, [`recovery`] finds what earlier agents had done, [`controls`] takes requests from outside.
 //! - See: [`pipeline`] turns an agent's output into records, [`transcript`], [`run_tracker`] and
 //!   [`liveness`] say how far it is, [`reporter`] tells the display.
 //! - Keep: [`run`] and [`run_files`] are the run's directory, [`log`], [`log_line`] and [`log_reader`]
@@ -14,6 +14,7 @@
 //! May touch: the files of runs; agents' processes, through [`crate::task`].
 
 pub(crate) mod attempt;
+pub(crate) mod check;
 pub(crate) mod controls;
 pub(crate) mod engine;
 pub(crate) mod liveness;

@@ -26,7 +26,7 @@ pub(crate) use launch::{cut_middle, exec_line};
 use listed::Listing;
 
 const ROLE_VARIABLE: &str = "ONESHOT_ROLE";
-const ITERATION_VARIABLE: &str = "ONESHOT_ITERATION";
+pub(crate) const ITERATION_VARIABLE: &str = "ONESHOT_ITERATION";
 /// For programs without an argument for the model.
 const MODEL_VARIABLE: &str = "ONESHOT_MODEL";
 

@@ -17,18 +17,22 @@ use super::choices::StuckChoice;
 use super::dirs::{Env, directory};
 use super::file::{self, FileError};
 use super::layers::{Layer, SettingSource, Sources, Warning, check_key};
-use super::value::{Choice, Count, NAME, Optional, Raw, Time, ValueParser};
+use super::value::{Choice, CommandLines, Count, NAME, Optional, Raw, Time, ValueParser};
 use super::{Config, Row, SettingHelp, key_of, option_of, settings};
 
 /// The section of `config.yaml`.
 pub(super) const KEY: &str = "oneshot";
 
+/// In place of an auditor's executor: the checks alone judge.
+pub(crate) const NO_AUDITOR: &str = "none";
+
 /// The file's name in the working directory and in the home directory.
 const FILE_NAME: &str = ".oneshot.json";
 
-/// Keys that a repository's file must not set: sections of `config.yaml`, and how long other runs
-/// are kept.
-const CONFIG_YAML_ONLY: [&str; 5] = ["executors", "hosts", "openai", "secrets", "keep_days"];
+/// Keys that a repository's file must not set: sections of `config.yaml`, programs to run, and how
+/// long other runs are kept.
+const CONFIG_YAML_ONLY: [&str; 6] =
+    ["executors", "hosts", "openai", "secrets", "check", "keep_days"];
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
@@ -76,9 +80,17 @@ run_settings! {
     executor: String = "claude".to_owned(), NAME,
         env "ONESHOT_EXECUTOR", flag "--executor";
 
-    /// The auditor's executor. Default: the worker's.
+    /// The auditor's executor, or `none`: then the checks alone judge. Default: the worker's.
     auditor: Option<String> = None, Optional(NAME, "the executor"),
         env "ONESHOT_AUDITOR", flag "--auditor";
+
+    /// Command lines that check each worker's result, such as `make test`. Default: none.
+    check: Vec<String> = Vec::new(), CommandLines,
+        env "ONESHOT_CHECK", flag "--check";
+
+    /// How long a check may take. Seconds; default 1800, from 0.1 to a week.
+    check_timeout: Duration = Duration::from_secs(1800), Time::seconds(MIN_INACTIVITY..=WEEK),
+        env "ONESHOT_CHECK_TIMEOUT", flag "--check-timeout";
 
     /// The model for the worker. Default: its program's own.
     model: Option<String> = None, Optional(NAME, "none"),
@@ -217,9 +229,10 @@ impl RunSettings {
             .collect()
     }
 
-    /// The auditor's executor.
-    pub(crate) fn auditor(&self) -> &str {
-        self.auditor.as_deref().unwrap_or(&self.executor)
+    /// The auditor's executor; `None` if there is none.
+    pub(crate) fn auditor(&self) -> Option<&str> {
+        let auditor = self.auditor.as_deref().unwrap_or(&self.executor);
+        (auditor != NO_AUDITOR).then_some(auditor)
     }
 
     /// How long to keep finished runs; `None` means forever.
@@ -428,9 +441,9 @@ mod tests {
         let place = Place::new();
         file(&place.work, "{\"executor\": \"codex\", \"max_runtime\": 1.5}");
         let (settings, _) = place.load(&[], &RunFlags::default());
-        assert_eq!((settings.executor.as_str(), settings.auditor()), ("codex", "codex"));
+        assert_eq!((settings.executor.as_str(), settings.auditor()), ("codex", Some("codex")));
         assert_eq!(settings.max_runtime(), Some(Duration::from_millis(1500)));
         let (settings, _) = place.load(&[("ONESHOT_AUDITOR", "claude")], &RunFlags::default());
-        assert_eq!(settings.auditor(), "claude");
+        assert_eq!(settings.auditor(), Some("claude"));
     }
 }

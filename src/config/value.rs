@@ -530,6 +530,34 @@ impl ValueParser for Names {
     }
 }
 
+/// A list of command lines, or a single one.
+pub(crate) struct CommandLines;
+
+impl ValueParser for CommandLines {
+    type Value = Vec<String>;
+
+    fn read(&self, raw: &Raw, _: Option<&Path>) -> Result<Vec<String>, String> {
+        let items = match raw {
+            Raw::List(items) => items.as_slice(),
+            one => std::slice::from_ref(one),
+        };
+        let lines = items.iter().filter(|item| !item.is_unset()).map(|item| {
+            let line = item.text().map(str::trim).filter(|line| is_command_line(line));
+            line.map(str::to_owned).ok_or_else(|| expected("a list of command lines", item))
+        });
+        lines.collect()
+    }
+
+    fn show(&self, value: &Vec<String>) -> String {
+        listed(&value.iter().map(|line| foreign::shown(line)).collect::<Vec<_>>())
+    }
+}
+
+/// Whether a shell can be given this text.
+pub(crate) fn is_command_line(text: &str) -> bool {
+    !text.trim().is_empty() && !text.contains('\0')
+}
+
 /// A list of some of a few words.
 pub(crate) struct Choices<T>(pub(crate) Choice<T>);
 

@@ -4,6 +4,7 @@
 //! A live run's status comes from its newest heartbeat. To stop a run, use
 //! [`crate::oneshot::sessions::stop`].
 
+use std::iter;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -14,6 +15,7 @@ use crate::agent::activity::Activity;
 use crate::agent::executor::Executors;
 use crate::agent::judge::Evidence;
 use crate::agent::stream::Record;
+use crate::oneshot::check::CheckResult;
 use crate::oneshot::log::{Heartbeat, LineKind, LogLine};
 use crate::oneshot::run::SESSIONS;
 use crate::oneshot::sessions::{self, RunView};
@@ -143,6 +145,7 @@ pub(crate) fn phase(state: RunState) -> &'static str {
         RunState::Created => "created",
         RunState::WorkerExecuting => "worker",
         RunState::RecoveryPending => "recovery",
+        RunState::CheckPending | RunState::CheckExecuting => "check",
         RunState::AuditPending => "audit",
         RunState::AuditorExecuting => "auditor",
         RunState::ReiterationPending => "reiteration",
@@ -224,6 +227,7 @@ pub(crate) fn describe(line: &LogLine, executors: Option<&Executors>) -> Vec<Str
         LineKind::StateChange => describe_change(line).into_iter().collect(),
         LineKind::Omitted => describe_gap(line).into_iter().collect(),
         LineKind::Outage => describe_outage(line).into_iter().collect(),
+        LineKind::Check => describe_check(line),
         kind => vec![format!("{}: {}", kind.name().replace('_', " "), summary(&line.data))],
     }
 }
@@ -241,6 +245,15 @@ fn describe_outage(line: &LogLine) -> Option<String> {
     let pause = line.data.get("tries_again_in").and_then(Value::as_f64)?;
     let (error, message) = (text("error")?, text("message").unwrap_or_default());
     Some(format!("{error}: {message}; trying again in {pause:.0} s"))
+}
+
+fn describe_check(line: &LogLine) -> Vec<String> {
+    let Ok(result) = serde_json::from_value::<CheckResult>(line.data.clone()) else {
+        return Vec::new();
+    };
+    let output = line.data.get("output").and_then(Value::as_str).unwrap_or_default();
+    let lines = output.lines().map(|line| format!("  {line}"));
+    iter::once(format!("check {}", result.summary())).chain(lines).collect()
 }
 
 fn describe_change(line: &LogLine) -> Option<String> {

@@ -10,20 +10,23 @@ use crossbeam_channel::{bounded, select};
 use serde_json::{Value, json};
 
 use super::attempt::{Attempt, AttemptError, AttemptOutcome, EndedAttempt};
+use super::check::{self, CheckOutcome, CheckResult, RunningCheck};
 use super::controls::{Control, Controls};
 use super::log::{LineKind, Origin, result_data};
 use super::policy::WatchRules;
-use super::prompts::{self, ToAudit};
+use super::prompts::{self, ToAudit, ToWork};
 use super::recovery::{self, RecoveryContext};
 use super::reporter::{Reporter, RunNews};
 use super::run::{ApplyError, OpenRun};
 use super::run_files::{AgentSession, FileError};
 use super::run_tracker::RunTracker;
 use super::runtime::{Runtime, check_agents};
+use super::sessions::ID_VARIABLE;
 use super::state::{Action, Active, Audit, Invalid, Role, RunEvent, Stage};
 use crate::agent::activity::AgentError;
 use crate::agent::executor::{
-    Executor, Ids, MAX_ARGUMENT_PROMPT, PromptBy, Recovery, UnknownExecutor, classify_failure,
+    Executor, ITERATION_VARIABLE, Ids, MAX_ARGUMENT_PROMPT, PromptBy, Recovery, UnknownExecutor,
+    classify_failure,
 };
 use crate::agent::outage;
 use crate::agent::verdict::{self, Judged, Verdict};
@@ -46,6 +49,8 @@ pub(crate) struct WatchSettings {
     pub(crate) rules: WatchRules,
     /// How progress is measured.
     pub(crate) tracker: tracker::TrackerSettings,
+    /// How long a check may take.
+    pub(crate) check_timeout: Duration,
 }
 
 /// Why a run cannot continue. Its files are intact, so it can be resumed.
@@ -81,6 +86,8 @@ pub(crate) struct Engine<'a> {
     result: Option<(u32, String)>,
     /// The last auditor's feedback, not redacted.
     feedback: Option<String>,
+    /// What the red checks of the last iteration say, not redacted.
+    failed_checks: Option<String>,
     /// The outage that the last agent ended with.
     outage: Option<OutageWait>,
 }
@@ -120,6 +127,7 @@ impl<'a> Engine<'a> {
     ) -> Engine<'a> {
         let prompt = prompt.unwrap_or_else(|| run.file().prompt.clone());
         let feedback = run.file().feedback.clone();
+        let failed_checks = run.file().failed_checks.clone();
         let run_tracker = RunTracker::new(plan.tracker, plan.rules.inactivity, Instant::now());
         Engine {
             runtime,
@@ -131,6 +139,7 @@ impl<'a> Engine<'a> {
             run_tracker,
             result: None,
             feedback,
+            failed_checks,
             outage: None,
         }
     }
@@ -166,7 +175,7 @@ impl<'a> Engine<'a> {
                 Action::Recover => self.recover()?,
                 // `enter` starts an agent together with its state and follows it to its end. A run
                 // found in that state was abandoned by a runner that died.
-                Action::RunWorker | Action::RunAuditor(_) => {
+                Action::RunWorker | Action::RunAuditor(_) | Action::RunChecks => {
                     self.apply(&RunEvent::SupervisorDied)?;
                 }
                 Action::ReadVerdict | Action::Stop => return Ok(()),
@@ -217,7 +226,7 @@ impl<'a> Engine<'a> {
     /// Applies an event. If an agent runs in the next state, starts the agent first.
     fn enter(&mut self, event: &RunEvent) -> Result<(), EngineError> {
         let (next, _) = self.run.look_ahead(event)?;
-        if next.state().is_executing()
+        if next.state().has_agent()
             && let Some(request) = self.wait_for_endpoint()
         {
             return self.apply(&request);
@@ -229,6 +238,7 @@ impl<'a> Engine<'a> {
             Stage::Active(Active::AuditorExecuting(audit)) => {
                 self.run_agent(event, Role::Auditor, next.iteration, audit)
             }
+            Stage::Active(Active::CheckExecuting) => self.run_checks(event, next.iteration),
             _ => self.apply(event),
         }
     }
@@ -277,7 +287,7 @@ impl<'a> Engine<'a> {
         let able = match role {
             Role::Worker => {
                 let Runtime { executors, environment, .. } = runtime;
-                check_agents(executors, environment, directory, &file.executor, &file.auditor)
+                check_agents(executors, environment, directory, &file.executor, file.auditor())
             }
             Role::Auditor => Ok(()),
         };
@@ -412,6 +422,68 @@ impl<'a> Engine<'a> {
         }
     }
 
+    // Checks.
+
+    /// Runs all checks of an iteration, and applies the event that they result in.
+    fn run_checks(&mut self, event: &RunEvent, iteration: u32) -> Result<(), EngineError> {
+        let mut red = Vec::new();
+        for (number, command) in self.run.file().checks.clone().into_iter().enumerate() {
+            self.reporter.report(&RunNews::Checking(&command));
+            let started = RunningCheck::start(
+                self.runtime,
+                self.run.id(),
+                iteration,
+                &self.run.file().directory,
+                &command,
+                check_variables(self.run.id(), iteration),
+            );
+            let process = started.as_ref().ok().and_then(|check| {
+                tree::look_up(check.task.live.facts.shell.pid).map(|found| found.id)
+            });
+            if number == 0 {
+                self.apply_with(event, process)?;
+            }
+            let check = match started {
+                Ok(check) => check,
+                Err(why) => {
+                    self.reporter.report(&RunNews::Note(&why));
+                    return self.apply(&RunEvent::SpawnFailed);
+                }
+            };
+            let limit = self.plan.check_timeout;
+            let finished = check.finish(limit, self.plan.rules.runtime_ends, self.controls);
+            let (result, output) = match finished.map_err(AttemptError::Output)? {
+                CheckOutcome::Ended { result, output } => (result, output),
+                CheckOutcome::Stopped(event) => return self.apply(&event),
+            };
+            self.note_check(&result, &output)?;
+            if !result.passed {
+                red.push((result, output));
+            }
+        }
+        let is_green = red.is_empty();
+        let failures = (!is_green).then(|| check::failures(&red));
+        // Saved before the state that depends on it.
+        self.run.update(|run| run.failed_checks.clone_from(&failures))?;
+        self.failed_checks = failures;
+        self.apply(if is_green { &RunEvent::ChecksPassed } else { &RunEvent::ChecksFailed })
+    }
+
+    fn note_check(&mut self, result: &CheckResult, output: &str) -> Result<(), EngineError> {
+        let mut data = serde_json::to_value(result).unwrap_or_default();
+        if let Some(fields) = data.as_object_mut()
+            && !output.is_empty()
+        {
+            fields.insert("output".to_owned(), output.into());
+        }
+        let origin = Origin { iteration: Some(result.iteration), ..Origin::default() };
+        let now = self.runtime.clock.now();
+        self.run.note(LineKind::Check, origin, data, now)?;
+        self.run.update(|run| run.check_results.push(result.clone()))?;
+        self.reporter.report(&RunNews::Checked(result));
+        Ok(())
+    }
+
     // Outages.
 
     /// The event of an agent's error: an outage if it may pass within the limit of waiting.
@@ -520,7 +592,12 @@ impl<'a> Engine<'a> {
     fn worker_prompt(&self) -> Result<String, EngineError> {
         let cut_off = recovery::interrupted_work(self.run.directory(), self.run.file())
             .map_err(EngineError::OwnLog)?;
-        Ok(prompts::worker(&self.prompt, self.feedback.as_deref(), cut_off.as_deref()))
+        Ok(prompts::worker(&ToWork {
+            task: &self.prompt,
+            feedback: self.feedback.as_deref(),
+            failed_checks: self.failed_checks.as_deref(),
+            cut_off: cut_off.as_deref(),
+        }))
     }
 
     fn auditor_prompt(
@@ -541,6 +618,7 @@ impl<'a> Engine<'a> {
             task: &self.prompt,
             result: &result,
             reminded: audit == Audit::Reminded,
+            passed_checks: &self.run.file().checks,
             max_bytes: by_argument.then_some(MAX_ARGUMENT_PROMPT),
         }))
     }
@@ -609,4 +687,10 @@ impl<'a> Engine<'a> {
         self.note(LineKind::Recovered, Role::Worker, iteration, data)?;
         self.apply(&event)
     }
+}
+
+/// The variables by which a check's processes are known as the run's.
+fn check_variables(run: &str, iteration: u32) -> Vec<(String, String)> {
+    let variables = [(ID_VARIABLE, run.to_owned()), (ITERATION_VARIABLE, iteration.to_string())];
+    variables.map(|(name, value)| (name.to_owned(), value)).into()
 }

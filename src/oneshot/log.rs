@@ -419,9 +419,18 @@ pub(crate) fn check(directory: &Path, file: &RunFile) -> Result<(), LogCheckErro
 
 /// The line that the next step of a run with this history depends on.
 fn relied_on(history: &[Entry]) -> Option<&LogLineDigest> {
-    // A paused audit, or one without a verdict, is repeated with the same result.
+    // Checks and an audit that were cut off, or an audit without a verdict, are repeated with the
+    // same result.
     let is_between = |state| {
-        matches!(state, RunState::Interrupted | RunState::AuditPending | RunState::AuditorExecuting)
+        matches!(
+            state,
+            RunState::Interrupted
+                | RunState::CheckPending
+                | RunState::CheckExecuting
+                | RunState::AuditPending
+                | RunState::AuditorExecuting
+                | RunState::Failed
+        )
     };
     let mut entries = history.iter().rev();
     let decisive =

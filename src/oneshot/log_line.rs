@@ -34,6 +34,9 @@ pub enum LineKind {
     Result,
     /// Something that a recovery found.
     Recovered,
+    /// A check of the worker's result has ended: its [`super::check::CheckResult`], and its
+    /// `output` if it is red.
+    Check,
     /// The agent's endpoint fails for now, and when the run tries again.
     Outage,
     /// Lines were removed here to keep the log's quota: [`Omitted`].
@@ -51,6 +54,7 @@ impl LineKind {
             LineKind::Prompt => "prompt",
             LineKind::Result => "result",
             LineKind::Recovered => "recovered",
+            LineKind::Check => "check",
             LineKind::Outage => "outage",
             LineKind::Omitted => "omitted",
         }

@@ -3,6 +3,7 @@
 
 use std::time::Instant;
 
+use super::check::CheckResult;
 use super::state::{Reason, Role, RunState};
 use crate::agent::activity::Activity;
 
@@ -32,6 +33,10 @@ pub(crate) enum RunNews<'a> {
     },
     /// The auditor's feedback for the next worker.
     Feedback(&'a str),
+    /// This check runs now.
+    Checking(&'a str),
+    /// A check has ended.
+    Checked(&'a CheckResult),
     /// Ask the person whether to wait for a stuck agent.
     Ask,
     /// Withdraw the question: the agent has ended.

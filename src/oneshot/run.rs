@@ -110,7 +110,7 @@ impl OpenRun {
     ) -> Result<OpenRun, OpenError> {
         let mut log = RunLog::open(directory)?;
         file.redact(&redactor);
-        let position = Position::created(file.max_iterations);
+        let position = Position::created(file.max_iterations, file.review());
         for entry in &file.history {
             file.log_seq = log.append(change_line(None, &position, entry, &redactor))?;
         }
@@ -199,8 +199,10 @@ impl OpenRun {
             *line = self.redactor.redact(line).into_owned();
         }
         let worker_ended = matches!(from, RunState::WorkerExecuting | RunState::RecoveryPending);
-        let is_built_on =
-            matches!(entry.state, RunState::AuditPending | RunState::ReiterationPending);
+        let is_built_on = matches!(
+            entry.state,
+            RunState::CheckPending | RunState::AuditPending | RunState::ReiterationPending
+        );
         if worker_ended && is_built_on {
             entry.basis.relies_on = self.log.last_result().cloned();
         }
@@ -246,6 +248,7 @@ impl OpenRun {
     /// If the file cannot be written.
     pub fn update(&mut self, change: impl FnOnce(&mut RunFile)) -> Result<(), ApplyError> {
         change(&mut self.file);
+        self.position.review = self.file.review();
         self.file.redact(&self.redactor);
         self.save()
     }

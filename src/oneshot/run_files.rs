@@ -22,8 +22,10 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::state::{Position, Reason, Role, RunState, Unreplayable};
+use super::check::CheckResult;
+use super::state::{Position, Reason, Review, Role, RunState, Unreplayable};
 use crate::base::clock::Now;
+use crate::config::NO_AUDITOR;
 use crate::process::files::{self, FileLock};
 use crate::process::tree::{self, Identity};
 use crate::text::foreign::{self, ShowPath};
@@ -116,6 +118,9 @@ pub struct RunOptions {
     /// How long to wait for an endpoint that fails for now, in seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wait_limit: Option<f64>,
+    /// How long a check may take, in seconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub check_timeout: Option<f64>,
     /// How to handle a stuck agent: `ask`, `wait`, `recover`, `fail`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub on_stuck: Option<String>,
@@ -163,9 +168,12 @@ pub struct RunFile {
     /// The worker's executor.
     #[serde(default)]
     pub executor: String,
-    /// The auditor's executor.
+    /// The auditor's executor, or [`NO_AUDITOR`].
     #[serde(default)]
     pub auditor: String,
+    /// Command lines that check each worker's result, in this order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub checks: Vec<String>,
     /// The worker's model, if the user chose one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
@@ -177,6 +185,12 @@ pub struct RunFile {
     /// The last auditor's feedback, redacted.
     #[serde(default)]
     pub feedback: Option<String>,
+    /// What the red checks of the last iteration say, redacted; `None` if there are none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed_checks: Option<String>,
+    /// The results of all checks so far.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub check_results: Vec<CheckResult>,
     /// The sessions of all agents so far.
     #[serde(default)]
     pub agent_sessions: Vec<AgentSession>,
@@ -250,7 +264,7 @@ pub enum Contradiction {
 impl RunFile {
     /// A new run without a task.
     pub fn created(maximum: NonZeroU32, now: Now) -> RunFile {
-        let position = Position::created(maximum);
+        let position = Position::created(maximum, Review::AUDITOR);
         RunFile {
             version: VERSION,
             oneshot_id: uuid::Uuid::new_v4().to_string(),
@@ -265,10 +279,13 @@ impl RunFile {
             directory: PathBuf::new(),
             executor: String::new(),
             auditor: String::new(),
+            checks: Vec::new(),
             model: None,
             auditor_model: None,
             options: RunOptions::default(),
             feedback: None,
+            failed_checks: None,
+            check_results: Vec::new(),
             agent_sessions: Vec::new(),
             others: serde_json::Map::new(),
         }
@@ -278,7 +295,7 @@ impl RunFile {
     pub fn redact(&mut self, redactor: &Redactor) {
         let redact = |text: &mut String| *text = redactor.redact(text).into_owned();
         redact(&mut self.prompt);
-        self.feedback.iter_mut().for_each(redact);
+        self.feedback.iter_mut().chain(&mut self.failed_checks).for_each(redact);
     }
 
     /// Adds the entry of a position to the history.
@@ -290,6 +307,16 @@ impl RunFile {
         self.max_iterations = position.maximum;
     }
 
+    /// What judges a worker's result.
+    pub fn review(&self) -> Review {
+        Review { checks: !self.checks.is_empty(), auditor: self.auditor().is_some() }
+    }
+
+    /// The auditor's executor; `None` if there is none.
+    pub(crate) fn auditor(&self) -> Option<&str> {
+        (self.auditor != NO_AUDITOR).then_some(&self.auditor)
+    }
+
     /// Replays the history and returns the run's position.
     ///
     /// # Errors
@@ -298,6 +325,7 @@ impl RunFile {
         let entries = self.history.iter();
         let position = Position::replay(
             self.max_iterations,
+            self.review(),
             entries.map(|entry| (entry.state, entry.basis.reason.as_ref())),
         )?;
         if position.state() != self.state {

@@ -76,8 +76,8 @@ impl Runtime {
     }
 }
 
-/// Checks that both agents of a run can be started in a directory, given their executors' names: a
-/// worker's result is useless without an auditor.
+/// Checks that the agents of a run can be started in a directory, given their executors' names: a
+/// worker's result is useless without its auditor.
 ///
 /// # Errors
 /// If one of them cannot be started, with the reason as text.
@@ -86,9 +86,10 @@ pub(crate) fn check_agents(
     environment: &[(OsString, OsString)],
     directory: &Path,
     worker: &str,
-    auditor: &str,
+    auditor: Option<&str>,
 ) -> Result<(), String> {
-    for (role, name) in [(Role::Worker, worker), (Role::Auditor, auditor)] {
+    let auditor = auditor.map(|name| (Role::Auditor, name));
+    for (role, name) in [(Role::Worker, worker)].into_iter().chain(auditor) {
         let executor = executors.find(name).map_err(|error| error.to_string())?;
         check_agent(executor, role, environment, directory)?;
     }

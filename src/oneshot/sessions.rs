@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use super::run::{ApplyError, OpenError, OpenRun, SESSIONS};
 use super::run_files::{self, LoadError, RunFile};
-use super::state::{self, RunEvent, RunState};
+use super::state::{self, Position, RunEvent, RunState, Stage};
 use crate::base::clock::Now;
 use crate::process::descriptors::{Interest, Poller};
 use crate::process::directory_watch::DirectoryWatch;
@@ -54,10 +54,14 @@ impl RunView {
         !self.live && position.is_ok_and(|position| state::resume(&position, None).is_ok())
     }
 
-    /// Whether it has ended and cannot be resumed with any settings.
+    /// Whether it has ended, and no larger number of iterations would continue it.
     fn is_over(&self) -> bool {
         let position = self.file.position();
-        !self.live && position.is_ok_and(|at| state::resume(&at, Some(NonZeroU32::MAX)).is_err())
+        let is_over = |at: Position| {
+            matches!(at.stage, Stage::GivenUp { .. })
+                || state::resume(&at, Some(NonZeroU32::MAX)).is_err()
+        };
+        !self.live && position.is_ok_and(is_over)
     }
 
     /// When it last changed, in Unix seconds.

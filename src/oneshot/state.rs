@@ -28,12 +28,45 @@ pub struct Position {
     pub iteration: u32,
     /// The maximum number of iterations.
     pub maximum: NonZeroU32,
+    pub review: Review,
+}
+
+/// What judges a worker's result: checks first, then the auditor. Without either, the result counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Review {
+    pub checks: bool,
+    pub auditor: bool,
+}
+
+impl Review {
+    /// The auditor alone.
+    pub const AUDITOR: Review = Review { checks: false, auditor: true };
+    const ALL: [Review; 4] = [
+        Review::AUDITOR,
+        Review { checks: true, auditor: true },
+        Review { checks: true, auditor: false },
+        Review { checks: false, auditor: false },
+    ];
+
+    /// The stage after a worker's result.
+    fn begin(self) -> Stage {
+        if self.checks { Stage::Active(Active::CheckPending) } else { self.after_checks() }
+    }
+
+    /// The stage after a result that has passed the checks.
+    fn after_checks(self) -> Stage {
+        if self.auditor {
+            Stage::Active(Active::AuditPending(Audit::First))
+        } else {
+            Stage::Completed
+        }
+    }
 }
 
 impl Position {
     /// The position of a new run.
-    pub(crate) fn created(maximum: NonZeroU32) -> Position {
-        Position { stage: Stage::Active(Active::Created), iteration: 0, maximum }
+    pub(crate) fn created(maximum: NonZeroU32, review: Review) -> Position {
+        Position { stage: Stage::Active(Active::Created), iteration: 0, maximum, review }
     }
 
     /// The name of its state.
@@ -48,7 +81,10 @@ impl Position {
             Stage::Active(Active::Created) => Action::Take(RunEvent::Start),
             Stage::Active(Active::WorkerExecuting) => Action::RunWorker,
             Stage::Active(Active::RecoveryPending(_)) => Action::Recover,
-            Stage::Active(Active::AuditPending(_)) => Action::Take(RunEvent::Next),
+            Stage::Active(Active::CheckPending | Active::AuditPending(_)) => {
+                Action::Take(RunEvent::Next)
+            }
+            Stage::Active(Active::CheckExecuting) => Action::RunChecks,
             Stage::Active(Active::AuditorExecuting(audit)) => Action::RunAuditor(*audit),
             Stage::Active(Active::ReiterationPending) => Action::Take(if self.is_used_up() {
                 RunEvent::MaxIterations
@@ -58,6 +94,7 @@ impl Position {
             Stage::Interrupted { .. }
             | Stage::Completed
             | Stage::Rejected(_)
+            | Stage::GivenUp { .. }
             | Stage::Failed(_) => Action::Stop,
         }
     }
@@ -65,6 +102,10 @@ impl Position {
     /// Whether no iteration is left.
     fn is_used_up(&self) -> bool {
         self.iteration >= self.maximum.get()
+    }
+
+    fn is_over_budget(&self) -> bool {
+        self.stage.reason().is_some_and(|reason| reason.is_budget())
     }
 
     fn at(&self, stage: Stage) -> Position {
@@ -94,12 +135,13 @@ impl Position {
     /// If no run can have this history; [`Unreplayable::entry`] counts from 0.
     pub(crate) fn replay<'a>(
         maximum: NonZeroU32,
+        review: Review,
         history: impl IntoIterator<Item = (RunState, Option<&'a Reason>)>,
     ) -> Result<Position, Unreplayable> {
         let mut position: Option<Position> = None;
         for (entry, (state, reason)) in history.into_iter().enumerate() {
             let next = match &position {
-                None => (state == RunState::Created).then(|| Position::created(maximum)),
+                None => (state == RunState::Created).then(|| Position::created(maximum, review)),
                 Some(before) => before.then(state, reason),
             };
             position = Some(next.ok_or(Unreplayable { entry, state })?);
@@ -114,16 +156,17 @@ impl Position {
             let found = next.stage.reason().map(|reason| reason.to_string());
             next.state() == state && found == written
         };
-        // Try any maximum, since a resume may have changed it.
-        [NonZeroU32::MIN, NonZeroU32::MAX]
-            .into_iter()
-            .flat_map(|maximum| {
-                let before = Position { maximum, ..self.clone() };
+        // Try any maximum and any review, since a resume may have changed them.
+        let maximums = [NonZeroU32::MIN, NonZeroU32::MAX];
+        let plans = maximums.into_iter().flat_map(|it| Review::ALL.map(|review| (it, review)));
+        plans
+            .flat_map(|(maximum, review)| {
+                let before = Position { maximum, review, ..self.clone() };
                 let steps = candidate_events(reason).into_iter();
                 steps.filter_map(move |event| step(&before, &event).ok())
             })
             .find(|(next, action)| arrives(next) && *action != Action::ReadVerdict)
-            .map(|(next, _)| Position { maximum: self.maximum, ..next })
+            .map(|(next, _)| Position { maximum: self.maximum, review: self.review, ..next })
     }
 }
 
@@ -146,12 +189,15 @@ fn candidate_events(reason: Option<&Reason>) -> Vec<RunEvent> {
         RunEvent::RecoveryPartial,
         RunEvent::RecoveryNothing,
         RunEvent::Next,
+        RunEvent::ChecksPassed,
+        RunEvent::ChecksFailed,
         RunEvent::MaxIterations,
         RunEvent::Done,
         RunEvent::Retry,
         RunEvent::NoVerdict,
         RunEvent::Resume { maximum: Some(NonZeroU32::MAX) },
     ];
+    events.extend(Budget::ALL.map(RunEvent::OverBudget));
     events.extend(AgentError::NAMES.map(|(error, _)| RunEvent::AgentError(error)));
     events.extend(reason.map(|reason| RunEvent::Impossible { feedback: reason.to_string() }));
     match reason {
@@ -202,7 +248,18 @@ pub(crate) fn step(position: &Position, event: &RunEvent) -> Result<(Position, A
             let pending = position.at(Stage::Active(Active::ReiterationPending));
             is_larger.then_some(Position { maximum: *maximum, ..pending })
         }
-        (Stage::Failed(_) | Stage::Completed | Stage::Rejected(_), _) => None,
+        (Stage::GivenUp { retry, .. }, RunEvent::Resume { maximum }) => {
+            // The iteration in which no work was done is repeated.
+            let is_repeated = *retry == Active::ReiterationPending && !position.is_over_budget();
+            Some(Position {
+                iteration: position.iteration.saturating_sub(u32::from(is_repeated)),
+                maximum: maximum.unwrap_or(position.maximum),
+                ..position.at(Stage::Active(retry.clone()))
+            })
+        }
+        (Stage::GivenUp { .. } | Stage::Failed(_) | Stage::Completed | Stage::Rejected(_), _) => {
+            None
+        }
     };
     let next = next.ok_or_else(|| Invalid { state: position.state(), event: event.clone() })?;
     let action = next.action();
@@ -217,19 +274,27 @@ fn from_active(position: &Position, active: &Active, event: &RunEvent) -> Option
             Stage::Interrupted { signal: *signal, before: active.clone() }
         }
         (Active::Created, RunEvent::Start) => return Some(position.in_next_iteration()),
+        (Active::WorkerExecuting, RunEvent::Exit0) => position.review.begin(),
         (Active::WorkerExecuting, event) => from_worker(event)?,
-        (Active::RecoveryPending(_), RunEvent::RecoverySuccess) => {
-            Stage::Active(Active::AuditPending(Audit::First))
-        }
+        (Active::RecoveryPending(_), RunEvent::RecoverySuccess) => position.review.begin(),
         (Active::RecoveryPending(RecoveryCause::Worker(reason)), RunEvent::RecoveryNothing) => {
-            Stage::Failed(reason.clone())
+            if reason.is_of_service() || reason.is_budget() {
+                Stage::GivenUp { reason: reason.clone(), retry: Active::ReiterationPending }
+            } else {
+                Stage::Failed(reason.clone())
+            }
         }
         // With other causes the worker did not fail but was cut off.
         (Active::RecoveryPending(cause), RunEvent::RecoveryPartial | RunEvent::RecoveryNothing) => {
             return Some(position.after_recovery(cause));
         }
+        (Active::CheckPending, RunEvent::Next) => Stage::Active(Active::CheckExecuting),
+        (Active::CheckExecuting, event) => from_checks(position.review, event)?,
         (Active::AuditPending(audit), RunEvent::Next) => {
             Stage::Active(Active::AuditorExecuting(*audit))
+        }
+        (Active::AuditPending(_) | Active::ReiterationPending, RunEvent::OverBudget(budget)) => {
+            Stage::GivenUp { reason: budget.reason(), retry: active.clone() }
         }
         (Active::AuditorExecuting(audit), event) => from_auditor(*audit, event)?,
         (Active::ReiterationPending, RunEvent::Next) if !position.is_used_up() => {
@@ -245,9 +310,11 @@ fn from_active(position: &Position, active: &Active, event: &RunEvent) -> Option
 
 fn from_worker(event: &RunEvent) -> Option<Stage> {
     let reason = match event {
-        RunEvent::Exit0 => return Some(Stage::Active(Active::AuditPending(Audit::First))),
         RunEvent::Stuck { fails: true } => return Some(Stage::Failed(Reason::StuckConfirmed)),
-        RunEvent::SpawnFailed => return Some(Stage::Failed(Reason::SpawnFailed)),
+        RunEvent::SpawnFailed => {
+            let (reason, retry) = (Reason::SpawnFailed, Active::ReiterationPending);
+            return Some(Stage::GivenUp { reason, retry });
+        }
         RunEvent::SupervisorDied => {
             return Some(Stage::Active(Active::RecoveryPending(RecoveryCause::SupervisorDied)));
         }
@@ -259,26 +326,45 @@ fn from_worker(event: &RunEvent) -> Option<Stage> {
         RunEvent::Stuck { fails: false } => Reason::StuckConfirmed,
         RunEvent::AgentError(error) => Reason::from(*error),
         RunEvent::ExitHang => Reason::ExitHang,
+        RunEvent::OverBudget(budget) => budget.reason(),
         _ => return None,
     };
     Some(Stage::Active(Active::RecoveryPending(RecoveryCause::Worker(reason))))
 }
 
+fn from_checks(review: Review, event: &RunEvent) -> Option<Stage> {
+    Some(match event {
+        RunEvent::ChecksPassed => review.after_checks(),
+        RunEvent::ChecksFailed => Stage::Active(Active::ReiterationPending),
+        RunEvent::SupervisorDied => Stage::Active(Active::CheckPending),
+        RunEvent::SpawnFailed => {
+            Stage::GivenUp { reason: Reason::SpawnFailed, retry: Active::CheckPending }
+        }
+        _ => return None,
+    })
+}
+
 fn from_auditor(audit: Audit, event: &RunEvent) -> Option<Stage> {
+    let given_up = |reason| Stage::GivenUp { reason, retry: Active::AuditPending(audit) };
     Some(match event {
         RunEvent::Done => Stage::Completed,
         RunEvent::Retry => Stage::Active(Active::ReiterationPending),
         RunEvent::Impossible { feedback } => Stage::Rejected(first_line(feedback)),
         RunEvent::NoVerdict => match audit {
             Audit::First => Stage::Active(Active::AuditPending(Audit::Reminded)),
-            Audit::Reminded => Stage::Failed(Reason::NoVerdict),
+            Audit::Reminded => {
+                let retry = Active::AuditPending(Audit::First);
+                Stage::GivenUp { reason: Reason::NoVerdict, retry }
+            }
         },
-        RunEvent::Crash(exit) => Stage::Failed(Reason::from(*exit)),
-        RunEvent::Inactivity => Stage::Failed(Reason::InactivityTimeout),
-        RunEvent::Stuck { .. } => Stage::Failed(Reason::StuckConfirmed),
-        RunEvent::AgentError(error) => Stage::Failed(Reason::from(*error)),
         RunEvent::SupervisorDied | RunEvent::Outage => Stage::Active(Active::AuditPending(audit)),
-        RunEvent::SpawnFailed => Stage::Failed(Reason::SpawnFailed),
+        // The worker's result is kept: the audit can be repeated.
+        RunEvent::Crash(exit) => given_up(Reason::from(*exit)),
+        RunEvent::Inactivity => given_up(Reason::InactivityTimeout),
+        RunEvent::Stuck { .. } => given_up(Reason::StuckConfirmed),
+        RunEvent::AgentError(error) => given_up(Reason::from(*error)),
+        RunEvent::SpawnFailed => given_up(Reason::SpawnFailed),
+        RunEvent::OverBudget(budget) => given_up(budget.reason()),
         _ => return None,
     })
 }
@@ -297,6 +383,7 @@ fn from_interrupted(
                 Active::WorkerExecuting => {
                     Active::RecoveryPending(RecoveryCause::Interrupt(signal))
                 }
+                Active::CheckExecuting => Active::CheckPending,
                 Active::AuditorExecuting(audit) => Active::AuditPending(*audit),
                 pending => pending.clone(),
             };
@@ -356,7 +443,7 @@ pub fn resume(
             return Ok((position.clone(), Some(event)));
         }
         Stage::Failed(reason) => return Err(NotResumable::Failed(reason.clone())),
-        Stage::Interrupted { .. } => {
+        Stage::Interrupted { .. } | Stage::GivenUp { .. } => {
             return Ok((position.clone(), Some(RunEvent::Resume { maximum })));
         }
         Stage::Active(_) => position.state().is_executing().then_some(RunEvent::SupervisorDied),
@@ -418,11 +505,35 @@ pub enum RunEvent {
     },
     /// The auditor ended without a verdict.
     NoVerdict,
-    /// An interrupted run, or one out of iterations, continues.
+    /// All checks have passed.
+    ChecksPassed,
+    /// A check has failed.
+    ChecksFailed,
+    /// The agents have used up this budget.
+    OverBudget(Budget),
+    /// A run that was paused or given up, or is out of iterations, continues.
     Resume {
         /// A new maximum of iterations.
         maximum: Option<NonZeroU32>,
     },
+}
+
+/// What the agents of a run may use up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Budget {
+    Cost,
+    Tokens,
+}
+
+impl Budget {
+    const ALL: [Budget; 2] = [Budget::Cost, Budget::Tokens];
+
+    fn reason(self) -> Reason {
+        match self {
+            Budget::Cost => Reason::MaxCost,
+            Budget::Tokens => Reason::MaxTokens,
+        }
+    }
 }
 
 /// The action at a position.
@@ -434,6 +545,7 @@ pub enum Action {
     /// Recover the worker's work.
     Recover,
     RunAuditor(Audit),
+    RunChecks,
     /// Read the auditor's verdict as after exit 0; its processes have been killed.
     ReadVerdict,
     /// Nothing: the run is over or paused.
@@ -453,6 +565,10 @@ pub enum RunState {
     WorkerExecuting,
     /// The worker failed or was cut off; its work is being recovered.
     RecoveryPending,
+    /// A result is ready for the checks.
+    CheckPending,
+    /// A check runs.
+    CheckExecuting,
     /// A result is ready for the auditor.
     AuditPending,
     /// The auditor runs.
@@ -461,7 +577,7 @@ pub enum RunState {
     ReiterationPending,
     /// A signal paused it; it can be resumed.
     Interrupted,
-    /// The auditor decided DONE.
+    /// The auditor decided DONE, or the checks have passed if there is no auditor.
     Completed,
     /// The auditor decided IMPOSSIBLE.
     Rejected,
@@ -476,6 +592,8 @@ impl RunState {
             RunState::Created => "CREATED",
             RunState::WorkerExecuting => "WORKER_EXECUTING",
             RunState::RecoveryPending => "RECOVERY_PENDING",
+            RunState::CheckPending => "CHECK_PENDING",
+            RunState::CheckExecuting => "CHECK_EXECUTING",
             RunState::AuditPending => "AUDIT_PENDING",
             RunState::AuditorExecuting => "AUDITOR_EXECUTING",
             RunState::ReiterationPending => "REITERATION_PENDING",
@@ -491,8 +609,13 @@ impl RunState {
         matches!(self, RunState::Completed | RunState::Rejected | RunState::Failed)
     }
 
-    /// Whether an agent runs.
+    /// Whether an agent or a check runs.
     pub fn is_executing(self) -> bool {
+        self.has_agent() || self == RunState::CheckExecuting
+    }
+
+    /// Whether an agent runs.
+    pub(crate) fn has_agent(self) -> bool {
         matches!(self, RunState::WorkerExecuting | RunState::AuditorExecuting)
     }
 }
@@ -550,6 +673,10 @@ pub enum Active {
     WorkerExecuting,
     /// See [`RunState::RecoveryPending`].
     RecoveryPending(RecoveryCause),
+    /// See [`RunState::CheckPending`].
+    CheckPending,
+    /// See [`RunState::CheckExecuting`].
+    CheckExecuting,
     /// See [`RunState::AuditPending`].
     AuditPending(Audit),
     /// See [`RunState::AuditorExecuting`].
@@ -574,7 +701,13 @@ pub enum Stage {
     Completed,
     /// The task cannot be done, with the first line of the feedback.
     Rejected(String),
-    /// Given up.
+    /// Failed, with nothing lost: when the cause is removed, the run can be resumed.
+    GivenUp {
+        reason: Reason,
+        /// The stage at which it continues.
+        retry: Active,
+    },
+    /// Given up for good, or until there are more iterations.
     Failed(Reason),
 }
 
@@ -585,13 +718,15 @@ impl Stage {
             Stage::Active(Active::Created) => RunState::Created,
             Stage::Active(Active::WorkerExecuting) => RunState::WorkerExecuting,
             Stage::Active(Active::RecoveryPending(_)) => RunState::RecoveryPending,
+            Stage::Active(Active::CheckPending) => RunState::CheckPending,
+            Stage::Active(Active::CheckExecuting) => RunState::CheckExecuting,
             Stage::Active(Active::AuditPending(_)) => RunState::AuditPending,
             Stage::Active(Active::AuditorExecuting(_)) => RunState::AuditorExecuting,
             Stage::Active(Active::ReiterationPending) => RunState::ReiterationPending,
             Stage::Interrupted { .. } => RunState::Interrupted,
             Stage::Completed => RunState::Completed,
             Stage::Rejected(_) => RunState::Rejected,
-            Stage::Failed(_) => RunState::Failed,
+            Stage::GivenUp { .. } | Stage::Failed(_) => RunState::Failed,
         }
     }
 
@@ -602,7 +737,7 @@ impl Stage {
             Stage::Active(Active::AuditPending(Audit::Reminded)) => Some(Reason::NoVerdict),
             Stage::Interrupted { signal, .. } => Some(Reason::Signal(*signal)),
             Stage::Rejected(line) => Some(Reason::Feedback(line.clone())),
-            Stage::Failed(reason) => Some(reason.clone()),
+            Stage::GivenUp { reason, .. } | Stage::Failed(reason) => Some(reason.clone()),
             Stage::Active(_) | Stage::Completed => None,
         }
     }
@@ -613,7 +748,8 @@ impl Stage {
             Stage::Active(_) => None,
             Stage::Completed => Some(0),
             Stage::Failed(Reason::MaxIterations | Reason::MaxRuntime) => Some(4),
-            Stage::Failed(_) => Some(1),
+            Stage::GivenUp { reason, .. } if reason.is_budget() => Some(5),
+            Stage::GivenUp { .. } | Stage::Failed(_) => Some(1),
             Stage::Rejected(_) => Some(3),
             Stage::Interrupted { signal, .. } => {
                 Some(u8::try_from(SIGNAL_EXIT_BASE + signal).unwrap_or(1))
@@ -653,6 +789,10 @@ pub enum Reason {
     MaxIterations,
     /// The run took too long.
     MaxRuntime,
+    /// The agents have cost as much as they may.
+    MaxCost,
+    /// They have used as many tokens as they may.
+    MaxTokens,
     /// The user stopped it for good.
     UserCancelled,
     /// The agent's program could not be started.
@@ -662,7 +802,7 @@ pub enum Reason {
 }
 
 /// The reasons that are one word.
-const WORDS: [(&str, Reason); 14] = [
+const WORDS: [(&str, Reason); 16] = [
     ("connection_refused", Reason::ConnectionRefused),
     ("auth_failed", Reason::AuthFailed),
     ("api_error", Reason::ApiError),
@@ -675,11 +815,22 @@ const WORDS: [(&str, Reason); 14] = [
     ("no_verdict", Reason::NoVerdict),
     ("max_iterations", Reason::MaxIterations),
     ("max_runtime", Reason::MaxRuntime),
+    ("max_cost", Reason::MaxCost),
+    ("max_tokens", Reason::MaxTokens),
     ("user_cancelled", Reason::UserCancelled),
     ("spawn_failed", Reason::SpawnFailed),
 ];
 
 impl Reason {
+    /// Whether a service failed that agents need, not an agent.
+    fn is_of_service(&self) -> bool {
+        matches!(self, Reason::ConnectionRefused | Reason::AuthFailed | Reason::ApiError)
+    }
+
+    fn is_budget(&self) -> bool {
+        matches!(self, Reason::MaxCost | Reason::MaxTokens)
+    }
+
     /// Parses a reason; unknown text is feedback.
     pub fn parse(text: &str) -> Reason {
         let number = |prefix: &str| text.strip_prefix(prefix)?.parse().ok();
@@ -739,10 +890,12 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const STATES: [RunState; 10] = [
+    const STATES: [RunState; 12] = [
         RunState::Created,
         RunState::WorkerExecuting,
         RunState::RecoveryPending,
+        RunState::CheckPending,
+        RunState::CheckExecuting,
         RunState::AuditPending,
         RunState::AuditorExecuting,
         RunState::ReiterationPending,
@@ -756,7 +909,7 @@ mod tests {
     const TERM: i32 = 15;
 
     fn at(stage: Stage) -> Position {
-        Position { stage, iteration: 2, maximum: FIVE }
+        Position { stage, iteration: 2, maximum: FIVE, review: Review::AUDITOR }
     }
 
     fn active(active: Active) -> Stage {
@@ -769,6 +922,10 @@ mod tests {
 
     fn recovery(cause: RecoveryCause) -> Stage {
         active(Active::RecoveryPending(cause))
+    }
+
+    fn given_up(reason: Reason, retry: Active) -> Stage {
+        Stage::GivenUp { reason, retry }
     }
 
     fn crashed() -> RecoveryCause {
@@ -793,6 +950,9 @@ mod tests {
                 Active::RecoveryPending(RecoveryCause::Interrupt(TERM)),
                 Active::RecoveryPending(RecoveryCause::SupervisorDied),
                 Active::RecoveryPending(RecoveryCause::Outage),
+                Active::RecoveryPending(RecoveryCause::Worker(Reason::ApiError)),
+                Active::CheckPending,
+                Active::CheckExecuting,
                 Active::AuditPending(Audit::First),
                 Active::AuditPending(Audit::Reminded),
                 Active::AuditorExecuting(Audit::First),
@@ -808,6 +968,9 @@ mod tests {
             Stage::Failed(Reason::ExitCode(7)),
             Stage::Failed(Reason::MaxIterations),
             Stage::Failed(Reason::MaxRuntime),
+            given_up(Reason::ApiError, Active::AuditPending(Audit::First)),
+            given_up(Reason::ApiError, Active::ReiterationPending),
+            given_up(Reason::MaxCost, Active::ReiterationPending),
         ]);
         stages
     }
@@ -836,6 +999,10 @@ mod tests {
             RunEvent::RecoveryPartial,
             RunEvent::RecoveryNothing,
             RunEvent::Next,
+            RunEvent::ChecksPassed,
+            RunEvent::ChecksFailed,
+            RunEvent::OverBudget(Budget::Cost),
+            RunEvent::OverBudget(Budget::Tokens),
             RunEvent::MaxIterations,
             RunEvent::Done,
             RunEvent::Retry,
@@ -861,6 +1028,7 @@ mod tests {
         let crash = |code| RunEvent::Crash(Exit::Code(code));
         let killed = RunEvent::Crash(Exit::Signal(11));
         let error = RunEvent::AgentError;
+        let over = RunEvent::OverBudget;
         let more = || RunEvent::Resume { maximum: NonZeroU32::new(9) };
         let mut rows = vec![
             (active(Created), RunEvent::Start, worker(), 3),
@@ -893,7 +1061,9 @@ mod tests {
             (auditor(first), RunEvent::Outage, audit(first), 2),
             (auditor(reminded), RunEvent::Outage, audit(reminded), 2),
             (worker(), RunEvent::SupervisorDied, recovery(died()), 2),
-            (worker(), RunEvent::SpawnFailed, failed(Reason::SpawnFailed), 2),
+            (worker(), RunEvent::SpawnFailed, given_up(Reason::SpawnFailed, ReiterationPending), 2),
+            (worker(), over(Budget::Cost), because(Reason::MaxCost), 2),
+            (worker(), over(Budget::Tokens), because(Reason::MaxTokens), 2),
             // The recovery.
             (recovery(crashed()), RunEvent::RecoverySuccess, audit(first), 2),
             (recovery(paused()), RunEvent::RecoverySuccess, audit(first), 2),
@@ -904,39 +1074,79 @@ mod tests {
             (recovery(crashed()), RunEvent::RecoveryNothing, failed(Reason::ExitCode(7)), 2),
             (recovery(paused()), RunEvent::RecoveryNothing, active(ReiterationPending), 1),
             (recovery(died()), RunEvent::RecoveryNothing, active(ReiterationPending), 1),
+            (because(Reason::ApiError), RunEvent::RecoverySuccess, audit(first), 2),
+            (because(Reason::ApiError), RunEvent::RecoveryPartial, active(ReiterationPending), 2),
+            (
+                because(Reason::ApiError),
+                RunEvent::RecoveryNothing,
+                given_up(Reason::ApiError, ReiterationPending),
+                2,
+            ),
+            // The checks.
+            (active(CheckPending), RunEvent::Next, active(CheckExecuting), 2),
+            (active(CheckExecuting), RunEvent::ChecksPassed, audit(first), 2),
+            (active(CheckExecuting), RunEvent::ChecksFailed, active(ReiterationPending), 2),
+            (active(CheckExecuting), RunEvent::SupervisorDied, active(CheckPending), 2),
+            (
+                active(CheckExecuting),
+                RunEvent::SpawnFailed,
+                given_up(Reason::SpawnFailed, CheckPending),
+                2,
+            ),
             // The audit.
             (audit(first), RunEvent::Next, auditor(first), 2),
             (audit(reminded), RunEvent::Next, auditor(reminded), 2),
             (auditor(first), RunEvent::NoVerdict, audit(reminded), 2),
-            (auditor(reminded), RunEvent::NoVerdict, failed(Reason::NoVerdict), 2),
+            (
+                auditor(reminded),
+                RunEvent::NoVerdict,
+                given_up(Reason::NoVerdict, AuditPending(first)),
+                2,
+            ),
             // The next iteration.
             (active(ReiterationPending), RunEvent::Next, worker(), 3),
             // Transitions that need a larger maximum.
             (failed(Reason::MaxIterations), more(), active(ReiterationPending), 2),
         ];
+        // Runs that were given up.
+        for (stage, retry, iteration) in [
+            (given_up(Reason::ApiError, AuditPending(first)), AuditPending(first), 2),
+            (given_up(Reason::ApiError, ReiterationPending), ReiterationPending, 1),
+            (given_up(Reason::MaxCost, ReiterationPending), ReiterationPending, 2),
+        ] {
+            for resumed in [resumed(), more()] {
+                rows.push((stage.clone(), resumed, active(retry.clone()), iteration));
+            }
+        }
+        for pending in [AuditPending(first), AuditPending(reminded), ReiterationPending] {
+            for (budget, reason) in
+                [(Budget::Cost, Reason::MaxCost), (Budget::Tokens, Reason::MaxTokens)]
+            {
+                let end = given_up(reason, pending.clone());
+                rows.push((active(pending.clone()), over(budget), end, 2));
+            }
+        }
         for auditing in [first, reminded] {
             let from = || auditor(auditing);
+            let end = |reason| given_up(reason, AuditPending(auditing));
             rows.extend([
                 (from(), RunEvent::Done, Stage::Completed, 2),
                 (from(), RunEvent::Retry, active(ReiterationPending), 2),
                 (from(), impossible(), Stage::Rejected("no card".to_owned()), 2),
-                (from(), crash(7), failed(Reason::ExitCode(7)), 2),
-                (from(), killed.clone(), failed(Reason::Signal(11)), 2),
-                (from(), RunEvent::Inactivity, failed(Reason::InactivityTimeout), 2),
-                (from(), RunEvent::Stuck { fails: false }, failed(Reason::StuckConfirmed), 2),
-                (from(), RunEvent::Stuck { fails: true }, failed(Reason::StuckConfirmed), 2),
-                (
-                    from(),
-                    error(AgentError::ConnectionRefused),
-                    failed(Reason::ConnectionRefused),
-                    2,
-                ),
-                (from(), error(AgentError::AuthFailed), failed(Reason::AuthFailed), 2),
-                (from(), error(AgentError::ApiError), failed(Reason::ApiError), 2),
-                (from(), error(AgentError::ToolError), failed(Reason::ToolError), 2),
+                (from(), crash(7), end(Reason::ExitCode(7)), 2),
+                (from(), killed.clone(), end(Reason::Signal(11)), 2),
+                (from(), RunEvent::Inactivity, end(Reason::InactivityTimeout), 2),
+                (from(), RunEvent::Stuck { fails: false }, end(Reason::StuckConfirmed), 2),
+                (from(), RunEvent::Stuck { fails: true }, end(Reason::StuckConfirmed), 2),
+                (from(), error(AgentError::ConnectionRefused), end(Reason::ConnectionRefused), 2),
+                (from(), error(AgentError::AuthFailed), end(Reason::AuthFailed), 2),
+                (from(), error(AgentError::ApiError), end(Reason::ApiError), 2),
+                (from(), error(AgentError::ToolError), end(Reason::ToolError), 2),
                 (from(), RunEvent::ExitHang, from(), 2),
                 (from(), RunEvent::SupervisorDied, audit(auditing), 2),
-                (from(), RunEvent::SpawnFailed, failed(Reason::SpawnFailed), 2),
+                (from(), RunEvent::SpawnFailed, end(Reason::SpawnFailed), 2),
+                (from(), over(Budget::Cost), end(Reason::MaxCost), 2),
+                (from(), over(Budget::Tokens), end(Reason::MaxTokens), 2),
             ]);
         }
         // Pauses and resumes.
@@ -947,6 +1157,12 @@ mod tests {
             (RecoveryPending(paused()), RecoveryPending(paused())),
             (RecoveryPending(died()), RecoveryPending(died())),
             (RecoveryPending(RecoveryCause::Outage), RecoveryPending(RecoveryCause::Outage)),
+            (
+                RecoveryPending(RecoveryCause::Worker(Reason::ApiError)),
+                RecoveryPending(RecoveryCause::Worker(Reason::ApiError)),
+            ),
+            (CheckPending, CheckPending),
+            (CheckExecuting, CheckPending),
             (AuditPending(first), AuditPending(first)),
             (AuditPending(reminded), AuditPending(reminded)),
             (AuditorExecuting(first), AuditPending(first)),
@@ -990,8 +1206,8 @@ mod tests {
                 refused += usize::from(!is_row);
             }
         }
-        // 27 stages, 29 events, and as many rows as the table has.
-        assert_eq!(refused, 27 * 29 - table.len());
+        // 36 stages, 33 events, and as many rows as the table has.
+        assert_eq!(refused, 36 * 33 - table.len());
     }
 
     #[test]
@@ -1024,7 +1240,7 @@ mod tests {
 
     #[test]
     fn an_interrupted_iteration_is_repeated() {
-        let mut run = Position::created(NonZeroU32::MIN);
+        let mut run = Position::created(NonZeroU32::MIN, Review::AUDITOR);
         for event in
             [RunEvent::Start, RunEvent::Interrupt(TERM), resumed(), RunEvent::RecoveryNothing]
         {
@@ -1033,6 +1249,22 @@ mod tests {
         assert_eq!(run.action(), Action::Take(RunEvent::Next));
         let (again, action) = step(&run, &RunEvent::Next).unwrap();
         assert_eq!((again.iteration, action), (1, Action::RunWorker));
+    }
+
+    #[test]
+    fn a_result_goes_to_the_checks_and_to_the_auditor_that_there_are() {
+        let after = |review: Review, events: &[RunEvent]| {
+            let from = Position { review, ..at(active(Active::WorkerExecuting)) };
+            events.iter().fold(from, |run, event| step(&run, event).unwrap().0).stage
+        };
+        let [audited, checked_and_audited, checked, neither] = Review::ALL;
+        let audit = active(Active::AuditPending(Audit::First));
+        let passed = [RunEvent::Exit0, RunEvent::Next, RunEvent::ChecksPassed];
+        assert_eq!(after(audited, &[RunEvent::Exit0]), audit);
+        assert_eq!(after(checked_and_audited, &[RunEvent::Exit0]), active(Active::CheckPending));
+        assert_eq!(after(checked_and_audited, &passed), audit);
+        assert_eq!(after(checked, &passed), Stage::Completed);
+        assert_eq!(after(neither, &[RunEvent::Exit0]), Stage::Completed);
     }
 
     #[test]
@@ -1066,7 +1298,7 @@ mod tests {
         assert!(refusal(Stage::Completed).contains("COMPLETED"));
         let rejected = refusal(Stage::Rejected("needs a card".to_owned()));
         assert!(rejected.contains("REJECTED (needs a card)"), "{rejected}");
-        assert!(refusal(Stage::Failed(Reason::NoVerdict)).contains("no_verdict"));
+        assert!(refusal(Stage::Failed(Reason::StuckConfirmed)).contains("stuck_confirmed"));
         assert!(refusal(Stage::Failed(Reason::MaxIterations)).contains("--max-iterations"));
     }
 
@@ -1090,6 +1322,8 @@ mod tests {
         assert_eq!(code(Stage::Completed), Some(0));
         assert_eq!(code(Stage::Failed(Reason::ExitCode(9))), Some(1));
         assert_eq!(code(Stage::Rejected("no".to_owned())), Some(3));
+        assert_eq!(code(given_up(Reason::MaxCost, Active::ReiterationPending)), Some(5));
+        assert_eq!(code(given_up(Reason::ApiError, Active::ReiterationPending)), Some(1));
         assert_eq!(code(Stage::Failed(Reason::MaxIterations)), Some(4));
         assert_eq!(code(Stage::Failed(Reason::MaxRuntime)), Some(4));
         for (signal, expected) in [(2, 130), (15, 143)] {
@@ -1122,7 +1356,7 @@ mod tests {
             (vec![(RunState::Created, None), (RunState::Interrupted, None)], 1),
             (vec![], 0),
         ] {
-            let broken = Position::replay(FIVE, history).unwrap_err();
+            let broken = Position::replay(FIVE, Review::AUDITOR, history).unwrap_err();
             assert_eq!(broken.entry, entry);
         }
     }
@@ -1143,6 +1377,7 @@ mod tests {
             3 => prop::sample::select(vec![
                 RunEvent::Start, RunEvent::Exit0, RunEvent::Next, RunEvent::Retry, RunEvent::RecoveryPartial,
                 RunEvent::SupervisorDied, RunEvent::Interrupt(2), resumed(), RunEvent::RecoveryNothing,
+                RunEvent::ChecksPassed, RunEvent::ChecksFailed,
             ]),
         ]
     }
@@ -1151,17 +1386,18 @@ mod tests {
         #[test]
         fn random_walks_keep_the_promises(
             maximum in 1..6_u32,
+            review in prop::sample::select(Review::ALL.to_vec()),
             walk in prop::collection::vec(any_event(), 0..120),
         ) {
-            let mut run = Position::created(NonZeroU32::new(maximum).unwrap());
+            let mut run = Position::created(NonZeroU32::new(maximum).unwrap(), review);
             let mut history = vec![(run.state(), run.stage.reason())];
             for event in walk {
                 let before = run.clone();
                 let Ok((next, action)) = step(&run, &event) else {
                     continue;
                 };
-                // Only a larger maximum leads out of a final state.
-                if before.state().is_terminal() {
+                // Only a larger maximum leads out of a final state, unless no work failed.
+                if before.state().is_terminal() && !matches!(before.stage, Stage::GivenUp { .. }) {
                     prop_assert_eq!(&before.stage, &Stage::Failed(Reason::MaxIterations));
                     prop_assert!(next.maximum > before.maximum);
                 }
@@ -1177,7 +1413,7 @@ mod tests {
                 run = next;
                 history.push((run.state(), run.stage.reason()));
                 let entries = history.iter().map(|(state, reason)| (*state, reason.as_ref()));
-                let replayed = Position::replay(run.maximum, entries);
+                let replayed = Position::replay(run.maximum, review, entries);
                 prop_assert_eq!(replayed.as_ref(), Ok(&run));
             }
         }
@@ -1195,6 +1431,7 @@ mod tests {
                 .collect();
             let _ = Position::replay(
                 FIVE,
+                Review::AUDITOR,
                 entries.iter().map(|(state, reason)| (*state, reason.as_ref())),
             );
         }

@@ -309,16 +309,21 @@ fn killed_at_any_change_of_state_a_run_ends_as_if_it_had_not_been() {
             "auditor": [[{"init": 1}, {"verdict_by": "audits"}]],
         })
     };
+    // Red after the first iteration, green after the second.
+    let check = "[ -e checked ] || { touch checked; exit 3 }";
+    let start = ["--check", check, "make it"];
     let whole = Runs::new(script());
-    assert_eq!(whole.ran(&["make it"]).code, 0);
+    assert_eq!(whole.ran(&start).code, 0);
     let changes = whole.history().len();
-    assert!(changes >= 9, "{:?}", whole.history());
+    assert!(changes >= 15, "{:?}", whole.history());
     for behind in [false, true] {
         for cut in 2..changes {
             let runs = Runs::new(script());
-            assert_eq!(runs.ran(&["make it"]).code, 0);
+            assert_eq!(runs.ran(&start).code, 0);
             cut_at(&runs.directory(), cut, behind);
-            let _ = fs::remove_file(runs.env.work().join("audits"));
+            for made in ["audits", "checked"] {
+                let _ = fs::remove_file(runs.env.work().join(made));
+            }
             let at = runs.state();
             let ended = runs.ran(&["--resume", "latest"]);
             assert_eq!(ended.code, 0, "cut at {cut} ({at:?}): {}", ended.stderr);
@@ -364,7 +369,7 @@ fn killed_by_kill_9_as_soon_as_a_change_is_on_disk_a_run_ends_as_if_it_had_not_b
     });
     for change in 1..=9 {
         let runs = Runs::new(script.clone());
-        let runner = runs.start(&["make it"]);
+        let runner = runs.start(&["--check", "true", "make it"]);
         let patience = Instant::now() + Duration::from_secs(60);
         // Some states last for less than a pause between two looks would.
         while changes_so_far(&runs) < change {

@@ -109,6 +109,9 @@ impl End {
             Some(Reason::MaxIterations) => {
                 format!("more iterations: {} --max-iterations N", resume_command(&self.id))
             }
+            _ if matches!(stage, Stage::GivenUp { .. }) => {
+                format!("when the cause is removed: {}", resume_command(&self.id))
+            }
             _ => format!("see what happened: {}", command(&["follow", &self.id])),
         }
     }

@@ -25,6 +25,7 @@ pub(super) fn options(settings: &RunSettings) -> RunOptions {
         inactivity: settings.inactivity.as_secs_f64(),
         max_runtime: settings.max_runtime().map(|time| time.as_secs_f64()),
         wait_limit: Some(settings.wait_limit.as_secs_f64()),
+        check_timeout: Some(settings.check_timeout.as_secs_f64()),
         on_stuck: Some(settings.on_stuck.name()),
         judge: settings.judge.clone(),
         heartbeat: settings.heartbeat.map(|time| time.as_secs_f64()),
@@ -43,6 +44,9 @@ pub(super) fn overlay(arguments: &OneshotRunArguments, mut options: RunOptions) 
     }
     if let Some(limit) = flags.wait_limit {
         options.wait_limit = Some(limit.as_secs_f64());
+    }
+    if let Some(limit) = flags.check_timeout {
+        options.check_timeout = Some(limit.as_secs_f64());
     }
     if let Some(on_stuck) = flags.on_stuck {
         options.on_stuck = Some(on_stuck.name());
@@ -69,6 +73,7 @@ pub(super) fn plan(options: &RunOptions, config: &Config, settings: &RunSettings
     let on_stuck = on_stuck.and_then(StuckChoice::from_name);
     let by_time = std::env::var_os(STATUS_SWITCH).is_some_and(|switch| switch == "0");
     WatchSettings {
+        check_timeout: options.check_timeout.and_then(time).unwrap_or(settings.check_timeout),
         rules: WatchRules {
             inactivity: inactivity.unwrap_or(settings.inactivity),
             runtime_ends: runtime.and_then(|time| Instant::now().checked_add(time)),
@@ -114,6 +119,8 @@ pub(super) fn flags(arguments: &OneshotRunArguments) -> RunFlags {
     RunFlags {
         executor: arguments.executor.clone(),
         auditor: arguments.auditor.clone().map(Some),
+        check: (!arguments.check.is_empty()).then(|| arguments.check.clone()),
+        check_timeout: arguments.check_timeout,
         model: arguments.model.clone().map(Some),
         auditor_model: arguments.auditor_model.clone().map(Some),
         max_iterations: arguments.max_iterations,

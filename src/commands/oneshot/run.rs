@@ -22,7 +22,7 @@ use crate::cli::OneshotRunArguments;
 use crate::commands::output::{self, failed, misused};
 use crate::commands::signals::{self, StopRequest};
 use crate::commands::{monitor, shared};
-use crate::config::{Config, JudgeChoice, RunSettings, Warning};
+use crate::config::{Config, JudgeChoice, NO_AUDITOR, RunSettings, Warning, is_command_line};
 use crate::history::recorder::Recorder;
 use crate::mcp::control::ControlSocket;
 use crate::mcp::dispatch::{Shims, Tools};
@@ -68,11 +68,12 @@ pub(super) fn run(
     }
     project::agree(config, &settings, arguments.trust_project)?;
     let executors = shared::executors(config).map_err(failed)?;
-    let names = [settings.executor.as_str(), settings.auditor()];
-    if matches!(target, RunTarget::New(_))
-        && let Some(error) = names.iter().find_map(|name| executors.find(name).err())
-    {
-        return Err(misused(error));
+    if matches!(target, RunTarget::New(_)) {
+        let names = [Some(settings.executor.as_str()), settings.auditor()];
+        if let Some(error) = names.iter().flatten().find_map(|name| executors.find(name).err()) {
+            return Err(misused(error));
+        }
+        check_review(&settings.check, settings.auditor(), config).map_err(misused)?;
     }
     judge(settings.judge.as_deref(), config, &executors).map_err(misused)?;
     shared::adopt_orphans();
@@ -102,6 +103,26 @@ fn judge(
         executors.find(name).map_err(|error| format!("--judge: {error}"))?;
     }
     Ok(judge)
+}
+
+/// Whether these checks and this auditor can judge results; the error says what is missing.
+fn check_review(checks: &[String], auditor: Option<&str>, config: &Config) -> Result<(), String> {
+    if auditor.is_none() && checks.is_empty() {
+        return Err("without an auditor, nothing says whether the work is done: give a --check \
+                    such as 'make test', or an --auditor"
+            .to_owned());
+    }
+    let redactor = shared::redactor(config);
+    match checks.iter().find(|check| !is_command_line(check)) {
+        Some(_) => Err("--check: expected a command line, such as 'make test'".to_owned()),
+        // The run's file must not contain it, and a resumed run needs it.
+        None if checks.iter().any(|check| redactor.redact(check) != check.as_str()) => {
+            Err("--check: the command line contains a secret, which the run's file must not: \
+                 read it from a variable or a file"
+                .to_owned())
+        }
+        None => Ok(()),
+    }
 }
 
 /// The run to start or resume.
@@ -211,7 +232,8 @@ fn begin(
                 prompt: prompt.clone(),
                 directory,
                 executor: settings.executor.clone(),
-                auditor: settings.auditor().to_owned(),
+                auditor: settings.auditor().unwrap_or(NO_AUDITOR).to_owned(),
+                checks: settings.check.clone(),
                 model: settings.model.clone(),
                 auditor_model: settings.auditor_model.clone(),
                 options: options(settings),
@@ -232,8 +254,14 @@ fn begin(
             // agent.
             let worker = arguments.executor.as_ref().unwrap_or(&run.file().executor);
             let auditor = arguments.auditor.as_ref().unwrap_or(&run.file().auditor);
+            let checks = match arguments.check.as_slice() {
+                [] => run.file().checks.clone(),
+                checks => checks.to_vec(),
+            };
+            let audits = (auditor != NO_AUDITOR).then_some(auditor.as_str());
+            check_review(&checks, audits, config).map_err(misused)?;
             let environment = shared::environment(config);
-            check_agents(executors, &environment, &run.file().directory, worker, auditor).map_err(
+            check_agents(executors, &environment, &run.file().directory, worker, audits).map_err(
                 |error| {
                     output::complain(error);
                     output::say_on_stderr(resume_command(run.id()));
@@ -253,6 +281,7 @@ fn begin(
                 if let Some(auditor) = &arguments.auditor {
                     file.auditor.clone_from(auditor);
                 }
+                file.checks = checks;
                 if arguments.model.is_some() {
                     file.model.clone_from(&arguments.model);
                 }

@@ -186,6 +186,7 @@ impl Reporter for Screen {
                 let phase = match state {
                     RunState::WorkerExecuting => "worker".to_owned(),
                     RunState::AuditorExecuting => "auditor".to_owned(),
+                    RunState::CheckExecuting => "check".to_owned(),
                     other => other.name().to_owned(),
                 };
                 self.phase = format!("{phase} {iteration}/{maximum}");
@@ -218,6 +219,14 @@ impl Reporter for Screen {
                 self.say(&format!("        judged {finding}: {}", words::line(reason, 200)));
             }
             RunNews::Feedback(feedback) => self.show_feedback(feedback),
+            RunNews::Checking(command) => {
+                self.status = words::line(command, ACTIVITY_CHARS);
+                self.draw();
+            }
+            RunNews::Checked(result) => {
+                let sign = if result.passed { '✔' } else { '✘' };
+                self.say(&format!("        {sign} {}", words::line(&result.summary(), 200)));
+            }
             RunNews::Ask => self.ask(),
             RunNews::WithdrawQuestion => {
                 self.asking.store(false, Ordering::Relaxed);

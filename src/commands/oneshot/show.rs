@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::{find, words};
 use crate::commands::{output, shared};
 use crate::config::Config;
+use crate::oneshot::check::CheckResult;
 use crate::oneshot::log::{self, LineKind};
 use crate::oneshot::log_reader;
 use crate::oneshot::run_files::RunFile;
@@ -53,6 +54,11 @@ pub(crate) fn describe(run: &RunView) -> String {
     row("iteration", &format!("{} of {}", file.iteration_count, file.max_iterations));
     row("worker", &agent(&file.executor, file.model.as_deref()));
     row("auditor", &agent(&file.auditor, file.auditor_model.as_deref()));
+    for check in &file.checks {
+        let of_it = file.check_results.iter().rev().find(|result| result.command == *check);
+        let text = of_it.map_or_else(|| format!("{check}: not run yet"), CheckResult::summary);
+        row("check", &words::line(&text, LINE_CHARS));
+    }
     row("directory", &file.directory.shown().to_string());
     row("files", &run.directory.shown().to_string());
     row("created", &words::clean(&file.created_at));
@@ -68,6 +74,9 @@ pub(crate) fn describe(run: &RunView) -> String {
     {
         let role = line.origin.role.map_or("", |role| role.name());
         section(&mut text, &format!("last result ({role})"), result);
+    }
+    if let Some(failed) = &file.failed_checks {
+        section(&mut text, "failed checks", failed);
     }
     if run.is_resumable() {
         let _ = writeln!(text, "\nresume: zsh-tool oneshot --resume {}", file.oneshot_id);
