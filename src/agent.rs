@@ -4,6 +4,7 @@
 //!
 //! - [`executor`]: the programs that runs can use, from `data/executors.yaml`.
 //! - [`stream`], `json` and [`activity`]: their output as activities in terms that all of them share.
+//! - [`usage`]: what they report of their cost.
 //! - [`verdict`]: what an auditor decided. `storage`: what a failed agent had done.
 //! - [`judge`] and [`checks`]: whether a session makes progress, by rules, by a command or by a model
 //!   behind [`endpoint`].
@@ -19,4 +20,5 @@ pub(crate) mod judge;
 pub(crate) mod outage;
 mod storage;
 pub(crate) mod stream;
+pub(crate) mod usage;
 pub(crate) mod verdict;

@@ -30,6 +30,9 @@ pub mod agent {
     pub mod stream {
         pub use crate::agent::stream::{Framer, Framing, Record};
     }
+    pub mod usage {
+        pub use crate::agent::usage::{Meter, Usage, UsageReport};
+    }
     pub mod verdict {
         pub use crate::agent::verdict::{FORMAT, Verdict, read};
     }

@@ -5,8 +5,10 @@
 //!
 //! Pure. The executors turn the records of each program into activities.
 
+use super::usage::UsageReport;
+
 /// One activity of an agent.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Activity {
     /// The agent named its own session.
     Session {
@@ -39,6 +41,8 @@ pub enum Activity {
     },
     /// Its terminal event (`result`, `completion_result`, `turn.completed`, …).
     Final(Final),
+    /// It reported its cost.
+    Usage(UsageReport),
     /// Any other record; a sign of life.
     Other,
 }

@@ -23,6 +23,7 @@ use ureq::{Agent, Body, Timeout};
 use super::activity::AgentError;
 use crate::base::cancel::Cancel;
 use crate::text::redact::Redactor;
+use wire::Form;
 pub(crate) use wire::Piece;
 
 /// Pauses before the second, third and fourth attempt: a refused connection is reported
@@ -123,7 +124,7 @@ impl Endpoint {
         bounds: &Bounds,
         cancel: &Cancel,
     ) -> Result<String, EndpointError> {
-        let body = wire::request(&self.model, prompt, Some(bounds));
+        let body = wire::request(&self.model, prompt, Form::Whole(bounds));
         let limit = Limit { whole: bounds.time, deadline: Instant::now() + bounds.time };
         self.request(&body, Some(limit), cancel, &mut |_| true).map_err(|broken| broken.error)
     }
@@ -138,8 +139,15 @@ impl Endpoint {
         prompt: &str,
         on_piece: &mut dyn FnMut(&Piece) -> bool,
     ) -> Result<String, BrokenOff> {
-        let body = wire::request(&self.model, prompt, None);
-        self.request(&body, None, &Cancel::default(), on_piece)
+        let mut ask = |with_usage| {
+            let body = wire::request(&self.model, prompt, Form::Stream { with_usage });
+            self.request(&body, None, &Cancel::default(), on_piece)
+        };
+        match ask(true) {
+            // It may not know the option for the usage.
+            Err(broken) if broken.error.is_bad_request() => ask(false),
+            answer => answer,
+        }
     }
 
     fn request(
@@ -154,7 +162,7 @@ impl Endpoint {
         loop {
             let mut has_arrived = false;
             let mut pass_on = |piece: &Piece| {
-                has_arrived = true;
+                has_arrived |= !matches!(piece, Piece::Usage(_));
                 if let Piece::Text(more) = piece {
                     text.push_str(more);
                 }
@@ -193,8 +201,8 @@ impl Endpoint {
         }
         // An endpoint that cannot stream sends the whole answer at once.
         let text = self.read_whole(response, limit)?;
-        let answer = wire::answer(&text).map_err(|cause| self.bad_answer(&cause))?;
-        if !on_piece(&Piece::Text(answer)) {
+        let pieces = wire::answer(&text).map_err(|cause| self.bad_answer(&cause))?;
+        if !pieces.iter().all(on_piece) {
             return Err(EndpointError::Interrupted);
         }
         Ok(())
@@ -277,6 +285,7 @@ impl Endpoint {
             message,
             class: if is_unauthorised { AgentError::AuthFailed } else { AgentError::ApiError },
             may_pass: (500..600).contains(&status),
+            is_bad_request: matches!(status, 400 | 422),
         }
     }
 
@@ -343,6 +352,7 @@ impl Endpoint {
             message: format!("the connection to {} broke: {cause}", self.url),
             class: AgentError::ApiError,
             may_pass: true,
+            is_bad_request: false,
         }
     }
 
@@ -352,6 +362,7 @@ impl Endpoint {
             message: format!("{} gave an unusable answer: {cause}", self.url),
             class: AgentError::ApiError,
             may_pass: false,
+            is_bad_request: false,
         }
     }
 
@@ -414,6 +425,8 @@ pub(crate) enum EndpointError {
         class: AgentError,
         /// Whether the same request may succeed a moment later.
         may_pass: bool,
+        /// Whether it says that it does not understand the request.
+        is_bad_request: bool,
     },
     /// It took too long.
     #[error("{url} gave no answer within {seconds} s")]
@@ -435,6 +448,10 @@ impl EndpointError {
             EndpointError::Failed { class, .. } => *class,
             EndpointError::TimedOut { .. } | EndpointError::Interrupted => AgentError::ApiError,
         }
+    }
+
+    fn is_bad_request(&self) -> bool {
+        matches!(self, EndpointError::Failed { is_bad_request: true, .. })
     }
 
     /// Whether the same request may succeed a moment later.

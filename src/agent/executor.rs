@@ -127,7 +127,8 @@ impl Executor {
     pub fn classify(&self, record: &Record) -> Vec<Activity> {
         let event = match record {
             Record::Line(line) if self.final_text_is_stdout() => {
-                return vec![Activity::Text(format!("{line}\n"))];
+                let usage = self.listing.usage_in(line).map(Activity::Usage);
+                return [Activity::Text(format!("{line}\n"))].into_iter().chain(usage).collect();
             }
             // Text between JSON records is not part of the answer.
             Record::Line(_) => return vec![Activity::Other],

@@ -5,6 +5,7 @@
 use serde_json::Value;
 
 use super::activity::Activity;
+use super::usage;
 use crate::text::lines::truncate;
 
 /// How much of a tool call's argument is kept for display, logs and comparison.
@@ -35,6 +36,25 @@ pub(super) fn at<'a>(value: &'a Value, path: &str) -> Option<&'a Value> {
 /// The text at a dotted path.
 pub(super) fn text_at<'a>(value: &'a Value, path: &str) -> Option<&'a str> {
     at(value, path)?.as_str()
+}
+
+/// The sum of the counts at these dotted paths; `None` if none of them is a count.
+pub(super) fn count_at<P: AsRef<str>>(value: &Value, paths: &[P]) -> Option<u64> {
+    let counts = paths.iter().filter_map(|path| count(at(value, path.as_ref())?));
+    counts.reduce(u64::saturating_add)
+}
+
+fn count(value: &Value) -> Option<u64> {
+    value.as_u64().or_else(|| {
+        let number = value.as_f64().and_then(usage::money)?;
+        // Beyond the range of counts, this is the largest one.
+        Some(number as u64)
+    })
+}
+
+/// An amount of money at a dotted path.
+pub(super) fn money_at(value: &Value, path: &str) -> Option<f64> {
+    usage::money(at(value, path)?.as_f64()?)
 }
 
 /// A string unchanged, the texts of a list's elements on lines, or other values as JSON.
@@ -126,4 +146,19 @@ fn plan_of(name: &str, input: &Value) -> Option<String> {
     let items = input.get("todos")?.as_array()?.iter();
     let words = items.filter_map(|item| text_at(item, "content"));
     Some(words.collect::<Vec<_>>().join("\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_are_read_in_every_form() {
+        let value = serde_json::json!({"a": 3, "b": {"c": 4.0}, "d": -1, "e": "7", "f": 1e300});
+        assert_eq!(count_at(&value, &["a", "b.c", "d", "e", "x"]), Some(7));
+        assert_eq!(count_at(&value, &["d", "e", "x"]), None);
+        assert_eq!(count_at(&value, &["f", "a"]), Some(u64::MAX));
+        assert_eq!(money_at(&value, "b.c"), Some(4.0));
+        assert_eq!(money_at(&value, "d"), None);
+    }
 }

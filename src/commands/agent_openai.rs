@@ -5,11 +5,13 @@
 //! ```text
 //! {"type":"text","text":"…"}
 //! {"type":"reasoning","text":"…"}
-//! {"type":"result","text":"all of the text","error":null,"message":null}
+//! {"type":"result","text":"all of the text","error":null,"message":null,
+//!  "usage":{"input_tokens":10,"output_tokens":5}}
 //! ```
 //!
 //! The last line is always a `result`; its `error` is one of `connection_refused`,
-//! `auth_failed`, `api_error`, and `message` has the details. Exit codes: 0; 1 with an
+//! `auth_failed`, `api_error`, and `message` has the details. `usage` is null if the endpoint
+//! reports none. Exit codes: 0; 1 with an
 //! error; 2 when the endpoint is not configured.
 //!
 //! Limits: the model has no tools, so it can only say what to do. There is no time limit: the
@@ -76,14 +78,18 @@ fn read_prompt() -> Result<String, String> {
 /// Sends the prompt and prints the answer; returns the exit code.
 fn ask(endpoint: &Endpoint, prompt: &str, mut output: Output) -> Result<u8, OutputError> {
     let mut printed = Ok(());
+    let mut usage = None;
     let answer = endpoint.stream(prompt, &mut |piece| {
-        printed = print_line(
-            &mut output,
-            match piece {
-                Piece::Text(text) => json!({"type": "text", "text": text}),
-                Piece::Thought(text) => json!({"type": "reasoning", "text": text}),
-            },
-        );
+        let line = match piece {
+            Piece::Text(text) => json!({"type": "text", "text": text}),
+            Piece::Thought(text) => json!({"type": "reasoning", "text": text}),
+            // Endpoints that report it more than once report the whole each time.
+            Piece::Usage(whole) => {
+                usage = Some(*whole);
+                return true;
+            }
+        };
+        printed = print_line(&mut output, line);
         printed.is_ok()
     });
     printed?;
@@ -96,6 +102,7 @@ fn ask(endpoint: &Endpoint, prompt: &str, mut output: Output) -> Result<u8, Outp
         "text": text,
         "error": error.as_ref().map(|error| error.class().name()),
         "message": error.as_ref().map(EndpointError::to_string),
+        "usage": usage,
     });
     print_line(&mut output, result)?;
     Ok(match error {

@@ -295,7 +295,7 @@ fn describe_activity(activity: &Activity) -> Option<String> {
             format!("ends with an error: {}", last.text)
         }
         Activity::Final(last) => format!("ends: {}", last.text),
-        Activity::Session { .. } | Activity::Other => return None,
+        Activity::Session { .. } | Activity::Usage(_) | Activity::Other => return None,
     })
 }
 

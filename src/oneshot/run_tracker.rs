@@ -183,7 +183,9 @@ fn change_of(activity: &Activity) -> Option<(ChangeKind, String)> {
         Activity::Reflection(text) => (ChangeKind::ReflectionComplete, text.clone()),
         Activity::Plan(text) => (ChangeKind::PlanGenerated, text.clone()),
         Activity::FileWritten { path } => (ChangeKind::FileWritten, path.clone()),
-        Activity::Session { .. } | Activity::Final(_) | Activity::Other => return None,
+        Activity::Session { .. } | Activity::Final(_) | Activity::Usage(_) | Activity::Other => {
+            return None;
+        }
     })
 }
 

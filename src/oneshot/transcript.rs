@@ -6,6 +6,7 @@ use std::collections::VecDeque;
 
 use crate::agent::activity::{Activity, AgentError, Answer, keep_newest};
 use crate::agent::stream::Record;
+use crate::agent::usage::{Meter, Usage};
 
 /// How much stdout to keep of an agent whose whole stdout is its final text.
 const MAX_STDOUT: usize = 4 << 20;
@@ -27,6 +28,7 @@ pub(crate) struct Transcript {
     /// Its text before its last act.
     before: String,
     recent: VecDeque<String>,
+    meter: Meter,
 }
 
 impl Transcript {
@@ -39,6 +41,7 @@ impl Transcript {
             answer,
             before: String::new(),
             recent: VecDeque::new(),
+            meter: Meter::default(),
         }
     }
 
@@ -63,6 +66,9 @@ impl Transcript {
         }
         if !self.is_plain {
             self.answer.add(activity);
+        }
+        if let Activity::Usage(report) = activity {
+            self.meter.add(report);
         }
         let words = match activity {
             Activity::Text(text) | Activity::Reflection(text) | Activity::Plan(text) => {
@@ -110,6 +116,12 @@ impl Transcript {
         &self.stderr
     }
 
+    /// Its cost as reported so far.
+    #[allow(dead_code, reason = "what a run costs is read from here")]
+    pub(crate) fn usage(&self) -> Usage {
+        self.meter.usage()
+    }
+
     /// Its newest activities, oldest first.
     pub(crate) fn recent(&self) -> Vec<String> {
         self.recent.iter().cloned().collect()
@@ -127,6 +139,7 @@ fn add_line(text: &mut String, line: &str, limit: usize) {
 mod tests {
     use super::*;
     use crate::agent::activity::{Final, Texts};
+    use crate::agent::executor::Executors;
 
     fn line(text: &str) -> Record {
         Record::Line(text.to_owned())
@@ -179,6 +192,25 @@ mod tests {
             transcript.add(&line(words), &[text(&format!("{words}\n"))]);
         }
         assert_eq!(transcript.final_text(), "one\ntwo\n");
+    }
+
+    #[test]
+    fn a_cost_is_known_as_far_as_it_was_reported() {
+        let executors = Executors::new(&[]).unwrap();
+        let claude = executors.find("claude").unwrap();
+        let stream = include_str!("../../tests/fixtures/agents/claude/streams/denied.ndjson");
+        let mut transcript = Transcript::new(claude.answer(), false);
+        assert!(!transcript.usage().is_reported());
+        let mut seen = Vec::new();
+        for line in stream.lines() {
+            let record = Record::Json(line.to_owned());
+            transcript.add(&record, &claude.classify(&record));
+            seen.push(transcript.usage());
+        }
+        assert_eq!((seen[1].turns, seen[1].usd), (Some(1), None));
+        let last = transcript.usage();
+        assert_eq!((last.turns, last.tokens()), (Some(4), Some(312)));
+        assert!(last.usd.is_some_and(|usd| usd > 0.0));
     }
 
     #[test]

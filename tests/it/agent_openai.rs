@@ -46,7 +46,7 @@ fn assert_error(finished: &Finished, error: &str, cause: &str) {
 fn what_the_model_says_comes_out_as_it_comes() {
     let env = Env::new();
     let go = env.path("go");
-    let steps = json!([{"thoughts": ["hm"], "stream": ["he", "llo ", "wörld"], "between": go}]);
+    let steps = json!([{"thoughts": ["hm"], "stream": ["he", "llo ", "wörld"], "between": go, "usage": [10, 5]}]);
     let endpoint = Endpoint::start(&env, &steps);
     let mut program = Program::start(configured(&env, &endpoint.base_url()));
     let mut stdin = program.stdin.take().expect("a pipe");
@@ -59,7 +59,13 @@ fn what_the_model_says_comes_out_as_it_comes() {
     std::fs::write(&go, "").expect("a file");
     assert_eq!(next(), json!({"type": "text", "text": "llo "}));
     assert_eq!(next(), json!({"type": "text", "text": "wörld"}));
-    let result = json!({"type": "result", "text": "hello wörld", "error": null, "message": null});
+    let result = json!({
+        "type": "result",
+        "text": "hello wörld",
+        "error": null,
+        "message": null,
+        "usage": {"input_tokens": 10, "output_tokens": 5},
+    });
     assert_eq!(next(), result);
     let finished = program.finish();
     assert_eq!((finished.code, finished.stderr.as_str()), (0, ""));
@@ -72,6 +78,7 @@ fn what_the_model_says_comes_out_as_it_comes() {
             "model": "small",
             "messages": [{"role": "user", "content": "say hello"}],
             "stream": true,
+            "stream_options": {"include_usage": true},
         })
     );
 }
@@ -100,6 +107,27 @@ fn an_endpoint_that_does_not_stream_is_understood() {
     let lines = lines(&finished);
     assert_eq!(lines[0], json!({"type": "text", "text": "all at once"}));
     assert_eq!(lines[1]["text"], "all at once");
+}
+
+#[test]
+fn an_endpoint_that_knows_no_usage_is_asked_without_it() {
+    let env = Env::new();
+    let steps = json!([{"status": 422, "message": "stream_options: extra"}, {"stream": ["x"]}]);
+    let endpoint = Endpoint::start(&env, &steps);
+    let finished = asked(&env, &endpoint.base_url());
+    assert_eq!(finished.code, 0, "{}", finished.stderr);
+    let result = lines(&finished).pop().expect("a line");
+    assert_eq!((&result["text"], &result["usage"]), (&json!("x"), &Value::Null));
+    let asked_with = endpoint
+        .requests()
+        .iter()
+        .map(|request| request["body"]["stream_options"].is_object())
+        .collect::<Vec<_>>();
+    assert_eq!(asked_with, [true, false]);
+    let steps = json!([{"status": 400, "message": "no such model"}]);
+    let endpoint = Endpoint::start(&env, &steps);
+    assert_error(&asked(&env, &endpoint.base_url()), "api_error", "no such model");
+    assert_eq!(endpoint.requests().len(), 2);
 }
 
 #[test]

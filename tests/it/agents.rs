@@ -13,6 +13,7 @@ use zsh_tool::testing::agent::executor::{
     UnknownExecutor,
 };
 use zsh_tool::testing::agent::stream::{Framer, Framing};
+use zsh_tool::testing::agent::usage::{Meter, Usage};
 use zsh_tool::testing::config::UserExecutor;
 
 use crate::support::recordings::{copy, fixture};
@@ -248,7 +249,7 @@ fn short(activities: &[Activity]) -> Vec<String> {
         }
         Activity::Final(end) => Some(format!("final {:?} {}", end.error, end.text)),
         Activity::FileWritten { path } => Some(format!("wrote {path}")),
-        Activity::Reflection(_) | Activity::Plan(_) | Activity::Other => None,
+        Activity::Reflection(_) | Activity::Plan(_) | Activity::Usage(_) | Activity::Other => None,
     });
     told.map(|told| told.trim_end().to_owned()).collect()
 }
@@ -311,6 +312,61 @@ fn recorded_streams_are_understood() {
         assert_eq!(answer.text(), "all is done", "{name}");
         assert!(answer.is_final() && answer.error().is_none(), "{name}");
     }
+}
+
+/// What the first records of a recorded stream report of their cost.
+fn cost(executor: &Executor, path: &str, records: usize) -> Usage {
+    let text = fs::read_to_string(fixture(path)).expect(path);
+    let mut framer = Framer::new(executor.framing());
+    let mut all = framer.push(text.as_bytes());
+    all.extend(framer.finish());
+    let mut meter = Meter::default();
+    for activity in all.iter().take(records).flat_map(|record| executor.classify(record)) {
+        if let Activity::Usage(report) = activity {
+            meter.add(&report);
+        }
+    }
+    meter.usage()
+}
+
+#[test]
+fn the_costs_that_recorded_streams_report_are_read() {
+    let executors = executors(&[]);
+    let tokens = |input, output| (Some(input), Some(output));
+    for (path, (input_tokens, output_tokens), usd, turns) in [
+        // Each answer has 10 tokens of its own, 3 written to the cache and 60 read from it.
+        ("claude/streams/denied.ndjson", tokens(292, 20), Some(0.000_668), Some(4)),
+        // Before versions reported tokens to those who record them.
+        ("claude/streams/ok.ndjson", (None, None), Some(0.000_7), Some(4)),
+        ("codex/streams/ok.ndjson", tokens(3, 3), None, None),
+        ("gemini/streams/ok.ndjson", tokens(4, 4), None, None),
+        ("cline/streams/ok.ndjson", tokens(3, 3), None, Some(3)),
+        ("aider/streams/ok.txt", tokens(1, 1), None, None),
+        ("aider/streams/priced.txt", tokens(2_400, 1), Some(0.006), None),
+        ("aider/streams/auth.txt", (None, None), None, None),
+        ("codex/streams/auth.ndjson", (None, None), None, None),
+    ] {
+        let name = path.split('/').next().unwrap_or_default();
+        let found = cost(executors.find(name).expect(name), path, usize::MAX);
+        let rounded = found.usd.map(|usd| (usd * 1e9).round() / 1e9);
+        let found = Usage { usd: rounded, ..found };
+        assert_eq!(found, Usage { input_tokens, output_tokens, usd, turns }, "{path}");
+        let is_reported = input_tokens.is_some() || usd.is_some();
+        assert_eq!(found.is_reported(), is_reported, "{path}");
+    }
+}
+
+/// Its answers count one by one until its result counts them all.
+#[test]
+fn a_killed_agents_cost_is_what_it_has_reported() {
+    let executors = executors(&[]);
+    let claude = executors.find("claude").expect("claude");
+    let killed = cost(claude, "claude/streams/denied.ndjson", 4);
+    let expected =
+        Usage { input_tokens: Some(2 * 73), output_tokens: Some(2 * 5), usd: None, turns: Some(2) };
+    assert_eq!(killed, expected);
+    let cline = executors.find("cline").expect("cline");
+    assert_eq!(cost(cline, "cline/streams/ok.ndjson", 12).tokens(), Some(4));
 }
 
 #[test]

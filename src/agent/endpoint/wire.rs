@@ -1,44 +1,66 @@
 //! The wire format of requests and answers. Pure.
 //!
-//! Limits: reads only the text of answers, in the formats of known endpoints.
+//! Limits: reads only the text and the usage of answers, in the formats of known endpoints.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::Bounds;
+use crate::agent::json;
+use crate::agent::usage::Usage;
 use crate::text::lines::truncate;
 
 /// How much of an error's message is kept, in characters.
 const MAX_MESSAGE: usize = 300;
 
 /// A piece of a streamed answer.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Piece {
     /// Part of the answer.
     Text(String),
     /// Part of the model's reasoning before the answer; a sign of life.
     Thought(String),
+    /// What the answer cost, in tokens.
+    Usage(Usage),
 }
 
 /// One line of a streamed answer.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq)]
 pub(super) struct Event {
     pub(crate) pieces: Vec<Piece>,
     /// Whether the model marks these pieces as the last.
     pub(crate) ends: bool,
 }
 
-/// The body of a request. With `bounds` the answer is sent whole, otherwise as a stream.
-pub(super) fn request(model: &str, prompt: &str, bounds: Option<&Bounds>) -> String {
+/// How an answer is to be sent.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Form<'a> {
+    Whole(&'a Bounds),
+    Stream {
+        /// Whether to ask for the usage, which streams do not contain otherwise.
+        with_usage: bool,
+    },
+}
+
+/// The body of a request.
+pub(super) fn request(model: &str, prompt: &str, form: Form<'_>) -> String {
     let messages = json!([{"role": "user", "content": prompt}]);
-    let body = match bounds {
-        Some(bounds) => json!({
+    let body = match form {
+        Form::Whole(bounds) => json!({
             "model": model,
             "messages": messages,
             "max_tokens": bounds.max_tokens,
             "temperature": bounds.temperature,
         }),
-        None => json!({"model": model, "messages": messages, "stream": true}),
+        Form::Stream { with_usage: false } => {
+            json!({"model": model, "messages": messages, "stream": true})
+        }
+        Form::Stream { with_usage: true } => json!({
+            "model": model,
+            "messages": messages,
+            "stream": true,
+            "stream_options": {"include_usage": true},
+        }),
     };
     body.to_string()
 }
@@ -49,6 +71,29 @@ struct Answer {
     choices: Vec<Choice>,
     #[serde(default)]
     error: Option<Value>,
+    #[serde(default)]
+    usage: Value,
+}
+
+impl Answer {
+    /// The error describes what is wrong; `wrong` begins it if the text cannot be parsed.
+    fn parse(text: &str, wrong: &str) -> Result<Answer, String> {
+        let answer: Answer =
+            serde_json::from_str(text).map_err(|error| format!("{wrong}: {error}"))?;
+        match &answer.error {
+            Some(error) => Err(one_line(&message_of(error))),
+            None => Ok(answer),
+        }
+    }
+
+    fn usage(&self) -> Option<Piece> {
+        let usage = Usage {
+            input_tokens: json::count_at(&self.usage, &["prompt_tokens"]),
+            output_tokens: json::count_at(&self.usage, &["completion_tokens"]),
+            ..Usage::default()
+        };
+        usage.is_reported().then_some(Piece::Usage(usage))
+    }
 }
 
 #[derive(Deserialize)]
@@ -87,23 +132,15 @@ impl Content {
     }
 }
 
-/// The first choice of an answer. The error describes what is wrong; `wrong` begins it if the text
-/// cannot be parsed.
-fn first_choice(text: &str, wrong: &str) -> Result<Option<Choice>, String> {
-    let answer: Answer = serde_json::from_str(text).map_err(|error| format!("{wrong}: {error}"))?;
-    match answer.error {
-        Some(error) => Err(one_line(&message_of(&error))),
-        None => Ok(answer.choices.into_iter().next()),
-    }
-}
-
-/// The text of a whole answer. The error describes what is wrong with it.
-pub(super) fn answer(text: &str) -> Result<String, String> {
-    let message = first_choice(text, "it is not a completion")?.and_then(|choice| choice.message);
+/// The text of a whole answer, and its usage. The error describes what is wrong with it.
+pub(super) fn answer(text: &str) -> Result<Vec<Piece>, String> {
+    let answer = Answer::parse(text, "it is not a completion")?;
+    let usage = answer.usage();
+    let message = answer.choices.into_iter().next().and_then(|choice| choice.message);
     let text = message.and_then(|message| message.content);
-    text.map(Content::into_text)
-        .filter(|text| !text.trim().is_empty())
-        .ok_or_else(|| "it contains no text".to_owned())
+    let text = text.map(Content::into_text).filter(|text| !text.trim().is_empty());
+    let text = text.ok_or_else(|| "it contains no text".to_owned())?;
+    Ok([Piece::Text(text)].into_iter().chain(usage).collect())
 }
 
 /// Parses a line of an event stream; `None` if the stream has ended. The error describes what is
@@ -115,22 +152,25 @@ pub(super) fn event(line: &[u8]) -> Result<Option<Event>, String> {
     if data == "[DONE]" {
         return Ok(None);
     }
-    let choice = match data {
-        "" => None,
-        data => first_choice(data, "one of its lines is not JSON")?,
-    };
-    let Some(choice) = choice else {
+    if data.is_empty() {
         return Ok(Some(Event::default()));
-    };
-    let mut pieces = Vec::new();
-    if let Some(message) = choice.message {
-        pieces.extend(message.reasoning_content.map(Piece::Thought));
-        pieces.extend(message.content.map(|text| Piece::Text(text.into_text())));
     }
-    pieces.retain(|piece| match piece {
+    let answer = Answer::parse(data, "one of its lines is not JSON")?;
+    let usage = answer.usage();
+    let mut event = Event::default();
+    if let Some(choice) = answer.choices.into_iter().next() {
+        event.ends = choice.finish_reason.is_some();
+        if let Some(message) = choice.message {
+            event.pieces.extend(message.reasoning_content.map(Piece::Thought));
+            event.pieces.extend(message.content.map(|text| Piece::Text(text.into_text())));
+        }
+    }
+    event.pieces.retain(|piece| match piece {
         Piece::Text(text) | Piece::Thought(text) => !text.is_empty(),
+        Piece::Usage(_) => true,
     });
-    Ok(Some(Event { pieces, ends: choice.finish_reason.is_some() }))
+    event.pieces.extend(usage);
+    Ok(Some(event))
 }
 
 /// The message in an error's body, on one line.
@@ -172,6 +212,11 @@ mod tests {
         }
     }
 
+    fn cost(input: u64, output: u64) -> Piece {
+        let (input_tokens, output_tokens) = (Some(input), Some(output));
+        Piece::Usage(Usage { input_tokens, output_tokens, ..Usage::default() })
+    }
+
     #[test]
     fn an_answer_is_the_first_choices_text() {
         for (text, wanted) in [
@@ -186,8 +231,11 @@ mod tests {
                 "C d",
             ),
         ] {
-            assert_eq!(answer(text), Ok(wanted.to_owned()), "{text}");
+            assert_eq!(answer(text), Ok(vec![Piece::Text(wanted.to_owned())]), "{text}");
         }
+        let text = r#"{"choices":[{"message":{"content":"A"}}],
+            "usage":{"prompt_tokens":10,"completion_tokens":5,"total_tokens":15}}"#;
+        assert_eq!(answer(text), Ok(vec![Piece::Text("A".to_owned()), cost(10, 5)]));
         for wrong in [
             "",
             "<html>",
@@ -218,7 +266,9 @@ mod tests {
         for nothing in ["\n", ": keep-alive\n", "event: x\n", "data:\n", "data: {}\n"] {
             assert_eq!(pieces(nothing), [], "{nothing:?}");
         }
-        let last = br#"data: {"choices":[{"delta":{},"finish_reason":"stop"}]}"#;
+        let usage = r#"data: {"choices":[],"usage":{"prompt_tokens":10,"completion_tokens":5}}"#;
+        assert_eq!(pieces(usage), [cost(10, 5)]);
+        let last = br#"data: {"choices":[{"delta":{},"finish_reason":"stop"}],"usage":null}"#;
         let ended = Event { pieces: Vec::new(), ends: true };
         assert_eq!(event(last), Ok(Some(ended)));
         assert_eq!(event(b"data:[DONE]\n"), Ok(None));

@@ -5,6 +5,7 @@ use serde_json::Value;
 use crate::agent::activity::class_of;
 use crate::agent::activity::{Activity, AgentError, Final};
 use crate::agent::json;
+use crate::agent::usage::{Usage, UsageReport};
 
 pub(super) fn classify(event: &Value) -> Vec<Activity> {
     let message = event.get("message").unwrap_or(&Value::Null);
@@ -17,9 +18,14 @@ pub(super) fn classify(event: &Value) -> Vec<Activity> {
         Some("assistant" | "user") => {
             let mut activities = json::message(message);
             activities.extend(written(event));
+            activities.extend(answer_usage(event).map(Activity::Usage));
             from_subagent(event, activities)
         }
-        Some("result") => vec![Activity::Final(result(event))],
+        Some("result") => {
+            let mut activities = vec![Activity::Final(result(event))];
+            activities.extend(session_usage(event).map(Activity::Usage));
+            activities
+        }
         _ => vec![Activity::Other],
     }
 }
@@ -53,6 +59,43 @@ fn written(event: &Value) -> Option<Activity> {
         || result.get("structuredPatch").is_some();
     let path = json::text_at(result, "filePath").filter(|_| writes)?;
     Some(Activity::FileWritten { path: path.to_owned() })
+}
+
+/// The kinds of input tokens in the usage of an answer.
+const INPUT: [&str; 3] = ["input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens"];
+/// The same kinds for each model, in the result.
+const MODEL_INPUT: [&str; 3] = ["inputTokens", "cacheCreationInputTokens", "cacheReadInputTokens"];
+
+/// What an answer costs. A record has one block of it, and the usage as it is known by then.
+fn answer_usage(event: &Value) -> Option<UsageReport> {
+    let found = json::at(event, "message.usage")?;
+    let is_subagents = json::text_at(event, "parent_tool_use_id").is_some();
+    let usage = Usage {
+        input_tokens: json::count_at(found, &INPUT),
+        output_tokens: json::count_at(found, &["output_tokens"]),
+        usd: None,
+        // The result counts the agent's own turns only.
+        turns: (!is_subagents).then_some(1),
+    };
+    UsageReport::of_answer(usage, json::text_at(event, "message.id"))
+}
+
+/// What the session has cost up to its result. The usage of each model includes subagents and what
+/// the program asks a small model, and belongs to the price; versions without it report the agent's.
+fn session_usage(event: &Value) -> Option<UsageReport> {
+    let found = event.get("usage").unwrap_or(&Value::Null);
+    let models = event.get("modelUsage").and_then(Value::as_object);
+    let of_models = |paths: &[&str]| {
+        let counts = models?.values().filter_map(|model| json::count_at(model, paths));
+        counts.reduce(u64::saturating_add)
+    };
+    UsageReport::of_session(Usage {
+        input_tokens: of_models(&MODEL_INPUT).or_else(|| json::count_at(found, &INPUT)),
+        output_tokens: of_models(&["outputTokens"])
+            .or_else(|| json::count_at(found, &["output_tokens"])),
+        usd: json::money_at(event, "total_cost_usd"),
+        turns: json::count_at(event, &["num_turns"]),
+    })
 }
 
 fn result(event: &Value) -> Final {

@@ -5,6 +5,7 @@ use serde_json::Value;
 use crate::agent::activity::class_of;
 use crate::agent::activity::{Activity, AgentError, Final};
 use crate::agent::json;
+use crate::agent::usage::{Usage, UsageReport};
 
 pub(super) fn classify(event: &Value) -> Vec<Activity> {
     let item = event.get("item").unwrap_or(&Value::Null);
@@ -16,7 +17,11 @@ pub(super) fn classify(event: &Value) -> Vec<Activity> {
         Some("item.started") => started(item),
         Some("item.updated") => plan(item).into_iter().collect(),
         Some("item.completed") => completed(item),
-        Some("turn.completed") => vec![Activity::Final(Final { text: String::new(), error: None })],
+        Some("turn.completed") => {
+            let mut activities = vec![Activity::Final(Final { text: String::new(), error: None })];
+            activities.extend(session_usage(event).map(Activity::Usage));
+            activities
+        }
         Some("turn.failed") => vec![Activity::Final(failed(event))],
         // Codex itself retries after an `error`.
         _ => Vec::new(),
@@ -25,6 +30,15 @@ pub(super) fn classify(event: &Value) -> Vec<Activity> {
         return vec![Activity::Other];
     }
     activities
+}
+
+/// What the session has cost so far. Input tokens include the cached ones.
+fn session_usage(event: &Value) -> Option<UsageReport> {
+    UsageReport::of_session(Usage {
+        input_tokens: json::count_at(event, &["usage.input_tokens"]),
+        output_tokens: json::count_at(event, &["usage.output_tokens"]),
+        ..Usage::default()
+    })
 }
 
 fn failed(event: &Value) -> Final {

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use regex::Regex;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -13,6 +14,7 @@ use crate::agent::activity::class_of;
 use crate::agent::activity::{Activity, AgentError, Final, Texts};
 use crate::agent::json;
 use crate::agent::storage::Storage;
+use crate::agent::usage::{self, Usage, UsageReport};
 
 const LIST: &str = include_str!("../../../data/executors.yaml");
 
@@ -51,14 +53,42 @@ enum Records {
     OpenAi,
 }
 
-/// What lines of a plain text say of its end, by how they begin.
+/// What lines of a plain text say.
 #[derive(Debug, Clone, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, default)]
 struct PlainText {
-    /// The endpoint has failed.
+    /// How a line begins if the endpoint has failed.
     errors: Vec<String>,
-    /// The model has answered, whatever failed before.
+    /// How a line begins if the model has answered, whatever failed before.
     answered: Vec<String>,
+    /// What a line says of the cost of an answer.
+    usage: Vec<UsagePattern>,
+}
+
+/// A regular expression whose groups are named like the fields of [`UsagePlaces`].
+#[derive(Debug, Clone, Deserialize)]
+#[serde(try_from = "String")]
+struct UsagePattern(Regex);
+
+impl TryFrom<String> for UsagePattern {
+    type Error = regex::Error;
+
+    fn try_from(pattern: String) -> Result<UsagePattern, regex::Error> {
+        Regex::new(&pattern).map(UsagePattern)
+    }
+}
+
+impl UsagePattern {
+    fn read(&self, line: &str) -> Option<Usage> {
+        let found = self.0.captures(line)?;
+        let group = |name| found.name(name).map(|words| words.as_str());
+        Some(Usage {
+            input_tokens: group("input").and_then(usage::count_in_words),
+            output_tokens: group("output").and_then(usage::count_in_words),
+            usd: group("usd").and_then(usage::money_in_words),
+            turns: group("turns").and_then(usage::count_in_words),
+        })
+    }
 }
 
 /// Maps a record to an activity. The fields other than `when` are dotted paths into the record.
@@ -78,6 +108,45 @@ struct Rule {
     end: Option<String>,
     /// The path of an error's message.
     error: Option<String>,
+    usage: Option<UsagePlaces>,
+}
+
+/// Where a record reports a cost.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct UsagePlaces {
+    of: UsageOf,
+    /// The counts at these paths add up.
+    input: Vec<String>,
+    output: Vec<String>,
+    usd: Option<String>,
+    turns: Option<String>,
+}
+
+/// What a record's cost covers.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum UsageOf {
+    /// The session so far.
+    #[default]
+    Session,
+    /// One answer of the model.
+    Answer,
+}
+
+impl UsagePlaces {
+    fn read(&self, event: &Value) -> Option<UsageReport> {
+        let usage = Usage {
+            input_tokens: json::count_at(event, &self.input),
+            output_tokens: json::count_at(event, &self.output),
+            usd: self.usd.as_ref().and_then(|path| json::money_at(event, path)),
+            turns: self.turns.as_ref().and_then(|path| json::count_at(event, &[path])),
+        };
+        match self.of {
+            UsageOf::Session => UsageReport::of_session(usage),
+            UsageOf::Answer => UsageReport::of_answer(usage, None),
+        }
+    }
 }
 
 pub(super) fn entries() -> Result<Vec<Listing>, String> {
@@ -115,7 +184,7 @@ impl Listing {
 
     /// The failure with which a plain text ends: programs may exit with 0 after it.
     pub(super) fn failure_in(&self, text: &str) -> Option<AgentError> {
-        let PlainText { errors, answered } = &self.plain;
+        let PlainText { errors, answered, .. } = &self.plain;
         let begins = |line: &str, known: &[String]| known.iter().any(|it| line.starts_with(it));
         let telling =
             text.lines().rev().find(|line| begins(line, errors) || begins(line, answered));
@@ -133,6 +202,14 @@ impl Listing {
         arguments
     }
 
+    /// What a line of plain text reports of the cost of an answer.
+    pub(super) fn usage_in(&self, line: &str) -> Option<UsageReport> {
+        let mut sum = Usage::default();
+        let found = self.plain.usage.iter().filter_map(|pattern| pattern.read(line));
+        found.for_each(|usage| sum.add(&usage));
+        UsageReport::of_answer(sum, None)
+    }
+
     pub(super) fn classify(&self, event: &Value) -> Vec<Activity> {
         match self.records {
             Records::Claude => claude::classify(event),
@@ -140,8 +217,15 @@ impl Listing {
             Records::OpenAi => openai(event),
             Records::Rules => {
                 let rule = self.events.iter().find(|rule| rule.fits(event));
-                let activity = rule.and_then(|rule| rule.activity(event));
-                vec![activity.unwrap_or(Activity::Other)]
+                let mut activities: Vec<Activity> =
+                    rule.and_then(|rule| rule.activity(event)).into_iter().collect();
+                let places = rule.and_then(|rule| rule.usage.as_ref());
+                let report = places.and_then(|places| places.read(event));
+                activities.extend(report.map(Activity::Usage));
+                if activities.is_empty() {
+                    activities.push(Activity::Other);
+                }
+                activities
             }
         }
     }
@@ -219,16 +303,60 @@ fn final_event(text: String, problem: Option<String>) -> Final {
 /// Reads a record of `zsh-tool agent-openai`.
 fn openai(event: &Value) -> Vec<Activity> {
     let text = json::text_at(event, "text").unwrap_or_default().to_owned();
-    vec![match json::text_at(event, "type") {
-        Some("text") => Activity::Text(text),
-        Some("reasoning") => Activity::Reflection(text),
-        Some("result") => Activity::Final(openai_result(event, text)),
-        _ => Activity::Other,
-    }]
+    match json::text_at(event, "type") {
+        Some("text") => vec![Activity::Text(text)],
+        Some("reasoning") => vec![Activity::Reflection(text)],
+        Some("result") => {
+            let mut activities = vec![Activity::Final(openai_result(event, text))];
+            activities.extend(openai_usage(event).map(Activity::Usage));
+            activities
+        }
+        _ => vec![Activity::Other],
+    }
+}
+
+fn openai_usage(event: &Value) -> Option<UsageReport> {
+    let usage = Usage::deserialize(event.get("usage")?).ok()?;
+    UsageReport::of_session(usage)
 }
 
 fn openai_result(event: &Value, text: String) -> Final {
     let error = json::text_at(event, "error");
     let error = error.map(|class| AgentError::of_name(class).unwrap_or(AgentError::ApiError));
     Final { text, error }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn listing(name: &str) -> Listing {
+        let mut entries = entries().unwrap().into_iter();
+        entries.find(|entry| entry.name == name).unwrap()
+    }
+
+    #[test]
+    fn the_cost_in_a_line_of_plain_text_is_read() {
+        let aider = listing("aider");
+        let expected = |input, output, usd| {
+            let (input_tokens, output_tokens) = (input, output);
+            UsageReport::of_answer(Usage { input_tokens, output_tokens, usd, turns: None }, None)
+        };
+        for (line, found) in [
+            ("Tokens: 17 sent, 1.1k received.", expected(Some(17), Some(1_100), None)),
+            (
+                "Tokens: 5.2k sent, 1.1k received. Cost: $0.02 message, $0.05 session.",
+                expected(Some(5_200), Some(1_100), Some(0.02)),
+            ),
+            (
+                "Tokens: 12k sent, 2.0k cache write, 3.1k cache hit, 12 received.",
+                expected(Some(12_000), Some(12), None),
+            ),
+            ("Cost: $0.0060 message, $0.0060 session.", expected(None, None, Some(0.006))),
+            ("I count Tokens: 5 sent, 6 received.", None),
+            ("Tokens: many", None),
+        ] {
+            assert_eq!(aider.usage_in(line), found, "{line}");
+        }
+    }
 }
