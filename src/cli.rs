@@ -388,6 +388,12 @@ pub(crate) struct OneshotRunArguments {
     /// Wait at most this many seconds for an endpoint that fails for now (0: not at all).
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub(crate) wait_limit: Option<Duration>,
+    /// Stop once the agents have cost this many dollars, as far as they report it (0: no limit).
+    #[arg(long, value_name = "USD", value_parser = dollars)]
+    pub(crate) max_cost: Option<f64>,
+    /// Stop once they have used this many tokens, as far as they report it (0: no limit).
+    #[arg(long, value_name = "N")]
+    pub(crate) max_tokens: Option<u64>,
     /// What to do about a stuck agent.
     #[arg(long, value_name = "POLICY")]
     pub(crate) on_stuck: Option<OnStuck>,
@@ -440,6 +446,12 @@ pub(crate) enum OnStuck {
 /// A whole number that is not 0.
 fn count_above_zero(text: &str) -> Result<NonZeroU32, String> {
     text.parse().map_err(|_| "expected a whole number above 0, such as 5".to_owned())
+}
+
+/// An amount of money, 0 or more.
+fn dollars(text: &str) -> Result<f64, String> {
+    let amount = text.parse().ok().filter(|amount: &f64| amount.is_finite() && *amount >= 0.0);
+    amount.ok_or_else(|| "expected an amount of dollars, such as 2.5".to_owned())
 }
 
 /// A time in seconds above 0; fractions are allowed.

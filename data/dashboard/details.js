@@ -195,6 +195,8 @@ function runFacts(run) {
     ['Phase', `${run.phase ?? '–'}, iteration ${run.iteration} of ${run.maxIterations}`],
     ['Worker', run.executor],
     ['Auditor', run.auditor],
+    ['Cost', run.cost],
+    ['Checks', (run.checks ?? []).join('; ')],
     ['Reason', run.reason],
     ['Feedback', run.feedback],
   ];

@@ -8,8 +8,11 @@
 //! Pure.
 
 use std::collections::VecDeque;
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
+
+use crate::text::quantity::{grouped, plural};
 
 /// A cost. What is not reported is `None`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
@@ -67,6 +70,25 @@ impl Usage {
             self.usd = self.usd.filter(|usd| *usd > 0.0);
         }
         self
+    }
+}
+
+/// `$0.12, 15,200 tokens (14,000 in, 1,200 out), 7 turns`; empty if nothing is reported.
+impl fmt::Display for Usage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let money = self.usd.map(|usd| {
+            let digits = if usd < 1.0 { 4 } else { 2 };
+            format!("${usd:.digits$}")
+        });
+        let tokens = self.tokens().map(|all| {
+            let part = |count: Option<u64>, word| Some(format!("{} {word}", grouped(count?)));
+            let parts = [part(self.input_tokens, "in"), part(self.output_tokens, "out")];
+            let parts: Vec<String> = parts.into_iter().flatten().collect();
+            format!("{} tokens ({})", grouped(all), parts.join(", "))
+        });
+        let turns = self.turns.map(|turns| plural(turns, "turn", "turns"));
+        let parts: Vec<String> = [money, tokens, turns].into_iter().flatten().collect();
+        f.write_str(&parts.join(", "))
     }
 }
 

@@ -17,7 +17,7 @@ use super::choices::StuckChoice;
 use super::dirs::{Env, directory};
 use super::file::{self, FileError};
 use super::layers::{Layer, SettingSource, Sources, Warning, check_key};
-use super::value::{Choice, CommandLines, Count, NAME, Optional, Raw, Time, ValueParser};
+use super::value::{Choice, CommandLines, Count, NAME, Optional, Raw, Time, ValueParser, expected};
 use super::{Config, Row, SettingHelp, key_of, option_of, settings};
 
 /// The section of `config.yaml`.
@@ -117,6 +117,15 @@ run_settings! {
     wait_limit: Duration = Duration::from_secs(6 * 3600), Time::seconds(Duration::ZERO..=MONTH),
         env "ONESHOT_WAIT_LIMIT", flag "--wait-limit";
 
+    /// What the agents of a run may cost together, as far as they report it. US dollars; default 0 (no
+    /// limit).
+    max_cost: f64 = 0.0, Dollars,
+        env "ONESHOT_MAX_COST", flag "--max-cost";
+
+    /// How many tokens they may use together, as far as they report it. Default 0 (no limit).
+    max_tokens: usize = 0, Count(0..=usize::MAX),
+        env "ONESHOT_MAX_TOKENS", flag "--max-tokens";
+
     /// What to do about an agent that is stuck: `auto`, `ask`, `wait`, `recover` or `fail`.
     /// Default auto.
     on_stuck: StuckChoice = StuckChoice::Auto, Choice::new(),
@@ -159,6 +168,23 @@ impl ValueParser for Iterations {
     }
 
     fn show(&self, value: &NonZeroU32) -> String {
+        value.to_string()
+    }
+}
+
+/// An amount of money, 0 or more.
+struct Dollars;
+
+impl ValueParser for Dollars {
+    type Value = f64;
+
+    fn read(&self, raw: &Raw, _: Option<&Path>) -> Result<f64, String> {
+        let amount = raw.word().and_then(|word| word.trim().parse::<f64>().ok());
+        let amount = amount.filter(|amount| amount.is_finite() && *amount >= 0.0);
+        amount.ok_or_else(|| expected("an amount of dollars, such as 2.5", raw))
+    }
+
+    fn show(&self, value: &f64) -> String {
         value.to_string()
     }
 }
@@ -208,16 +234,24 @@ impl RunSettings {
             let is_of_project = self.project_rows().iter().any(|row| row.key.ends_with(key));
             is_of_project && is_higher && own.source(key) != SettingSource::Default
         };
-        let iterations = exceeds("max_iterations", self.max_iterations > own.max_iterations);
         let longest = |settings: &RunSettings| settings.max_runtime().unwrap_or(Duration::MAX);
-        let runtime = exceeds("max_runtime", longest(self) > longest(own));
-        if iterations {
-            self.max_iterations = own.max_iterations;
+        let dollars = |settings: &RunSettings| settings.max_cost().unwrap_or(f64::INFINITY);
+        let count = |settings: &RunSettings| settings.max_tokens().unwrap_or(u64::MAX);
+        let lowered = [
+            ("max_iterations", self.max_iterations > own.max_iterations),
+            ("max_runtime", longest(self) > longest(own)),
+            ("max_cost", dollars(self) > dollars(own)),
+            ("max_tokens", count(self) > count(own)),
+        ]
+        .map(|(key, is_higher)| (key, exceeds(key, is_higher)));
+        for (key, _) in lowered.iter().filter(|(_, is_lowered)| *is_lowered) {
+            match *key {
+                "max_iterations" => self.max_iterations = own.max_iterations,
+                "max_runtime" => self.max_runtime = own.max_runtime,
+                "max_cost" => self.max_cost = own.max_cost,
+                _ => self.max_tokens = own.max_tokens,
+            }
         }
-        if runtime {
-            self.max_runtime = own.max_runtime;
-        }
-        let lowered = [("max_iterations", iterations), ("max_runtime", runtime)];
         let lowered = lowered.into_iter().filter(|(_, is_lowered)| *is_lowered);
         lowered
             .filter_map(|(key, _)| {
@@ -244,6 +278,16 @@ impl RunSettings {
     /// The time limit of the whole run, if any.
     pub(crate) fn max_runtime(&self) -> Option<Duration> {
         (!self.max_runtime.is_zero()).then_some(self.max_runtime)
+    }
+
+    /// What the agents may cost, if that is limited.
+    pub(crate) fn max_cost(&self) -> Option<f64> {
+        (self.max_cost > 0.0).then_some(self.max_cost)
+    }
+
+    /// How many tokens they may use, if that is limited.
+    pub(crate) fn max_tokens(&self) -> Option<u64> {
+        (self.max_tokens > 0).then_some(self.max_tokens as u64)
     }
 }
 

@@ -121,10 +121,27 @@ pub(crate) fn session(run: &RunView, now: f64, tail: Vec<String>) -> Session {
             auditor: file.auditor.clone(),
             reason: reason(run),
             feedback: file.feedback.as_ref().map(|text| elide_middle(text, SHOWN_CHARS)),
+            cost: cost(run),
+            checks: checks(run),
             live: run.live,
         }),
         ..Session::default()
     }
+}
+
+/// What the agents have cost, if they report it.
+fn cost(run: &RunView) -> Option<String> {
+    let usage = run.file.usage();
+    usage.is_reported().then(|| usage.to_string())
+}
+
+/// The last result of each check.
+fn checks(run: &RunView) -> Vec<String> {
+    let results = |check: &String| {
+        run.file.check_results.iter().rev().find(|result| result.command == *check)
+    };
+    let results = run.file.checks.iter().filter_map(results);
+    results.map(|result| elide_middle(&one_line(&result.summary()), SHOWN_CHARS)).collect()
 }
 
 /// Why the run is in its state, if there is a reason.

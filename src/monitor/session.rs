@@ -172,6 +172,10 @@ pub(crate) struct RunFacts {
     pub(crate) reason: Option<String>,
     /// The last auditor's feedback.
     pub(crate) feedback: Option<String>,
+    /// What its agents have cost, if they report it.
+    pub(crate) cost: Option<String>,
+    /// The last result of each check.
+    pub(crate) checks: Vec<String>,
     /// Whether a process runs it.
     pub(crate) live: bool,
 }

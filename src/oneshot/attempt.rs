@@ -15,7 +15,7 @@ use super::log::{LineKind, Origin, RunLog, result_data};
 use super::pipeline::{
     ByteSource, Pipeline, PipelineDeps, PipelineEvent, Published, Received, Stream,
 };
-use super::policy::{AgentWatch, WatchAction, WatchRules};
+use super::policy::{AgentWatch, BudgetLimits, WatchAction, WatchRules};
 use super::reporter::{Reporter, RunNews};
 use super::run_files::FileError;
 use super::run_tracker::RunTracker;
@@ -27,6 +27,7 @@ use crate::agent::checks::{CHECK_TIME, CheckState};
 use crate::agent::executor::Executor;
 use crate::agent::judge::{Evidence, Finding, Judgement, heuristic};
 use crate::agent::stream::{Framer, Record};
+use crate::agent::usage::Usage;
 use crate::process::signals::Exit;
 use crate::progress::tracker::Status;
 use crate::task::follower::{Follower, TaskEvent, Topics};
@@ -79,6 +80,9 @@ pub(super) struct Attempt<'a> {
     pub(crate) rules: WatchRules,
     /// The interval between heartbeats.
     pub(crate) interval: Duration,
+    /// What the agents may use up, and what earlier agents have used.
+    pub(crate) budget: BudgetLimits,
+    pub(crate) spent: Usage,
     pub(crate) redactor: &'a Redactor,
     pub(crate) controls: &'a Controls,
 }
@@ -107,6 +111,8 @@ struct AttemptState<'a> {
     /// Whether the person has been asked about this agent.
     asked: bool,
     session: Option<String>,
+    /// What the agent has used when it first exceeded the budget.
+    over_budget: Option<Usage>,
 }
 
 impl Attempt<'_> {
@@ -156,6 +162,7 @@ impl Attempt<'_> {
             ending: None,
             asked: false,
             session: None,
+            over_budget: None,
         };
         let outcome = state.follow()?;
         Ok(EndedAttempt { outcome, transcript: state.transcript, session: state.session })
@@ -311,8 +318,24 @@ impl AttemptState<'_> {
             self.watch.finish(at);
             let data = result_data(self.transcript.final_text(), self.transcript.error());
             self.pipeline.note(LineKind::Result, data)?;
+        } else {
+            self.check_budget();
         }
         Ok(())
+    }
+
+    /// Ends an agent that goes on spending although the budget is used up. The answer that has
+    /// used it up may be its last, and its result is paid for.
+    fn check_budget(&mut self) {
+        let usage = self.transcript.usage();
+        let mut all = self.attempt.spent;
+        all.add(&usage);
+        let Some(budget) = self.attempt.budget.exceeded_by(&all) else { return };
+        match self.over_budget {
+            None => self.over_budget = Some(usage),
+            Some(before) if before != usage => self.end(RunEvent::OverBudget(budget)),
+            Some(_) => {}
+        }
     }
 
     /// Records whether the agent's processes are visible. Returns whether they have been probed

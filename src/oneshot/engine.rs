@@ -13,7 +13,7 @@ use super::attempt::{Attempt, AttemptError, AttemptOutcome, EndedAttempt};
 use super::check::{self, CheckOutcome, CheckResult, RunningCheck};
 use super::controls::{Control, Controls};
 use super::log::{LineKind, Origin, result_data};
-use super::policy::WatchRules;
+use super::policy::{BudgetLimits, WatchRules};
 use super::prompts::{self, ToAudit, ToWork};
 use super::recovery::{self, RecoveryContext};
 use super::reporter::{Reporter, RunNews};
@@ -51,6 +51,8 @@ pub(crate) struct WatchSettings {
     pub(crate) tracker: tracker::TrackerSettings,
     /// How long a check may take.
     pub(crate) check_timeout: Duration,
+    /// What the agents may use up.
+    pub(crate) budget: BudgetLimits,
 }
 
 /// Why a run cannot continue. Its files are intact, so it can be resumed.
@@ -163,6 +165,7 @@ impl<'a> Engine<'a> {
     /// # Errors
     /// If the run cannot continue.
     pub(crate) fn go(&mut self, first: Option<RunEvent>) -> Result<(), EngineError> {
+        self.recall_usage()?;
         if let Some(event) = first {
             self.apply(&event)?;
         }
@@ -226,10 +229,13 @@ impl<'a> Engine<'a> {
     /// Applies an event. If an agent runs in the next state, starts the agent first.
     fn enter(&mut self, event: &RunEvent) -> Result<(), EngineError> {
         let (next, _) = self.run.look_ahead(event)?;
-        if next.state().has_agent()
-            && let Some(request) = self.wait_for_endpoint()
-        {
-            return self.apply(&request);
+        if next.state().has_agent() {
+            if let Some(budget) = self.plan.budget.exceeded_by(&self.run.file().usage()) {
+                return self.apply(&RunEvent::OverBudget(budget));
+            }
+            if let Some(request) = self.wait_for_endpoint() {
+                return self.apply(&request);
+            }
         }
         match next.stage {
             Stage::Active(Active::WorkerExecuting) => {
@@ -279,7 +285,9 @@ impl<'a> Engine<'a> {
         let executor_name = executor.name().to_owned();
         self.run.update(|run| {
             let id = session;
-            run.agent_sessions.push(AgentSession { role, iteration, executor: executor_name, id });
+            let executor = executor_name;
+            let session = AgentSession { role, iteration, executor, id, usage: None };
+            run.agent_sessions.push(session);
         })?;
         self.note(LineKind::Prompt, role, iteration, json!({"text": prompt}))?;
         let file = self.run.file();
@@ -306,6 +314,23 @@ impl<'a> Engine<'a> {
         let ended = self.follow(executor, role, iteration, &task)?;
         let failure = executor.failure_in(ended.transcript.final_text());
         self.conclude(role, iteration, ended, failure)
+    }
+
+    /// Reads from the log what an agent has cost whose runner was killed.
+    fn recall_usage(&mut self) -> Result<(), EngineError> {
+        let Some(session) = self.run.file().agent_sessions.last() else { return Ok(()) };
+        let Ok(executor) = self.runtime.executors.find(&session.executor) else { return Ok(()) };
+        if session.usage.is_some() {
+            return Ok(());
+        }
+        let usage = recovery::usage(self.run.directory(), session, executor);
+        let usage = usage.map_err(EngineError::OwnLog)?;
+        self.run.update(|run| {
+            if let Some(session) = run.agent_sessions.last_mut() {
+                session.usage = Some(usage);
+            }
+        })?;
+        Ok(())
     }
 
     fn executor_name(&self, role: Role) -> &str {
@@ -361,16 +386,21 @@ impl<'a> Engine<'a> {
             prompt_start: &what,
             rules: self.plan.rules,
             interval: self.plan.tracker.heartbeat_interval,
+            budget: self.plan.budget,
+            spent: self.run.file().usage(),
             redactor: &redactor,
             controls: self.controls,
         };
         let ended = attempt.follow(&mut self.run.log, &mut self.run_tracker, self.reporter)?;
-        if let Some(named) = &ended.session {
-            self.run.update(|run| {
-                if let Some(session) = run.agent_sessions.last_mut() {
-                    session.id.clone_from(named);
-                }
-            })?;
+        let usage = ended.transcript.usage();
+        self.run.update(|run| {
+            if let Some(session) = run.agent_sessions.last_mut() {
+                session.id = ended.session.clone().unwrap_or_else(|| session.id.clone());
+                session.usage = Some(usage);
+            }
+        })?;
+        if let Some(note) = self.plan.budget.unmeasured_by(executor.name(), &usage) {
+            self.reporter.report(&RunNews::Note(&note));
         }
         Ok(ended)
     }

@@ -6,7 +6,8 @@
 
 use std::time::{Duration, Instant};
 
-use super::state::RunEvent;
+use super::state::{Budget, RunEvent};
+use crate::agent::usage::Usage;
 use crate::cli::OnStuck;
 
 /// How long a process may take to exit after it has reported its result.
@@ -166,6 +167,37 @@ impl AgentWatch {
     /// Whether a plain time limit on output would have ended the agent.
     pub(crate) fn would_time_out(&self, now: Instant) -> bool {
         now.saturating_duration_since(self.last_output) >= self.rules.inactivity
+    }
+}
+
+/// What all agents of a run may use up together.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(crate) struct BudgetLimits {
+    /// US dollars.
+    pub(crate) usd: Option<f64>,
+    pub(crate) tokens: Option<u64>,
+}
+
+impl BudgetLimits {
+    /// The budget that this usage exceeds or uses up.
+    pub(crate) fn exceeded_by(&self, usage: &Usage) -> Option<Budget> {
+        let exceeds_cost = self.usd.zip(usage.usd).is_some_and(|(limit, spent)| spent >= limit);
+        let exceeds_tokens =
+            self.tokens.zip(usage.tokens()).is_some_and(|(limit, spent)| spent >= limit);
+        match (exceeds_cost, exceeds_tokens) {
+            (true, _) => Some(Budget::Cost),
+            (false, true) => Some(Budget::Tokens),
+            (false, false) => None,
+        }
+    }
+
+    /// Says that an agent does not report what a limit is about.
+    pub(crate) fn unmeasured_by(&self, agent: &str, usage: &Usage) -> Option<String> {
+        let cost = (self.usd.is_some() && usage.usd.is_none()).then_some(("cost", "--max-cost"));
+        let tokens = (self.tokens.is_some() && usage.tokens().is_none())
+            .then_some(("tokens", "--max-tokens"));
+        let (what, limit) = cost.or(tokens)?;
+        Some(format!("{agent} has reported no {what}: {limit} does not count it"))
     }
 }
 

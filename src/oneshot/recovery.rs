@@ -11,11 +11,12 @@ use serde_json::Value;
 
 use super::log::{LineKind, LogLine};
 use super::log_reader::{newest, newest_that};
-use super::run_files::RunFile;
+use super::run_files::{AgentSession, RunFile};
 use super::state::{Role, RunState};
 use crate::agent::activity::{Activity, Final};
 use crate::agent::executor::{Executor, Recovery, Reference};
 use crate::agent::stream::Record;
+use crate::agent::usage::{Meter, Usage};
 
 /// The home directory and the environment of the agents.
 #[derive(Debug, Clone, Copy)]
@@ -153,6 +154,40 @@ impl OwnLog {
             _ => {}
         }
     }
+}
+
+/// What a session's agent has cost, as far as the run's log says.
+///
+/// # Errors
+/// If the log cannot be read.
+pub(crate) fn usage(
+    directory: &Path,
+    session: &AgentSession,
+    executor: &Executor,
+) -> io::Result<Usage> {
+    let reports = RefCell::new(Vec::new());
+    let is_its = |line: &LogLine| {
+        line.origin.role == Some(session.role) && line.origin.iteration == Some(session.iteration)
+    };
+    newest_that(
+        directory,
+        u64::MAX,
+        |line| {
+            if is_its(line) && line.kind == LineKind::Activity {
+                let activities = executor.classify(&record(&line.data)).into_iter().rev();
+                reports.borrow_mut().extend(activities.filter_map(|activity| match activity {
+                    Activity::Usage(report) => Some(report),
+                    _ => None,
+                }));
+            }
+            // Lines before the prompt belong to another session.
+            is_its(line) && line.kind == LineKind::Prompt
+        },
+        &[LineKind::Prompt, LineKind::Activity],
+    )?;
+    let mut meter = Meter::default();
+    reports.borrow().iter().rev().for_each(|report| meter.add(report));
+    Ok(meter.usage())
 }
 
 /// The record in the data of a [`LineKind::Activity`] line, for its executor to classify.

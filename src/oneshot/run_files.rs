@@ -24,6 +24,7 @@ use sha2::{Digest, Sha256};
 
 use super::check::CheckResult;
 use super::state::{Position, Reason, Review, Role, RunState, Unreplayable};
+use crate::agent::usage::Usage;
 use crate::base::clock::Now;
 use crate::config::NO_AUDITOR;
 use crate::process::files::{self, FileLock};
@@ -96,7 +97,7 @@ impl Entry {
 }
 
 /// An agent program's id for its conversation.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AgentSession {
     pub role: Role,
     pub iteration: u32,
@@ -104,6 +105,9 @@ pub struct AgentSession {
     pub executor: String,
     /// The program's own id.
     pub id: String,
+    /// What it has cost, once it has ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Usage>,
 }
 
 /// The settings of a run; a resume may change them.
@@ -121,6 +125,12 @@ pub struct RunOptions {
     /// How long a check may take, in seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub check_timeout: Option<f64>,
+    /// What the agents may cost, in US dollars.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_cost: Option<f64>,
+    /// How many tokens they may use.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_tokens: Option<u64>,
     /// How to handle a stuck agent: `ask`, `wait`, `recover`, `fail`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub on_stuck: Option<String>,
@@ -315,6 +325,13 @@ impl RunFile {
     /// The auditor's executor; `None` if there is none.
     pub(crate) fn auditor(&self) -> Option<&str> {
         (self.auditor != NO_AUDITOR).then_some(&self.auditor)
+    }
+
+    /// What all agents have cost so far, as far as they report it.
+    pub fn usage(&self) -> Usage {
+        let mut sum = Usage::default();
+        self.agent_sessions.iter().filter_map(|session| session.usage).for_each(|it| sum.add(&it));
+        sum
     }
 
     /// Replays the history and returns the run's position.

@@ -117,7 +117,6 @@ impl Transcript {
     }
 
     /// Its cost as reported so far.
-    #[allow(dead_code, reason = "what a run costs is read from here")]
     pub(crate) fn usage(&self) -> Usage {
         self.meter.usage()
     }

@@ -54,6 +54,7 @@ mod long_lines;
 mod manopt;
 mod memory;
 mod monitor;
+mod oneshot_budgets;
 mod oneshot_checks;
 mod oneshot_commands;
 mod oneshot_executors;

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::mistyped::END_OF_OPTIONS;
 use super::words;
+use crate::agent::usage::Usage;
 use crate::commands::output;
 use crate::oneshot::engine::Engine;
 use crate::oneshot::recovery;
@@ -30,6 +31,8 @@ pub(super) struct End {
     result: Option<String>,
     /// The last auditor's feedback.
     feedback: Option<String>,
+    /// What its agents have cost.
+    usage: Usage,
 }
 
 impl End {
@@ -57,6 +60,7 @@ impl End {
             directory: directory.to_path_buf(),
             result,
             feedback: file.feedback.clone(),
+            usage: file.usage(),
         }
     }
 
@@ -97,15 +101,25 @@ impl End {
     fn summary(&self, stage: &Stage) -> String {
         let state = stage.state();
         let iterations = format!("iteration {} of {}", self.iteration, self.maximum);
+        let cost =
+            if self.usage.is_reported() { format!(", {}", self.usage) } else { String::new() };
         match stage.reason() {
-            Some(reason) => format!("zsh-tool: {state} ({reason}), {iterations}, run {}", self.id),
-            None => format!("zsh-tool: {state}, {iterations}, run {}", self.id),
+            Some(reason) => {
+                format!("zsh-tool: {state} ({reason}), {iterations}{cost}, run {}", self.id)
+            }
+            None => format!("zsh-tool: {state}, {iterations}{cost}, run {}", self.id),
         }
     }
 
     /// What to do about a failed run.
     fn next_step(&self, stage: &Stage) -> String {
         match stage.reason() {
+            Some(Reason::MaxCost) => {
+                format!("a larger budget: {} --max-cost USD", resume_command(&self.id))
+            }
+            Some(Reason::MaxTokens) => {
+                format!("a larger budget: {} --max-tokens N", resume_command(&self.id))
+            }
             Some(Reason::MaxIterations) => {
                 format!("more iterations: {} --max-iterations N", resume_command(&self.id))
             }
@@ -127,6 +141,7 @@ impl End {
             "exit_code": code,
             "result": self.result,
             "feedback": self.feedback,
+            "usage": self.usage,
             "directory": self.directory.to_string_lossy(),
             "resume": is_paused.then(|| resume_command(&self.id)),
         })

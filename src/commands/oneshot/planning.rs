@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use crate::cli::{OnStuck, OneshotRunArguments};
 use crate::config::{Config, RunFlags, RunSettings, StuckChoice};
 use crate::oneshot::engine::WatchSettings;
-use crate::oneshot::policy::{SignsOfLife, WatchRules};
+use crate::oneshot::policy::{BudgetLimits, SignsOfLife, WatchRules};
 use crate::oneshot::run_files::RunOptions;
 use crate::progress::tracker;
 
@@ -26,6 +26,8 @@ pub(super) fn options(settings: &RunSettings) -> RunOptions {
         max_runtime: settings.max_runtime().map(|time| time.as_secs_f64()),
         wait_limit: Some(settings.wait_limit.as_secs_f64()),
         check_timeout: Some(settings.check_timeout.as_secs_f64()),
+        max_cost: settings.max_cost(),
+        max_tokens: settings.max_tokens(),
         on_stuck: Some(settings.on_stuck.name()),
         judge: settings.judge.clone(),
         heartbeat: settings.heartbeat.map(|time| time.as_secs_f64()),
@@ -47,6 +49,12 @@ pub(super) fn overlay(arguments: &OneshotRunArguments, mut options: RunOptions) 
     }
     if let Some(limit) = flags.check_timeout {
         options.check_timeout = Some(limit.as_secs_f64());
+    }
+    if let Some(cost) = flags.max_cost {
+        options.max_cost = (cost > 0.0).then_some(cost);
+    }
+    if let Some(tokens) = flags.max_tokens {
+        options.max_tokens = (tokens > 0).then_some(tokens as u64);
     }
     if let Some(on_stuck) = flags.on_stuck {
         options.on_stuck = Some(on_stuck.name());
@@ -73,6 +81,7 @@ pub(super) fn plan(options: &RunOptions, config: &Config, settings: &RunSettings
     let on_stuck = on_stuck.and_then(StuckChoice::from_name);
     let by_time = std::env::var_os(STATUS_SWITCH).is_some_and(|switch| switch == "0");
     WatchSettings {
+        budget: BudgetLimits { usd: options.max_cost, tokens: options.max_tokens },
         check_timeout: options.check_timeout.and_then(time).unwrap_or(settings.check_timeout),
         rules: WatchRules {
             inactivity: inactivity.unwrap_or(settings.inactivity),
@@ -121,6 +130,8 @@ pub(super) fn flags(arguments: &OneshotRunArguments) -> RunFlags {
         auditor: arguments.auditor.clone().map(Some),
         check: (!arguments.check.is_empty()).then(|| arguments.check.clone()),
         check_timeout: arguments.check_timeout,
+        max_cost: arguments.max_cost,
+        max_tokens: arguments.max_tokens.and_then(|count| usize::try_from(count).ok()),
         model: arguments.model.clone().map(Some),
         auditor_model: arguments.auditor_model.clone().map(Some),
         max_iterations: arguments.max_iterations,

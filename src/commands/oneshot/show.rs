@@ -6,16 +6,17 @@ use std::process::ExitCode;
 use serde_json::{Value, json};
 
 use super::{find, words};
+use crate::agent::usage::Usage;
 use crate::commands::{output, shared};
 use crate::config::Config;
 use crate::oneshot::check::CheckResult;
 use crate::oneshot::log::{self, LineKind};
 use crate::oneshot::log_reader;
-use crate::oneshot::run_files::RunFile;
+use crate::oneshot::run_files::{AgentSession, RunFile};
 use crate::oneshot::sessions::{self, RunView};
 use crate::oneshot::state::{Reason, RunState};
 use crate::text::foreign::ShowPath;
-use crate::text::quantity::seconds;
+use crate::text::quantity::{grouped, seconds};
 
 /// How far back the log is searched for the newest result.
 const RESULT_WITHIN: u64 = 16 << 20;
@@ -54,6 +55,7 @@ pub(crate) fn describe(run: &RunView) -> String {
     row("iteration", &format!("{} of {}", file.iteration_count, file.max_iterations));
     row("worker", &agent(&file.executor, file.model.as_deref()));
     row("auditor", &agent(&file.auditor, file.auditor_model.as_deref()));
+    row("cost", &cost(file));
     for check in &file.checks {
         let of_it = file.check_results.iter().rev().find(|result| result.command == *check);
         let text = of_it.map_or_else(|| format!("{check}: not run yet"), CheckResult::summary);
@@ -64,6 +66,9 @@ pub(crate) fn describe(run: &RunView) -> String {
     row("created", &words::clean(&file.created_at));
     row("changed", &words::clean(&file.updated_at));
     text.push_str(&history(file));
+    if !file.agent_sessions.is_empty() {
+        text.push_str(&costs(file));
+    }
     section(&mut text, "prompt", &file.prompt);
     if let Some(feedback) = file.feedback.as_ref().filter(|text| !text.trim().is_empty()) {
         section(&mut text, "feedback", feedback);
@@ -126,6 +131,27 @@ fn history(file: &RunFile) -> String {
     text
 }
 
+/// What the agents have cost: `$0.12, 15,200 tokens (14,000 in, 1,200 out), 7 turns`.
+fn cost(file: &RunFile) -> String {
+    let usage = file.usage();
+    if usage.is_reported() { usage.to_string() } else { "not reported".to_owned() }
+}
+
+/// What each agent has cost.
+fn costs(file: &RunFile) -> String {
+    let mut text = String::from("\ncosts\n");
+    for AgentSession { role, iteration, executor, usage, .. } in &file.agent_sessions {
+        let usage = match usage {
+            Some(usage) if usage.is_reported() => usage.to_string(),
+            Some(_) => "not reported".to_owned(),
+            None => "not over".to_owned(),
+        };
+        let (role, executor) = (role.name(), words::clean(executor));
+        let _ = writeln!(text, "  {iteration:>3}  {role:<7}  {executor}: {usage}");
+    }
+    text
+}
+
 fn section(text: &mut String, title: &str, content: &str) {
     let _ = writeln!(text, "\n{title}");
     let count = content.lines().count();
@@ -169,6 +195,7 @@ fn to_json(run: &RunView) -> Value {
     if let Some(fields) = value.as_object_mut() {
         let mut add = |name: &str, value| fields.insert(name.to_owned(), value);
         add("live", json!(run.live));
+        add("usage", json!(run.file.usage()));
         add("runner_pid", json!(run.runner.map(|runner| runner.pid)));
         add("resumable", json!(run.is_resumable()));
         add("directory_of_run", json!(run.directory.shown().to_string()));
@@ -176,8 +203,17 @@ fn to_json(run: &RunView) -> Value {
     value
 }
 
-/// Id, state, iteration, age, executor, prompt.
-pub(crate) fn cells(run: &RunView) -> [String; 6] {
+/// Money if it is reported, else tokens, else `-`.
+fn short_cost(usage: &Usage) -> String {
+    match (usage.usd, usage.tokens()) {
+        (Some(usd), _) => format!("${usd:.2}"),
+        (None, Some(tokens)) => format!("{} tokens", grouped(tokens)),
+        (None, None) => "-".to_owned(),
+    }
+}
+
+/// Id, state, iteration, age, cost, executor, prompt.
+pub(crate) fn cells(run: &RunView) -> [String; 7] {
     let file = &run.file;
     let changed = file.last().map_or(0.0, |entry| entry.ts);
     [
@@ -185,6 +221,7 @@ pub(crate) fn cells(run: &RunView) -> [String; 6] {
         words::state(run),
         format!("{}/{}", file.iteration_count, file.max_iterations),
         format!("{} ago", words::ago(changed)),
+        short_cost(&file.usage()),
         words::clean(&file.executor),
         words::line(&file.prompt, PROMPT_CHARS),
     ]
