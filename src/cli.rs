@@ -317,6 +317,9 @@ pub(crate) enum OneshotCommand {
         /// Print one JSON object.
         #[arg(long)]
         json: bool,
+        /// Print what the run, or one iteration, has changed in its git repository.
+        #[arg(long, value_name = "ITERATION", num_args = 0..=1, conflicts_with = "json")]
+        diff: Option<Option<u32>>,
     },
     /// Print the events of a run until it ends, and exit with its exit code.
     Follow {
@@ -394,6 +397,12 @@ pub(crate) struct OneshotRunArguments {
     /// Stop once they have used this many tokens, as far as they report it (0: no limit).
     #[arg(long, value_name = "N")]
     pub(crate) max_tokens: Option<u64>,
+    /// Work in a git work tree of the run's own, on a new branch.
+    #[arg(long, conflicts_with = "resume")]
+    pub(crate) worktree: bool,
+    /// Run this command line when the run has ended.
+    #[arg(long, value_name = "COMMAND")]
+    pub(crate) then: Option<String>,
     /// What to do about a stuck agent.
     #[arg(long, value_name = "POLICY")]
     pub(crate) on_stuck: Option<OnStuck>,

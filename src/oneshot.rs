@@ -5,7 +5,8 @@
 //! - Decide: [`state`] is the state machine of a run, with every transition; [`policy`] says when to act
 //!   on an agent; [`prompts`] what agents are told.
 //! - Act: [`engine`] carries out the machine's actions, [`attempt`] follows one agent, [`runtime`] starts
-//!   it, [`check`] runs the user's checks, [`recovery`] finds what earlier agents had done, [`controls`] takes requests from outside.
+//!   it, [`check`] runs the user's checks, [`repository`] takes
+//!   snapshots of the files, [`recovery`] finds what earlier agents had done, [`controls`] takes requests from outside.
 //! - See: [`pipeline`] turns an agent's output into records, [`transcript`], [`run_tracker`] and
 //!   [`liveness`] say how far it is, [`reporter`] tells the display.
 //! - Keep: [`run`] and [`run_files`] are the run's directory, [`log`], [`log_line`] and [`log_reader`]
@@ -27,6 +28,7 @@ pub(crate) mod prompts;
 pub(crate) mod recovery;
 pub(crate) mod redaction;
 pub(crate) mod reporter;
+pub(crate) mod repository;
 pub(crate) mod run;
 pub(crate) mod run_files;
 pub(crate) mod run_tracker;

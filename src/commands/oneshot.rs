@@ -24,7 +24,10 @@ pub(crate) fn run(arguments: &OneshotArguments) -> ExitCode {
     let (config, warnings) = shared::load_config();
     let result = match &arguments.command {
         Some(OneshotCommand::List { json }) => show::list(&config, *json),
-        Some(OneshotCommand::Show { id, json }) => show::show(&config, id, *json),
+        Some(OneshotCommand::Show { id, diff: Some(iteration), .. }) => {
+            show::diff(&config, id, *iteration)
+        }
+        Some(OneshotCommand::Show { id, json, diff: None }) => show::show(&config, id, *json),
         Some(OneshotCommand::Follow { id, json }) => follow::run(&config, id, *json),
         Some(OneshotCommand::Stop { id }) => stop(&config, id),
         None => run::run(&config, warnings, &arguments.run),

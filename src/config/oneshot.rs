@@ -17,7 +17,10 @@ use super::choices::StuckChoice;
 use super::dirs::{Env, directory};
 use super::file::{self, FileError};
 use super::layers::{Layer, SettingSource, Sources, Warning, check_key};
-use super::value::{Choice, CommandLines, Count, NAME, Optional, Raw, Time, ValueParser, expected};
+use super::value::{
+    COMMAND_LINE, Choice, CommandLines, Count, Flag, NAME, Optional, Raw, Time, ValueParser,
+    expected,
+};
 use super::{Config, Row, SettingHelp, key_of, option_of, settings};
 
 /// The section of `config.yaml`.
@@ -29,10 +32,10 @@ pub(crate) const NO_AUDITOR: &str = "none";
 /// The file's name in the working directory and in the home directory.
 const FILE_NAME: &str = ".oneshot.json";
 
-/// Keys that a repository's file must not set: sections of `config.yaml`, programs to run, and how
-/// long other runs are kept.
-const CONFIG_YAML_ONLY: [&str; 6] =
-    ["executors", "hosts", "openai", "secrets", "check", "keep_days"];
+/// Keys that a repository's file must not set: sections of `config.yaml`, programs to run, where to
+/// work, and how long other runs are kept.
+const CONFIG_YAML_ONLY: [&str; 8] =
+    ["executors", "hosts", "openai", "secrets", "check", "then", "worktree", "keep_days"];
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
@@ -125,6 +128,15 @@ run_settings! {
     /// How many tokens they may use together, as far as they report it. Default 0 (no limit).
     max_tokens: usize = 0, Count(0..=usize::MAX),
         env "ONESHOT_MAX_TOKENS", flag "--max-tokens";
+
+    /// Whether a run works in a git work tree of its own. Default false.
+    worktree: bool = false, Flag,
+        env "ONESHOT_WORKTREE", flag "--worktree";
+
+    /// A command line to run when a run has ended, with ONESHOT_ID, ONESHOT_STATE, ONESHOT_REASON and
+    /// ONESHOT_DIRECTORY in its environment. Default: none.
+    then: Option<String> = None, Optional(COMMAND_LINE, "none"),
+        env "ONESHOT_THEN", flag "--then";
 
     /// What to do about an agent that is stuck: `auto`, `ask`, `wait`, `recover` or `fail`.
     /// Default auto.

@@ -456,6 +456,13 @@ pub(crate) const NAME: Text = Text {
     is_secret: false,
 };
 
+/// A command line for a shell.
+pub(crate) const COMMAND_LINE: Text = Text {
+    expected: "a command line",
+    accepts: |text| is_command_line(text).then_some(text),
+    is_secret: false,
+};
+
 /// An optional value, with the word for its absence.
 pub(crate) struct Optional<K>(pub(crate) K, pub(crate) &'static str);
 

@@ -245,6 +245,7 @@ pub(crate) fn describe(line: &LogLine, executors: Option<&Executors>) -> Vec<Str
         LineKind::Omitted => describe_gap(line).into_iter().collect(),
         LineKind::Outage => describe_outage(line).into_iter().collect(),
         LineKind::Check => describe_check(line),
+        LineKind::Changes => describe_changes(line).into_iter().collect(),
         kind => vec![format!("{}: {}", kind.name().replace('_', " "), summary(&line.data))],
     }
 }
@@ -262,6 +263,12 @@ fn describe_outage(line: &LogLine) -> Option<String> {
     let pause = line.data.get("tries_again_in").and_then(Value::as_f64)?;
     let (error, message) = (text("error")?, text("message").unwrap_or_default());
     Some(format!("{error}: {message}; trying again in {pause:.0} s"))
+}
+
+fn describe_changes(line: &LogLine) -> Option<String> {
+    let summary = line.data.get("summary")?.as_str()?;
+    let files = line.data.get("files")?.as_array()?.iter().filter_map(Value::as_str);
+    Some(format!("changed {summary}: {}", files.collect::<Vec<_>>().join(", ")))
 }
 
 fn describe_check(line: &LogLine) -> Vec<String> {

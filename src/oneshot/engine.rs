@@ -17,6 +17,7 @@ use super::policy::{BudgetLimits, WatchRules};
 use super::prompts::{self, ToAudit, ToWork};
 use super::recovery::{self, RecoveryContext};
 use super::reporter::{Reporter, RunNews};
+use super::repository::{self, Moment, Repository, SNAPSHOTS, Snapshot};
 use super::run::{ApplyError, OpenRun};
 use super::run_files::{AgentSession, FileError};
 use super::run_tracker::RunTracker;
@@ -34,6 +35,7 @@ use crate::process::signals::Exit;
 use crate::process::tree::{self, Identity};
 use crate::progress::tracker;
 use crate::task::registry::TaskHandle;
+use crate::text::foreign::ShowPath;
 use crate::text::lines;
 use crate::text::quantity::seconds;
 
@@ -92,6 +94,8 @@ pub(crate) struct Engine<'a> {
     failed_checks: Option<String>,
     /// The outage that the last agent ended with.
     outage: Option<OutageWait>,
+    /// The repository of the run's directory, unless git is missing or has failed.
+    repository: Option<Repository>,
 }
 
 /// The wait for an endpoint that fails for now.
@@ -113,6 +117,12 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(15 * 60);
 /// What share of that is waited at least after a further failure, whatever the endpoint says: one,
 /// two, four seconds.
 const LEAST_SHARE: u32 = 60;
+/// What `--then` finds in its environment besides the id and the iteration.
+const STATE_VARIABLE: &str = "ONESHOT_STATE";
+const REASON_VARIABLE: &str = "ONESHOT_REASON";
+const DIRECTORY_VARIABLE: &str = "ONESHOT_DIRECTORY";
+/// How many changed files are listed.
+const LISTED_FILES: usize = 100;
 /// How much of an error's message is shown.
 const SAID_CHARS: usize = 300;
 
@@ -143,6 +153,7 @@ impl<'a> Engine<'a> {
             feedback,
             failed_checks,
             outage: None,
+            repository: None,
         }
     }
 
@@ -165,6 +176,7 @@ impl<'a> Engine<'a> {
     /// # Errors
     /// If the run cannot continue.
     pub(crate) fn go(&mut self, first: Option<RunEvent>) -> Result<(), EngineError> {
+        self.find_repository();
         self.recall_usage()?;
         if let Some(event) = first {
             self.apply(&event)?;
@@ -181,7 +193,10 @@ impl<'a> Engine<'a> {
                 Action::RunWorker | Action::RunAuditor(_) | Action::RunChecks => {
                     self.apply(&RunEvent::SupervisorDied)?;
                 }
-                Action::ReadVerdict | Action::Stop => return Ok(()),
+                Action::ReadVerdict | Action::Stop => {
+                    self.run_then();
+                    return Ok(());
+                }
             }
         }
     }
@@ -269,6 +284,9 @@ impl<'a> Engine<'a> {
                 "the prompt is too long for an argument: its middle is omitted",
             ));
         }
+        if role == Role::Worker {
+            self.take_snapshot(iteration, Moment::BeforeWorker)?;
+        }
         let session = uuid::Uuid::new_v4().to_string();
         let model = match role {
             Role::Worker => self.run.file().model.as_deref(),
@@ -312,6 +330,13 @@ impl<'a> Engine<'a> {
         let process = tree::look_up(pid).map_or(Identity { pid, started: 0 }, |found| found.id);
         self.apply_with(event, Some(process))?;
         let ended = self.follow(executor, role, iteration, &task)?;
+        if !matches!(ended.outcome, AttemptOutcome::Stopped(_)) {
+            let moment = match role {
+                Role::Worker => Moment::AfterWorker,
+                Role::Auditor => Moment::AfterAuditor,
+            };
+            self.take_snapshot(iteration, moment)?;
+        }
         let failure = executor.failure_in(ended.transcript.final_text());
         self.conclude(role, iteration, ended, failure)
     }
@@ -450,6 +475,88 @@ impl<'a> Engine<'a> {
             Action::ReadVerdict => self.read_verdict(text),
             _ => Ok(()),
         }
+    }
+
+    // Snapshots.
+
+    fn find_repository(&mut self) {
+        let store = self.run.directory().join(SNAPSHOTS);
+        let directory = &self.run.file().directory;
+        match Repository::find(directory, &store, &self.runtime.environment) {
+            Ok(found) => self.repository = found,
+            Err(error) => tracing::info!("no snapshots of {}: {error}", directory.shown()),
+        }
+    }
+
+    /// Takes a snapshot of the repository's files, and logs what has changed since the last one.
+    fn take_snapshot(&mut self, iteration: u32, moment: Moment) -> Result<(), EngineError> {
+        let Some(repository) = &self.repository else { return Ok(()) };
+        let taken = repository.snapshot().and_then(|tree| {
+            let last = self.run.file().snapshots.last();
+            let changes = last.map(|last| repository.changes(&last.tree, &tree)).transpose()?;
+            Ok((tree, changes.unwrap_or_default()))
+        });
+        let (tree, changes) = match taken {
+            Ok(taken) => taken,
+            Err(error) => {
+                self.repository = None;
+                let note =
+                    format!("no further snapshots of the files, and no differences: {error}");
+                self.reporter.report(&RunNews::Note(&note));
+                return Ok(());
+            }
+        };
+        self.run.update(|run| run.snapshots.push(Snapshot { iteration, moment, tree }))?;
+        if changes.is_empty() || moment == Moment::BeforeWorker {
+            return Ok(());
+        }
+        let role = if moment == Moment::AfterWorker { Role::Worker } else { Role::Auditor };
+        let summary = repository::summary(&changes);
+        let files = changes.iter().map(|file| file.path.shown().to_string());
+        let files: Vec<String> = files.take(LISTED_FILES).collect();
+        if role == Role::Auditor {
+            let note = format!("the auditor has changed files ({summary}): {}", files.join(", "));
+            self.reporter.report(&RunNews::Note(&note));
+        } else {
+            self.reporter.report(&RunNews::Changed(&summary));
+        }
+        self.note(LineKind::Changes, role, iteration, json!({"summary": summary, "files": files}))
+    }
+
+    // The end.
+
+    /// Runs the user's command line for the end of the run, if the run is over.
+    fn run_then(&mut self) {
+        let position = self.run.position();
+        let Some(then) = self.run.file().then.clone() else { return };
+        if !position.state().is_terminal() {
+            return;
+        }
+        let reason = position.stage.reason().map(|reason| reason.to_string());
+        let directory = &self.run.file().directory;
+        let mut variables = check_variables(self.run.id(), position.iteration);
+        variables.extend([
+            (STATE_VARIABLE.to_owned(), position.state().name().to_owned()),
+            (REASON_VARIABLE.to_owned(), reason.unwrap_or_default()),
+            (DIRECTORY_VARIABLE.to_owned(), directory.to_string_lossy().into_owned()),
+        ]);
+        let (run, iteration) = (self.run.id(), position.iteration);
+        let started =
+            RunningCheck::start(self.runtime, run, iteration, directory, &then, variables);
+        let ended = started.and_then(|running| {
+            let finished = running.finish(self.plan.check_timeout, None, self.controls);
+            finished.map_err(|error| error.to_string())
+        });
+        let problem = match ended {
+            Ok(CheckOutcome::Ended { result, .. }) if result.passed => return,
+            Ok(CheckOutcome::Ended { result, output }) => {
+                let last = output.lines().rfind(|line| !line.trim().is_empty());
+                format!("{}: {}", result.ended, last.unwrap_or("(no output)").trim())
+            }
+            Ok(CheckOutcome::Stopped(_)) => "it was interrupted".to_owned(),
+            Err(why) => why,
+        };
+        self.reporter.report(&RunNews::Note(&format!("--then {then}: {problem}")));
     }
 
     // Checks.
@@ -703,6 +810,10 @@ impl<'a> Engine<'a> {
             Err(event) => return self.apply(&event),
         };
         let iteration = self.run.position().iteration;
+        let last = self.run.file().snapshots.last();
+        if last.is_some_and(|last| last.moment == Moment::BeforeWorker) {
+            self.take_snapshot(iteration, Moment::AfterWorker)?;
+        }
         let (data, event) = match found {
             Recovery::Success { text } => {
                 let data = json!({"found": "success", "text": text});

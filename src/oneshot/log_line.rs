@@ -37,6 +37,8 @@ pub enum LineKind {
     /// A check of the worker's result has ended: its [`super::check::CheckResult`], and its
     /// `output` if it is red.
     Check,
+    /// What an agent has changed in the run's repository: `summary`, and `files`, their paths.
+    Changes,
     /// The agent's endpoint fails for now, and when the run tries again.
     Outage,
     /// Lines were removed here to keep the log's quota: [`Omitted`].
@@ -55,6 +57,7 @@ impl LineKind {
             LineKind::Result => "result",
             LineKind::Recovered => "recovered",
             LineKind::Check => "check",
+            LineKind::Changes => "changes",
             LineKind::Outage => "outage",
             LineKind::Omitted => "omitted",
         }

@@ -33,6 +33,8 @@ pub(crate) enum RunNews<'a> {
     },
     /// The auditor's feedback for the next worker.
     Feedback(&'a str),
+    /// What the worker has changed: `3 files, +10 −2`.
+    Changed(&'a str),
     /// This check runs now.
     Checking(&'a str),
     /// A check has ended.

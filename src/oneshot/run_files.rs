@@ -23,6 +23,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::check::CheckResult;
+use super::repository::{Moment, Snapshot, WorkTree};
 use super::state::{Position, Reason, Review, Role, RunState, Unreplayable};
 use crate::agent::usage::Usage;
 use crate::base::clock::Now;
@@ -198,6 +199,15 @@ pub struct RunFile {
     /// What the red checks of the last iteration say, redacted; `None` if there are none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed_checks: Option<String>,
+    /// The files of its repository before and after each agent.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub snapshots: Vec<Snapshot>,
+    /// The work tree of its own, if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub work_tree: Option<WorkTree>,
+    /// The command line to run at its end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub then: Option<String>,
     /// The results of all checks so far.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub check_results: Vec<CheckResult>,
@@ -296,6 +306,9 @@ impl RunFile {
             feedback: None,
             failed_checks: None,
             check_results: Vec::new(),
+            snapshots: Vec::new(),
+            work_tree: None,
+            then: None,
             agent_sessions: Vec::new(),
             others: serde_json::Map::new(),
         }
@@ -325,6 +338,19 @@ impl RunFile {
     /// The auditor's executor; `None` if there is none.
     pub(crate) fn auditor(&self) -> Option<&str> {
         (self.auditor != NO_AUDITOR).then_some(&self.auditor)
+    }
+
+    /// The snapshots before and after the agents of one iteration, or of all; `None` if there are not
+    /// two.
+    pub(crate) fn snapshots_around(&self, iteration: Option<u32>) -> Option<(&str, &str)> {
+        let is_asked = |snapshot: &&Snapshot| {
+            iteration.is_none_or(|iteration| snapshot.iteration == iteration)
+        };
+        let first = self.snapshots.iter().find(is_asked)?;
+        // What an auditor has changed belongs to its iteration.
+        let last = self.snapshots.iter().rfind(is_asked)?;
+        (last.moment != Moment::BeforeWorker || iteration.is_none())
+            .then_some((first.tree.as_str(), last.tree.as_str()))
     }
 
     /// What all agents have cost so far, as far as they report it.

@@ -55,6 +55,7 @@ mod manopt;
 mod memory;
 mod monitor;
 mod oneshot_budgets;
+mod oneshot_changes;
 mod oneshot_checks;
 mod oneshot_commands;
 mod oneshot_executors;

@@ -12,6 +12,7 @@ use crate::agent::usage::Usage;
 use crate::commands::output;
 use crate::oneshot::engine::Engine;
 use crate::oneshot::recovery;
+use crate::oneshot::repository::WorkTree;
 use crate::oneshot::run_files::RunFile;
 use crate::oneshot::sessions::RunView;
 use crate::oneshot::state::{Position, Reason, RunState, Stage};
@@ -33,6 +34,8 @@ pub(super) struct End {
     feedback: Option<String>,
     /// What its agents have cost.
     usage: Usage,
+    /// The work tree of its own, if there is one.
+    work_tree: Option<WorkTree>,
 }
 
 impl End {
@@ -61,6 +64,7 @@ impl End {
             result,
             feedback: file.feedback.clone(),
             usage: file.usage(),
+            work_tree: file.work_tree.clone().filter(|tree| tree.path.exists()),
         }
     }
 
@@ -94,6 +98,9 @@ impl End {
                     output::say_on_stderr(self.next_step(stage));
                 }
             }
+        }
+        if let Some(tree) = self.work_tree.as_ref().filter(|_| !as_json) {
+            output::say_on_stderr(words::about_work_tree(tree, &self.id));
         }
         output::conclude(printed, code)
     }
@@ -143,6 +150,7 @@ impl End {
             "feedback": self.feedback,
             "usage": self.usage,
             "directory": self.directory.to_string_lossy(),
+            "work_tree": self.work_tree,
             "resume": is_paused.then(|| resume_command(&self.id)),
         })
     }

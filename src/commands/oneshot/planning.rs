@@ -131,6 +131,8 @@ pub(super) fn flags(arguments: &OneshotRunArguments) -> RunFlags {
         check: (!arguments.check.is_empty()).then(|| arguments.check.clone()),
         check_timeout: arguments.check_timeout,
         max_cost: arguments.max_cost,
+        worktree: arguments.worktree.then_some(true),
+        then: arguments.then.clone().map(Some),
         max_tokens: arguments.max_tokens.and_then(|count| usize::try_from(count).ok()),
         model: arguments.model.clone().map(Some),
         auditor_model: arguments.auditor_model.clone().map(Some),

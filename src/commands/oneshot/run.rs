@@ -3,8 +3,9 @@
 //! Exit codes: those of the run's stage (`oneshot::state`); 2 for usage errors, including an
 //! unknown run; 1 when a run cannot continue.
 
+use std::fmt::Display;
 use std::io::{self, Read};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -28,14 +29,16 @@ use crate::mcp::control::ControlSocket;
 use crate::mcp::dispatch::{Shims, Tools};
 use crate::oneshot::controls::{Control, Controls};
 use crate::oneshot::engine::Engine;
+use crate::oneshot::repository::{Repository, WORK_TREES, WorkTree};
 use crate::oneshot::run::OpenRun;
 use crate::oneshot::run_files::{MAX_PROMPT_BYTES, RunFile};
 use crate::oneshot::runtime::{Runtime, check_agents};
 use crate::oneshot::sessions::{self, FindError, RunView};
 use crate::oneshot::state::{self, RunEvent};
 use crate::peer::hosts::Hosts;
-use crate::process::{descriptors, memory};
+use crate::process::{descriptors, files, memory};
 use crate::task::supervisor::Supervisor;
+use crate::text::foreign::ShowPath;
 
 /// Runs the command.
 pub(super) fn run(
@@ -74,6 +77,7 @@ pub(super) fn run(
             return Err(misused(error));
         }
         check_review(&settings.check, settings.auditor(), config).map_err(misused)?;
+        check_command_lines("--then", settings.then.as_slice(), config).map_err(misused)?;
     }
     judge(settings.judge.as_deref(), config, &executors).map_err(misused)?;
     shared::adopt_orphans();
@@ -112,17 +116,23 @@ fn check_review(checks: &[String], auditor: Option<&str>, config: &Config) -> Re
                     such as 'make test', or an --auditor"
             .to_owned());
     }
+    check_command_lines("--check", checks, config)
+}
+
+/// Whether these command lines can be kept in a run's file and run; the error says what is wrong.
+fn check_command_lines(flag: &str, lines: &[String], config: &Config) -> Result<(), String> {
     let redactor = shared::redactor(config);
-    match checks.iter().find(|check| !is_command_line(check)) {
-        Some(_) => Err("--check: expected a command line, such as 'make test'".to_owned()),
-        // The run's file must not contain it, and a resumed run needs it.
-        None if checks.iter().any(|check| redactor.redact(check) != check.as_str()) => {
-            Err("--check: the command line contains a secret, which the run's file must not: \
-                 read it from a variable or a file"
-                .to_owned())
-        }
-        None => Ok(()),
+    if lines.iter().any(|line| !is_command_line(line)) {
+        return Err(format!("{flag}: expected a command line, such as 'make test'"));
     }
+    // The run's file must not contain it, and a resumed run needs it.
+    if lines.iter().any(|line| redactor.redact(line) != line.as_str()) {
+        return Err(format!(
+            "{flag}: the command line contains a secret, which the run's file must not: read it \
+             from a variable or a file"
+        ));
+    }
+    Ok(())
 }
 
 /// The run to start or resume.
@@ -227,10 +237,21 @@ fn begin(
             })?;
             let now = SystemClock.now();
             let created = RunFile::created(settings.max_iterations, now);
+            let id = arguments.id.map_or(created.oneshot_id, |id| id.to_string());
+            let state = shared::state_directory(config)?;
+            warn_of_others(state, &directory);
+            let (directory, work_tree) = if settings.worktree {
+                let (directory, tree) = make_work_tree(config, state, &id, &directory)?;
+                (directory, Some(tree))
+            } else {
+                (directory, None)
+            };
             let file = RunFile {
-                oneshot_id: arguments.id.map_or(created.oneshot_id, |id| id.to_string()),
+                oneshot_id: id,
                 prompt: prompt.clone(),
                 directory,
+                work_tree,
+                then: settings.then.clone(),
                 executor: settings.executor.clone(),
                 auditor: settings.auditor().unwrap_or(NO_AUDITOR).to_owned(),
                 checks: settings.check.clone(),
@@ -239,7 +260,6 @@ fn begin(
                 options: options(settings),
                 ..created
             };
-            let state = shared::state_directory(config)?;
             if let Some(keep) = settings.keep() {
                 sessions::prune(state, keep, now);
             }
@@ -260,6 +280,7 @@ fn begin(
             };
             let audits = (auditor != NO_AUDITOR).then_some(auditor.as_str());
             check_review(&checks, audits, config).map_err(misused)?;
+            check_command_lines("--then", arguments.then.as_slice(), config).map_err(misused)?;
             let environment = shared::environment(config);
             check_agents(executors, &environment, &run.file().directory, worker, audits).map_err(
                 |error| {
@@ -282,6 +303,9 @@ fn begin(
                     file.auditor.clone_from(auditor);
                 }
                 file.checks = checks;
+                if arguments.then.is_some() {
+                    file.then.clone_from(&arguments.then);
+                }
                 if arguments.model.is_some() {
                     file.model.clone_from(&arguments.model);
                 }
@@ -293,6 +317,45 @@ fn begin(
             Ok((run, None, first))
         }
     }
+}
+
+/// Warns of runs that work in the same directory at this moment.
+fn warn_of_others(state: &Path, directory: &Path) {
+    let runs = sessions::list(state).runs.into_iter();
+    for run in runs.filter(|run| run.live && run.file.directory == directory) {
+        output::say_on_stderr(format_args!(
+            "warning: the run {} works in this directory too; --worktree gives each its own",
+            run.id()
+        ));
+    }
+}
+
+/// Makes a work tree for a run in a directory; returns the directory in it.
+fn make_work_tree(
+    config: &Config,
+    state: &Path,
+    id: &str,
+    directory: &Path,
+) -> Result<(PathBuf, WorkTree), ExitCode> {
+    let refused = |error: &dyn Display| misused(format_args!("--worktree: {error}"));
+    let trees = state.join(WORK_TREES);
+    files::private_dir(state).map_err(failed)?;
+    files::private_subdir(&trees).map_err(failed)?;
+    let environment = shared::environment(config);
+    let repository = Repository::find(directory, &trees, &environment);
+    let Some(repository) = repository.map_err(|error| refused(&error))? else {
+        return Err(refused(&format_args!("{} is in no git repository", directory.shown())));
+    };
+    if repository.has_changes().map_err(|error| refused(&error))? {
+        output::say_on_stderr("warning: changes that are not committed are not in the work tree");
+    }
+    let branch = format!("oneshot/{}", id.get(..8).unwrap_or(id));
+    let tree = repository.add_work_tree(&trees.join(id), &branch);
+    let tree = tree.map_err(|error| refused(&error))?;
+    let directory = tree.path.join(&repository.prefix);
+    // A directory without committed files is not in the new work tree.
+    std::fs::create_dir_all(&directory).map_err(|error| refused(&error))?;
+    Ok((directory, tree))
 }
 
 /// What a run is started with.

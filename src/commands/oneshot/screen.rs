@@ -219,6 +219,7 @@ impl Reporter for Screen {
                 self.say(&format!("        judged {finding}: {}", words::line(reason, 200)));
             }
             RunNews::Feedback(feedback) => self.show_feedback(feedback),
+            RunNews::Changed(summary) => self.say(&format!("        changed {summary}")),
             RunNews::Checking(command) => {
                 self.status = words::line(command, ACTIVITY_CHARS);
                 self.draw();

@@ -1,17 +1,20 @@
 //! `zsh-tool oneshot list` and `zsh-tool oneshot show`: lists runs, and describes one.
 
 use std::fmt::Write;
+use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 
 use serde_json::{Value, json};
 
 use super::{find, words};
 use crate::agent::usage::Usage;
-use crate::commands::{output, shared};
+use crate::commands::output::{self, Output};
+use crate::commands::shared;
 use crate::config::Config;
 use crate::oneshot::check::CheckResult;
 use crate::oneshot::log::{self, LineKind};
 use crate::oneshot::log_reader;
+use crate::oneshot::repository::{Repository, SNAPSHOTS};
 use crate::oneshot::run_files::{AgentSession, RunFile};
 use crate::oneshot::sessions::{self, RunView};
 use crate::oneshot::state::{Reason, RunState};
@@ -40,6 +43,38 @@ pub(super) fn show(config: &Config, id: &str, json: bool) -> Result<ExitCode, Ex
     Ok(output::conclude(output::print(&text), 0))
 }
 
+/// Prints what a run, or one iteration of it, has changed.
+pub(super) fn diff(
+    config: &Config,
+    id: &str,
+    iteration: Option<u32>,
+) -> Result<ExitCode, ExitCode> {
+    let run = find(config, id)?;
+    let Some((from, to)) = run.file.snapshots_around(iteration) else {
+        let what = match iteration {
+            Some(iteration) => format!("iteration {iteration} has no difference to show"),
+            None => "the run has no differences to show".to_owned(),
+        };
+        return Err(output::misused(format_args!(
+            "{what}: its agents have not ended yet, or its directory is not in a git repository"
+        )));
+    };
+    let (directory, store) = (&run.file.directory, run.directory.join(SNAPSHOTS));
+    let diff = Repository::find(directory, &store, &shared::environment(config))
+        .and_then(|found| found.map(|repository| repository.diff(from, to)).transpose())
+        .map_err(output::failed)?
+        .ok_or_else(|| {
+            let directory = directory.shown();
+            output::failed(format_args!("{directory} is no longer in a git repository"))
+        })?;
+    let printed = if io::stdout().is_terminal() {
+        output::print(&String::from_utf8_lossy(&diff))
+    } else {
+        Output::stdout().map_err(Into::into).and_then(|mut output| output.write(&diff))
+    };
+    Ok(output::conclude(printed, 0))
+}
+
 pub(crate) fn describe(run: &RunView) -> String {
     let file = &run.file;
     let mut text = String::new();
@@ -62,6 +97,9 @@ pub(crate) fn describe(run: &RunView) -> String {
         row("check", &words::line(&text, LINE_CHARS));
     }
     row("directory", &file.directory.shown().to_string());
+    if let Some(tree) = &file.work_tree {
+        row("branch", &tree.branch);
+    }
     row("files", &run.directory.shown().to_string());
     row("created", &words::clean(&file.created_at));
     row("changed", &words::clean(&file.updated_at));
@@ -82,6 +120,9 @@ pub(crate) fn describe(run: &RunView) -> String {
     }
     if let Some(failed) = &file.failed_checks {
         section(&mut text, "failed checks", failed);
+    }
+    if let Some(tree) = file.work_tree.as_ref().filter(|tree| !run.live && tree.path.exists()) {
+        section(&mut text, "work tree", &words::about_work_tree(tree, &file.oneshot_id));
     }
     if run.is_resumable() {
         let _ = writeln!(text, "\nresume: zsh-tool oneshot --resume {}", file.oneshot_id);

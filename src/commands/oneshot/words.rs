@@ -1,8 +1,11 @@
 //! Text about runs that `list`, `show` and `follow` share.
 
+use std::path::Path;
 use std::time::Duration;
 
 use crate::base::clock::{Clock, SystemClock};
+use crate::commands::output;
+use crate::oneshot::repository::WorkTree;
 use crate::oneshot::sessions::RunView;
 use crate::oneshot::state::RunState;
 use crate::text::ansi::{self, Colours};
@@ -29,6 +32,19 @@ fn reason(run: &RunView) -> String {
         Some(reason) => format!("{name} ({})", line(&reason.to_string(), MAX_REASON)),
         None => name.to_owned(),
     }
+}
+
+/// The lines that take over or drop a run's work tree, for pasting into a shell.
+pub(super) fn about_work_tree(tree: &WorkTree, id: &str) -> String {
+    let word = |path: &Path| output::shell_word(&path.to_string_lossy());
+    let (path, repository) = (word(&tree.path), word(&tree.repository));
+    let (branch, id) = (output::shell_word(&tree.branch), id.get(..8).unwrap_or(id));
+    format!(
+        "take over: git -C {path} add -A && git -C {path} commit -m 'oneshot {id}'; \
+         git -C {repository} merge {branch}\n\
+         drop: git -C {repository} worktree remove --force {path} && \
+         git -C {repository} branch -D {branch}"
+    )
 }
 
 /// Characters of a reason that are shown after a state.
