@@ -4,7 +4,7 @@
 //!
 //! - [`executor`]: the programs that runs can use, from `data/executors.yaml`.
 //! - [`stream`], `json` and [`activity`]: their output as activities in terms that all of them share.
-//! - [`usage`]: what they report of their cost.
+//! - [`usage`]: what they report of their cost. [`deeds`]: how much they did.
 //! - [`verdict`]: what an auditor decided. `storage`: what a failed agent had done.
 //! - [`judge`] and [`checks`]: whether a session makes progress, by rules, by a command or by a model
 //!   behind [`endpoint`].
@@ -13,6 +13,7 @@
 
 pub(crate) mod activity;
 pub(crate) mod checks;
+pub(crate) mod deeds;
 pub(crate) mod endpoint;
 pub(crate) mod executor;
 mod json;

@@ -5,6 +5,8 @@
 //!
 //! Pure. The executors turn the records of each program into activities.
 
+use std::fmt;
+
 use super::usage::UsageReport;
 
 /// One activity of an agent.
@@ -30,6 +32,13 @@ pub enum Activity {
         /// Whether the agent marked it as an error.
         failed: bool,
     },
+    /// A tool was denied, or the agent lacks the permission to do something.
+    Denied(
+        /// The tool or the agent's words about it.
+        String,
+    ),
+    /// Its endpoint failed, and it tries again.
+    Retry(Retry),
     /// It wrote down its reasoning.
     Reflection(String),
     /// It wrote down its plan.
@@ -45,6 +54,25 @@ pub enum Activity {
     Usage(UsageReport),
     /// Any other record; a sign of life.
     Other,
+}
+
+/// An agent's further attempt after a failure of its endpoint.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Retry {
+    /// What failed, in the agent's words.
+    pub error: String,
+    /// The number of the attempt, if the agent says so.
+    pub attempt: Option<u64>,
+}
+
+impl fmt::Display for Retry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "retrying: {}", self.error.trim())?;
+        match self.attempt {
+            Some(attempt) => write!(f, ", attempt {attempt}"),
+            None => Ok(()),
+        }
+    }
 }
 
 /// An agent's terminal event.

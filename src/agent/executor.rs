@@ -127,14 +127,14 @@ impl Executor {
     pub fn classify(&self, record: &Record) -> Vec<Activity> {
         let event = match record {
             Record::Line(line) if self.final_text_is_stdout() => {
-                let usage = self.listing.usage_in(line).map(Activity::Usage);
-                return [Activity::Text(format!("{line}\n"))].into_iter().chain(usage).collect();
+                let text = Activity::Text(format!("{line}\n"));
+                return [text].into_iter().chain(self.listing.reports_in(line)).collect();
             }
             // Text between JSON records is not part of the answer.
             Record::Line(_) => return vec![Activity::Other],
             Record::Json(json) => serde_json::from_str::<Value>(json),
         };
-        let meaning = |event| self.listing.classify(event);
+        let meaning = |event| self.with_denials(self.listing.classify(event));
         match event {
             Ok(Value::Array(events)) if !events.is_empty() => {
                 events.iter().flat_map(meaning).collect()
@@ -142,6 +142,30 @@ impl Executor {
             Ok(event) => meaning(&event),
             Err(_) => vec![Activity::Other],
         }
+    }
+
+    /// The activities, with what was denied by the words of failed tools.
+    fn with_denials(&self, mut activities: Vec<Activity>) -> Vec<Activity> {
+        let denials = activities.iter().filter_map(|activity| match activity {
+            Activity::ToolResult { text, failed: true } if self.listing.is_denial(text) => {
+                Some(Activity::Denied(text.clone()))
+            }
+            _ => None,
+        });
+        let denials: Vec<Activity> = denials.collect();
+        activities.extend(denials);
+        activities
+    }
+
+    /// What a line of its stderr reports, if that counts.
+    pub(crate) fn classify_stderr(&self, line: &str) -> Option<Activity> {
+        self.listing.is_denial(line).then(|| Activity::Denied(line.to_owned()))
+    }
+
+    /// How the user allows it more than it may do now, as a sentence; `None` if that is unknown.
+    pub(crate) fn permission_advice(&self) -> Option<String> {
+        let permission = self.listing.permission.as_ref()?;
+        Some(permission.advice(self.name(), self.program()))
     }
 
     /// A collector for its final answer.
@@ -294,6 +318,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::agent::deeds::Deeds;
     use crate::agent::stream::Framer;
     use crate::arbitrary;
 
@@ -333,6 +358,83 @@ mod tests {
         }
         classify_failure(&String::from_utf8_lossy(stdout), answer.text());
         records.len()
+    }
+
+    /// The activities of a recorded stdout and stderr.
+    fn activities(name: &str, stdout: &str, stderr: &str) -> Vec<Activity> {
+        let executor = EXECUTORS.find(name).unwrap();
+        let mut framer = Framer::new(executor.framing());
+        let mut records = framer.push(stdout.as_bytes());
+        records.extend(framer.finish());
+        let of_stderr = stderr.lines().filter_map(|line| executor.classify_stderr(line));
+        records.iter().flat_map(|record| executor.classify(record)).chain(of_stderr).collect()
+    }
+
+    macro_rules! stream {
+        ($path:literal) => {
+            include_str!(concat!("../../tests/fixtures/agents/", $path))
+        };
+    }
+
+    #[test]
+    fn a_denied_tool_is_recognised_in_each_recorded_stream() {
+        let denied =
+            |count, of| Some(format!("was denied {count} of the {of} tools that it called"));
+        let idle = || Some("ran no tool and wrote no file".to_owned());
+        for (name, stdout, stderr, expected) in [
+            ("claude", stream!("claude/streams/denied.ndjson"), "", denied(2, 3)),
+            ("claude", stream!("claude/streams/ok.ndjson"), "", denied(1, 3)),
+            (
+                "codex",
+                stream!("codex/streams/denied.ndjson"),
+                stream!("codex/streams/denied.txt"),
+                denied(2, 2),
+            ),
+            ("codex", stream!("codex/streams/denied.ndjson"), "", idle()),
+            ("codex", stream!("codex/streams/ok.ndjson"), "", None),
+            ("gemini", stream!("gemini/streams/denied.ndjson"), "", denied(2, 3)),
+            ("cline", stream!("cline/streams/ok.ndjson"), "", None),
+        ] {
+            let mut deeds = Deeds::default();
+            let activities = activities(name, stdout, stderr);
+            activities.iter().for_each(|activity| deeds.add(activity));
+            let shortfall = deeds.shortfall("all is done").map(|found| found.to_string());
+            assert_eq!(shortfall, expected, "{name}");
+            let advice = EXECUTORS.find(name).unwrap().permission_advice();
+            assert!(expected.is_none() || advice.is_some_and(|it| it.contains(name)), "{name}");
+        }
+    }
+
+    #[test]
+    fn the_attempts_in_recorded_streams_are_told() {
+        for (name, stream, expected) in [
+            ("claude", stream!("claude/streams/auth.ndjson"), "401 from the API, attempt 1"),
+            ("claude", stream!("claude/streams/api.ndjson"), "529 from the API, attempt 1"),
+            (
+                "claude",
+                stream!("claude/streams/refused.ndjson"),
+                "no answer from the API, attempt 1",
+            ),
+            (
+                "codex",
+                stream!("codex/streams/auth.ndjson"),
+                "unexpected status 401 Unauthorized: nope, url: http://127.0.0.1:41817/v1/responses, \
+                 attempt 1",
+            ),
+            (
+                "codex",
+                stream!("codex/streams/refused.ndjson"),
+                "Connection failed: error sending request",
+            ),
+            ("aider", stream!("aider/streams/api.txt"), "Retrying in 0.2 seconds..."),
+        ] {
+            let activities = activities(name, stream, "");
+            let retry = activities.iter().find_map(|activity| match activity {
+                Activity::Retry(retry) => Some(retry.to_string()),
+                _ => None,
+            });
+            assert_eq!(retry, Some(format!("retrying: {expected}")), "{name}");
+        }
     }
 
     proptest! {

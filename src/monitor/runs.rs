@@ -246,6 +246,7 @@ pub(crate) fn describe(line: &LogLine, executors: Option<&Executors>) -> Vec<Str
         LineKind::Outage => describe_outage(line).into_iter().collect(),
         LineKind::Check => describe_check(line),
         LineKind::Changes => describe_changes(line).into_iter().collect(),
+        LineKind::Shortfall => vec![describe_shortfall(line)],
         kind => vec![format!("{}: {}", kind.name().replace('_', " "), summary(&line.data))],
     }
 }
@@ -278,6 +279,11 @@ fn describe_check(line: &LogLine) -> Vec<String> {
     let output = line.data.get("output").and_then(Value::as_str).unwrap_or_default();
     let lines = output.lines().map(|line| format!("  {line}"));
     iter::once(format!("check {}", result.summary())).chain(lines).collect()
+}
+
+fn describe_shortfall(line: &LogLine) -> String {
+    let text = |key: &str| line.data.get(key).and_then(Value::as_str).unwrap_or_default();
+    format!("the worker {}: {}", text("text"), text("advice"))
 }
 
 fn describe_change(line: &LogLine) -> Option<String> {
@@ -315,6 +321,8 @@ fn describe_activity(activity: &Activity) -> Option<String> {
         Activity::ToolResult { text, failed: true } => format!("failed: {text}"),
         Activity::ToolResult { text, .. } => format!("result: {text}"),
         Activity::FileWritten { path } => format!("wrote {path}"),
+        Activity::Denied(what) => format!("denied: {what}"),
+        Activity::Retry(retry) => retry.to_string(),
         Activity::Final(last) if last.error.is_some() => {
             format!("ends with an error: {}", last.text)
         }

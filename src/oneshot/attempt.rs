@@ -300,8 +300,12 @@ impl AttemptState<'_> {
         self.watch.output(at);
         if published.stream == Stream::Stderr {
             if let Record::Line(line) = &published.record {
-                self.transcript.add_stderr(line);
+                let activity = self.attempt.executor.classify_stderr(line);
+                self.transcript.add_stderr(line, activity.as_ref());
                 self.reporter.report(&RunNews::StderrLine { role, line });
+                if let Some(activity) = &activity {
+                    self.reporter.report(&RunNews::Activity(activity));
+                }
             }
             return Ok(());
         }

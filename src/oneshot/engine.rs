@@ -24,6 +24,7 @@ use super::run_tracker::RunTracker;
 use super::runtime::{Runtime, check_agents};
 use super::sessions::ID_VARIABLE;
 use super::state::{Action, Active, Audit, Invalid, Role, RunEvent, Stage};
+use super::transcript::Transcript;
 use crate::agent::activity::AgentError;
 use crate::agent::executor::{
     Executor, ITERATION_VARIABLE, Ids, MAX_ARGUMENT_PROMPT, PromptBy, Recovery, UnknownExecutor,
@@ -447,6 +448,9 @@ impl<'a> Engine<'a> {
                 Some(error) => RunEvent::AgentError(error),
                 None => {
                     self.outage = None;
+                    if role == Role::Worker {
+                        self.note_shortfall(iteration, &transcript)?;
+                    }
                     return self.take_result(role, iteration, text, transcript.has_ended());
                 }
             },
@@ -621,6 +625,26 @@ impl<'a> Engine<'a> {
         Ok(())
     }
 
+    /// Says if a worker that ended well did next to nothing or was denied its tools, before the
+    /// auditor is paid for it.
+    fn note_shortfall(
+        &mut self,
+        iteration: u32,
+        transcript: &Transcript,
+    ) -> Result<(), EngineError> {
+        let executor = self.runtime.executors.find(self.executor_name(Role::Worker))?;
+        let Some(advice) = executor.permission_advice() else {
+            return Ok(());
+        };
+        let Some(shortfall) = transcript.deeds().shortfall(transcript.final_text()) else {
+            return Ok(());
+        };
+        let data = json!({"text": shortfall.to_string(), "advice": advice});
+        self.note(LineKind::Shortfall, Role::Worker, iteration, data)?;
+        self.reporter.report(&RunNews::Note(&format!("the worker {shortfall}: {advice}")));
+        Ok(())
+    }
+
     // Outages.
 
     /// The event of an agent's error: an outage if it may pass within the limit of waiting.
@@ -750,10 +774,13 @@ impl<'a> Engine<'a> {
                 recalled.map_err(EngineError::OwnLog)?.unwrap_or_default()
             }
         };
+        let shortfall =
+            recovery::shortfall(self.run.directory(), iteration).map_err(EngineError::OwnLog)?;
         let by_argument = executor.prompt_by() == PromptBy::Argument;
         Ok(prompts::auditor(&ToAudit {
             task: &self.prompt,
             result: &result,
+            shortfall: shortfall.as_deref(),
             reminded: audit == Audit::Reminded,
             passed_checks: &self.run.file().checks,
             max_bytes: by_argument.then_some(MAX_ARGUMENT_PROMPT),

@@ -41,6 +41,8 @@ pub enum LineKind {
     Changes,
     /// The agent's endpoint fails for now, and when the run tries again.
     Outage,
+    /// A worker that ended well did nothing or was denied its tools.
+    Shortfall,
     /// Lines were removed here to keep the log's quota: [`Omitted`].
     Omitted,
 }
@@ -59,6 +61,7 @@ impl LineKind {
             LineKind::Check => "check",
             LineKind::Changes => "changes",
             LineKind::Outage => "outage",
+            LineKind::Shortfall => "shortfall",
             LineKind::Omitted => "omitted",
         }
     }

@@ -232,6 +232,24 @@ pub(crate) fn result(directory: &Path, iteration: u32) -> io::Result<Option<Stri
     Ok(found.map(|line| text_of(Some(&line), "text")))
 }
 
+/// What an iteration's worker lacked, as a clause without its subject.
+///
+/// # Errors
+/// If the log cannot be read.
+pub(crate) fn shortfall(directory: &Path, iteration: u32) -> io::Result<Option<String>> {
+    // It is written after the worker's prompt.
+    let is_limit = |line: &LogLine| {
+        line.origin.role == Some(Role::Worker)
+            && line.origin.iteration.is_some_and(|known| known <= iteration)
+    };
+    let kinds = [LineKind::Shortfall, LineKind::Prompt];
+    let found = newest_that(directory, u64::MAX, is_limit, &kinds)?;
+    let found = found.filter(|line| {
+        line.kind == LineKind::Shortfall && line.origin.iteration == Some(iteration)
+    });
+    Ok(found.map(|line| text_of(Some(&line), "text")))
+}
+
 fn text_of(line: Option<&LogLine>, key: &str) -> String {
     let text = line.and_then(|line| line.data.get(key));
     let text = text.and_then(Value::as_str).unwrap_or_default();

@@ -183,9 +183,13 @@ fn change_of(activity: &Activity) -> Option<(ChangeKind, String)> {
         Activity::Reflection(text) => (ChangeKind::ReflectionComplete, text.clone()),
         Activity::Plan(text) => (ChangeKind::PlanGenerated, text.clone()),
         Activity::FileWritten { path } => (ChangeKind::FileWritten, path.clone()),
-        Activity::Session { .. } | Activity::Final(_) | Activity::Usage(_) | Activity::Other => {
-            return None;
-        }
+        // A retry shows that the agent is alive, not that it gets anywhere.
+        Activity::Session { .. }
+        | Activity::Final(_)
+        | Activity::Usage(_)
+        | Activity::Denied(_)
+        | Activity::Retry(_)
+        | Activity::Other => return None,
     })
 }
 

@@ -5,6 +5,7 @@
 use std::collections::VecDeque;
 
 use crate::agent::activity::{Activity, AgentError, Answer, keep_newest};
+use crate::agent::deeds::Deeds;
 use crate::agent::stream::Record;
 use crate::agent::usage::{Meter, Usage};
 
@@ -29,6 +30,7 @@ pub(crate) struct Transcript {
     before: String,
     recent: VecDeque<String>,
     meter: Meter,
+    deeds: Deeds,
 }
 
 impl Transcript {
@@ -42,6 +44,7 @@ impl Transcript {
             before: String::new(),
             recent: VecDeque::new(),
             meter: Meter::default(),
+            deeds: Deeds::default(),
         }
     }
 
@@ -55,9 +58,12 @@ impl Transcript {
         }
     }
 
-    /// Adds a line of stderr.
-    pub(crate) fn add_stderr(&mut self, line: &str) {
+    /// Adds a line of stderr, with the activity that it reports.
+    pub(crate) fn add_stderr(&mut self, line: &str, activity: Option<&Activity>) {
         add_line(&mut self.stderr, line, MAX_STDERR);
+        if let Some(activity) = activity {
+            self.add_activity(activity);
+        }
     }
 
     fn add_activity(&mut self, activity: &Activity) {
@@ -70,6 +76,7 @@ impl Transcript {
         if let Activity::Usage(report) = activity {
             self.meter.add(report);
         }
+        self.deeds.add(activity);
         let words = match activity {
             Activity::Text(text) | Activity::Reflection(text) | Activity::Plan(text) => {
                 Some(text.clone())
@@ -119,6 +126,11 @@ impl Transcript {
     /// Its cost as reported so far.
     pub(crate) fn usage(&self) -> Usage {
         self.meter.usage()
+    }
+
+    /// What it did.
+    pub(crate) fn deeds(&self) -> &Deeds {
+        &self.deeds
     }
 
     /// Its newest activities, oldest first.
@@ -217,7 +229,7 @@ mod tests {
         let mut transcript = Transcript::new(Answer::new(Texts::Pieces), true);
         for number in 0..200_000 {
             transcript.add(&line(&format!("line {number} of a flood, émigré")), &[]);
-            transcript.add_stderr("a line of stderr");
+            transcript.add_stderr("a line of stderr", None);
         }
         let text = transcript.final_text();
         assert!(text.len() <= 2 * MAX_STDOUT);

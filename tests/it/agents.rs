@@ -249,7 +249,14 @@ fn short(activities: &[Activity]) -> Vec<String> {
         }
         Activity::Final(end) => Some(format!("final {:?} {}", end.error, end.text)),
         Activity::FileWritten { path } => Some(format!("wrote {path}")),
-        Activity::Reflection(_) | Activity::Plan(_) | Activity::Usage(_) | Activity::Other => None,
+        Activity::Denied(what) => {
+            Some(format!("denied {}", what.chars().take(17).collect::<String>()))
+        }
+        Activity::Reflection(_)
+        | Activity::Plan(_)
+        | Activity::Retry(_)
+        | Activity::Usage(_)
+        | Activity::Other => None,
     });
     told.map(|told| told.trim_end().to_owned()).collect()
 }
@@ -269,6 +276,7 @@ fn recorded_streams_are_understood() {
                 "call Bash false",
                 "failed Exit code 1",
                 "text all is done",
+                "denied Write",
                 "final None all is done",
             ],
         ),
@@ -290,6 +298,7 @@ fn recorded_streams_are_understood() {
                 "result",
                 "call write_file b.txt",
                 "failed Tool \"write_file\" not fo",
+                "denied Tool \"write_file\"",
                 "text all is done",
                 "final None",
             ],

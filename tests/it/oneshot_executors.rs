@@ -74,6 +74,56 @@ fn an_answer_that_comes_in_pieces_is_whole() {
     }
 }
 
+/// The recorded stdout and stderr of a program that was denied its tools.
+fn denied(name: &str) -> Runs {
+    let stream = |form| fixture(&format!("{name}/streams/denied.{form}")).display().to_string();
+    let stderr = match name {
+        "codex" => format!("cat '{}' >&2\n", stream("txt")),
+        _ => String::new(),
+    };
+    with_worker(name, &format!("{stderr}cat '{}'", stream("ndjson")))
+}
+
+#[test]
+fn a_worker_that_was_denied_its_tools_is_named_before_its_audit() {
+    for (name, calls, setting) in [
+        ("claude", "2 of the 3", "executors.claude.argv: [claude, --permission-mode, acceptEdits]"),
+        ("codex", "2 of the 2", "executors.codex.argv: [codex, --sandbox, workspace-write]"),
+        ("gemini", "2 of the 3", "executors.gemini.argv: [gemini, --approval-mode, auto_edit]"),
+    ] {
+        let runs = denied(name);
+        let ended = run(&runs, name);
+        assert_eq!(ended.code, 0, "{name}: {}", ended.stderr);
+        let fact = format!("was denied {calls} tools that it called");
+        let note = ended.stderr.lines().find(|line| line.contains(&fact));
+        assert!(note.is_some_and(|note| note.contains(setting)), "{name}: {}", ended.stderr);
+        let known = format!("What is known of the worker: it {fact}.");
+        assert!(runs.prompt("auditor", 1).contains(&known), "{name}");
+        assert_eq!(runs.lines("shortfall").len(), 1, "{name}");
+        let followed = runs.ran(&["follow", "latest"]);
+        assert!(followed.text().contains(&fact), "{name}: {}", followed.text());
+    }
+}
+
+#[test]
+fn a_worker_that_did_its_work_is_not_doubted() {
+    let runs =
+        with_worker("cline", &format!("cat '{}'", fixture("cline/streams/ok.ndjson").display()));
+    assert_eq!(run(&runs, "cline").code, 0);
+    assert!(runs.lines("shortfall").is_empty());
+    assert!(!runs.prompt("auditor", 1).contains("What is known"));
+}
+
+#[test]
+fn the_attempts_of_an_agent_are_followed() {
+    let stream = fixture("claude/streams/auth.ndjson");
+    let runs = with_worker("claude", &format!("cat '{}'; exit 1", stream.display()));
+    assert_eq!(runs.ran(&["--wait-limit", "0", "make it"]).code, 1);
+    let followed = runs.ran(&["follow", "latest"]);
+    let told = followed.text();
+    assert!(told.contains("retrying: 401 from the API, attempt 1"), "{told}");
+}
+
 /// What a program had kept of a case when it died without a word.
 fn dies_having_kept(name: &str, case: &str) -> Runs {
     let script = "cp -R \"$LEFT/.\" \"$HOME/..\" && cp -R \"$LEFT/project/.\" . ; exit 7";

@@ -3,14 +3,18 @@
 use serde_json::Value;
 
 use crate::agent::activity::class_of;
-use crate::agent::activity::{Activity, AgentError, Final};
+use crate::agent::activity::{Activity, AgentError, Final, Retry};
 use crate::agent::json;
 use crate::agent::usage::{Usage, UsageReport};
 
 pub(super) fn classify(event: &Value) -> Vec<Activity> {
     let message = event.get("message").unwrap_or(&Value::Null);
     match json::text_at(event, "type") {
-        Some("system") if json::text_at(event, "subtype") == Some("init") => session(event),
+        Some("system") => match json::text_at(event, "subtype") {
+            Some("init") => session(event),
+            Some("api_retry") => vec![Activity::Retry(retry(event))],
+            _ => vec![Activity::Other],
+        },
         // Claude Code's message about an error of the endpoint, which the result repeats.
         Some("assistant") if event.get("error").is_some_and(|error| !error.is_null()) => {
             vec![Activity::Other]
@@ -22,7 +26,8 @@ pub(super) fn classify(event: &Value) -> Vec<Activity> {
             from_subagent(event, activities)
         }
         Some("result") => {
-            let mut activities = vec![Activity::Final(result(event))];
+            let mut activities = denials(event);
+            activities.push(Activity::Final(result(event)));
             activities.extend(session_usage(event).map(Activity::Usage));
             activities
         }
@@ -66,12 +71,22 @@ const INPUT: [&str; 3] = ["input_tokens", "cache_creation_input_tokens", "cache_
 /// The same kinds for each model, in the result.
 const MODEL_INPUT: [&str; 3] = ["inputTokens", "cacheCreationInputTokens", "cacheReadInputTokens"];
 
+/// The input tokens of a usage. Where it has a total, as Qwen Code's, the cached ones are among the
+/// others.
+fn input_tokens(usage: &Value) -> Option<u64> {
+    let total = json::count_at(usage, &["total_tokens"]);
+    match (total, json::count_at(usage, &["output_tokens"])) {
+        (Some(total), Some(output)) => Some(total.saturating_sub(output)),
+        _ => json::count_at(usage, &INPUT),
+    }
+}
+
 /// What an answer costs. A record has one block of it, and the usage as it is known by then.
 fn answer_usage(event: &Value) -> Option<UsageReport> {
     let found = json::at(event, "message.usage")?;
     let is_subagents = json::text_at(event, "parent_tool_use_id").is_some();
     let usage = Usage {
-        input_tokens: json::count_at(found, &INPUT),
+        input_tokens: input_tokens(found),
         output_tokens: json::count_at(found, &["output_tokens"]),
         usd: None,
         // The result counts the agent's own turns only.
@@ -90,12 +105,30 @@ fn session_usage(event: &Value) -> Option<UsageReport> {
         counts.reduce(u64::saturating_add)
     };
     UsageReport::of_session(Usage {
-        input_tokens: of_models(&MODEL_INPUT).or_else(|| json::count_at(found, &INPUT)),
+        input_tokens: of_models(&MODEL_INPUT).or_else(|| input_tokens(found)),
         output_tokens: of_models(&["outputTokens"])
             .or_else(|| json::count_at(found, &["output_tokens"])),
         usd: json::money_at(event, "total_cost_usd"),
         turns: json::count_at(event, &["num_turns"]),
     })
+}
+
+fn retry(event: &Value) -> Retry {
+    let error = match event.get("error_status").and_then(Value::as_u64) {
+        Some(status) => format!("{status} from the API"),
+        None => match json::text_at(event, "error") {
+            None | Some("unknown") => "no answer from the API".to_owned(),
+            Some(error) => error.to_owned(),
+        },
+    };
+    Retry { error, attempt: event.get("attempt").and_then(Value::as_u64) }
+}
+
+/// The tools that the result lists as denied. Each of them has a result of its own, which failed.
+fn denials(event: &Value) -> Vec<Activity> {
+    let listed = event.get("permission_denials").and_then(Value::as_array);
+    let names = listed.into_iter().flatten().map(|denial| json::text_at(denial, "tool_name"));
+    names.map(|name| Activity::Denied(name.unwrap_or("a tool").to_owned())).collect()
 }
 
 fn result(event: &Value) -> Final {

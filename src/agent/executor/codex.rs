@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::agent::activity::class_of;
-use crate::agent::activity::{Activity, AgentError, Final};
+use crate::agent::activity::{Activity, AgentError, Final, Retry};
 use crate::agent::json;
 use crate::agent::usage::{Usage, UsageReport};
 
@@ -23,7 +23,7 @@ pub(super) fn classify(event: &Value) -> Vec<Activity> {
             activities
         }
         Some("turn.failed") => vec![Activity::Final(failed(event))],
-        // Codex itself retries after an `error`.
+        Some("error") => retry(event).map(Activity::Retry).into_iter().collect(),
         _ => Vec::new(),
     };
     if activities.is_empty() {
@@ -39,6 +39,14 @@ fn session_usage(event: &Value) -> Option<UsageReport> {
         output_tokens: json::count_at(event, &["usage.output_tokens"]),
         ..Usage::default()
     })
+}
+
+/// The further attempt that Codex announces in an `error`: `Reconnecting... 2/5 (what failed)`.
+fn retry(event: &Value) -> Option<Retry> {
+    let text = json::text_at(event, "message")?.strip_prefix("Reconnecting... ")?;
+    let (attempt, error) = text.split_once(" (").unwrap_or((text, text));
+    let attempt = attempt.split_once('/').and_then(|(attempt, _)| attempt.parse().ok());
+    Some(Retry { error: error.trim_end_matches(')').to_owned(), attempt })
 }
 
 fn failed(event: &Value) -> Final {

@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::launch::{Ids, PromptBy};
 use super::{claude, codex};
 use crate::agent::activity::class_of;
-use crate::agent::activity::{Activity, AgentError, Final, Texts};
+use crate::agent::activity::{Activity, AgentError, Final, Retry, Texts};
 use crate::agent::json;
 use crate::agent::storage::Storage;
 use crate::agent::usage::{self, Usage, UsageReport};
@@ -39,7 +39,37 @@ pub(super) struct Listing {
     events: Vec<Rule>,
     #[serde(default)]
     plain: PlainText,
+    /// What failed tools and lines of stderr contain if a permission is lacking.
+    #[serde(default)]
+    denied: Vec<String>,
+    pub(crate) permission: Option<Permission>,
     pub(crate) storage: Option<Storage>,
+}
+
+/// What a program may do, and how the user allows it more.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Permission {
+    /// The arguments that let it change files.
+    #[serde(default)]
+    allow: Vec<String>,
+    /// Other settings that do, as the end of a sentence.
+    #[serde(default)]
+    settings: String,
+}
+
+impl Permission {
+    /// How the user allows more to the executor of this name, as a sentence.
+    pub(super) fn advice(&self, name: &str, program: &str) -> String {
+        let words = [program].into_iter().chain(self.allow.iter().map(String::as_str));
+        let argv = words.collect::<Vec<_>>().join(", ");
+        let argv = format!("`executors.{name}.argv: [{argv}]` in config.yaml");
+        match (self.allow.is_empty(), self.settings.as_str()) {
+            (false, "") => format!("{argv} lets it change files"),
+            (false, settings) => format!("{argv} lets it change files, and so {settings}"),
+            (true, settings) => format!("to let it change files, {settings}"),
+        }
+    }
 }
 
 /// Which code reads a program's records.
@@ -61,6 +91,8 @@ struct PlainText {
     errors: Vec<String>,
     /// How a line begins if the model has answered, whatever failed before.
     answered: Vec<String>,
+    /// How a line begins if the endpoint has failed and is tried again.
+    retries: Vec<String>,
     /// What a line says of the cost of an answer.
     usage: Vec<UsagePattern>,
 }
@@ -109,6 +141,10 @@ struct Rule {
     /// The path of an error's message.
     error: Option<String>,
     usage: Option<UsagePlaces>,
+    /// The path of what failed before the program tries its endpoint again, and of the attempt's
+    /// number.
+    retry: Option<String>,
+    attempt: Option<String>,
 }
 
 /// Where a record reports a cost.
@@ -168,6 +204,8 @@ impl Listing {
             records: Records::Rules,
             events: Vec::new(),
             plain: PlainText::default(),
+            denied: Vec::new(),
+            permission: None,
             storage: None,
         }
     }
@@ -202,8 +240,22 @@ impl Listing {
         arguments
     }
 
+    /// Whether the program's words about a failed tool, or a line of its stderr, say that a
+    /// permission is lacking.
+    pub(super) fn is_denial(&self, words: &str) -> bool {
+        self.denied.iter().any(|known| words.contains(known.as_str()))
+    }
+
+    /// What a line of plain text reports, other than the text.
+    pub(super) fn reports_in(&self, line: &str) -> Vec<Activity> {
+        let retries = self.plain.retries.iter().any(|known| line.starts_with(known.as_str()));
+        let retry = || Activity::Retry(Retry { error: line.to_owned(), attempt: None });
+        let usage = self.usage_in(line).map(Activity::Usage);
+        retries.then(retry).into_iter().chain(usage).collect()
+    }
+
     /// What a line of plain text reports of the cost of an answer.
-    pub(super) fn usage_in(&self, line: &str) -> Option<UsageReport> {
+    fn usage_in(&self, line: &str) -> Option<UsageReport> {
         let mut sum = Usage::default();
         let found = self.plain.usage.iter().filter_map(|pattern| pattern.read(line));
         found.for_each(|usage| sum.add(&usage));
@@ -217,15 +269,8 @@ impl Listing {
             Records::OpenAi => openai(event),
             Records::Rules => {
                 let rule = self.events.iter().find(|rule| rule.fits(event));
-                let mut activities: Vec<Activity> =
-                    rule.and_then(|rule| rule.activity(event)).into_iter().collect();
-                let places = rule.and_then(|rule| rule.usage.as_ref());
-                let report = places.and_then(|places| places.read(event));
-                activities.extend(report.map(Activity::Usage));
-                if activities.is_empty() {
-                    activities.push(Activity::Other);
-                }
-                activities
+                let activities = rule.map(|rule| rule.activities(event)).unwrap_or_default();
+                if activities.is_empty() { vec![Activity::Other] } else { activities }
             }
         }
     }
@@ -256,6 +301,21 @@ impl Rule {
         })
     }
 
+    /// The activities of a record: one, or a tool's call with its result; and its cost.
+    fn activities(&self, event: &Value) -> Vec<Activity> {
+        let usage = self.usage.as_ref().and_then(|places| places.read(event));
+        let activities = [self.called(event), self.activity(event), usage.map(Activity::Usage)];
+        activities.into_iter().flatten().collect()
+    }
+
+    fn called(&self, event: &Value) -> Option<Activity> {
+        let name = json::text_of(json::at(event, self.call.as_ref()?)?);
+        let path = self.argument.as_deref().unwrap_or_default();
+        let argument = json::at(event, path).unwrap_or(&Value::Null);
+        Some(json::call(&name, argument))
+    }
+
+    /// The activity of a record other than a call.
     fn activity(&self, event: &Value) -> Option<Activity> {
         let text_in = |path: &Option<String>| Some(json::text_of(json::at(event, path.as_ref()?)?));
         let error = text_in(&self.error).filter(|error| !error.is_empty());
@@ -269,10 +329,9 @@ impl Rule {
             let text = text.unwrap_or_default();
             return Some(Activity::ToolResult { text, failed });
         }
-        if let Some(name) = text_in(&self.call) {
-            let path = self.argument.as_deref().unwrap_or_default();
-            let argument = json::at(event, path).unwrap_or(&Value::Null);
-            return Some(json::call(&name, argument));
+        if let Some(error) = text_in(&self.retry) {
+            let attempt = self.attempt.as_ref().and_then(|path| json::count_at(event, &[path]));
+            return Some(Activity::Retry(Retry { error, attempt }));
         }
         text_in(&self.session)
             .map(|id| Activity::Session { id })

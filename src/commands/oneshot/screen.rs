@@ -149,6 +149,7 @@ impl Screen {
         let text = match activity {
             Activity::ToolCall { name, argument } => format!("{name}: {argument}"),
             Activity::FileWritten { path } => format!("wrote {path}"),
+            Activity::Retry(retry) => retry.to_string(),
             Activity::Text(text) | Activity::Plan(text) | Activity::Reflection(text) => {
                 text.clone()
             }
