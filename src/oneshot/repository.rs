@@ -9,6 +9,7 @@
 //! hooks, pagers, external diffs and monitors, but filters of the repository's configuration apply.
 
 use std::ffi::{OsStr, OsString};
+use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -95,7 +96,9 @@ pub(crate) enum GitError {
     #[error(transparent)]
     Store(#[from] PrivateDirError),
     #[error("cannot copy the repository's index: {0}")]
-    Index(std::io::Error),
+    Index(io::Error),
+    #[error("cannot run git on a thread: {0}")]
+    NoThread(io::Error),
 }
 
 /// A repository, with the store of a run's snapshots.
@@ -241,7 +244,8 @@ impl Repository {
         let run = |stderr| {
             let room = if command == "diff" { MAX_DIFF } else { MAX_ANSWER };
             let limits = Limits { time: TIME_LIMIT, output: room, daemons: None };
-            let captured = capture::run(self.launch(command, words, variables, stderr), &limits);
+            let launch = self.launch(command, words, variables, stderr);
+            let captured = on_own_thread(|| capture::run(launch, &limits))?;
             captured.map_err(|source| GitError::Run { command: command.to_owned(), source })
         };
         // Its warnings are no part of an answer.
@@ -288,6 +292,16 @@ impl Repository {
             group: None,
         }
     }
+}
+
+/// Runs this on a thread of its own: the children of the main thread count as adopted, and are reaped
+/// by another thread.
+fn on_own_thread<T: Send>(work: impl FnOnce() -> T + Send) -> Result<T, GitError> {
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().name("git".to_owned());
+        let thread = thread.spawn_scoped(scope, work).map_err(GitError::NoThread)?;
+        thread.join().map_err(|_| GitError::NoThread(io::Error::other("it has panicked")))
+    })
 }
 
 /// Parses `3\t1\tsrc/main.rs`, a record of `git diff --numstat -z`.

@@ -119,6 +119,7 @@ fn a_run_is_paused_during_a_check_and_repeats_it_when_it_is_resumed() {
     let check = "print >> checks; [[ -e go ]] || { touch begun; sleep 300 }";
     let runner = runs.start(&["--check", check, "make it"]);
     wait_until("the check runs", || runs.env.work().join("begun").exists().then_some(()));
+    runs.wait_for_state("CHECK_EXECUTING");
     runner.signal("INT");
     assert_eq!(runner.finish().code, 130);
     let pid = runs.file()["history"][3]["pid"].as_i64().expect("the check's process");
@@ -136,6 +137,7 @@ fn a_check_of_a_killed_runner_is_ended_and_repeated() {
     let check = "[[ -e go ]] || { touch begun; sleep 300 }";
     let runner = runs.start(&["--check", check, "make it"]);
     wait_until("the check runs", || runs.env.work().join("begun").exists().then_some(()));
+    runs.wait_for_state("CHECK_EXECUTING");
     runner.signal("KILL");
     runner.finish();
     let pid = runs.file()["history"][3]["pid"].as_i64().expect("the check's process");
