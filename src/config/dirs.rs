@@ -12,8 +12,7 @@ pub(crate) type Env<'a> = &'a dyn Fn(&str) -> Option<OsString>;
 pub(crate) enum StateDirError {
     #[error("no state directory: set HOME, XDG_STATE_HOME or ZSH_TOOL_STATE_DIR")]
     NoHome,
-    /// A relative path would differ between clients.
-    #[error("ZSH_TOOL_STATE_DIR must be an absolute path, not {0:?}")]
+    #[error("ZSH_TOOL_STATE_DIR is the relative path {0:?}, and there is no working directory")]
     Relative(PathBuf),
 }
 
@@ -38,8 +37,9 @@ pub(crate) fn base_directory(env: Env<'_>, xdg_name: &str, under_home: &str) -> 
 pub(crate) fn state_dir(env: Env<'_>) -> (Result<PathBuf, StateDirError>, Option<&'static str>) {
     let name = "ZSH_TOOL_STATE_DIR";
     if let Some(path) = variable(env, name).map(PathBuf::from) {
-        let path = if path.is_absolute() { Ok(path) } else { Err(StateDirError::Relative(path)) };
-        return (path, Some(name));
+        // A relative one is that of the working directory, as a shell would take it.
+        let absolute = std::path::absolute(&path).map_err(|_| StateDirError::Relative(path));
+        return (absolute, Some(name));
     }
     let name = "XDG_STATE_HOME";
     let source = directory(env, name).map(|_| name);
@@ -84,8 +84,8 @@ mod tests {
     }
 
     #[test]
-    fn a_relative_state_directory_is_an_error() {
-        let error = state_dir_of(&[("ZSH_TOOL_STATE_DIR", "here"), ("HOME", "/h")]).unwrap_err();
-        assert_eq!(error, StateDirError::Relative("here".into()));
+    fn a_relative_state_directory_is_in_the_working_directory() {
+        let found = state_dir_of(&[("ZSH_TOOL_STATE_DIR", "here/x"), ("HOME", "/h")]).unwrap();
+        assert_eq!(found, std::env::current_dir().unwrap().join("here/x"));
     }
 }

@@ -125,6 +125,7 @@ fn check_agent(
         let remedy = match &error {
             NoProgram::Missing => executor.install_hint(),
             NoProgram::NotExecutable(_) => "make it executable with chmod".to_owned(),
+            NoProgram::Directory(_) => "name the program in it".to_owned(),
         };
         let role = role.name();
         format!("the {role}'s program {program} {error}: {remedy}; or choose another with {flag}")

@@ -247,6 +247,8 @@ pub(crate) enum NoProgram {
     Missing,
     #[error("is not executable: {}", .0.shown())]
     NotExecutable(PathBuf),
+    #[error("is a directory: {}", .0.shown())]
+    Directory(PathBuf),
 }
 
 /// Finds a program: by its path, or by its name in the absolute directories of the search
@@ -262,6 +264,9 @@ pub(crate) fn find_program(name: &str, search_path: &OsStr) -> Result<PathBuf, N
         .filter(|directory| !is_path && directory.is_absolute())
         .map(|directory| directory.join(name));
     let mut error = NoProgram::Missing;
+    if let Some(path) = named.as_ref().filter(|path| path.is_dir()) {
+        return Err(NoProgram::Directory(path.clone()));
+    }
     let candidates = named.into_iter().chain(searched);
     for path in candidates.filter(|path| path.is_file()) {
         if is_executable(&path) {

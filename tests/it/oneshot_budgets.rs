@@ -40,7 +40,7 @@ fn costs_are_summed_and_shown() {
     let listed: Value = serde_json::from_str(&runs.ran(&["list", "--json"]).text()).unwrap();
     assert_eq!(listed["usage"]["usd"], 0.75);
     assert_eq!(listed["agent_sessions"][0]["usage"]["turns"], 3);
-    let json: Value = serde_json::from_str(&runs.ran(&["--json", "again"]).text()).unwrap();
+    let json: Value = serde_json::from_str(&runs.ran(&["--json", "make it"]).text()).unwrap();
     assert_eq!(json["usage"]["input_tokens"], 2000);
 }
 

@@ -54,7 +54,8 @@ fn without_an_auditor_green_checks_complete_the_run() {
     assert_eq!((ended.code, ended.text()), (0, "second\n".to_owned()), "{}", ended.stderr);
     assert_eq!((runs.starts("worker"), runs.starts("auditor")), (2, 0));
     assert_eq!(runs.state(), ("COMPLETED".to_owned(), None));
-    let never = runs.ran(&["--auditor", "none", "--max-iterations", "2", "--check", "false", "x"]);
+    let never =
+        runs.ran(&["--auditor", "none", "--max-iterations", "2", "--check", "false", "do it"]);
     assert_eq!(never.code, 4, "{}", never.stderr);
     let nothing = runs.ran(&["--auditor", "none", "make it"]);
     assert_eq!(nothing.code, 2);

@@ -26,8 +26,10 @@ pub(super) struct End {
     iteration: u32,
     /// The maximum number of iterations.
     maximum: u32,
-    /// The directory of its files.
+    /// Where its agents work.
     directory: PathBuf,
+    /// The directory of its files.
+    directory_of_run: PathBuf,
     /// The last worker's final message, if it had one.
     result: Option<String>,
     /// The last auditor's feedback.
@@ -60,7 +62,8 @@ impl End {
             stage: position.stage.clone(),
             iteration: position.iteration,
             maximum: position.maximum.get(),
-            directory: directory.to_path_buf(),
+            directory: file.directory.clone(),
+            directory_of_run: directory.to_path_buf(),
             result,
             feedback: file.feedback.clone(),
             usage: file.usage(),
@@ -130,9 +133,11 @@ impl End {
             Some(Reason::MaxIterations) => {
                 format!("more iterations: {} --max-iterations N", resume_command(&self.id))
             }
-            _ if matches!(stage, Stage::GivenUp { .. }) => {
-                format!("when the cause is removed: {}", resume_command(&self.id))
-            }
+            _ if matches!(stage, Stage::GivenUp { .. }) => format!(
+                "see what happened: {}\nwhen the cause is removed: {}",
+                command(&["follow", &self.id]),
+                resume_command(&self.id)
+            ),
             _ => format!("see what happened: {}", command(&["follow", &self.id])),
         }
     }
@@ -150,6 +155,7 @@ impl End {
             "feedback": self.feedback,
             "usage": self.usage,
             "directory": self.directory.to_string_lossy(),
+            "directory_of_run": self.directory_of_run.to_string_lossy(),
             "work_tree": self.work_tree,
             "resume": is_paused.then(|| resume_command(&self.id)),
         })

@@ -1,7 +1,7 @@
-//! Detects prompts that are probably mistyped subcommands: `oneshot lsit` would start an agent.
+//! Detects prompts that are probably no tasks: `oneshot lsit` or `oneshot status` would start an agent.
 //!
-//! Only prompts that look like a complete subcommand are refused: one word, or one word and a run's
-//! id. That includes `lint`; after `--` it is a prompt.
+//! Only prompts of one word, or of one word and a run's id, are refused; after `--` they are
+//! prompts.
 
 use clap::{Command, Subcommand};
 
@@ -14,20 +14,54 @@ const SHORT_CHARS: usize = 4;
 /// The typos allowed in a short word and in a longer one. More would match real prompts (`test` is
 /// two typos away from `list`).
 const MAX_TYPOS: (usize, usize) = (1, 2);
+/// Words of other programs for what a command here does. `{id}` is the second word, else `latest`.
+const OTHER_WORDS: [(&str, &str); 16] = [
+    ("help", "zsh-tool help runs"),
+    ("ls", "zsh-tool oneshot list"),
+    ("ps", "zsh-tool oneshot list"),
+    ("runs", "zsh-tool oneshot list"),
+    ("status", "zsh-tool oneshot show {id}"),
+    ("info", "zsh-tool oneshot show {id}"),
+    ("diff", "zsh-tool oneshot show {id} --diff"),
+    ("log", "zsh-tool oneshot follow {id}"),
+    ("logs", "zsh-tool oneshot follow {id}"),
+    ("tail", "zsh-tool oneshot follow {id}"),
+    ("watch", "zsh-tool oneshot follow {id}"),
+    ("cancel", "zsh-tool oneshot stop {id}"),
+    ("kill", "zsh-tool oneshot stop {id}"),
+    ("resume", "zsh-tool oneshot --resume {id}"),
+    ("continue", "zsh-tool oneshot --resume {id}"),
+    ("version", "zsh-tool --version"),
+];
 
-/// The subcommand that a prompt probably means.
-pub(super) fn meant(prompt: &[String]) -> Option<String> {
-    let word = match prompt {
-        [word] => word,
-        [word, id] if is_id(id) => word,
+/// Why a prompt is probably no task, as the end of a sentence; `None` if it may be one.
+pub(super) fn objection(prompt: &[String]) -> Option<String> {
+    let (word, id) = match prompt {
+        [word] => (word, None),
+        [word, id] if is_id(id) => (word, Some(id.as_str())),
         _ => return None,
     };
     let word = word.to_lowercase();
+    if let Some((_, command)) = OTHER_WORDS.iter().find(|(known, _)| *known == word) {
+        let command = command.replace("{id}", id.unwrap_or("latest"));
+        return Some(format!("is no subcommand: did you mean `{command}`?"));
+    }
+    if let Some(name) = subcommand_near(&word) {
+        return Some(format!("is no subcommand: did you mean `{name}`?"));
+    }
+    // Languages without spaces say much in what looks like one word.
+    let is_a_word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    (id.is_none() && word.chars().all(is_a_word))
+        .then(|| "is one word, which says little to an agent.".to_owned())
+}
+
+/// The subcommand that a word is a typo of.
+fn subcommand_near(word: &str) -> Option<String> {
     let known = OneshotCommand::augment_subcommands(Command::new("oneshot"));
     let near = known.get_subcommands().filter_map(|command| {
         let name = command.get_name();
         let limit = if name.len() <= SHORT_CHARS { MAX_TYPOS.0 } else { MAX_TYPOS.1 };
-        let typos = strsim::damerau_levenshtein(&word, name);
+        let typos = strsim::damerau_levenshtein(word, name);
         (typos <= limit).then(|| (typos, name.to_owned()))
     });
     near.min().map(|(_, name)| name)
@@ -43,9 +77,9 @@ fn is_id(word: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn meant_by(prompt: &str) -> Option<String> {
+    fn objection_to(prompt: &str) -> Option<String> {
         let words: Vec<String> = prompt.split(' ').map(str::to_owned).collect();
-        meant(&words)
+        objection(&words)
     }
 
     #[test]
@@ -59,25 +93,37 @@ mod tests {
             ("sotp 3dc8c9ee", "stop"),
             ("folow latest", "follow"),
             ("fololw 01234567-89ab", "follow"),
+            ("help", "zsh-tool help runs"),
+            ("status", "zsh-tool oneshot show latest"),
+            ("ls", "zsh-tool oneshot list"),
+            ("Logs 3dc8c9ee", "zsh-tool oneshot follow 3dc8c9ee"),
+            ("resume latest", "zsh-tool oneshot --resume latest"),
         ] {
-            assert_eq!(meant_by(prompt).as_deref(), Some(command), "{prompt}");
+            let objection = objection_to(prompt).unwrap();
+            assert!(objection.ends_with(&format!("did you mean `{command}`?")), "{objection}");
+        }
+    }
+
+    #[test]
+    fn one_word_is_no_task() {
+        for prompt in ["test", "fix", "build", "re-run", "x"] {
+            assert!(objection_to(prompt).unwrap().contains("one word"), "{prompt}");
         }
     }
 
     #[test]
     fn work_is_work() {
         for prompt in [
-            "test",
-            "fix",
-            "build",
-            "ship",
-            "refactor",
             "lsit the files",
             "stop the server",
             "shop around",
             "stop it",
+            "fix it",
+            "help me",
+            "修复失败的测试",
+            "make 3dc8c9ee",
         ] {
-            assert_eq!(meant_by(prompt), None, "{prompt}");
+            assert_eq!(objection_to(prompt), None, "{prompt}");
         }
     }
 }

@@ -177,9 +177,9 @@ fn prompt(words: &[String]) -> Result<String, ExitCode> {
         String::from_utf8_lossy(&bytes).into_owned()
     } else {
         let text = words.join(" ");
-        if let Some(name) = mistyped::meant(words).filter(|_| !is_surely_a_prompt()) {
+        if let Some(objection) = mistyped::objection(words).filter(|_| !is_surely_a_prompt()) {
             return Err(misused(format_args!(
-                "{text:?} is no subcommand: did you mean `{name}`? As a prompt: {}",
+                "{text:?} {objection} As a prompt: {}",
                 prompt_command(&text)
             )));
         }
