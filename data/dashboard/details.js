@@ -90,11 +90,12 @@ function makeDetails(id) {
   parts.counts = element('dl', { class: 'facts' });
   parts.answer = element('div', { class: 'answer', hidden: true });
   parts.past = element('section', { class: 'details-section', hidden: true });
+  parts.changes = makeChanges(id);
   const close = element('button', { type: 'button', class: 'icon-button', 'aria-label': 'Close the details', title: 'Close (Esc)', onclick: closeDetails }, icon('close'));
   const top = element('div', { class: 'details-top' }, parts.badge, close);
   // While a task runs, only the attention text above the buttons appears and disappears, so that they stay under the pointer.
   const head = element('div', { class: 'details-head' }, top, parts.title, parts.description, parts.attention, parts.input.root, parts.buttons.root, parts.answer, parts.estimate.root, parts.evidence);
-  parts.sections = [head, parts.output.root, section('Facts', parts.facts), section('Progress', parts.counts), parts.past];
+  parts.sections = [head, parts.output.root, section('Facts', parts.facts), section('Progress', parts.counts), parts.changes.root, parts.past];
   return parts;
 }
 
@@ -130,6 +131,7 @@ function showDetails() {
   setOptional(parts.attention, attentionText(session));
   updateInput(parts.input, session, parts.title);
   showButtons(parts.buttons, session);
+  showChanges(parts.changes, session);
   showPast(parts.past, session);
   tickDetails();
 }
@@ -197,6 +199,7 @@ function runFacts(run) {
     ['Auditor', run.auditor],
     ['Cost', run.cost],
     ['Checks', (run.checks ?? []).join('; ')],
+    ['Branch', run.branch],
     ['Reason', run.reason],
     ['Feedback', run.feedback],
   ];
@@ -397,6 +400,43 @@ function showAnswer(id, title, text) {
   if (text) node.append(element('p', { text }));
   setHidden(node, false);
   announce(text ? `${title}. ${text}` : title);
+}
+
+// What a run has changed
+
+function makeChanges(id) {
+  const choices = element('div', { class: 'buttons' });
+  const text = element('pre', { class: 'output diff', tabindex: '0', role: 'region', 'aria-label': 'Changes', hidden: true });
+  const root = element('section', { class: 'details-section', hidden: true }, element('h3', { text: 'Changes' }), choices, text);
+  return { root, choices, text, id };
+}
+
+function showChanges(changes, session) {
+  const iterations = session.run?.changedIterations ?? [];
+  setHidden(changes.root, iterations.length === 0);
+  const drawn = iterations.join(' ');
+  if (changes.root.dataset.drawn === drawn) return;
+  changes.root.dataset.drawn = drawn;
+  const button = (text, query) => element('button', { type: 'button', class: 'button small', text, onclick: () => askChanges(changes, query) });
+  const each = iterations.map((iteration) => button(`Iteration ${iteration}`, `?iteration=${iteration}`));
+  changes.choices.replaceChildren(...each, ...(each.length > 1 ? [button('All', '')] : []));
+}
+
+async function askChanges(changes, query) {
+  let lines;
+  try {
+    const { diff, cut } = await get(`/api/sessions/${encodeURIComponent(changes.id)}/diff${query}`);
+    lines = [...diff.split('\n'), ...(cut ? ['… the rest is too long for this page'] : [])];
+  } catch (error) {
+    lines = [error.message];
+  }
+  changes.text.replaceChildren(...lines.map((line) => element('span', { class: kindOfChange(line), text: `${line}\n` })));
+  setHidden(changes.text, false);
+}
+
+function kindOfChange(line) {
+  if (/^(\+\+\+|---|diff |index |@@)/.test(line)) return 'aside';
+  return { '+': 'added', '-': 'removed' }[line[0]] ?? '';
 }
 
 // Earlier runs of the same command

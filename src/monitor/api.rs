@@ -34,9 +34,12 @@ use crate::task::registry::TaskHandle;
 use crate::task::state::KillRequest;
 use crate::task::supervisor::{KILL_LIMIT, KillError};
 use crate::task::termination::Receipt;
+use crate::text::foreign;
 
 /// The longest wait for a result.
 const MAX_WAIT: Duration = Duration::from_secs(5);
+/// The longest difference that is shown, in bytes.
+const MAX_DIFF: usize = 256 << 10;
 /// Lines of output that a judge gets.
 const RECENT_LINES: usize = 20;
 /// The longest check id that a client may choose.
@@ -82,6 +85,7 @@ impl Routes for Api {
                 Ok(Response::json(200, &self.sessions.list().with(of_hosts)))
             }
             (["sessions", id, "events"], Method::Get) => self.session_events(id, request),
+            (["sessions", id, "diff"], Method::Get) => self.diff(id, request),
             (["events"], Method::Get) => Ok(Response::Events(Box::new(ListEvents::new(
                 Arc::clone(&self.sessions),
                 self.hosts.clone(),
@@ -104,7 +108,7 @@ impl Routes for Api {
             ) => Ok(Response::NotAllowed("POST")),
             (
                 ["sessions"]
-                | ["sessions", _, "events"]
+                | ["sessions", _, "events" | "diff"]
                 | ["events"]
                 | ["history"]
                 | ["autonomous", "progress", _]
@@ -149,6 +153,23 @@ impl Api {
                 Err(error) => Response::error(500, &format!("cannot read its log: {error}")),
             },
         })
+    }
+
+    /// What a run, or one of its iterations, has changed.
+    fn diff(&self, id: &str, request: &Request) -> Answer {
+        let FoundSession::Run(run) = self.find(id)? else {
+            return Err(Response::error(404, "only agent runs have differences"));
+        };
+        let iteration = request.query("iteration").map(str::parse).transpose();
+        let iteration =
+            iteration.map_err(|_| Response::error(400, "iteration is a whole number"))?;
+        let diff = runs::diff(&run, iteration, &std::env::vars_os().collect::<Vec<_>>());
+        let diff = diff.map_err(|why| Response::error(404, &why))?;
+        let diff = self.sessions.redactor.redact(&diff);
+        let shown = foreign::lines(&diff);
+        let text = shown.get(..shown.floor_char_boundary(MAX_DIFF)).unwrap_or_default();
+        let cut = text.len() < shown.len();
+        Ok(Response::json(200, &json!({"diff": text, "cut": cut, "iteration": iteration})))
     }
 
     /// Starts a check of a session.

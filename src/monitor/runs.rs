@@ -4,6 +4,7 @@
 //! A live run's status comes from its newest heartbeat. To stop a run, use
 //! [`crate::oneshot::sessions::stop`].
 
+use std::ffi::OsString;
 use std::iter;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -17,6 +18,7 @@ use crate::agent::judge::Evidence;
 use crate::agent::stream::Record;
 use crate::oneshot::check::CheckResult;
 use crate::oneshot::log::{Heartbeat, LineKind, LogLine};
+use crate::oneshot::repository::{Repository, SNAPSHOTS};
 use crate::oneshot::run::SESSIONS;
 use crate::oneshot::sessions::{self, RunView};
 use crate::oneshot::state::RunState;
@@ -123,10 +125,39 @@ pub(crate) fn session(run: &RunView, now: f64, tail: Vec<String>) -> Session {
             feedback: file.feedback.as_ref().map(|text| elide_middle(text, SHOWN_CHARS)),
             cost: cost(run),
             checks: checks(run),
+            changed_iterations: changed_iterations(run),
+            branch: run.file.work_tree.as_ref().map(|tree| tree.branch.clone()),
             live: run.live,
         }),
         ..Session::default()
     }
+}
+
+/// What a run, or one of its iterations, has changed, as text; the error says why there is nothing
+/// to show.
+pub(crate) fn diff(
+    run: &RunView,
+    iteration: Option<u32>,
+    environment: &[(OsString, OsString)],
+) -> Result<String, String> {
+    let none = "its agents have not ended yet, or its directory is in no git repository";
+    let (from, to) = run.file.snapshots_around(iteration).ok_or(none)?;
+    let store = run.directory.join(SNAPSHOTS);
+    let found = Repository::find(&run.file.directory, &store, environment);
+    let repository = found.map_err(|error| error.to_string())?.ok_or(none)?;
+    let diff = repository.diff(from, to).map_err(|error| error.to_string())?;
+    Ok(String::from_utf8_lossy(&diff).into_owned())
+}
+
+/// The iterations whose differences can be shown.
+fn changed_iterations(run: &RunView) -> Vec<u32> {
+    let mut iterations: Vec<u32> =
+        run.file.snapshots.iter().map(|snapshot| snapshot.iteration).collect();
+    iterations.dedup();
+    let changed = |iteration: &u32| {
+        run.file.snapshots_around(Some(*iteration)).is_some_and(|(from, to)| from != to)
+    };
+    iterations.into_iter().filter(changed).collect()
 }
 
 /// What the agents have cost, if they report it.

@@ -176,6 +176,10 @@ pub(crate) struct RunFacts {
     pub(crate) cost: Option<String>,
     /// The last result of each check.
     pub(crate) checks: Vec<String>,
+    /// The iterations whose differences `api/sessions/ID/diff` shows.
+    pub(crate) changed_iterations: Vec<u32>,
+    /// The branch of its own work tree, if it has one.
+    pub(crate) branch: Option<String>,
     /// Whether a process runs it.
     pub(crate) live: bool,
 }

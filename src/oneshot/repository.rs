@@ -47,6 +47,10 @@ const SETTINGS: [&str; 8] = [
     "advice.addEmbeddedRepo=false",
 ];
 
+/// The variables that git gets: where it and its settings are. Others would move it to another
+/// repository, or are none of its business.
+const KEPT: [&str; 3] = ["PATH", "HOME", "XDG_CONFIG_HOME"];
+
 /// When a snapshot was taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -129,8 +133,7 @@ impl Repository {
         let path = environment.iter().find(|(name, _)| name == "PATH");
         let path = path.map(|(_, value)| value.as_os_str()).unwrap_or_default();
         let mut environment = environment.to_vec();
-        // Those of a git command that this process runs below.
-        environment.retain(|(name, _)| !name.as_bytes().starts_with(b"GIT_"));
+        environment.retain(|(name, _)| KEPT.iter().any(|kept| name == kept));
         let fixed = [("GIT_OPTIONAL_LOCKS", "0"), ("GIT_TERMINAL_PROMPT", "0"), ("LC_ALL", "C")];
         environment.extend(fixed.map(|(name, value)| (name.into(), value.into())));
         let mut repository = Repository {

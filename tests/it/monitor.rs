@@ -4,6 +4,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::process::Command;
 
 use serde_json::{Value, json};
 
@@ -110,7 +111,9 @@ fn list_schema() -> Value {
     let run = object(json!({
         "iteration": {"type": "integer"}, "maxIterations": {"type": "integer"},
         "phase": string, "executor": string, "auditor": string,
-        "reason": maybe_string, "feedback": maybe_string,
+        "reason": maybe_string, "feedback": maybe_string, "cost": maybe_string,
+        "checks": {"type": "array", "items": string}, "branch": maybe_string,
+        "changedIterations": {"type": "array", "items": {"type": "integer"}},
         "live": {"type": "boolean"},
     }));
     let session = object(json!({
@@ -556,6 +559,11 @@ fn a_kill_by_http_gives_the_receipt_and_a_second_one_finds_nothing() {
 /// `zsh-tool oneshot` with an agent program that does what a script says: the worker says
 /// something and waits for a file.
 fn run_of_agents(env: &Env, go_on: &Path) -> Program {
+    Program::start(agents(env, go_on, &[]))
+}
+
+/// The command that starts it, with further options.
+fn agents(env: &Env, go_on: &Path, options: &[&str]) -> Command {
     let (programs, notes) = (env.path("programs"), env.path("notes"));
     for folder in [&programs, &notes] {
         fs::create_dir(folder).expect("a folder for the agent");
@@ -568,15 +576,13 @@ fn run_of_agents(env: &Env, go_on: &Path) -> Program {
     });
     fs::write(env.path("script.json"), script.to_string()).expect("a script");
     let path = std::env::var("PATH").unwrap_or_default();
-    let mut command = zsh_tool(
-        env,
-        &["oneshot", "--executor", "claude", "--heartbeat", "0.2", "Count password=hunter2hunter2"],
-    );
+    let mut command = zsh_tool(env, &["oneshot", "--executor", "claude", "--heartbeat", "0.2"]);
+    command.args(options).arg("Count password=hunter2hunter2");
     command
         .env("PATH", format!("{}:{path}", programs.display()))
         .env("FAKE_AGENT", env.path("script.json"))
         .env("FAKE_AGENT_NOTES", notes);
-    Program::start(command)
+    command
 }
 
 /// The only run, once its worker works and has given a sign of life.
@@ -588,6 +594,44 @@ fn working_run(watcher: &Watcher) -> Value {
         let is_run = |session: &Value| session["kind"] == "run" && session["status"].is_string();
         sessions.into_iter().find(is_run)
     })
+}
+
+#[test]
+fn what_a_run_changes_costs_and_passes_is_shown() {
+    let env = Env::new();
+    let git = |words: &[&str]| {
+        let mut command = env.command("git");
+        command.args(["-c", "user.name=T", "-c", "user.email=t@example.org"]).args(words);
+        assert!(command.output().expect("git").status.success(), "{words:?}");
+    };
+    git(&["init", "-q"]);
+    git(&["commit", "-q", "--allow-empty", "-m", "begin"]);
+    let (_monitor, watcher) = monitor_alone(&env);
+    let go_on = env.path("go-on");
+    let command = agents(&env, &go_on, &["--check", "test -e made.txt"]);
+    let worker = json!([
+        {"append": {"path": "made.txt", "text": "a \u{1b}[2Jfile\npassword=hunter2hunter2\n"}},
+        {"json": {"type": "result", "subtype": "success", "is_error": false, "result": "done",
+                  "total_cost_usd": 0.5, "num_turns": 2}},
+    ]);
+    let script = json!({"worker": [worker], "auditor": [[{"result": "{\"verdict\": \"DONE\"}"}]]});
+    fs::write(env.path("script.json"), script.to_string()).expect("a script");
+    assert_eq!(Program::start(command).finish().code, 0);
+    let shown = wait_until("the run is in the list", || sessions(&watcher).pop());
+    assert_shape(&list_schema(), &watcher.get("/api/sessions").body);
+    let facts = &shown["run"];
+    assert_eq!(facts["cost"], "$0.5000, 2 turns");
+    assert_eq!(facts["checks"], json!(["test -e made.txt: passed (0s)"]));
+    assert_eq!(facts["changedIterations"], json!([1]));
+    let path = format!("/api/sessions/{}/diff", shown["id"].as_str().expect("an id"));
+    let diff = watcher.get(&format!("{path}?iteration=1"));
+    let text = diff.body["diff"].as_str().expect("a difference");
+    assert!(text.contains("+++ b/made.txt") && text.contains("+a "), "{text}");
+    assert!(!text.contains('\u{1b}') && !text.contains("hunter2"), "{text}");
+    assert_eq!((&diff.body["cut"], diff.status), (&json!(false), 200));
+    assert_eq!(watcher.get(&path).body["diff"], diff.body["diff"]);
+    assert_eq!(watcher.get(&format!("{path}?iteration=2")).status, 404);
+    assert_eq!(watcher.get(&format!("{path}?iteration=x")).status, 400);
 }
 
 #[test]
