@@ -313,11 +313,19 @@ function logLine(line) {
   return `${timeOfDay(line.ts)}  ${agent ? `${agent}  ` : ''}${logWords(line)}`;
 }
 
+/** What the lines say that are the run's own words. */
+const RUN_WORDS = {
+  check: ({ command, passed, ended, output }) => [`${command}: ${passed ? 'passed' : `failed, ${ended}`}`, output].filter(Boolean).join('\n'),
+  changes: ({ summary, files }) => `${summary}: ${(files ?? []).join(', ')}`,
+  shortfall: ({ text, advice }) => `the worker ${text}: ${advice}`,
+  outage: ({ error, message, tries_again_in: pause }) => `${error}: ${message}; trying again in ${Math.round(pause)} s`,
+};
+
 function logWords({ type, data }) {
   if (data === null || data === undefined) return `${stateWords(type)}: too long to be shown`;
   if (type === 'state_change') return `${data.from ? stateWords(data.from) : 'Start'} → ${stateWords(data.to)}`;
   if (type === 'heartbeat') return [data.status, ...(data.evidence ?? [])].filter(Boolean).join(' · ');
-  const words = recordWords(data) || JSON.stringify(data);
+  const words = RUN_WORDS[type]?.(data) ?? (recordWords(data) || JSON.stringify(data));
   const shown = words.length > LOG_CHARS ? `${words.slice(0, LOG_CHARS)} …` : words;
   return type === 'activity' ? shown : `${stateWords(type)}: ${shown}`;
 }
