@@ -88,11 +88,12 @@ impl Executor {
             // The author of the prompt knows better what to cut; this cut only makes it fit.
             PromptBy::Argument => (None, cut_middle(&prompt, MAX_ARGUMENT_PROMPT)),
         };
+        let words = self.listing.with_role(&self.words, ids.role);
         let mut argv = vec![self.program().to_owned()];
         argv.extend(if self.is_user_defined {
-            launch::user_arguments(&self.words, self.prompt_by(), &prompt)
+            launch::user_arguments(&words, self.prompt_by(), &prompt)
         } else {
-            self.listing.arguments(ids, &self.words, &prompt)
+            self.listing.arguments(ids, &words, &prompt)
         });
         Launch { argv, stdin, environment: self.environment(ids) }
     }
@@ -194,8 +195,16 @@ impl Executor {
             self.listing.program.clone_from(program);
             self.words = words.to_vec();
         }
-        self.environment.clone_from(&entry.env);
+        self.take_settings(entry);
         Ok(())
+    }
+
+    /// Takes the settings that an entry may give for every executor.
+    fn take_settings(&mut self, entry: &UserExecutor) {
+        self.environment.clone_from(&entry.env);
+        if let Some(auditor) = &entry.auditor {
+            self.listing.auditor.clone_from(auditor);
+        }
     }
 }
 
@@ -274,7 +283,7 @@ impl Executors {
                 let listing = Listing::of_user(&entry.name, program, prompt_by);
                 let mut executor = Executor::new(listing, true);
                 executor.words = words.to_vec();
-                executor.environment.clone_from(&entry.env);
+                executor.take_settings(entry);
                 self.all.push(Arc::new(executor));
                 Ok(())
             }
@@ -338,8 +347,7 @@ mod tests {
         let own = UserExecutor {
             name: "mine".to_owned(),
             argv: vec!["mine".to_owned()],
-            env: Vec::new(),
-            prompt_by: None,
+            ..UserExecutor::default()
         };
         Executors::new(&[own]).unwrap()
     });

@@ -1,5 +1,5 @@
 //! The agent programs that the user adds or changes: `executors: {NAME: {argv: […],
-//! env: {…}, prompt_by: stdin|argument}}`.
+//! auditor: […], env: {…}, prompt_by: stdin|argument}}`.
 //!
 //! Values of `env` may be secret, so they are neither printed nor quoted. Limits: does not check
 //! the built-in executors or whether a program exists.
@@ -15,8 +15,8 @@ use crate::text::foreign;
 
 pub(super) const KEY: &str = "executors";
 
-const EXPECTED: &str =
-    "expected {argv: [program, argument…], env: {VARIABLE: value}, prompt_by: stdin|argument}";
+const EXPECTED: &str = "expected {argv: [program, argument…], auditor: [argument…], env: {VARIABLE: value}, \
+     prompt_by: stdin|argument}";
 
 /// How a program gets its prompt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, ValueEnum, serde::Deserialize)]
@@ -34,6 +34,8 @@ pub struct UserExecutor {
     pub name: String,
     /// The program and its arguments; empty if the entry has none.
     pub argv: Vec<String>,
+    /// Further arguments of auditors, in the place of the built-in ones.
+    pub auditor: Option<Vec<String>>,
     /// Variables to add to its environment.
     pub env: Vec<(String, String)>,
     pub prompt_by: Option<PromptBy>,
@@ -46,6 +48,7 @@ impl fmt::Debug for UserExecutor {
         f.debug_struct("UserExecutor")
             .field("name", &self.name)
             .field("argv", &self.argv)
+            .field("auditor", &self.auditor)
             .field("env", &names)
             .field("prompt_by", &self.prompt_by)
             .finish()
@@ -108,6 +111,10 @@ fn executor(
                      with `~/`, and its arguments, as text",
                 )?;
             }
+            "auditor" => {
+                let words = words(&part.value);
+                executor.auditor = Some(words.ok_or("auditor takes a list of arguments, as text")?);
+            }
             "env" => {
                 let pairs = variables(&part.value);
                 executor.env = pairs.ok_or("env takes a mapping of variables to text")?;
@@ -118,12 +125,20 @@ fn executor(
                     Some(prompt_by.map_err(|_| "prompt_by takes stdin or argument")?);
             }
             other => {
-                let text = "unknown, ignored; an executor has argv, env, prompt_by";
+                let text = "unknown, ignored; an executor has argv, auditor, env, prompt_by";
                 warn(part.line, &format!(".{other}"), text.to_owned());
             }
         }
     }
     Ok(executor)
+}
+
+fn words(raw: &Raw) -> Option<Vec<String>> {
+    match raw {
+        Raw::List(words) => words.iter().map(Raw::word).collect(),
+        Raw::Null => Some(Vec::new()),
+        _ => None,
+    }
 }
 
 fn variables(raw: &Raw) -> Option<Vec<(String, String)>> {
@@ -148,7 +163,8 @@ mod tests {
     fn programs_are_read_with_their_words_and_variables() {
         let (config, warnings) = load(
             "executors:\n  mine: {argv: [~/bin/agent, --depth, 3], env: {KEY: hunter2, N: 1}, \
-             prompt_by: argument}\n  claude: {argv: [claude, --permission-mode, acceptEdits]}\n",
+             prompt_by: argument}\n  claude: {argv: [claude, --permission-mode, acceptEdits], \
+             auditor: []}\n",
         );
         assert_eq!(warnings, [""; 0]);
         let [mine, claude] = config.executors.as_slice() else {
@@ -159,6 +175,7 @@ mod tests {
         assert_eq!(mine.env, variables.map(|(name, value)| (name.to_owned(), value.to_owned())));
         assert_eq!(mine.prompt_by, Some(PromptBy::Argument));
         assert_eq!((claude.name.as_str(), claude.prompt_by), ("claude", None));
+        assert_eq!((&mine.auditor, &claude.auditor), (&None, &Some(Vec::new())));
         let rows = config.rows();
         let row = rows.iter().find(|row| row.key == KEY).unwrap();
         assert_eq!(row.value, "mine (/home/me/bin/agent), claude (claude)");
@@ -173,6 +190,7 @@ mod tests {
             ("x: {argv: []}", "FILE:3: executors.x: argv takes a list"),
             ("x: {argv: [./hunter2]}", "FILE:3: executors.x: argv takes a list"),
             ("x: {argv: [a, [hunter2]]}", "FILE:3: executors.x: argv takes a list"),
+            ("x: {argv: [a], auditor: hunter2}", "FILE:3: executors.x: auditor takes a list"),
             ("x: {argv: [a], env: [hunter2]}", "FILE:3: executors.x: env takes a mapping"),
             ("x: {argv: [a], env: {A: [hunter2]}}", "FILE:3: executors.x: env takes a mapping"),
             ("x: {argv: [a], prompt_by: hunter2}", "FILE:3: executors.x: prompt_by takes stdin"),

@@ -25,7 +25,7 @@ const CODEX_SESSION: &str = "01a201d3-7f4b-72a2-97d5-23f326a5f9ce";
 fn ids<'a>(prompt: &'a str, model: Option<&'a str>) -> Ids<'a> {
     Ids {
         oneshot: "0f0e0d0c-0000-4000-8000-000000000000",
-        role: Role::Auditor,
+        role: Role::Worker,
         iteration: 3,
         agent_session: SESSION,
         model,
@@ -46,8 +46,8 @@ fn entry(name: &str, argv: &[&str], prompt_by: Option<PromptBy>) -> UserExecutor
     UserExecutor {
         name: name.to_owned(),
         argv: argv.iter().map(|word| (*word).to_owned()).collect(),
-        env: Vec::new(),
         prompt_by,
+        ..UserExecutor::default()
     }
 }
 
@@ -119,6 +119,50 @@ fn no_executor_of_ours_skips_what_an_agent_asks_for() {
     }
 }
 
+fn argv_of(executors: &Executors, name: &str, role: Role) -> String {
+    let ids = Ids { role, ..ids("go", None) };
+    executors.find(name).expect(name).launch(&ids).argv.join(" ")
+}
+
+/// Verified with the real programs: each of them answers.
+#[test]
+fn auditors_are_started_so_that_they_only_look() {
+    let ours = executors(&[]);
+    for (name, expected) in [
+        ("claude", "--permission-mode plan"),
+        ("codex", "--sandbox read-only -"),
+        ("gemini", "--approval-mode plan"),
+        ("cline", "--plan -- go"),
+        ("aider", "--chat-mode ask --message=go"),
+    ] {
+        let (worker, auditor) =
+            (argv_of(&ours, name, Role::Worker), argv_of(&ours, name, Role::Auditor));
+        assert!(auditor.ends_with(expected), "{auditor}");
+        assert!(!worker.contains(expected), "{worker}");
+    }
+}
+
+#[test]
+fn the_users_arguments_do_not_let_an_auditor_write_unless_the_user_says_so() {
+    let allowing = ["claude", "--permission-mode", "acceptEdits", "--verbose"];
+    let mut codex = entry("codex", &["codex", "--sandbox=workspace-write", "-q"], None);
+    let mut mine = entry("mine", &["agent", "-x"], Some(PromptBy::Argument));
+    mine.auditor = Some(vec!["--look".to_owned()]);
+    let user = [entry("claude", &allowing, None), codex.clone(), mine];
+    let changed = executors(&user);
+    let argv = |name, role| argv_of(&changed, name, role);
+    assert!(argv("claude", Role::Worker).ends_with("--permission-mode acceptEdits --verbose"));
+    let auditor = argv("claude", Role::Auditor);
+    assert!(auditor.ends_with("--verbose --permission-mode plan"), "{auditor}");
+    assert!(!auditor.contains("acceptEdits"), "{auditor}");
+    assert_eq!(argv("codex", Role::Auditor), "codex exec --json -q --sandbox read-only -");
+    assert_eq!(argv("mine", Role::Worker), "agent -x go");
+    assert_eq!(argv("mine", Role::Auditor), "agent -x --look go");
+    codex.auditor = Some(Vec::new());
+    let both = argv_of(&executors(&[codex]), "codex", Role::Auditor);
+    assert_eq!(both, "codex exec --json --sandbox=workspace-write -q -");
+}
+
 #[test]
 fn agents_know_their_run_by_their_environment() {
     let mut mine = entry("mine", &["agent"], None);
@@ -130,7 +174,7 @@ fn agents_know_their_run_by_their_environment() {
     let expected = [
         ("KEY", "value"),
         ("ONESHOT_ID", "0f0e0d0c-0000-4000-8000-000000000000"),
-        ("ONESHOT_ROLE", "auditor"),
+        ("ONESHOT_ROLE", "worker"),
         ("ONESHOT_ITERATION", "3"),
         ("ONESHOT_MODEL", "m"),
     ];

@@ -267,6 +267,7 @@ fn supervisor(env: &Env) -> Arc<Supervisor> {
 /// An agent program of the user's that is a shell script.
 fn script_with(text: &str, env: &[(&str, &str)], prompt_by: PromptBy) -> Arc<Executor> {
     let script = UserExecutor {
+        auditor: None,
         name: "script".to_owned(),
         argv: ["sh", "-c", text, "sh"].map(str::to_owned).to_vec(),
         env: env.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect(),
@@ -306,6 +307,7 @@ fn an_executor_of_the_users_judges() {
     let env = Env::new();
     let text = "grep -q 'ONLY one letter' && echo \"B) $ONESHOT_ROLE $MARK\"";
     let users = UserExecutor {
+        auditor: None,
         name: "mine".to_owned(),
         argv: ["sh", "-c", text].map(str::to_owned).to_vec(),
         env: vec![("MARK".to_owned(), "says so".to_owned())],

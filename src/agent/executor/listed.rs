@@ -8,7 +8,7 @@ use regex::Regex;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::launch::{Ids, PromptBy};
+use super::launch::{Ids, PromptBy, Role};
 use super::{claude, codex};
 use crate::agent::activity::class_of;
 use crate::agent::activity::{Activity, AgentError, Final, Retry, Texts};
@@ -26,6 +26,9 @@ pub(super) struct Listing {
     pub(crate) arguments: Vec<String>,
     #[serde(default)]
     model: Vec<String>,
+    /// Arguments of auditors.
+    #[serde(default)]
+    pub(crate) auditor: Vec<String>,
     #[serde(default)]
     last: Vec<String>,
     pub(crate) prompt_by: PromptBy,
@@ -50,6 +53,9 @@ pub(super) struct Listing {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Permission {
+    /// The options that decide what it may do; one with a value ends with `=`.
+    #[serde(default)]
+    options: Vec<String>,
     /// The arguments that let it change files.
     #[serde(default)]
     allow: Vec<String>,
@@ -59,6 +65,26 @@ pub(super) struct Permission {
 }
 
 impl Permission {
+    /// The words without the options that decide what the program may do.
+    fn remove_from(&self, words: &[String]) -> Vec<String> {
+        let mut left = Vec::new();
+        let mut words = words.iter();
+        while let Some(word) = words.next() {
+            let option = self.options.iter().find_map(|option| match option.strip_suffix('=') {
+                Some(name) if word == name => Some(true),
+                Some(_) => word.starts_with(option.as_str()).then_some(false),
+                None => (word == option).then_some(false),
+            });
+            match option {
+                // The next word is its value.
+                Some(true) => drop(words.next()),
+                Some(false) => {}
+                None => left.push(word.clone()),
+            }
+        }
+        left
+    }
+
     /// How the user allows more to the executor of this name, as a sentence.
     pub(super) fn advice(&self, name: &str, program: &str) -> String {
         let words = [program].into_iter().chain(self.allow.iter().map(String::as_str));
@@ -197,6 +223,7 @@ impl Listing {
             program: program.to_owned(),
             arguments: Vec::new(),
             model: Vec::new(),
+            auditor: Vec::new(),
             last: Vec::new(),
             prompt_by,
             install: String::new(),
@@ -228,6 +255,19 @@ impl Listing {
             text.lines().rev().find(|line| begins(line, errors) || begins(line, answered));
         let error = telling.filter(|line| begins(line, errors))?;
         Some(class_of(error).unwrap_or(AgentError::ApiError))
+    }
+
+    /// The user's words, followed by the arguments of the role. Those of an auditor decide what it
+    /// may do, whatever the words allow, which are meant for workers.
+    pub(super) fn with_role(&self, words: &[String], role: Role) -> Vec<String> {
+        let permission = self.permission.as_ref();
+        match (role, permission.filter(|_| !self.auditor.is_empty())) {
+            (Role::Worker, _) => words.to_vec(),
+            (Role::Auditor, None) => [words, &self.auditor].concat(),
+            (Role::Auditor, Some(permission)) => {
+                [permission.remove_from(words).as_slice(), &self.auditor].concat()
+            }
+        }
     }
 
     /// Its arguments, with the user's words among them.
