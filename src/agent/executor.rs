@@ -195,16 +195,16 @@ impl Executor {
             self.listing.program.clone_from(program);
             self.words = words.to_vec();
         }
-        self.take_settings(entry);
-        Ok(())
+        self.take_settings(entry)
     }
 
     /// Takes the settings that an entry may give for every executor.
-    fn take_settings(&mut self, entry: &UserExecutor) {
+    fn take_settings(&mut self, entry: &UserExecutor) -> Result<(), EntryFault> {
         self.environment.clone_from(&entry.env);
         if let Some(auditor) = &entry.auditor {
             self.listing.auditor.clone_from(auditor);
         }
+        self.listing.take_reading(&entry.reading).map_err(EntryFault::Reading)
     }
 }
 
@@ -217,7 +217,7 @@ pub struct Executors {
 }
 
 /// A fault in the user's entry for an executor.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EntryFault {
     /// The entry names no program.
     #[error("it has no argv; give the program and its arguments as a list")]
@@ -225,6 +225,9 @@ pub enum EntryFault {
     /// The program determines how it reads its prompt.
     #[error("its prompt_by cannot be changed; remove that line")]
     PromptBy,
+    /// A part that says how to read the program is wrong.
+    #[error("{0}")]
+    Reading(String),
 }
 
 /// Why there is no usable executor of a name.
@@ -283,7 +286,7 @@ impl Executors {
                 let listing = Listing::of_user(&entry.name, program, prompt_by);
                 let mut executor = Executor::new(listing, true);
                 executor.words = words.to_vec();
-                executor.take_settings(entry);
+                executor.take_settings(entry)?;
                 self.all.push(Arc::new(executor));
                 Ok(())
             }
@@ -296,7 +299,7 @@ impl Executors {
     /// If no executor has this name, or if its entry in the configuration is unusable.
     pub fn find(&self, name: &str) -> Result<&Arc<Executor>, UnknownExecutor> {
         if let Some((name, fault)) = self.faulty.iter().find(|(faulty, _)| faulty == name) {
-            return Err(UnknownExecutor::Faulty { name: name.clone(), fault: *fault });
+            return Err(UnknownExecutor::Faulty { name: name.clone(), fault: fault.clone() });
         }
         let found = self.all.iter().find(|executor| executor.name() == name);
         found.ok_or_else(|| UnknownExecutor::NoSuch {
@@ -341,6 +344,9 @@ mod tests {
         include_str!("../../tests/fixtures/agents/cline/streams/ok.ndjson"),
         include_str!("../../tests/fixtures/agents/gemini/streams/ok.ndjson"),
         include_str!("../../tests/fixtures/agents/gemini/streams/auth.ndjson"),
+        include_str!("../../tests/fixtures/agents/qwen/streams/denied.ndjson"),
+        include_str!("../../tests/fixtures/agents/opencode/streams/ok.ndjson"),
+        include_str!("../../tests/fixtures/agents/copilot/streams/limited.ndjson"),
     );
 
     static EXECUTORS: LazyLock<Executors> = LazyLock::new(|| {
@@ -402,6 +408,12 @@ mod tests {
             ("codex", stream!("codex/streams/ok.ndjson"), "", None),
             ("gemini", stream!("gemini/streams/denied.ndjson"), "", denied(2, 3)),
             ("cline", stream!("cline/streams/ok.ndjson"), "", None),
+            ("qwen", stream!("qwen/streams/denied.ndjson"), "", denied(2, 3)),
+            ("qwen", stream!("qwen/streams/ok.ndjson"), "", None),
+            ("opencode", stream!("opencode/streams/denied.ndjson"), "", denied(1, 2)),
+            ("opencode", stream!("opencode/streams/ok.ndjson"), "", None),
+            ("copilot", stream!("copilot/streams/denied.ndjson"), "", denied(2, 3)),
+            ("copilot", stream!("copilot/streams/ok.ndjson"), "", denied(1, 3)),
         ] {
             let mut deeds = Deeds::default();
             let activities = activities(name, stdout, stderr);
@@ -434,6 +446,7 @@ mod tests {
                 stream!("codex/streams/refused.ndjson"),
                 "Connection failed: error sending request",
             ),
+            ("copilot", stream!("copilot/streams/auth.ndjson"), "401 from the API"),
             ("aider", stream!("aider/streams/api.txt"), "Retrying in 0.2 seconds..."),
         ] {
             let activities = activities(name, stream, "");

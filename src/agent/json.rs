@@ -28,9 +28,12 @@ const INFORMATIVE: [&str; 13] = [
     "prompt",
 ];
 
-/// The value at a dotted path; `None` for the empty path.
+/// The value at a dotted path, whose numbers count the elements of lists; `None` for the empty path.
 pub(super) fn at<'a>(value: &'a Value, path: &str) -> Option<&'a Value> {
-    path.split('.').try_fold(value, |value, key| value.get(key))
+    path.split('.').try_fold(value, |value, key| match value {
+        Value::Array(values) => values.get(key.parse::<usize>().ok()?),
+        value => value.get(key),
+    })
 }
 
 /// The text at a dotted path.
@@ -160,5 +163,14 @@ mod tests {
         assert_eq!(count_at(&value, &["f", "a"]), Some(u64::MAX));
         assert_eq!(money_at(&value, "b.c"), Some(4.0));
         assert_eq!(money_at(&value, "d"), None);
+    }
+
+    #[test]
+    fn a_path_leads_through_lists_and_objects() {
+        let value = serde_json::json!({"a": [{"b": 1}, {"b": [2, 3]}]});
+        assert_eq!(at(&value, "a.1.b.0"), Some(&Value::from(2)));
+        for path in ["", "a.2", "a.b", "a.-1", "a.0.b.0"] {
+            assert_eq!(at(&value, path), None, "{path}");
+        }
     }
 }

@@ -169,8 +169,14 @@ mod tests {
             "../../tests/fixtures/agents/gemini/document/home/.gemini/tmp/project/chats/session-2026-11-22T06-00-11111111.json"
         ),
     );
-    const FORMATS: [Format; 5] =
-        [Format::Claude, Format::Codex, Format::Messages, Format::Chat, Format::Markdown];
+    const FORMATS: [Format; 6] = [
+        Format::Claude,
+        Format::Codex,
+        Format::Messages,
+        Format::Chat,
+        Format::Parts,
+        Format::Markdown,
+    ];
     /// The parts of Aider's histories.
     const MARKDOWN: [&str; 10] = [
         "# aider chat started at 2026-11-22 05:58:00\n",

@@ -1,5 +1,6 @@
 //! The agent programs that the user adds or changes: `executors: {NAME: {argv: […],
-//! auditor: […], env: {…}, prompt_by: stdin|argument}}`.
+//! auditor: […], env: {…}, prompt_by: stdin|argument, …}}`. The further parts say how to read the
+//! program, as in `data/executors.yaml`; the executors check them.
 //!
 //! Values of `env` may be secret, so they are neither printed nor quoted. Limits: does not check
 //! the built-in executors or whether a program exists.
@@ -8,6 +9,7 @@ use std::fmt;
 use std::path::Path;
 
 use clap::ValueEnum;
+use serde_json::Value;
 
 use super::layers::{SettingSource, Sources};
 use super::value::{Choice, Field, Raw, ValueParser, is_name, is_variable, listed};
@@ -39,7 +41,13 @@ pub struct UserExecutor {
     /// Variables to add to its environment.
     pub env: Vec<(String, String)>,
     pub prompt_by: Option<PromptBy>,
+    /// How to read the program, by the names of [`READING`].
+    pub reading: Vec<(String, Value)>,
 }
+
+/// The parts that say how to read a program's output and storage.
+pub(crate) const READING: [&str; 7] =
+    ["records", "events", "texts", "plain", "denied", "permission", "storage"];
 
 impl fmt::Debug for UserExecutor {
     /// Omits the values of the variables.
@@ -51,6 +59,7 @@ impl fmt::Debug for UserExecutor {
             .field("auditor", &self.auditor)
             .field("env", &names)
             .field("prompt_by", &self.prompt_by)
+            .field("reading", &self.reading)
             .finish()
     }
 }
@@ -124,13 +133,33 @@ fn executor(
                 executor.prompt_by =
                     Some(prompt_by.map_err(|_| "prompt_by takes stdin or argument")?);
             }
+            name if READING.contains(&name) => {
+                let value = document(&part.value).ok_or("its text must be UTF-8")?;
+                executor.reading.push((name.to_owned(), value));
+            }
             other => {
-                let text = "unknown, ignored; an executor has argv, auditor, env, prompt_by";
-                warn(part.line, &format!(".{other}"), text.to_owned());
+                let known = ["argv", "auditor", "env", "prompt_by"].into_iter().chain(READING);
+                let known = known.collect::<Vec<_>>().join(", ");
+                let text = format!("unknown, ignored; an executor has {known}");
+                warn(part.line, &format!(".{other}"), text);
             }
         }
     }
     Ok(executor)
+}
+
+/// A value as the executors read it, where every scalar is a text.
+fn document(raw: &Raw) -> Option<Value> {
+    Some(match raw {
+        Raw::Null => Value::Null,
+        Raw::List(values) => Value::Array(values.iter().map(document).collect::<Option<_>>()?),
+        Raw::Map(fields) => {
+            let pairs =
+                fields.iter().map(|field| Some((field.key.clone(), document(&field.value)?)));
+            Value::Object(pairs.collect::<Option<_>>()?)
+        }
+        scalar => Value::String(scalar.word()?),
+    })
 }
 
 fn words(raw: &Raw) -> Option<Vec<String>> {

@@ -268,6 +268,7 @@ fn supervisor(env: &Env) -> Arc<Supervisor> {
 fn script_with(text: &str, env: &[(&str, &str)], prompt_by: PromptBy) -> Arc<Executor> {
     let script = UserExecutor {
         auditor: None,
+        reading: Vec::new(),
         name: "script".to_owned(),
         argv: ["sh", "-c", text, "sh"].map(str::to_owned).to_vec(),
         env: env.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect(),
@@ -308,6 +309,7 @@ fn an_executor_of_the_users_judges() {
     let text = "grep -q 'ONLY one letter' && echo \"B) $ONESHOT_ROLE $MARK\"";
     let users = UserExecutor {
         auditor: None,
+        reading: Vec::new(),
         name: "mine".to_owned(),
         argv: ["sh", "-c", text].map(str::to_owned).to_vec(),
         env: vec![("MARK".to_owned(), "says so".to_owned())],

@@ -133,7 +133,9 @@ fn denials(event: &Value) -> Vec<Activity> {
 
 fn result(event: &Value) -> Final {
     let text = json::text_at(event, "result").unwrap_or_default().to_owned();
-    let failed = event.get("is_error").and_then(Value::as_bool) == Some(true)
+    // Qwen Code reports an error of its endpoint as an answer.
+    let failed = text.starts_with("[API Error: ")
+        || event.get("is_error").and_then(Value::as_bool) == Some(true)
         || json::text_at(event, "subtype").is_some_and(|kind| kind.starts_with("error"));
     let error = failed.then(|| error_of(event, &text));
     Final { text, error }

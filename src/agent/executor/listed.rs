@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use regex::Regex;
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::launch::{Ids, PromptBy, Role};
@@ -23,6 +24,9 @@ const LIST: &str = include_str!("../../../data/executors.yaml");
 pub(super) struct Listing {
     pub(crate) name: String,
     pub(crate) program: String,
+    /// The versions with which the entry was recorded.
+    #[serde(default)]
+    pub(crate) verified: Vec<String>,
     pub(crate) arguments: Vec<String>,
     #[serde(default)]
     model: Vec<String>,
@@ -103,6 +107,7 @@ impl Permission {
 #[serde(rename_all = "lowercase")]
 enum Records {
     #[default]
+    #[serde(skip)]
     Rules,
     Claude,
     Codex,
@@ -166,6 +171,8 @@ struct Rule {
     end: Option<String>,
     /// The path of an error's message.
     error: Option<String>,
+    /// The path of the HTTP status with which the endpoint failed.
+    status: Option<String>,
     usage: Option<UsagePlaces>,
     /// The path of what failed before the program tries its endpoint again, and of the attempt's
     /// number.
@@ -221,13 +228,14 @@ impl Listing {
         Listing {
             name: name.to_owned(),
             program: program.to_owned(),
+            verified: Vec::new(),
             arguments: Vec::new(),
             model: Vec::new(),
             auditor: Vec::new(),
             last: Vec::new(),
             prompt_by,
             install: String::new(),
-            texts: Texts::Pieces,
+            texts: Texts::Messages,
             records: Records::Rules,
             events: Vec::new(),
             plain: PlainText::default(),
@@ -235,6 +243,32 @@ impl Listing {
             permission: None,
             storage: None,
         }
+    }
+
+    /// Takes parts of the user's entry that say how to read the program. The error names the part.
+    pub(super) fn take_reading(&mut self, reading: &[(String, Value)]) -> Result<(), String> {
+        let has = |wanted: &str| reading.iter().any(|(name, _)| name == wanted);
+        if has("events") && has("records") {
+            return Err("records and events exclude each other: give one of them".to_owned());
+        }
+        for (name, value) in reading {
+            match name.as_str() {
+                "records" => {
+                    self.records = part(name, value)?;
+                    self.events.clear();
+                }
+                "events" => {
+                    self.records = Records::Rules;
+                    self.events = elements(name, value)?;
+                }
+                "texts" => self.texts = part(name, value)?,
+                "plain" => self.plain = part(name, value)?,
+                "denied" => self.denied = part(name, value)?,
+                "permission" => self.permission = Some(part(name, value)?),
+                _ => self.storage = Some(part(name, value)?),
+            }
+        }
+        Ok(())
     }
 
     pub(super) fn texts(&self) -> Texts {
@@ -331,12 +365,25 @@ fn filled(word: &str, ids: &Ids<'_>, prompt: &str) -> String {
     word.to_owned()
 }
 
+fn part<T: DeserializeOwned>(name: &str, value: &Value) -> Result<T, String> {
+    T::deserialize(value).map_err(|error| format!("{name}: {error}"))
+}
+
+/// The elements of a list, whose errors name the element, counted from 1.
+fn elements<T: DeserializeOwned>(name: &str, value: &Value) -> Result<Vec<T>, String> {
+    let Value::Array(values) = value else {
+        return Err(format!("{name}: expected a list"));
+    };
+    let numbered = (1..).zip(values);
+    numbered.map(|(number, value)| part(&format!("{name}, number {number}"), value)).collect()
+}
+
 impl Rule {
     fn fits(&self, event: &Value) -> bool {
         let mut conditions = self.when.iter();
         conditions.all(|(path, value)| match json::at(event, path) {
             Some(Value::String(text)) => text == value,
-            Some(Value::Bool(given)) => given.to_string() == *value,
+            Some(given @ (Value::Bool(_) | Value::Number(_))) => given.to_string() == *value,
             _ => false,
         })
     }
@@ -358,10 +405,12 @@ impl Rule {
     /// The activity of a record other than a call.
     fn activity(&self, event: &Value) -> Option<Activity> {
         let text_in = |path: &Option<String>| Some(json::text_of(json::at(event, path.as_ref()?)?));
+        let count_in =
+            |path: &Option<String>| path.as_ref().and_then(|path| json::count_at(event, &[path]));
         let error = text_in(&self.error).filter(|error| !error.is_empty());
         if self.end.is_some() {
             let text = text_in(&self.end).unwrap_or_default();
-            return Some(Activity::Final(final_event(text, error)));
+            return Some(Activity::Final(final_event(text, error, count_in(&self.status))));
         }
         if self.result.is_some() {
             let failed = error.is_some();
@@ -370,12 +419,14 @@ impl Rule {
             return Some(Activity::ToolResult { text, failed });
         }
         if let Some(error) = text_in(&self.retry) {
-            let attempt = self.attempt.as_ref().and_then(|path| json::count_at(event, &[path]));
-            return Some(Activity::Retry(Retry { error, attempt }));
+            let status = count_in(&self.status).map(|status| format!("{status} from the API"));
+            // Some count the attempts from 0.
+            let attempt = count_in(&self.attempt).filter(|attempt| *attempt > 0);
+            return Some(Activity::Retry(Retry { error: status.unwrap_or(error), attempt }));
         }
         text_in(&self.session)
             .map(|id| Activity::Session { id })
-            .or_else(|| text_in(&self.text).map(Activity::Text))
+            .or_else(|| text_in(&self.text).filter(|text| !text.is_empty()).map(Activity::Text))
             .or_else(|| text_in(&self.reflection).map(Activity::Reflection))
             .or_else(|| text_in(&self.plan).map(Activity::Plan))
     }
@@ -385,17 +436,28 @@ impl Rule {
 const NAMED_CLASSES: [(&str, AgentError); 1] = [("auth", AgentError::AuthFailed)];
 
 /// Without a text, the error's message becomes the text.
-fn final_event(text: String, problem: Option<String>) -> Final {
+fn final_event(text: String, problem: Option<String>, status: Option<u64>) -> Final {
     let error = problem.as_deref().map(|problem| {
         let named =
             NAMED_CLASSES.iter().find(|(name, _)| *name == problem).map(|(_, class)| *class);
-        let class = named.or_else(|| class_of(problem)).or_else(|| class_of(&text));
+        let of_status = match status {
+            Some(401 | 403) => Some(AgentError::AuthFailed),
+            Some(400..) => Some(AgentError::ApiError),
+            _ => None,
+        };
+        let class = named.or(of_status).or_else(|| class_of(problem)).or_else(|| class_of(&text));
         class.unwrap_or(AgentError::ToolError)
     });
-    let text = match problem {
+    let mut text = match problem {
         Some(problem) if text.is_empty() => problem,
         _ => text,
     };
+    // Whether a failure passes is read from the text.
+    if let (Some(status), Some(_)) = (status.map(|status| status.to_string()), error)
+        && !text.contains(&status)
+    {
+        text.push_str(&format!(" (HTTP status {status})"));
+    }
     Final { text, error }
 }
 

@@ -30,6 +30,8 @@ pub(crate) enum Format {
     Messages,
     /// Gemini: one document, or changes to it, one record per line.
     Chat,
+    /// Qwen Code: one record per line, with messages in Gemini's format.
+    Parts,
     /// Aider's history, in Markdown.
     Markdown,
 }
@@ -44,6 +46,7 @@ pub(super) fn activities(format: Format, text: &str) -> Vec<Activity> {
             messages.iter().flat_map(message_or_display).collect()
         }
         Format::Chat => chat(text).iter().flat_map(gemini).collect(),
+        Format::Parts => records(text).flat_map(|record| parts(&record)).collect(),
         Format::Markdown => markdown(text),
     }
 }
@@ -52,7 +55,7 @@ pub(super) fn activities(format: Format, text: &str) -> Vec<Activity> {
 /// it.
 pub(super) fn directory(format: Format, path: &Path, text: &str) -> Option<PathBuf> {
     match format {
-        Format::Claude | Format::Codex => {
+        Format::Claude | Format::Codex | Format::Parts => {
             let mut first = text.lines().take(FIRST_LINES);
             first.find_map(|line| {
                 let record: Value = serde_json::from_str(line).ok()?;
@@ -74,7 +77,7 @@ pub(super) fn has_failed(format: Format, path: &Path) -> bool {
     match format {
         Format::Messages => session_of(path)
             .is_some_and(|session| json::text_at(&session, "status") == Some("failed")),
-        Format::Claude | Format::Codex | Format::Chat | Format::Markdown => false,
+        Format::Claude | Format::Codex | Format::Chat | Format::Parts | Format::Markdown => false,
     }
 }
 
@@ -121,6 +124,25 @@ fn claude(record: &Value) -> Vec<Activity> {
             other => other,
         })
         .collect()
+}
+
+fn parts(record: &Value) -> Vec<Activity> {
+    let is_model = json::text_at(record, "message.role") == Some("model");
+    let parts = json::at(record, "message.parts").and_then(Value::as_array);
+    let activity = |part: &Value| {
+        if let Some(response) = part.get("functionResponse") {
+            let text = response.get("response").map(json::text_of).unwrap_or_default();
+            return Some(Activity::ToolResult { text, failed: false });
+        }
+        if let Some(call) = part.get("functionCall") {
+            let arguments = call.get("args").unwrap_or(&Value::Null);
+            return Some(json::call(json::text_at(call, "name").unwrap_or("tool"), arguments));
+        }
+        let text = json::text_at(part, "text").filter(|_| is_model)?.to_owned();
+        let is_thought = part.get("thought").and_then(Value::as_bool) == Some(true);
+        Some(if is_thought { Activity::Reflection(text) } else { Activity::Text(text) })
+    };
+    parts.into_iter().flatten().filter_map(activity).collect()
 }
 
 fn codex(record: &Value) -> Vec<Activity> {
