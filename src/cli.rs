@@ -397,6 +397,9 @@ pub(crate) struct OneshotRunArguments {
     /// Stop once they have used this many tokens, as far as they report it (0: no limit).
     #[arg(long, value_name = "N")]
     pub(crate) max_tokens: Option<u64>,
+    /// Let the worker change files without asking, by its program's own option.
+    #[arg(long)]
+    pub(crate) allow_edits: bool,
     /// Work in a git work tree of the run's own, on a new branch.
     #[arg(long, conflicts_with = "resume")]
     pub(crate) worktree: bool,

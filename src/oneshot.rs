@@ -6,7 +6,7 @@
 //!   on an agent; [`prompts`] what agents are told.
 //! - Act: [`engine`] carries out the machine's actions, [`attempt`] follows one agent, [`runtime`] starts
 //!   it, [`check`] runs the user's checks, [`repository`] takes
-//!   snapshots of the files, [`recovery`] finds what earlier agents had done, [`controls`] takes requests from outside.
+//!   snapshots of the files, [`prompt_file`] passes long prompts, [`recovery`] finds what earlier agents had done, [`controls`] takes requests from outside.
 //! - See: [`pipeline`] turns an agent's output into records, [`transcript`], [`run_tracker`] and
 //!   [`liveness`] say how far it is, [`reporter`] tells the display.
 //! - Keep: [`run`] and [`run_files`] are the run's directory, [`log`], [`log_line`] and [`log_reader`]
@@ -24,6 +24,7 @@ pub(crate) mod log_line;
 pub(crate) mod log_reader;
 pub(crate) mod pipeline;
 pub(crate) mod policy;
+pub(crate) mod prompt_file;
 pub(crate) mod prompts;
 pub(crate) mod recovery;
 pub(crate) mod redaction;

@@ -74,8 +74,8 @@ impl Executor {
         format!("install it: {}", self.listing.install)
     }
 
-    /// How it gets its prompt. A prompt passed as an argument loses its middle if it is longer than
-    /// [`MAX_ARGUMENT_PROMPT`].
+    /// How it gets its prompt. Without a file, a prompt passed as an argument loses its middle if it is
+    /// longer than [`MAX_ARGUMENT_PROMPT`].
     pub(crate) fn prompt_by(&self) -> PromptBy {
         self.listing.prompt_by
     }
@@ -85,10 +85,12 @@ impl Executor {
         let prompt = launch::clean(ids.prompt);
         let (stdin, prompt) = match self.prompt_by() {
             PromptBy::Stdin => (Some(prompt.into_owned()), String::new()),
-            // The author of the prompt knows better what to cut; this cut only makes it fit.
-            PromptBy::Argument => (None, cut_middle(&prompt, MAX_ARGUMENT_PROMPT)),
+            PromptBy::Argument => match ids.prompt_file {
+                Some(file) => (None, launch::in_file(file)),
+                None => (None, cut_middle(&prompt, MAX_ARGUMENT_PROMPT)),
+            },
         };
-        let words = self.listing.with_role(&self.words, ids.role);
+        let words = self.listing.with_role(&self.words, ids);
         let mut argv = vec![self.program().to_owned()];
         argv.extend(if self.is_user_defined {
             launch::user_arguments(&words, self.prompt_by(), &prompt)

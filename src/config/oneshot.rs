@@ -32,10 +32,19 @@ pub(crate) const NO_AUDITOR: &str = "none";
 /// The file's name in the working directory and in the home directory.
 const FILE_NAME: &str = ".oneshot.json";
 
-/// Keys that a repository's file must not set: sections of `config.yaml`, programs to run, where to
-/// work, and how long other runs are kept.
-const CONFIG_YAML_ONLY: [&str; 8] =
-    ["executors", "hosts", "openai", "secrets", "check", "then", "worktree", "keep_days"];
+/// Keys that a repository's file must not set: sections of `config.yaml`, programs to run, what
+/// they may do and where, and how long other runs are kept.
+const CONFIG_YAML_ONLY: [&str; 9] = [
+    "executors",
+    "hosts",
+    "openai",
+    "secrets",
+    "check",
+    "then",
+    "allow_edits",
+    "worktree",
+    "keep_days",
+];
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
@@ -128,6 +137,10 @@ run_settings! {
     /// How many tokens they may use together, as far as they report it. Default 0 (no limit).
     max_tokens: usize = 0, Count(0..=usize::MAX),
         env "ONESHOT_MAX_TOKENS", flag "--max-tokens";
+
+    /// Whether workers get their program's permission to change files. Default false.
+    allow_edits: bool = false, Flag,
+        env "ONESHOT_ALLOW_EDITS", flag "--allow-edits";
 
     /// Whether a run works in a git work tree of its own. Default false.
     worktree: bool = false, Flag,

@@ -3,6 +3,7 @@
 //!
 //! The executors and the verdict parse agents' output; the state machine chooses the states.
 
+use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -14,6 +15,7 @@ use super::check::{self, CheckOutcome, CheckResult, RunningCheck};
 use super::controls::{Control, Controls};
 use super::log::{LineKind, Origin, result_data};
 use super::policy::{BudgetLimits, WatchRules};
+use super::prompt_file::PromptFile;
 use super::prompts::{self, ToAudit, ToWork};
 use super::recovery::{self, RecoveryContext};
 use super::reporter::{Reporter, RunNews};
@@ -32,6 +34,7 @@ use crate::agent::executor::{
 };
 use crate::agent::outage;
 use crate::agent::verdict::{self, Judged, Verdict};
+use crate::process::files;
 use crate::process::signals::Exit;
 use crate::process::tree::{self, Identity};
 use crate::progress::tracker;
@@ -278,13 +281,9 @@ impl<'a> Engine<'a> {
         let executor = runtime.executors.find(self.executor_name(role))?;
         let prompt = match role {
             Role::Worker => self.worker_prompt()?,
-            Role::Auditor => self.auditor_prompt(executor, iteration, audit)?,
+            Role::Auditor => self.auditor_prompt(iteration, audit)?,
         };
-        if executor.prompt_by() == PromptBy::Argument && prompt.len() > MAX_ARGUMENT_PROMPT {
-            self.reporter.report(&RunNews::Note(
-                "the prompt is too long for an argument: its middle is omitted",
-            ));
-        }
+        let prompt_file = self.prompt_file(executor, &prompt);
         if role == Role::Worker {
             self.take_snapshot(iteration, Moment::BeforeWorker)?;
         }
@@ -300,6 +299,8 @@ impl<'a> Engine<'a> {
             agent_session: &session,
             model,
             prompt: &prompt,
+            prompt_file: prompt_file.as_ref().and_then(PromptFile::path),
+            allow_edits: self.run.file().options.allow_edits,
         });
         let executor_name = executor.name().to_owned();
         self.run.update(|run| {
@@ -331,6 +332,7 @@ impl<'a> Engine<'a> {
         let process = tree::look_up(pid).map_or(Identity { pid, started: 0 }, |found| found.id);
         self.apply_with(event, Some(process))?;
         let ended = self.follow(executor, role, iteration, &task)?;
+        drop(prompt_file);
         if !matches!(ended.outcome, AttemptOutcome::Stopped(_)) {
             let moment = match role {
                 Role::Worker => Moment::AfterWorker,
@@ -340,6 +342,33 @@ impl<'a> Engine<'a> {
         }
         let failure = executor.failure_in(ended.transcript.final_text());
         self.conclude(role, iteration, ended, failure)
+    }
+
+    /// A file with a prompt that is too long for an argument, if the program takes it as one.
+    fn prompt_file(&mut self, executor: &Executor, prompt: &str) -> Option<PromptFile> {
+        if executor.prompt_by() != PromptBy::Argument || prompt.len() <= MAX_ARGUMENT_PROMPT {
+            return None;
+        }
+        // Agents may read the files of their directory. A secret must not reach a disk.
+        let has_secret = self.run.redactor.redact(prompt) != prompt;
+        let directory = if has_secret {
+            files::volatile_directory()
+        } else {
+            Some(self.run.file().directory.clone())
+        };
+        let made = directory
+            .ok_or_else(|| io::Error::other("it contains a secret, and no directory is in memory"))
+            .and_then(|directory| PromptFile::make(&directory, self.run.id(), prompt));
+        match made {
+            Ok(file) => Some(file),
+            Err(error) => {
+                self.reporter.report(&RunNews::Note(&format!(
+                    "the prompt is too long for an argument and cannot be put into a file \
+                     ({error}): its middle is omitted"
+                )));
+                None
+            }
+        }
     }
 
     /// Reads from the log what an agent has cost whose runner was killed.
@@ -761,12 +790,7 @@ impl<'a> Engine<'a> {
         }))
     }
 
-    fn auditor_prompt(
-        &self,
-        executor: &Executor,
-        iteration: u32,
-        audit: Audit,
-    ) -> Result<String, EngineError> {
+    fn auditor_prompt(&self, iteration: u32, audit: Audit) -> Result<String, EngineError> {
         let result = match &self.result {
             Some((of, text)) if *of == iteration => text.clone(),
             _ => {
@@ -776,14 +800,12 @@ impl<'a> Engine<'a> {
         };
         let shortfall =
             recovery::shortfall(self.run.directory(), iteration).map_err(EngineError::OwnLog)?;
-        let by_argument = executor.prompt_by() == PromptBy::Argument;
         Ok(prompts::auditor(&ToAudit {
             task: &self.prompt,
             result: &result,
             shortfall: shortfall.as_deref(),
             reminded: audit == Audit::Reminded,
             passed_checks: &self.run.file().checks,
-            max_bytes: by_argument.then_some(MAX_ARGUMENT_PROMPT),
         }))
     }
 

@@ -3,7 +3,6 @@
 //! Text from a person or an agent is inserted unchanged, at the end or between marks that name its
 //! origin, so that an agent cannot confuse them.
 
-use crate::agent::executor::cut_middle;
 use crate::agent::verdict::FORMAT;
 
 /// The input of a worker's prompt.
@@ -69,25 +68,11 @@ pub(crate) struct ToAudit<'a> {
     pub(crate) reminded: bool,
     /// The checks that the result has passed.
     pub(crate) passed_checks: &'a [String],
-    /// The longest prompt in bytes, if limited. The middle of the result is cut to fit.
-    pub(crate) max_bytes: Option<usize>,
 }
 
 /// The auditor's prompt.
 pub(crate) fn auditor(audit: &ToAudit<'_>) -> String {
-    let whole = auditor_with(audit, audit.result);
-    match audit.max_bytes {
-        Some(max_bytes) if whole.len() > max_bytes => {
-            let besides = whole.len() - audit.result.len();
-            let room = max_bytes.saturating_sub(besides);
-            auditor_with(audit, &cut_middle(audit.result, room))
-        }
-        _ => whole,
-    }
-}
-
-fn auditor_with(audit: &ToAudit<'_>, result: &str) -> String {
-    let ToAudit { task, shortfall, reminded, passed_checks, .. } = audit;
+    let ToAudit { task, result, shortfall, reminded, passed_checks } = audit;
     let checks = if passed_checks.is_empty() {
         String::new()
     } else {
@@ -119,15 +104,8 @@ fn auditor_with(audit: &ToAudit<'_>, result: &str) -> String {
 mod tests {
     use super::*;
 
-    fn audit<'a>(result: &'a str, max_bytes: Option<usize>) -> ToAudit<'a> {
-        ToAudit {
-            task: "make it",
-            result,
-            shortfall: None,
-            reminded: false,
-            passed_checks: &[],
-            max_bytes,
-        }
+    fn audit(result: &str) -> ToAudit<'_> {
+        ToAudit { task: "make it", result, shortfall: None, reminded: false, passed_checks: &[] }
     }
 
     #[test]
@@ -153,25 +131,16 @@ mod tests {
 
     #[test]
     fn an_auditor_gets_the_task_the_result_and_the_format() {
-        let prompt = auditor(&audit("it is made", None));
+        let prompt = auditor(&audit("it is made"));
         for part in ["make it", "it is made", FORMAT] {
             assert!(prompt.contains(part), "{part}");
         }
         let checks = ["make test".to_owned()];
-        let checked = ToAudit { passed_checks: &checks, ..audit("it is made", None) };
+        let checked = ToAudit { passed_checks: &checks, ..audit("it is made") };
         assert!(auditor(&checked).contains("Checks that pass:\n$ make test\n---"));
-        let idle = ToAudit { shortfall: Some("ran no tool"), ..audit("it is made", None) };
+        let idle = ToAudit { shortfall: Some("ran no tool"), ..audit("it is made") };
         assert!(auditor(&idle).contains("What is known of the worker: it ran no tool."));
-        let reminded = ToAudit { reminded: true, ..audit("it is made", None) };
+        let reminded = ToAudit { reminded: true, ..audit("it is made") };
         assert!(auditor(&reminded).len() > prompt.len());
-    }
-
-    #[test]
-    fn only_the_result_is_cut_to_the_limit() {
-        let result = "x".repeat(5000);
-        let prompt = auditor(&audit(&result, Some(2000)));
-        assert!(prompt.len() <= 2000, "{}", prompt.len());
-        assert!(prompt.contains("make it") && prompt.ends_with(FORMAT));
-        assert_eq!(auditor(&audit("short", Some(2000))), auditor(&audit("short", None)));
     }
 }

@@ -126,6 +126,9 @@ pub struct RunOptions {
     /// How long a check may take, in seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub check_timeout: Option<f64>,
+    /// Whether workers get the permission to change files.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub allow_edits: bool,
     /// What the agents may cost, in US dollars.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_cost: Option<f64>,

@@ -279,6 +279,15 @@ pub(crate) fn find_program(name: &str, search_path: &OsStr) -> Result<PathBuf, N
     Err(error)
 }
 
+/// A directory of this user's in memory, which no disk keeps: that of the login session, else the
+/// system's. `None` if there is neither.
+pub(crate) fn volatile_directory() -> Option<PathBuf> {
+    let session = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+    let shared = cfg!(target_os = "linux").then(|| PathBuf::from("/dev/shm"));
+    let mut candidates = session.into_iter().chain(shared);
+    candidates.find(|path| path.is_absolute() && path.is_dir())
+}
+
 /// Whether a path names a file that this process may run.
 pub(crate) fn is_program(path: &Path) -> bool {
     path.is_file() && is_executable(path)

@@ -31,6 +31,8 @@ fn ids<'a>(prompt: &'a str, model: Option<&'a str>) -> Ids<'a> {
         agent_session: SESSION,
         model,
         prompt,
+        prompt_file: None,
+        allow_edits: false,
     }
 }
 
@@ -212,7 +214,27 @@ fn prompts_lose_their_nul_and_what_an_argument_cannot_hold() {
         let longest = argv.iter().map(String::len).max().expect("words");
         assert!(longest < 131_072 && longest > 100_000, "{name}: {longest}");
     }
-    assert_eq!(launch(&executors, "codex", &long, None).stdin, Some(long));
+    assert_eq!(launch(&executors, "codex", &long, None).stdin.as_deref(), Some(&*long));
+    let by_file = Ids { prompt_file: Some("/w/p"), ..ids(&long, None) };
+    let last = |name| executors.find(name).unwrap().launch(&by_file).argv.pop().unwrap();
+    assert_eq!(last("aider"), "--message-file=/w/p");
+    assert!(last("cline").contains("the file /w/p."), "{}", last("cline"));
+    assert!(last("mine").contains("the file /w/p."), "{}", last("mine"));
+}
+
+#[test]
+fn a_worker_is_allowed_to_edit_where_the_user_says_so() {
+    let user = [entry("gemini", &["gemini", "--approval-mode=default"], None)];
+    let executors = executors(&user);
+    let argv = |name, role| {
+        let allowed = Ids { role, allow_edits: true, ..ids("go", None) };
+        executors.find(name).unwrap().launch(&allowed).argv.join(" ")
+    };
+    assert!(argv("claude", Role::Worker).contains("--permission-mode acceptEdits"));
+    assert!(argv("codex", Role::Worker).contains("--sandbox workspace-write"));
+    assert!(argv("claude", Role::Auditor).contains("--permission-mode plan"));
+    let chosen = argv("gemini", Role::Worker);
+    assert!(chosen.contains("=default") && !chosen.contains("auto_edit"), "{chosen}");
 }
 
 #[test]

@@ -10,9 +10,10 @@ use zsh_tool::testing::oneshot::state::RunEvent;
 use zsh_tool::testing::process::probe::Identity;
 use zsh_tool::testing::process::signals::Exit;
 
-use crate::support::oneshot::{Runs, lives, says, states, verdict};
+use crate::support::env::binary;
+use crate::support::oneshot::{FAKE, Runs, lives, says, states, verdict};
 use crate::support::processes::wait_until;
-use crate::support::program::{run, run_with_input};
+use crate::support::program::{Program, run, run_with_input};
 use crate::support::runs::{create, now};
 use crate::support::unprivileged;
 
@@ -605,4 +606,38 @@ fn a_disk_that_fills_up_in_the_middle_ends_the_runner_and_not_the_run() {
         serde_json::from_str::<Value>(line).unwrap();
     }
     assert!(!lives(runs.told("worker", 1)["pid"].as_i64().unwrap()));
+}
+
+/// Runs with an agent program that takes its prompt as an argument.
+fn by_argument(script: Value) -> Runs {
+    let runs = Runs::new(script);
+    runs.env.configure(&format!("executors: {{mine: {{argv: [{FAKE}], prompt_by: argument}}}}"));
+    runs
+}
+
+#[test]
+fn a_prompt_that_is_too_long_for_an_argument_is_in_a_file_and_whole() {
+    let script = json!({
+        "worker": [[{"touch": "begun"}, {"wait": "go"}, {"say": "done"}]],
+        "auditor": [[{"say": "{\"verdict\": \"DONE\", \"feedback\": \"\"}"}]],
+    });
+    let runs = by_argument(script);
+    let task = format!("begin {} end", "é ".repeat(150_000));
+    std::fs::write(runs.env.work().join("task"), &task).unwrap();
+    let line = "exec \"$TEST_BINARY\" oneshot --executor mine - < task";
+    let mut shell = runs.surround(runs.env.command("sh"));
+    shell.args(["-c", line]).env("TEST_BINARY", binary());
+    let runner = Program::start(shell);
+    runs.wait_for_start("worker", 1);
+    let argv = runs.told("worker", 1)["argv"].clone();
+    let prompt = argv.as_array().unwrap().last().unwrap().as_str().unwrap();
+    let (_, named) = prompt.split_once("the file ").unwrap();
+    let (named, _) = named.split_once(". Read").unwrap();
+    let file = std::path::Path::new(named);
+    assert!(file.starts_with(runs.env.work()), "{named}");
+    assert_eq!(std::fs::read_to_string(file).unwrap(), task);
+    runs.raise("go");
+    let ended = runner.finish();
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    assert!(!file.exists());
 }

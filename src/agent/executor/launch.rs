@@ -44,6 +44,10 @@ pub struct Ids<'a> {
     /// The model, if the run chooses one.
     pub model: Option<&'a str>,
     pub prompt: &'a str,
+    /// A file with the prompt, for programs that cannot get one of this length otherwise.
+    pub prompt_file: Option<&'a str>,
+    /// Whether a worker gets the permission to change files.
+    pub allow_edits: bool,
 }
 
 /// The variable that names the run for an agent and its processes.
@@ -77,6 +81,11 @@ pub(crate) fn exec_line(argv: &[String]) -> String {
         format!(" '{}'", word.replace('\'', r"'\''"))
     });
     format!("exec{}", quoted.collect::<String>())
+}
+
+/// The prompt that sends a program to the file with its prompt.
+pub(super) fn in_file(file: &str) -> String {
+    format!("Your task is in the file {file}. Read all of that file first, then do what it says.")
 }
 
 /// A prompt without NUL, which an argument cannot contain and no program expects.

@@ -35,6 +35,9 @@ pub(super) struct Listing {
     pub(crate) auditor: Vec<String>,
     #[serde(default)]
     last: Vec<String>,
+    /// In place of `last`, where the prompt is in a file.
+    #[serde(default)]
+    prompt_file: Vec<String>,
     pub(crate) prompt_by: PromptBy,
     #[serde(default)]
     pub(crate) install: String,
@@ -95,8 +98,10 @@ impl Permission {
         let argv = words.collect::<Vec<_>>().join(", ");
         let argv = format!("`executors.{name}.argv: [{argv}]` in config.yaml");
         match (self.allow.is_empty(), self.settings.as_str()) {
-            (false, "") => format!("{argv} lets it change files"),
-            (false, settings) => format!("{argv} lets it change files, and so {settings}"),
+            (false, "") => format!("--allow-edits, or {argv}, lets it change files"),
+            (false, settings) => {
+                format!("--allow-edits, or {argv}, lets it change files, and so {settings}")
+            }
             (true, settings) => format!("to let it change files, {settings}"),
         }
     }
@@ -232,6 +237,7 @@ impl Listing {
             arguments: Vec::new(),
             model: Vec::new(),
             auditor: Vec::new(),
+            prompt_file: Vec::new(),
             last: Vec::new(),
             prompt_by,
             install: String::new(),
@@ -293,14 +299,20 @@ impl Listing {
 
     /// The user's words, followed by the arguments of the role. Those of an auditor decide what it
     /// may do, whatever the words allow, which are meant for workers.
-    pub(super) fn with_role(&self, words: &[String], role: Role) -> Vec<String> {
+    pub(super) fn with_role(&self, words: &[String], ids: &Ids<'_>) -> Vec<String> {
         let permission = self.permission.as_ref();
-        match (role, permission.filter(|_| !self.auditor.is_empty())) {
+        match (ids.role, permission) {
+            // What the user has chosen counts.
+            (Role::Worker, Some(permission))
+                if ids.allow_edits && permission.remove_from(words).len() == words.len() =>
+            {
+                [words, &permission.allow].concat()
+            }
             (Role::Worker, _) => words.to_vec(),
-            (Role::Auditor, None) => [words, &self.auditor].concat(),
-            (Role::Auditor, Some(permission)) => {
+            (Role::Auditor, Some(permission)) if !self.auditor.is_empty() => {
                 [permission.remove_from(words).as_slice(), &self.auditor].concat()
             }
+            (Role::Auditor, _) => [words, &self.auditor].concat(),
         }
     }
 
@@ -310,7 +322,9 @@ impl Listing {
         let first = self.arguments.iter().chain(model);
         let mut arguments: Vec<String> = first.map(|word| filled(word, ids, prompt)).collect();
         arguments.extend(words.iter().cloned());
-        arguments.extend(self.last.iter().map(|word| filled(word, ids, prompt)));
+        let by_file = ids.prompt_file.is_some() && !self.prompt_file.is_empty();
+        let last = if by_file { &self.prompt_file } else { &self.last };
+        arguments.extend(last.iter().map(|word| filled(word, ids, prompt)));
         arguments
     }
 
@@ -356,6 +370,7 @@ fn filled(word: &str, ids: &Ids<'_>, prompt: &str) -> String {
         ("{prompt}", prompt),
         ("{session}", ids.agent_session),
         ("{model}", ids.model.unwrap_or_default()),
+        ("{prompt_file}", ids.prompt_file.unwrap_or_default()),
     ];
     for (placeholder, value) in placeholders {
         if let Some((before, after)) = word.split_once(placeholder) {

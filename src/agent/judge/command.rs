@@ -100,6 +100,8 @@ impl CommandJudge {
             agent_session: &uuid::Uuid::new_v4().to_string(),
             model: None,
             prompt,
+            prompt_file: None,
+            allow_edits: false,
         });
         Request {
             id: None,

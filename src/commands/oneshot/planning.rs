@@ -26,6 +26,7 @@ pub(super) fn options(settings: &RunSettings) -> RunOptions {
         max_runtime: settings.max_runtime().map(|time| time.as_secs_f64()),
         wait_limit: Some(settings.wait_limit.as_secs_f64()),
         check_timeout: Some(settings.check_timeout.as_secs_f64()),
+        allow_edits: settings.allow_edits,
         max_cost: settings.max_cost(),
         max_tokens: settings.max_tokens(),
         on_stuck: Some(settings.on_stuck.name()),
@@ -50,6 +51,7 @@ pub(super) fn overlay(arguments: &OneshotRunArguments, mut options: RunOptions) 
     if let Some(limit) = flags.check_timeout {
         options.check_timeout = Some(limit.as_secs_f64());
     }
+    options.allow_edits |= arguments.allow_edits;
     if let Some(cost) = flags.max_cost {
         options.max_cost = (cost > 0.0).then_some(cost);
     }
@@ -131,6 +133,7 @@ pub(super) fn flags(arguments: &OneshotRunArguments) -> RunFlags {
         check: (!arguments.check.is_empty()).then(|| arguments.check.clone()),
         check_timeout: arguments.check_timeout,
         max_cost: arguments.max_cost,
+        allow_edits: arguments.allow_edits.then_some(true),
         worktree: arguments.worktree.then_some(true),
         then: arguments.then.clone().map(Some),
         max_tokens: arguments.max_tokens.and_then(|count| usize::try_from(count).ok()),
