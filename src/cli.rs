@@ -329,6 +329,12 @@ pub(crate) enum OneshotCommand {
         #[arg(long)]
         json: bool,
     },
+    /// List the agent programs: which are installed, in which version, and what they may do.
+    Agents {
+        /// Print one JSON object per line.
+        #[arg(long)]
+        json: bool,
+    },
     /// End a run for good.
     Stop {
         /// The run's id, the beginning of it, or `latest`.
@@ -527,7 +533,7 @@ mod tests {
     use super::*;
 
     /// Words that command lines are made of.
-    const WORDS: [&str; 41] = [
+    const WORDS: [&str; 42] = [
         "serve",
         "exec",
         "oneshot",
@@ -535,6 +541,7 @@ mod tests {
         "show",
         "follow",
         "stop",
+        "agents",
         "tasks",
         "log",
         "monitor",

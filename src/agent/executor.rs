@@ -9,6 +9,7 @@ mod claude;
 mod codex;
 mod launch;
 mod listed;
+mod version;
 
 use std::sync::Arc;
 
@@ -24,6 +25,7 @@ use launch::ID_VARIABLE;
 pub use launch::{Ids, Launch, MAX_ARGUMENT_PROMPT, PromptBy, Role};
 pub(crate) use launch::{cut_middle, exec_line};
 use listed::Listing;
+pub(crate) use version::{Verified, version_in};
 
 const ROLE_VARIABLE: &str = "ONESHOT_ROLE";
 pub(crate) const ITERATION_VARIABLE: &str = "ONESHOT_ITERATION";
@@ -171,6 +173,36 @@ impl Executor {
         Some(permission.advice(self.name(), self.program()))
     }
 
+    /// The options with which it is started in a role and which decide what it may do; `None` if
+    /// its own settings do.
+    pub(crate) fn permission(&self, role: Role) -> Option<String> {
+        self.listing.permission_of(&self.words, role)
+    }
+
+    /// Whether it prints its version when asked to. A program that only the user describes may do
+    /// anything instead.
+    pub(crate) fn prints_version(&self) -> bool {
+        !self.is_user_defined
+    }
+
+    /// The versions with which its entry was verified.
+    pub(crate) fn verified_versions(&self) -> &[String] {
+        &self.listing.verified
+    }
+
+    /// Whether its entry was verified with this version, if that is known.
+    pub(crate) fn verified(&self, version: Option<&str>) -> Verified {
+        let known = self.verified_versions();
+        if self.is_user_defined || self.name() == OPENAI {
+            return Verified::NotOurs;
+        }
+        match version {
+            _ if known.is_empty() => Verified::Never,
+            Some(version) if known.iter().any(|known| known == version) => Verified::Yes,
+            _ => Verified::Others(known.join(", ")),
+        }
+    }
+
     /// A collector for its final answer.
     pub fn answer(&self) -> Answer {
         Answer::new(self.listing.texts())
@@ -308,6 +340,15 @@ impl Executors {
             name: name.to_owned(),
             known: self.names().collect::<Vec<_>>().join(", "),
         })
+    }
+
+    /// The names of all executors, also of those whose entry is unusable.
+    pub(crate) fn all_names(&self) -> impl Iterator<Item = &str> {
+        let all = self.all.iter().map(|executor| executor.name());
+        let others = self.faulty.iter().map(|(name, _)| name.as_str());
+        let others = others.filter(|name| self.all.iter().all(|known| known.name() != *name));
+        // Without an entry there is no such program to speak of.
+        all.chain(others.filter(|name| *name != COMMAND))
     }
 
     /// The names of the usable executors.

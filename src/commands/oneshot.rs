@@ -1,5 +1,6 @@
 //! `zsh-tool oneshot`: agent runs.
 
+mod agents;
 mod end;
 mod follow;
 mod mistyped;
@@ -29,6 +30,7 @@ pub(crate) fn run(arguments: &OneshotArguments) -> ExitCode {
         }
         Some(OneshotCommand::Show { id, json, diff: None }) => show::show(&config, id, *json),
         Some(OneshotCommand::Follow { id, json }) => follow::run(&config, id, *json),
+        Some(OneshotCommand::Agents { json }) => agents::list(&config, *json),
         Some(OneshotCommand::Stop { id }) => stop(&config, id),
         None => run::run(&config, warnings, &arguments.run),
     };

@@ -54,6 +54,7 @@ mod long_lines;
 mod manopt;
 mod memory;
 mod monitor;
+mod oneshot_agents;
 mod oneshot_budgets;
 mod oneshot_changes;
 mod oneshot_checks;

@@ -74,22 +74,35 @@ pub(super) struct Permission {
 impl Permission {
     /// The words without the options that decide what the program may do.
     fn remove_from(&self, words: &[String]) -> Vec<String> {
-        let mut left = Vec::new();
+        self.divide(words).1
+    }
+
+    /// The options among the words that decide what the program may do, with their values.
+    fn deciding(&self, words: &[String]) -> Vec<String> {
+        self.divide(words).0
+    }
+
+    /// Divides the words into those that decide what the program may do, and the others.
+    fn divide(&self, words: &[String]) -> (Vec<String>, Vec<String>) {
+        let (mut deciding, mut others) = (Vec::new(), Vec::new());
         let mut words = words.iter();
         while let Some(word) = words.next() {
-            let option = self.options.iter().find_map(|option| match option.strip_suffix('=') {
-                Some(name) if word == name => Some(true),
-                Some(_) => word.starts_with(option.as_str()).then_some(false),
-                None => (word == option).then_some(false),
-            });
-            match option {
-                // The next word is its value.
-                Some(true) => drop(words.next()),
-                Some(false) => {}
-                None => left.push(word.clone()),
+            let has_value_apart =
+                self.options.iter().find_map(|option| match option.strip_suffix('=') {
+                    Some(name) if word == name => Some(true),
+                    Some(_) => word.starts_with(option.as_str()).then_some(false),
+                    None => (word == option).then_some(false),
+                });
+            let Some(has_value_apart) = has_value_apart else {
+                others.push(word.clone());
+                continue;
+            };
+            deciding.push(word.clone());
+            if has_value_apart {
+                deciding.extend(words.next().cloned());
             }
         }
-        left
+        (deciding, others)
     }
 
     /// How the user allows more to the executor of this name, as a sentence.
@@ -316,6 +329,15 @@ impl Listing {
         }
     }
 
+    /// The words that decide what the program may do in a role; `None` if there are none.
+    pub(super) fn permission_of(&self, words: &[String], role: Role) -> Option<String> {
+        if role == Role::Auditor && !self.auditor.is_empty() {
+            return Some(self.auditor.join(" "));
+        }
+        let deciding = self.permission.as_ref()?.deciding(words);
+        (!deciding.is_empty()).then(|| deciding.join(" "))
+    }
+
     /// Its arguments, with the user's words among them.
     pub(super) fn arguments(&self, ids: &Ids<'_>, words: &[String], prompt: &str) -> Vec<String> {
         let model = ids.model.map(|_| &self.model).into_iter().flatten();
@@ -398,7 +420,8 @@ impl Rule {
         let mut conditions = self.when.iter();
         conditions.all(|(path, value)| match json::at(event, path) {
             Some(Value::String(text)) => text == value,
-            Some(given @ (Value::Bool(_) | Value::Number(_))) => given.to_string() == *value,
+            Some(Value::Bool(given)) => given.to_string() == *value,
+            Some(Value::Number(given)) => given.to_string() == *value,
             _ => false,
         })
     }
