@@ -1,10 +1,10 @@
 // The programming interfaces of model makers, played on the loopback: what the model
 // "says" is a script, so that real agents run without a model, a login or a network.
 //
-// A script is a list of steps: `{ call: { name, input } }`, `{ text }`, or a function
-// that makes one of them from the text of the newest tool result. The last step is said
-// again when the script is over. A call's name may be the end of the one that the agent has given
-// the tool. Limits: plays one conversation.
+// A script is a list of steps: `{ call: { name, input } }`, `{ text }`, `{ status, headers }` for a
+// refusal, `{ hang }` for no answer at all, or a function that makes one of them from the text of the
+// newest tool result. The last step is said again when the script is over. A call's name may be the
+// end of the one that the agent has given the tool. Limits: plays one conversation.
 import http from 'node:http';
 import zlib from 'node:zlib';
 
@@ -175,6 +175,12 @@ function unpacked(request, bytes) {
   }
 }
 
+// What an endpoint says of a status, in the shape that most have.
+const refusal = (status) => {
+  const [type, message] = { 401: ['authentication_error', 'invalid x-api-key'], 429: ['rate_limit_error', 'too many requests'] }[status] ?? ['api_error', 'unavailable'];
+  return { type: 'error', error: { type, code: status, message, status: status === 401 ? 'UNAUTHENTICATED' : 'RESOURCE_EXHAUSTED' } };
+};
+
 // Plays the interface until `close`; `turns` are the bodies that the agent sent.
 export async function scripted(api, steps) {
   const script = new Script(steps);
@@ -192,6 +198,12 @@ export async function scripted(api, steps) {
       const main = api.isMain(body);
       if (main) turns.push(body);
       const step = main ? named(api, body, script.say(api.results(body).at(-1))) : { text: 'aside' };
+      if (step.hang) return;
+      if (step.status) {
+        response.writeHead(step.status, { 'content-type': 'application/json', ...step.headers });
+        response.end(JSON.stringify(step.body ?? refusal(step.status)));
+        return;
+      }
       api.answer(response, body, step, turns.length, request.url);
     });
   });

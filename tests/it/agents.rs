@@ -574,6 +574,7 @@ fn the_errors_of_recorded_streams_are_told_apart() {
         ("gemini/streams/auth.ndjson", AgentError::AuthFailed),
         ("cline/streams/auth.ndjson", AgentError::AuthFailed),
         ("qwen/streams/auth.ndjson", AgentError::AuthFailed),
+        ("qwen/streams/auth-0.24.ndjson", AgentError::AuthFailed),
         ("opencode/streams/auth.ndjson", AgentError::AuthFailed),
         ("copilot/streams/auth.ndjson", AgentError::AuthFailed),
         ("copilot/streams/limited.ndjson", AgentError::ApiError),

@@ -132,8 +132,9 @@ fn denials(event: &Value) -> Vec<Activity> {
 }
 
 fn result(event: &Value) -> Final {
-    let text = json::text_at(event, "result").unwrap_or_default().to_owned();
-    // Qwen Code reports an error of its endpoint as an answer.
+    // Qwen Code reports an error of its endpoint apart, older versions as an answer.
+    let text = json::text_at(event, "result").or_else(|| json::text_at(event, "error.message"));
+    let text = text.unwrap_or_default().to_owned();
     let failed = text.starts_with("[API Error: ")
         || event.get("is_error").and_then(Value::as_bool) == Some(true)
         || json::text_at(event, "subtype").is_some_and(|kind| kind.starts_with("error"));

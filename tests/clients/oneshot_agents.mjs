@@ -1,0 +1,64 @@
+// Runs of `zsh-tool oneshot` with a real coding agent as worker and auditor, against a scripted
+// model: oneshot_agents.mjs BINARY FOLDER NAME. What is checked is how the run ends and that no
+// auditor is paid for what is no work. Exits 1 when a check failed.
+import fs from 'node:fs';
+import path from 'node:path';
+import { execFileSync, spawn } from 'node:child_process';
+import { agentsIn } from './agent_setups.mjs';
+import { PATIENCE, check, finish, running, scratch } from './lib.mjs';
+import { scripted } from './scripted_api.mjs';
+
+const [binary, programs, name] = process.argv.slice(2);
+const project = path.join(scratch, 'project');
+const state = path.join(scratch, 'state');
+const environment = { PATH: `${programs}:${process.env.PATH}`, HOME: scratch, CI: 'true', NO_COLOR: '1', ZSH_TOOL_STATE_DIR: state };
+const agent = agentsIn(scratch, project, environment)[name];
+fs.mkdirSync(project);
+execFileSync('git', ['init', '--quiet'], { cwd: project });
+
+// One run to its end: its exit code, what it printed, and its file.
+async function oneshot(steps, args = []) {
+  const api = await scripted(agent.api, steps);
+  agent.prepare(api.url);
+  const before = new Set(sessions());
+  const model = agent.model ? ['--model', agent.model, '--auditor-model', agent.model] : [];
+  const child = spawn(binary, ['oneshot', '--executor', name, ...model, ...args, 'say that it is done'], {
+    cwd: project,
+    env: { ...environment, ...agent.environment(api.url) },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  let [result, said] = ['', ''];
+  child.stdout.on('data', (more) => (result += more));
+  child.stderr.on('data', (more) => (said += more));
+  const timer = setTimeout(() => child.kill('SIGTERM'), 6 * PATIENCE * 1000);
+  const code = await new Promise((ended) => child.on('close', ended));
+  clearTimeout(timer);
+  api.close();
+  const id = sessions().find((known) => !before.has(known));
+  const file = JSON.parse(fs.readFileSync(path.join(state, 'sessions', id, 'oneshot.json'), 'utf8'));
+  const roles = file.agent_sessions.map(({ role }) => role);
+  return { code, result, said, file, roles, reason: file.history.at(-1).reason };
+}
+
+function sessions() {
+  const place = path.join(state, 'sessions');
+  return fs.existsSync(place) ? fs.readdirSync(place) : [];
+}
+
+const DONE = { text: '{"verdict": "DONE", "feedback": ""}' };
+
+const done = await oneshot([{ text: 'it is done, and here is how' }, DONE]);
+check('work and its audit complete the run', done.code === 0 && done.file.state === 'COMPLETED', done);
+check('the result is what the worker said', done.result.includes('it is done, and here is how'), done.result);
+
+const refused = await oneshot([{ status: 401 }]);
+check('a refused login ends the run', refused.file.state === 'FAILED' && refused.code === 1, refused);
+check('it is named', refused.reason === 'auth_failed', [refused.reason, refused.said]);
+check('no auditor is paid for it', refused.roles.every((role) => role === 'worker'), refused.roles);
+
+const hung = await oneshot([{ hang: true }], ['--inactivity', '6']);
+check('an endpoint that never answers ends the run', hung.file.state === 'FAILED', hung);
+check('no auditor is paid for that either', hung.roles.every((role) => role === 'worker'), hung.roles);
+
+check('nothing is left running', (await running(state)).length === 0, await running(state));
+finish();
