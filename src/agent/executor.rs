@@ -152,7 +152,7 @@ impl Executor {
     /// The activities, with what was denied by the words of failed tools.
     fn with_denials(&self, mut activities: Vec<Activity>) -> Vec<Activity> {
         let denials = activities.iter().filter_map(|activity| match activity {
-            Activity::ToolResult { text, failed: true } if self.listing.is_denial(text) => {
+            Activity::ToolResult { text, failed: true } if self.listing.is_denied_tool(text) => {
                 Some(Activity::Denied(text.clone()))
             }
             _ => None,
@@ -164,7 +164,7 @@ impl Executor {
 
     /// What a line of its stderr reports, if that counts.
     pub(crate) fn classify_stderr(&self, line: &str) -> Option<Activity> {
-        self.listing.is_denial(line).then(|| Activity::Denied(line.to_owned()))
+        self.listing.is_denial_on_stderr(line).then(|| Activity::Denied(line.to_owned()))
     }
 
     /// How the user allows it more than it may do now, as a sentence; `None` if that is unknown.
@@ -449,7 +449,13 @@ mod tests {
             ),
             ("codex", stream!("codex/streams/denied.ndjson"), "", idle()),
             ("codex", stream!("codex/streams/ok.ndjson"), "", None),
-            ("gemini", stream!("gemini/streams/denied.ndjson"), "", denied(2, 3)),
+            (
+                "gemini",
+                stream!("gemini/streams/denied.ndjson"),
+                // It says on stderr, too, what the failed tool says.
+                "Error executing tool write_file: Tool \"write_file\" not found.",
+                denied(2, 3),
+            ),
             ("cline", stream!("cline/streams/ok.ndjson"), "", None),
             ("qwen", stream!("qwen/streams/denied.ndjson"), "", denied(2, 3)),
             ("qwen", stream!("qwen/streams/ok.ndjson"), "", None),

@@ -49,11 +49,20 @@ pub(super) struct Listing {
     events: Vec<Rule>,
     #[serde(default)]
     plain: PlainText,
-    /// What failed tools and lines of stderr contain if a permission is lacking.
     #[serde(default)]
-    denied: Vec<String>,
+    denied: DeniedWords,
     pub(crate) permission: Option<Permission>,
     pub(crate) storage: Option<Storage>,
+}
+
+/// The words by which a program says that a permission is lacking.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct DeniedWords {
+    /// In the results of failed tools.
+    tools: Vec<String>,
+    /// In lines of stderr, about tools without a result.
+    stderr: Vec<String>,
 }
 
 /// What a program may do, and how the user allows it more.
@@ -258,7 +267,7 @@ impl Listing {
             records: Records::Rules,
             events: Vec::new(),
             plain: PlainText::default(),
-            denied: Vec::new(),
+            denied: DeniedWords::default(),
             permission: None,
             storage: None,
         }
@@ -350,10 +359,14 @@ impl Listing {
         arguments
     }
 
-    /// Whether the program's words about a failed tool, or a line of its stderr, say that a
-    /// permission is lacking.
-    pub(super) fn is_denial(&self, words: &str) -> bool {
-        self.denied.iter().any(|known| words.contains(known.as_str()))
+    /// Whether the result of a failed tool says that a permission is lacking.
+    pub(super) fn is_denied_tool(&self, result: &str) -> bool {
+        self.denied.tools.iter().any(|known| result.contains(known.as_str()))
+    }
+
+    /// Whether a line of stderr says that a permission is lacking.
+    pub(super) fn is_denial_on_stderr(&self, line: &str) -> bool {
+        self.denied.stderr.iter().any(|known| line.contains(known.as_str()))
     }
 
     /// What a line of plain text reports, other than the text.
