@@ -165,6 +165,7 @@ impl Answer {
                 // A second event about the same end may know less of it.
                 self.error = match (self.error, end.error) {
                     (Some(known), Some(AgentError::ToolError)) => Some(known),
+                    (Some(known), None) if end.text.is_empty() => Some(known),
                     (_, now) => now,
                 };
                 if !end.text.is_empty() {
@@ -305,8 +306,14 @@ mod tests {
         let end = |text: &str, error| Activity::Final(Final { text: text.to_owned(), error });
         let seen = answer(Texts::Messages, &[text("a"), end("b", None)]);
         assert_eq!((seen.text(), seen.is_final(), seen.error()), ("b", true, None));
-        let seen = answer(Texts::Messages, &[text("a"), end("", Some(AgentError::ApiError))]);
+        let failed = || end("", Some(AgentError::ApiError));
+        let seen = answer(Texts::Messages, &[text("a"), failed()]);
         assert_eq!((seen.text(), seen.error()), ("a", Some(AgentError::ApiError)));
+        // An end that says nothing does not take back an error; an answer does.
+        let seen = answer(Texts::Messages, &[failed(), end("", None)]);
+        assert_eq!(seen.error(), Some(AgentError::ApiError));
+        let seen = answer(Texts::Messages, &[failed(), end("b", None)]);
+        assert_eq!((seen.text(), seen.error()), ("b", None));
     }
 
     #[test]

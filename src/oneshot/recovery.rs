@@ -129,6 +129,8 @@ impl OwnLog {
                 self.result.get_or_insert(text.to_owned());
                 self.sealed = true;
             }
+            // It counts the events before it, too.
+            LineKind::Result => self.final_error_seen |= self.result.is_none(),
             LineKind::Activity => {
                 for activity in executor.classify(&record(&line.data)).iter().rev() {
                     self.add_activity(activity);
@@ -323,8 +325,11 @@ mod tests {
         let result = (LineKind::Result, json!({"text": "as it was", "error": null}));
         let own = found("gemini", &[prompt(), piece("x"), end(), result]);
         assert_eq!(own.result.as_deref(), Some("as it was"));
-        let failed = (LineKind::Result, json!({"text": "no", "error": "api_error"}));
-        let own = found("gemini", &[prompt(), piece("x"), failed]);
+        let failed = || (LineKind::Result, json!({"text": "no", "error": "api_error"}));
+        let own = found("gemini", &[prompt(), piece("x"), failed()]);
+        assert_eq!(own.result, None);
+        // A killed agent may end its output as if all were well.
+        let own = found("gemini", &[prompt(), piece("x"), end(), failed()]);
         assert_eq!(own.result, None);
     }
 

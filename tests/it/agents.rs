@@ -585,6 +585,14 @@ fn the_errors_of_recorded_streams_are_told_apart() {
         assert!(!answer.text().is_empty(), "{path} says what went wrong");
         assert!(!activities.iter().any(Activity::is_act), "{path}");
     }
+    // Their endpoint did not answer, or they were ended while they tried again.
+    for path in ["qwen/streams/hung.ndjson", "qwen/streams/limited.ndjson"] {
+        let (_, answer) = said(executors.find("qwen").expect("qwen"), path);
+        assert!(!answer.is_final() && answer.text().is_empty(), "{path}");
+    }
+    let copilot = executors.find("copilot").expect("copilot");
+    let (_, answer) = said(copilot, "copilot/streams/hung.ndjson");
+    assert_eq!(answer.error(), Some(AgentError::ToolError));
     // It waits for its network, and has no terminal event.
     let codex = executors.find("codex").expect("codex");
     let (_, answer) = said(codex, "codex/streams/refused.ndjson");

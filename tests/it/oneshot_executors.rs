@@ -114,6 +114,17 @@ fn a_worker_that_did_its_work_is_not_doubted() {
     assert!(!runs.prompt("auditor", 1).contains("What is known"));
 }
 
+/// Copilot ends its output with a result when it is killed.
+#[test]
+fn an_agent_that_was_ended_has_no_result() {
+    let stream = fixture("copilot/streams/hung.ndjson");
+    let runs = with_worker("copilot", &format!("cat '{}'; exit 0", stream.display()));
+    assert_eq!(run(&runs, "copilot").code, 1);
+    assert_eq!(runs.state().1.as_deref(), Some("tool_error"));
+    let states = runs.history();
+    assert!(!states.contains(&"AUDIT_PENDING".to_owned()), "{states:?}");
+}
+
 #[test]
 fn the_attempts_of_an_agent_are_followed() {
     let stream = fixture("claude/streams/auth.ndjson");
