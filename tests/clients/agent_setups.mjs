@@ -101,6 +101,13 @@ export function agentsIn(scratch, project, environment) {
       command: ['copilot', '-p', 'go', '--allow-all-tools', '--allow-all-paths'],
       listed: ['copilot', 'mcp', 'list'],
     },
+    // It has no MCP: for agent runs alone. It is not installed with the others.
+    aider: {
+      api: { ...CHAT, isMain: () => true },
+      prepare: () => {},
+      environment: (url) => ({ OPENAI_API_BASE: `${url}/v1`, OPENAI_API_KEY: 'x', AIDER_ANALYTICS: 'false', AIDER_CHECK_UPDATE: 'false', AIDER_YES_ALWAYS: 'true' }),
+      model: 'openai/scripted',
+    },
     cline: {
       api: CHAT,
       prepare: (url) => {
