@@ -174,6 +174,8 @@ fn a_failed_audit_is_repeated_with_the_worker_s_result() {
     let ended = runs.ran(&["make it"]);
     assert_eq!(ended.code, 1);
     assert!(ended.stderr.contains("--resume"), "{}", ended.stderr);
+    let shown = runs.ran(&["show", "latest"]).text();
+    assert!(shown.contains("FAILED (auth_failed, resumable)"), "{shown}");
     let resumed = runs.ran(&["--resume", "latest"]);
     assert_eq!(
         (resumed.code, resumed.text()),

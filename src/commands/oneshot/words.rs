@@ -28,8 +28,9 @@ pub(super) fn state(run: &RunView) -> String {
 fn reason(run: &RunView) -> String {
     let name = run.file.state.name();
     let reason = run.file.last().and_then(|entry| entry.basis.reason.as_ref());
+    let resumable = if run.is_resumable() { ", resumable" } else { "" };
     match reason {
-        Some(reason) => format!("{name} ({})", line(&reason.to_string(), MAX_REASON)),
+        Some(reason) => format!("{name} ({}{resumable})", line(&reason.to_string(), MAX_REASON)),
         None => name.to_owned(),
     }
 }
