@@ -32,6 +32,7 @@ mod owner;
 mod permissions;
 pub(crate) mod serve;
 pub(crate) mod setup;
+mod sandbox;
 pub(crate) mod shared;
 pub(crate) mod shim;
 mod signals;

@@ -46,7 +46,7 @@
 //! |---|---|---|
 //! | L0 | [`base`] | the clock, locks |
 //! | L1 | [`text`] | nothing: pure |
-//! | L2 | [`shell`], [`progress`], [`neverhang`], [`cli`] | nothing: pure |
+//! | L2 | [`shell`], [`progress`], [`neverhang`], [`sandbox`], [`cli`] | nothing: pure |
 //! | L3 | [`process`] | the kernel; the only `unsafe`, `libc`, `rustix`, `procfs` |
 //! | L3 | [`protocol`] | stdin and stdout |
 //! | L4 | [`task`] | processes and spool files, through [`process`] |
@@ -202,6 +202,7 @@ mod peer;
 mod process;
 mod progress;
 mod protocol;
+mod sandbox;
 mod shell;
 mod task;
 #[doc(hidden)]

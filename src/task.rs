@@ -42,6 +42,7 @@ pub(crate) mod prologue;
 pub(crate) mod recalled;
 pub(crate) mod registry;
 pub(crate) mod request;
+pub(crate) mod sandboxes;
 pub(crate) mod secret_input;
 pub(crate) mod sessions;
 pub(crate) mod settings;

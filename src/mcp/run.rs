@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::dispatch::{
-    Answer, CallContext, DeferredResult, NoResult, Shims, Tools, Until, compile, refused,
+    Answer, CallContext, DeferredResult, Given, NoResult, Shims, Tools, Until, compile, refused,
     seconds_or, until_port,
 };
 use super::render::notes::ResultNote;
@@ -16,6 +16,7 @@ use super::task_result::{Extent, Numbering};
 use super::tools::{RunArguments, StderrMode, TimeoutMode};
 use crate::config::UnaskedDeadline;
 use crate::process::pty::TerminalSize;
+use crate::sandbox::policy::{Policy, Tightening};
 use crate::shell::command_line::CommandLine;
 use crate::task::live::ActiveCall;
 use crate::task::request::{
@@ -56,6 +57,7 @@ impl Tools {
             }
             (false, None) => {}
         }
+        request.sandbox = self.sandbox(arguments.sandbox.as_deref(), &call.given)?;
         request.id = call.given.task_id.clone();
         request.start = call.given.start.take();
         if call.on_host() {
@@ -267,6 +269,20 @@ impl Tools {
                 .memory_max
                 .map(|megabytes| megabytes.saturating_mul(1_000_000))
                 .or(self.config.memory_max),
+            sandbox: Policy::off(),
         })
+    }
+
+    /// The policy for a command: the user's, as tight as its caller and the client want it.
+    pub(super) fn sandbox(&self, asked: Option<&str>, given: &Given) -> Result<Policy, NoResult> {
+        // Another server has decided, in whose place this shim starts the command.
+        if let Some(policy) = &given.policy {
+            return Ok(policy.clone());
+        }
+        let settings = &self.supervisor.settings.sandbox;
+        let settings = settings.as_ref().map_err(|fault| StartError::SandboxSettings(fault.clone()))?;
+        let asked = asked.map(Tightening::parse).transpose().map_err(|error| refused(error.to_string()))?;
+        let policy = settings.tightened(asked).map_err(StartError::from)?;
+        Ok(given.profile.iter().fold(policy, |policy, profile| policy.meet(profile)))
     }
 }

@@ -902,6 +902,7 @@ impl RunningCall {
             Access::Launch => {
                 let start = relayed.and_then(|client| client.start.as_ref());
                 given.start = start.map(StartEnvironment::from);
+                given.policy = relayed.and_then(|client| client.sandbox.clone());
             }
             Access::Full | Access::ControlSocket(_) => {}
         }

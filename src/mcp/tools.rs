@@ -102,6 +102,8 @@ pub struct RunArguments {
     /// MB of memory; it is killed above.
     #[schemars(range(min = 16))]
     pub memory_max: Option<u64>,
+    /// Tighter: workspace or read-only, network=off.
+    pub sandbox: Option<String>,
     /// Seconds until the call returns while the command runs. Default 2.
     #[schemars(range(min = 0, max = 600))]
     pub yield_after: Option<f64>,

@@ -301,6 +301,7 @@ impl Supervisor {
             daemons: Arc::clone(&self.settings.daemons),
             journal,
             files: plan.files,
+            temporary: plan.temporary,
             sideband: plan.sideband,
             on_shell_end: plan.on_shell_end,
             scans: Arc::clone(&self.scans),

@@ -1,0 +1,97 @@
+//! The sandbox of commands, as configured: the paths of the settings, resolved in this environment.
+
+use std::path::{Path, PathBuf};
+
+use super::shared;
+use crate::config::Config;
+use crate::sandbox::policy::{Mode, Policy, Settings};
+
+/// Caches of build tools below the home directory. What only programs outside of the sandbox would run,
+/// such as `~/.cargo/bin`, is not among them.
+const CACHES: [&str; 15] = [
+    ".npm",
+    ".cargo/registry",
+    ".cargo/git",
+    ".cargo/.package-cache",
+    ".cargo/.package-cache-mutate",
+    ".cargo/.global-cache",
+    "go/pkg",
+    ".m2/repository",
+    ".gradle/caches",
+    ".gradle/daemon",
+    ".gradle/native",
+    ".gradle/wrapper/dists",
+    ".local/share/pnpm/store",
+    ".bun/install/cache",
+    ".nuget/packages",
+];
+
+/// Caches in the directory that `CARGO_HOME` names.
+const CARGO_CACHES: [&str; 5] =
+    ["registry", "git", ".package-cache", ".package-cache-mutate", ".global-cache"];
+
+/// Files and directories of a project that programs outside of the sandbox run or obey.
+const PROTECTED: [&str; 9] = [
+    ".git/hooks",
+    ".git/config",
+    ".claude",
+    ".codex",
+    ".mcp.json",
+    ".envrc",
+    "mise.toml",
+    ".mise.toml",
+    ".oneshot.json",
+];
+
+/// The settings, or what is wrong with them.
+pub(crate) fn settings(config: &Config) -> Result<Settings, String> {
+    if let Some(fault) = &config.sandbox_fault {
+        return Err(fault.clone());
+    }
+    let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+    let directory = |name| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let home = directory("HOME");
+    let expanded = |paths: &[PathBuf]| -> Vec<PathBuf> {
+        paths.iter().filter_map(|path| expand(path, home.as_deref())).collect()
+    };
+    let below_home = |name: &str| home.as_ref().map(|home| home.join(name));
+    let project = shared::project_directory();
+    let cache = directory("XDG_CACHE_HOME").or_else(|| below_home(".cache"));
+    let cargo = directory("CARGO_HOME");
+    let cargo = cargo.iter().flat_map(|cargo| CARGO_CACHES.map(|name| cargo.join(name)));
+    let mut write = vec![project.clone(), std::env::temp_dir()];
+    write.extend(cache.clone());
+    write.extend(CACHES.iter().filter_map(|name| below_home(name)));
+    write.extend(cargo);
+    write.extend(expanded(&config.sandbox_write));
+    let state = config.state_dir.clone().ok();
+    let mut deny_read = expanded(&config.sandbox_deny_read);
+    deny_read.extend(state);
+    let configuration = directory("XDG_CONFIG_HOME").or_else(|| below_home(".config"));
+    let named = variable("ZSH_TOOL_CONFIG").map(PathBuf::from);
+    let plugin = directory("CLAUDE_PLUGIN_ROOT");
+    let own = [configuration, cache].into_iter().flatten().map(|path| path.join("zsh-tool"));
+    let database = config.alan_db.clone();
+    // What this program reads decides what later commands may do.
+    let keep = own.chain(named).chain(plugin).chain(database);
+    Ok(Settings {
+        mode: config.sandbox_mode,
+        workspace: Policy {
+            mode: Mode::Workspace,
+            write,
+            keep: keep.collect(),
+            protect: PROTECTED.iter().map(|name| project.join(name)).collect(),
+            deny_read,
+            network: config.sandbox_network,
+            best_effort: config.sandbox_best_effort,
+        },
+    })
+}
+
+/// A path whose `~/` means the home directory.
+fn expand(path: &Path, home: Option<&Path>) -> Option<PathBuf> {
+    match path.strip_prefix("~") {
+        Ok(rest) => Some(home?.join(rest)),
+        Err(_) => Some(path.to_path_buf()),
+    }
+}

@@ -1,0 +1,256 @@
+//! Sandboxes for commands: Landlock for files, a packet filter of the kernel for system calls, own
+//! namespaces where they can be made.
+//!
+//! All is prepared before the fork; the child only makes system calls. The order there: namespaces and
+//! mounts first, which the later parts refuse, then capabilities, `no_new_privs`, Landlock and the
+//! filter. Everything that the command starts inherits it, and nothing takes it off again.
+
+mod filter;
+mod mounts;
+mod rules;
+
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+
+use crate::sandbox::limits::{self, Abilities, Loss, Namespaces};
+use crate::sandbox::policy::{Mode, Network, Policy};
+use crate::text::foreign::ShowPath;
+
+use filter::Filters;
+use mounts::MountPlan;
+
+/// Lowers what this system is taken for, as in `abi=3 namespaces=none`. For tests: it can only make
+/// commands be refused.
+const LOWERED: &str = "ZSH_TOOL_SANDBOX_LOWERED";
+
+/// Capabilities that root keeps in a sandbox: those with which it uses its own files as other users'.
+const KEPT_CAPABILITIES: u64 = bits(&[
+    0,  // CAP_CHOWN
+    1,  // CAP_DAC_OVERRIDE
+    3,  // CAP_FOWNER
+    4,  // CAP_FSETID
+    5,  // CAP_KILL
+    6,  // CAP_SETGID
+    7,  // CAP_SETUID
+    8,  // CAP_SETPCAP
+    10, // CAP_NET_BIND_SERVICE
+    18, // CAP_SYS_CHROOT
+    31, // CAP_SETFCAP
+]);
+const LAST_CAPABILITY: u64 = 63;
+
+const fn bits(numbers: &[u64]) -> u64 {
+    let (mut all, mut at) = (0, 0);
+    while at < numbers.len() {
+        all |= 1 << numbers[at];
+        at += 1;
+    }
+    all
+}
+
+/// Why a command is not started in its sandbox.
+#[derive(Debug, thiserror::Error)]
+pub enum SandboxError {
+    #[error(
+        "the sandbox ({mode}) cannot be enforced here: {missing}; the command was not started. The user \
+         can set sandbox.best_effort: true to run it all the same, or sandbox.mode: off"
+    )]
+    NotEnforced { mode: &'static str, missing: String },
+    #[error(
+        "the sandbox ({mode}) cannot be made ready: {}: {source}; the command was not started", .path.shown()
+    )]
+    Path { mode: &'static str, path: PathBuf, source: io::Error },
+    #[error("the sandbox ({mode}) cannot be made ready: {source}; the command was not started")]
+    Io { mode: &'static str, source: io::Error },
+}
+
+/// What one command needs besides what its policy says.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Needs {
+    /// Where it starts.
+    pub(crate) directory: PathBuf,
+    /// Files that it reads and writes although they are in a directory that it may not read.
+    pub(crate) files: Vec<PathBuf>,
+    /// Its own temporary directory.
+    pub(crate) temporary: Option<PathBuf>,
+    /// The directory of those files and of temporary directories: it may read there.
+    pub(crate) shared: Option<PathBuf>,
+}
+
+/// A sandbox that the next command can be started in.
+#[derive(Debug)]
+pub(crate) struct Sandbox {
+    layers: Vec<Arc<OwnedFd>>,
+    filters: Option<&'static Filters>,
+    mounts: Option<MountPlan>,
+    drops_capabilities: bool,
+}
+
+/// What this system can enforce; looked up once.
+pub(crate) fn abilities() -> Abilities {
+    static KNOWN: OnceLock<Abilities> = OnceLock::new();
+    *KNOWN.get_or_init(|| {
+        let lowered = std::env::var(LOWERED).unwrap_or_default();
+        let word = |name: &str| {
+            lowered.split(' ').find_map(|word| word.strip_prefix(name)?.strip_prefix('='))
+        };
+        let abi = word("abi").and_then(|abi| abi.parse().ok()).unwrap_or(u32::MAX);
+        Abilities {
+            abi: rules::abi().min(abi),
+            filters: filter::are_supported() && word("filters") != Some("none"),
+            namespaces: match word("namespaces") {
+                Some("none") => Namespaces::Unavailable,
+                _ => mounts::namespaces(),
+            },
+        }
+    })
+}
+
+impl Sandbox {
+    /// Prepares the sandbox of one command. `None` if the policy is none.
+    ///
+    /// # Errors
+    /// The system cannot enforce it and the policy does not accept less, or descriptors have run out.
+    pub(crate) fn prepare(policy: &Policy, needs: &Needs) -> Result<Option<Sandbox>, SandboxError> {
+        if policy.is_off() {
+            return Ok(None);
+        }
+        let mode = policy.mode.name();
+        let system = abilities();
+        let losses = limits::losses(policy, system);
+        if !losses.is_empty() && !policy.best_effort {
+            let missing: Vec<&str> = losses.iter().map(|loss| loss.text()).collect();
+            return Err(SandboxError::NotEnforced { mode, missing: missing.join("; ") });
+        }
+        let failed = |source| SandboxError::Io { mode, source };
+        let places = Places::resolve(policy, needs);
+        let has_mounts = system.namespaces != Namespaces::Unavailable;
+        let mounts = has_mounts
+            .then(|| MountPlan::new(&places, policy.network == Network::Loopback, system.namespaces))
+            .transpose()
+            .map_err(failed)?;
+        let mut layers = Vec::new();
+        if !losses.contains(&Loss::Files) {
+            layers.push(rules::reading(&places, has_mounts, system.abi).map_err(failed)?);
+            layers.push(Arc::new(rules::writing(&places, has_mounts, system.abi).map_err(failed)?));
+        }
+        let filters = system.filters.then(|| filter::filters(policy.network == Network::Off));
+        Ok(Some(Sandbox {
+            layers,
+            filters: filters.transpose().map_err(failed)?,
+            mounts,
+            drops_capabilities: rustix::process::geteuid().is_root(),
+        }))
+    }
+
+    /// Confines this process. Runs in the child: makes only system calls.
+    ///
+    /// # Errors
+    /// A part cannot be enforced.
+    pub(in crate::process) fn carry_out(&self) -> io::Result<()> {
+        if let Some(mounts) = &self.mounts {
+            mounts.carry_out()?;
+        }
+        if self.drops_capabilities {
+            for number in 0..=LAST_CAPABILITY {
+                if KEPT_CAPABILITIES & (1 << number) == 0 {
+                    // Fails for a number that the kernel does not know. What remains in the other sets
+                    // is lost at the exec.
+                    // SAFETY: changes an attribute of this process.
+                    unsafe { libc::prctl(libc::PR_CAPBSET_DROP, number, 0, 0, 0) };
+                }
+            }
+        }
+        // SAFETY: changes an attribute of this process.
+        let ambient = unsafe {
+            libc::prctl(libc::PR_CAP_AMBIENT, libc::PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
+        };
+        // Before Linux 4.3 there are none.
+        let _ = ambient;
+        // SAFETY: changes an attribute of this process.
+        check(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }.into())?;
+        for layer in &self.layers {
+            // SAFETY: takes a descriptor that the parent keeps open, and no memory.
+            check(unsafe { libc::syscall(libc::SYS_landlock_restrict_self, layer.as_raw_fd(), 0) })?;
+        }
+        self.filters.map_or(Ok(()), Filters::install)
+    }
+}
+
+/// The result of a system call.
+fn check(result: libc::c_long) -> io::Result<libc::c_long> {
+    match result {
+        -1 => Err(io::Error::last_os_error()),
+        result => Ok(result),
+    }
+}
+
+/// A policy's paths as they are now: resolved, and only those that exist.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+struct Places {
+    write: Vec<PathBuf>,
+    /// What is not written to inside of those.
+    keep: Vec<PathBuf>,
+    /// The same, if it can be mounted.
+    protect: Vec<PathBuf>,
+    denied: Vec<PathBuf>,
+    /// The denied paths as they were given, for what appears there later.
+    denied_as_given: Vec<PathBuf>,
+    directory: PathBuf,
+    files: Vec<PathBuf>,
+    shared: Option<PathBuf>,
+}
+
+impl Places {
+    fn resolve(policy: &Policy, needs: &Needs) -> Places {
+        let existing = |paths: &[PathBuf]| -> Vec<PathBuf> {
+            paths.iter().filter_map(|path| path.canonicalize().ok()).collect()
+        };
+        let mut write = existing(&policy.write);
+        write.extend(needs.temporary.iter().filter_map(|path| path.canonicalize().ok()));
+        if policy.mode == Mode::Workspace {
+            write.extend(existing(&[PathBuf::from("/dev/shm")]));
+        }
+        outermost(&mut write);
+        let mut denied = existing(&policy.deny_read);
+        outermost(&mut denied);
+        let inside = |paths: Vec<PathBuf>| -> Vec<PathBuf> {
+            let is_inside = |path: &PathBuf| {
+                write.iter().any(|tree| path.starts_with(tree) && path != tree)
+            };
+            let mut paths: Vec<PathBuf> = paths.into_iter().filter(is_inside).collect();
+            outermost(&mut paths);
+            paths
+        };
+        Places {
+            keep: inside(existing(&policy.keep)),
+            protect: inside(existing(&policy.protect)),
+            directory: needs.directory.clone(),
+            files: existing(&needs.files),
+            shared: needs.shared.as_ref().and_then(|path| path.canonicalize().ok()),
+            denied_as_given: policy.deny_read.clone(),
+            write,
+            denied,
+        }
+    }
+
+    /// The denied paths inside of trees that are writable.
+    fn denied_inside(&self) -> impl Iterator<Item = &PathBuf> {
+        let is_inside = |path: &&PathBuf| self.write.iter().any(|tree| path.starts_with(tree));
+        self.denied.iter().filter(is_inside)
+    }
+}
+
+/// Leaves out what is inside of another path of the list.
+fn outermost(paths: &mut Vec<PathBuf>) {
+    paths.sort();
+    let mut kept: Vec<PathBuf> = Vec::with_capacity(paths.len());
+    for path in paths.drain(..) {
+        if !kept.last().is_some_and(|last| path.starts_with(last)) {
+            kept.push(path);
+        }
+    }
+    *paths = kept;
+}

@@ -1,0 +1,260 @@
+//! Landlock: which files a command reads and writes.
+//!
+//! There are two layers, each of which must allow an action. The first decides what is read; it has a
+//! rule for everything around the denied paths, so it is kept as long as the directories that were
+//! listed for it do not change. The second decides what is written; it has few rules and is made for
+//! each command.
+//!
+//! Limits: a directory's entries can be listed wherever it is. An entry that is made later beside a
+//! denied path is not readable for commands that run already.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use landlock::{
+    ABI, Access, AccessFs, BitFlags, PathBeneath, Ruleset, RulesetAttr, RulesetCreated,
+    RulesetCreatedAttr, Scope,
+};
+use parking_lot::Mutex;
+
+use super::Places;
+
+/// Devices that programs read and write: none of them leads to other files.
+const DEVICES: [&str; 8] = [
+    "/dev/null",
+    "/dev/zero",
+    "/dev/full",
+    "/dev/random",
+    "/dev/urandom",
+    "/dev/tty",
+    "/dev/ptmx",
+    "/dev/pts",
+];
+
+/// Entries of `/dev` that are no devices.
+const READABLE_IN_DEV: [&str; 2] = ["/dev/shm", "/dev/mqueue"];
+
+/// The version of the interface from which on signals and abstract sockets can be kept inside.
+const ABI_SCOPES: u32 = 6;
+
+/// How many layers are kept, one for each set of denied paths.
+const LAYERS_KEPT: usize = 16;
+
+/// The version of the kernel's interface; 0 if it has none.
+pub(super) fn abi() -> u32 {
+    const VERSION: u32 = 1;
+    let none = std::ptr::null::<u8>();
+    // SAFETY: with this flag the call takes no memory and only returns a number.
+    let version = unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, none, 0, VERSION) };
+    u32::try_from(version).unwrap_or(0)
+}
+
+fn known(abi: u32) -> ABI {
+    match abi {
+        0 => ABI::Unsupported,
+        1 => ABI::V1,
+        2 => ABI::V2,
+        3 => ABI::V3,
+        4 => ABI::V4,
+        5 => ABI::V5,
+        6 => ABI::V6,
+        7 => ABI::V7,
+        8 => ABI::V8,
+        _ => ABI::V9,
+    }
+}
+
+/// What reading is.
+fn reads() -> BitFlags<AccessFs> {
+    AccessFs::ReadFile | AccessFs::Execute
+}
+
+/// What writing is, as far as this version knows it.
+fn writes(abi: ABI) -> BitFlags<AccessFs> {
+    AccessFs::from_all(abi) & !(reads() | AccessFs::ReadDir)
+}
+
+/// The first layer: everything is readable apart from what is denied.
+///
+/// # Errors
+/// No descriptor is left, or the root directory cannot be opened.
+pub(super) fn reading(places: &Places, has_mounts: bool, abi: u32) -> io::Result<Arc<OwnedFd>> {
+    static KEPT: Mutex<Option<HashMap<Key, Kept>>> = Mutex::new(None);
+    let mut denied = places.denied.clone();
+    if has_mounts {
+        // What is mounted over these hides them.
+        denied.retain(|path| !places.denied_inside().any(|inside| inside == path));
+    }
+    let (as_given, shared) = (places.denied_as_given.clone(), places.shared.clone());
+    let key = Key { denied, as_given, shared, abi };
+    let known = KEPT.lock().as_ref().and_then(|kept| kept.get(&key).cloned());
+    if let Some(kept) = known.filter(Kept::is_current) {
+        return Ok(kept.layer);
+    }
+    let kept = Kept::make(&key)?;
+    let layer = Arc::clone(&kept.layer);
+    let mut all = KEPT.lock();
+    let all = all.get_or_insert_default();
+    if all.len() >= LAYERS_KEPT {
+        all.clear();
+    }
+    all.insert(key, kept);
+    Ok(layer)
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Key {
+    denied: Vec<PathBuf>,
+    as_given: Vec<PathBuf>,
+    shared: Option<PathBuf>,
+    abi: u32,
+}
+
+/// A layer, and the directories whose entries it depends on.
+#[derive(Debug, Clone)]
+struct Kept {
+    layer: Arc<OwnedFd>,
+    listed: Arc<Vec<(PathBuf, Version)>>,
+}
+
+/// Changes with a directory's entries: its device, inode and time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Version(u64, u64, i64, i64);
+
+impl Version {
+    fn read(directory: &Path) -> Option<Version> {
+        let data = std::fs::metadata(directory).ok()?;
+        Some(Version(data.dev(), data.ino(), data.mtime(), data.mtime_nsec()))
+    }
+}
+
+impl Kept {
+    fn is_current(&self) -> bool {
+        self.listed.iter().all(|(directory, known)| Version::read(directory) == Some(*known))
+    }
+
+    fn make(key: &Key) -> io::Result<Kept> {
+        let abi = known(key.abi);
+        let handled = (reads() | AccessFs::Refer) & AccessFs::from_all(abi);
+        let mut ruleset = Ruleset::default().handle_access(handled).map_err(io::Error::other)?;
+        if key.abi >= ABI_SCOPES {
+            let scopes = Scope::Signal | Scope::AbstractUnixSocket;
+            ruleset = ruleset.scope(scopes).map_err(io::Error::other)?;
+        }
+        let mut rules = Rules(ruleset.create().map_err(io::Error::other)?);
+        if abi >= ABI::V2 {
+            rules.allow(Path::new("/"), AccessFs::Refer.into())?;
+        }
+        let mut listed = Vec::new();
+        rules.allow_around(Path::new("/"), &key.denied, reads(), &mut listed)?;
+        for path in DEVICES.iter().chain(&READABLE_IN_DEV) {
+            rules.allow_existing(Path::new(path), AccessFs::ReadFile.into());
+        }
+        if let Some(shared) = &key.shared {
+            rules.allow_existing(shared, reads());
+        }
+        // What is denied and does not exist may appear in the directory nearest above.
+        for path in &key.as_given {
+            let above = path.ancestors().skip(1).find_map(|above| {
+                Some((above.canonicalize().ok()?, Version::read(above)?))
+            });
+            listed.extend(above);
+        }
+        listed.sort_by(|a, b| a.0.cmp(&b.0));
+        listed.dedup_by(|a, b| a.0 == b.0);
+        Ok(Kept { layer: Arc::new(rules.into_layer()?), listed: Arc::new(listed) })
+    }
+}
+
+/// The second layer: only what the policy says is writable.
+///
+/// # Errors
+/// No descriptor is left.
+pub(super) fn writing(places: &Places, has_mounts: bool, abi: u32) -> io::Result<OwnedFd> {
+    let abi = known(abi);
+    let ruleset = Ruleset::default().handle_access(writes(abi)).map_err(io::Error::other)?;
+    let mut rules = Rules(ruleset.create().map_err(io::Error::other)?);
+    // No device files, which would lead root to other files.
+    let given = writes(abi) & !(AccessFs::MakeChar | AccessFs::MakeBlock | AccessFs::ResolveUnix);
+    // Mounts protect these parts, and otherwise what is around them is writable.
+    let kept: Vec<PathBuf> = match has_mounts {
+        true => Vec::new(),
+        false => places.keep.iter().chain(places.denied_inside()).cloned().collect(),
+    };
+    for tree in &places.write {
+        if !kept.iter().any(|kept| tree.starts_with(kept)) {
+            rules.allow_around(tree, &kept, given, &mut Vec::new())?;
+        }
+    }
+    let device = (AccessFs::WriteFile | AccessFs::Truncate | AccessFs::IoctlDev) & writes(abi);
+    for path in DEVICES {
+        rules.allow_existing(Path::new(path), device);
+    }
+    for path in &places.files {
+        rules.allow_existing(path, AccessFs::WriteFile.into());
+    }
+    rules.into_layer()
+}
+
+/// A layer that is being made.
+struct Rules(RulesetCreated);
+
+impl Rules {
+    /// Allows these actions in all of this tree apart from what is denied: on the tree itself, or on
+    /// each entry beside a denied path. `listed` collects the directories whose entries count.
+    fn allow_around(
+        &mut self,
+        tree: &Path,
+        denied: &[PathBuf],
+        access: BitFlags<AccessFs>,
+        listed: &mut Vec<(PathBuf, Version)>,
+    ) -> io::Result<()> {
+        let is_root = tree == Path::new("/");
+        if !is_root && !denied.iter().any(|path| path.starts_with(tree)) {
+            self.allow_existing(tree, access);
+            return Ok(());
+        }
+        // Read before the entries, so that a change meanwhile is noticed.
+        let Some(now) = Version::read(tree) else { return Ok(()) };
+        listed.push((tree.to_path_buf(), now));
+        let Ok(entries) = std::fs::read_dir(tree) else { return Ok(()) };
+        for entry in entries {
+            let entry = entry?;
+            let path = entry.path();
+            let is_link = entry.file_type().is_ok_and(|kind| kind.is_symlink());
+            let is_dev = is_root && entry.file_name() == "dev";
+            if !is_link && !is_dev && !denied.contains(&path) {
+                self.allow_around(&path, denied, access, listed)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Allows these actions on a path and below it, if it exists.
+    fn allow_existing(&mut self, path: &Path, access: BitFlags<AccessFs>) {
+        // It may have gone meanwhile; what no rule is about is denied.
+        let _ = self.allow(path, access);
+    }
+
+    fn allow(&mut self, path: &Path, access: BitFlags<AccessFs>) -> io::Result<()> {
+        let mut options = File::options();
+        let file = options.read(true).custom_flags(libc::O_PATH | libc::O_CLOEXEC).open(path)?;
+        let access = match file.metadata()?.is_dir() {
+            true => access,
+            false => access & AccessFs::from_file(ABI::V9),
+        };
+        if !access.is_empty() {
+            (&mut self.0).add_rule(PathBeneath::new(file, access)).map_err(io::Error::other)?;
+        }
+        Ok(())
+    }
+
+    fn into_layer(self) -> io::Result<OwnedFd> {
+        Option::from(self.0).ok_or_else(|| io::ErrorKind::Unsupported.into())
+    }
+}

@@ -1,0 +1,167 @@
+//! What a sandboxed task has of its own: a place for its files, apart from those that it may not read,
+//! and in the mode read-only a temporary directory.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use super::journal::ServerDir;
+use super::live::Confined;
+use super::request::StartError;
+use crate::process::files::{self, TemporaryDirectory};
+use crate::process::sandbox::{self, Needs};
+use crate::sandbox::policy::{Mode, Network, Policy};
+use crate::sandbox::{limits, refusal};
+use crate::text::foreign::ShowPath;
+
+/// The directory, in that of the server, for the files of sandboxed tasks.
+const SHARED: &str = "sandbox";
+
+/// Where a task's files are.
+pub(super) struct Place {
+    /// `None` without a sandbox, or if the server has no directory.
+    shared: Option<PathBuf>,
+    temporary: Option<TemporaryDirectory>,
+}
+
+impl Place {
+    /// Makes the directories that a task with this policy needs.
+    ///
+    /// # Errors
+    /// One of them cannot be made.
+    pub(super) fn create(
+        policy: &Policy,
+        server: Result<&ServerDir, &str>,
+        id: &str,
+    ) -> Result<Place, StartError> {
+        if policy.is_off() {
+            return Ok(Place { shared: None, temporary: None });
+        }
+        let failed = |error: &dyn std::fmt::Display| {
+            StartError::SandboxPlace(format!("no directory for the files of its sandbox: {error}"))
+        };
+        let shared = server.ok().map(|server| server.path.join(SHARED));
+        if let Some(shared) = &shared {
+            files::private_subdir(shared).map_err(|error| failed(&error))?;
+        }
+        let mut temporary = None;
+        if policy.mode == Mode::ReadOnly {
+            let path = match &shared {
+                Some(shared) => shared.join(format!("{id}.tmp")),
+                None => std::env::temp_dir().join(format!("zsh-tool-{}", files::random_id())),
+            };
+            files::private_subdir(&path).map_err(|error| failed(&error))?;
+            temporary = Some(TemporaryDirectory(path));
+        }
+        Ok(Place { shared, temporary })
+    }
+
+    /// The directory for the task's files, if it is not the server's.
+    pub(super) fn directory<'a>(
+        &'a self,
+        server: Result<&'a ServerDir, &'a str>,
+    ) -> Result<&'a Path, &'a str> {
+        match &self.shared {
+            Some(shared) => Ok(shared),
+            None => server.map(|server| &*server.path),
+        }
+    }
+
+    /// Makes programs use the temporary directory.
+    pub(super) fn add_to(&self, environment: &mut Vec<(OsString, OsString)>) {
+        const VARIABLE: &str = "TMPDIR";
+        if let Some(TemporaryDirectory(path)) = &self.temporary {
+            environment.retain(|(name, _)| name != VARIABLE);
+            environment.push((VARIABLE.into(), path.clone().into()));
+        }
+    }
+
+    /// What the sandbox must let the task use, which starts in `directory`.
+    pub(super) fn needs<'a>(
+        &self,
+        directory: &Path,
+        files: impl Iterator<Item = &'a Path>,
+    ) -> Needs {
+        Needs {
+            directory: directory.to_path_buf(),
+            files: files.map(Path::to_path_buf).collect(),
+            temporary: self.temporary.as_ref().map(|temporary| temporary.0.clone()),
+            shared: self.shared.clone(),
+        }
+    }
+
+    /// The directory that is to be removed with the task.
+    pub(super) fn into_temporary(self) -> Option<TemporaryDirectory> {
+        self.temporary
+    }
+}
+
+/// What is known of a task's sandbox. `None` if it has none.
+pub(super) fn confined(policy: Policy) -> Option<Confined> {
+    if policy.is_off() {
+        return None;
+    }
+    let losses = limits::losses(&policy, sandbox::abilities());
+    let missing = losses.into_iter().map(|loss| loss.text().to_owned()).collect();
+    Some(Confined { policy, missing })
+}
+
+/// Says what the sandbox refused a command that has failed, by the end of its output. A path counts only
+/// if the policy denies it and its file would not.
+pub(crate) fn refusal(sandbox: &Confined, directory: &Path, tail: &str) -> Option<String> {
+    let policy = &sandbox.policy;
+    let home = std::env::var_os("HOME").map(PathBuf::from);
+    let home = home.as_deref();
+    let paths = refusal::refused_paths(tail, directory, home);
+    let by_path = paths.iter().find_map(|path| {
+        // A path may lead through links, and the last part of one that is to be made does not exist.
+        let real = files::resolved(path)?;
+        let shown = shown_below(&real, home);
+        let mode = policy.mode.name();
+        if !policy.may_read(&real) && files::is_readable(&real) {
+            return Some(format!(
+                "the sandbox refused to read {shown} (mode {mode}): the user can take it off \
+                 sandbox.deny_read"
+            ));
+        }
+        if policy.may_write(&real) || !files::is_changeable(&real) {
+            return None;
+        }
+        Some(match policy.mode {
+            Mode::ReadOnly => format!(
+                "the sandbox refused a write to {shown} (mode read-only): only $TMPDIR is writable; \
+                 where more is needed, the mode is workspace"
+            ),
+            _ if policy.write.iter().any(|tree| real.starts_with(tree)) => format!(
+                "the sandbox refused a write to {shown} (mode {mode}): it is protected, since \
+                 programs outside of the sandbox obey it (zsh-tool help sandbox)"
+            ),
+            _ => format!(
+                "the sandbox refused a write to {shown} (mode {mode}): the user can add it to \
+                 sandbox.write"
+            ),
+        })
+    });
+    let by_network = || {
+        let closed = policy.network != Network::On && refusal::misses_network(tail);
+        let network = policy.network.name();
+        closed.then(|| {
+            format!("the sandbox has network={network}: the user can change sandbox.network")
+        })
+    };
+    let by_signal = || {
+        refusal::misses_process(tail).then(|| {
+            "in a sandbox a command signals only its own processes: zsh_kill ends other tasks"
+                .to_owned()
+        })
+    };
+    by_path.or_else(by_network).or_else(by_signal)
+}
+
+/// The path with `~` for the home directory.
+fn shown_below(path: &Path, home: Option<&Path>) -> String {
+    let home = home.and_then(|home| home.canonicalize().ok());
+    match home.and_then(|home| path.strip_prefix(home).ok().map(Path::to_path_buf)) {
+        Some(rest) => Path::new("~").join(rest).shown().to_string(),
+        None => path.shown().to_string(),
+    }
+}
