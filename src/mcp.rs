@@ -20,6 +20,7 @@ mod attach;
 mod call;
 mod ceilings;
 pub(crate) mod clients;
+mod codex;
 #[cfg(feature = "conformance")]
 pub(crate) mod conformance;
 pub(crate) mod control;

@@ -146,8 +146,8 @@ pub(crate) struct Given {
     pub(crate) start: Option<StartEnvironment>,
     /// The sandbox for the command of a shim.
     pub(crate) policy: Option<Policy>,
-    /// What the client itself allows its commands.
-    pub(crate) profile: Option<Policy>,
+    /// Codex's description of its own sandbox.
+    pub(crate) codex: Option<Value>,
 }
 
 impl CallContext<'_> {

@@ -239,6 +239,8 @@ pub(crate) struct HealthOutput {
     pub(crate) instance: String,
     /// The shell that runs commands, or why there is none.
     pub(crate) shell: String,
+    /// The sandbox of commands, what enforces it and what it does not stop.
+    pub(crate) sandbox: String,
     /// Running tasks.
     pub(crate) running: usize,
     /// Ended tasks with processes left behind.

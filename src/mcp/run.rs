@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use super::codex;
 use super::dispatch::{
     Answer, CallContext, DeferredResult, Given, NoResult, Shims, Tools, Until, compile, refused,
     seconds_or, until_port,
@@ -283,6 +284,12 @@ impl Tools {
         let settings = settings.as_ref().map_err(|fault| StartError::SandboxSettings(fault.clone()))?;
         let asked = asked.map(Tightening::parse).transpose().map_err(|error| refused(error.to_string()))?;
         let policy = settings.tightened(asked).map_err(StartError::from)?;
-        Ok(given.profile.iter().fold(policy, |policy, profile| policy.meet(profile)))
+        let Some(state) = &given.codex else { return Ok(policy) };
+        let with = codex::Surroundings {
+            workspace: &settings.workspace,
+            state: self.supervisor.settings.state.as_deref().ok(),
+            temporary: &std::env::temp_dir(),
+        };
+        Ok(policy.meet(&codex::policy(state, &with)?))
     }
 }

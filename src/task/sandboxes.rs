@@ -9,7 +9,8 @@ use super::live::Confined;
 use super::request::StartError;
 use crate::process::files::{self, TemporaryDirectory};
 use crate::process::sandbox::{self, Needs};
-use crate::sandbox::policy::{Mode, Network, Policy};
+use crate::sandbox::limits::Namespaces;
+use crate::sandbox::policy::{self, Mode, Network, Policy};
 use crate::sandbox::{limits, refusal};
 use crate::text::foreign::ShowPath;
 
@@ -105,6 +106,57 @@ pub(super) fn confined(policy: Policy) -> Option<Confined> {
     Some(Confined { policy, missing })
 }
 
+/// The sandbox that is in use.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Summary {
+    /// The mode, what enforces it, and what it does not stop.
+    pub(crate) text: String,
+    /// Why commands are refused, or what is not enforced although they run.
+    pub(crate) problem: Option<String>,
+}
+
+/// Describes the sandbox for people who rely on it.
+pub(crate) fn summary(settings: &Result<policy::Settings, String>) -> Summary {
+    let settings = match settings {
+        Ok(settings) => settings,
+        Err(fault) => {
+            let problem = format!("{fault}; no command is started until that is corrected");
+            return Summary { text: "unknown".to_owned(), problem: Some(problem) };
+        }
+    };
+    let system = sandbox::abilities();
+    let policy = settings.policy();
+    let mut means = Vec::new();
+    if system.abi > 0 {
+        means.push(format!("Landlock (version {})", system.abi));
+    }
+    if system.filters {
+        means.push("a filter of system calls".to_owned());
+    }
+    match system.namespaces {
+        Namespaces::Direct => means.push("own mounts".to_owned()),
+        Namespaces::WithUser => means.push("own mounts in a user namespace".to_owned()),
+        Namespaces::Unavailable => {}
+    }
+    let means = if means.is_empty() { "nothing".to_owned() } else { means.join(", ") };
+    if policy.is_off() {
+        let text = format!("off; a tighter one would be enforced by {means}");
+        return Summary { text, problem: None };
+    }
+    let gaps = limits::gaps(system).join("; ");
+    let open = if gaps.is_empty() { gaps } else { format!("; not stopped: {gaps}") };
+    let losses: Vec<&str> =
+        limits::losses(&policy, system).iter().map(|loss| loss.text()).collect();
+    let problem = (!losses.is_empty()).then(|| {
+        let losses = losses.join("; ");
+        match policy.best_effort {
+            true => format!("the sandbox ({policy}) is not whole: {losses}"),
+            false => format!("commands are refused, since the sandbox ({policy}) cannot be enforced: {losses}"),
+        }
+    });
+    Summary { text: format!("{policy}, enforced by {means}{open}"), problem }
+}
+
 /// Says what the sandbox refused a command that has failed, by the end of its output. A path counts only
 /// if the policy denies it and its file would not.
 pub(crate) fn refusal(sandbox: &Confined, directory: &Path, tail: &str) -> Option<String> {
@@ -125,6 +177,12 @@ pub(crate) fn refusal(sandbox: &Confined, directory: &Path, tail: &str) -> Optio
         }
         if policy.may_write(&real) || !files::is_changeable(&real) {
             return None;
+        }
+        if !policy.may_read(&real) {
+            return Some(format!(
+                "the sandbox refused a write to {shown} (mode {mode}): what may not be read is not \
+                 written either (sandbox.deny_read)"
+            ));
         }
         Some(match policy.mode {
             Mode::ReadOnly => format!(
@@ -161,6 +219,7 @@ pub(crate) fn refusal(sandbox: &Confined, directory: &Path, tail: &str) -> Optio
 fn shown_below(path: &Path, home: Option<&Path>) -> String {
     let home = home.and_then(|home| home.canonicalize().ok());
     match home.and_then(|home| path.strip_prefix(home).ok().map(Path::to_path_buf)) {
+        Some(rest) if rest.as_os_str().is_empty() => "~".to_owned(),
         Some(rest) => Path::new("~").join(rest).shown().to_string(),
         None => path.shown().to_string(),
     }

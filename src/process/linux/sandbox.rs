@@ -7,6 +7,7 @@
 
 mod filter;
 mod mounts;
+mod real;
 mod rules;
 
 use std::io;
@@ -133,8 +134,7 @@ impl Sandbox {
             .map_err(failed)?;
         let mut layers = Vec::new();
         if !losses.contains(&Loss::Files) {
-            layers.push(rules::reading(&places, has_mounts, system.abi).map_err(failed)?);
-            layers.push(Arc::new(rules::writing(&places, has_mounts, system.abi).map_err(failed)?));
+            layers = rules::layers(&places, has_mounts, system.abi).map_err(failed)?;
         }
         let filters = system.filters.then(|| filter::filters(policy.network == Network::Off));
         Ok(Some(Sandbox {
@@ -199,19 +199,23 @@ struct Places {
     /// The denied paths as they were given, for what appears there later.
     denied_as_given: Vec<PathBuf>,
     directory: PathBuf,
+    /// What the command alone writes to: files, and its temporary directory.
     files: Vec<PathBuf>,
+    temporary: Vec<PathBuf>,
     shared: Option<PathBuf>,
 }
 
 impl Places {
     fn resolve(policy: &Policy, needs: &Needs) -> Places {
-        let existing = |paths: &[PathBuf]| -> Vec<PathBuf> {
-            paths.iter().filter_map(|path| path.canonicalize().ok()).collect()
-        };
+        let existing =
+            |paths: &[PathBuf]| -> Vec<PathBuf> { paths.iter().filter_map(real::path).collect() };
         let mut write = existing(&policy.write);
-        write.extend(needs.temporary.iter().filter_map(|path| path.canonicalize().ok()));
         if policy.mode == Mode::Workspace {
             write.extend(existing(&[PathBuf::from("/dev/shm")]));
+        }
+        let temporary = needs.temporary.iter().cloned();
+        if needs.shared.is_none() {
+            write.extend(temporary.clone());
         }
         outermost(&mut write);
         let mut denied = existing(&policy.deny_read);
@@ -224,12 +228,14 @@ impl Places {
             outermost(&mut paths);
             paths
         };
+        // What the server has just made is not a link.
         Places {
             keep: inside(existing(&policy.keep)),
             protect: inside(existing(&policy.protect)),
             directory: needs.directory.clone(),
-            files: existing(&needs.files),
-            shared: needs.shared.as_ref().and_then(|path| path.canonicalize().ok()),
+            files: needs.files.clone(),
+            temporary: temporary.filter(|_| needs.shared.is_some()).collect(),
+            shared: needs.shared.as_ref().and_then(real::path),
             denied_as_given: policy.deny_read.clone(),
             write,
             denied,
@@ -253,4 +259,63 @@ fn outermost(paths: &mut Vec<PathBuf>) {
         }
     }
     *paths = kept;
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsStr;
+    use std::path::Path;
+    use std::time::{Duration, Instant};
+
+    use super::*;
+    use crate::process::birth::Birth;
+    use crate::process::program::Program;
+    use crate::process::start::start;
+
+    fn policy(write: &Path) -> Policy {
+        let deny_read = vec![write.join("secret")];
+        Policy {
+            mode: Mode::Workspace,
+            write: vec![write.to_path_buf()],
+            deny_read,
+            best_effort: false,
+            ..Policy::off()
+        }
+    }
+
+    /// How long the parent needs until the program runs, and until it has ended.
+    fn time(policy: &Policy) -> (Duration, Duration) {
+        let begun = Instant::now();
+        let needs = Needs { directory: "/".into(), ..Needs::default() };
+        let sandbox = Sandbox::prepare(policy, &needs).expect("a sandbox").map(Arc::new);
+        let pid = start(&Program {
+            path: Path::new("/bin/true"),
+            arguments: vec![OsStr::new("true")],
+            environment: &[],
+            directory: Path::new("/"),
+            descriptors: &[],
+            birth: Birth { sandbox, ..Birth::default() },
+        });
+        let started = begun.elapsed();
+        let pid = rustix::process::Pid::from_raw(pid.expect("a process"));
+        rustix::process::waitpid(pid, rustix::process::WaitOptions::empty()).expect("its end");
+        (started, begun.elapsed())
+    }
+
+    /// `cargo test --release --lib sandbox -- --ignored --nocapture` prints what a sandbox costs.
+    #[test]
+    #[ignore = "measures"]
+    fn what_a_start_costs() {
+        const STARTS: usize = 400;
+        let folder = tempfile::tempdir().expect("a directory");
+        std::fs::create_dir(folder.path().join("secret")).expect("a directory");
+        for (name, policy) in [("off", Policy::off()), ("workspace", policy(folder.path()))] {
+            let mut times: Vec<_> = (0..STARTS).map(|_| time(&policy)).collect();
+            let mut median = |part: fn(&(Duration, Duration)) -> Duration| {
+                times.sort_by_key(part);
+                (part(&times[STARTS / 10]), part(&times[STARTS / 2]))
+            };
+            eprintln!("{name}: started {:?}, ended {:?}", median(|it| it.0), median(|it| it.1));
+        }
+    }
 }

@@ -11,7 +11,7 @@ use std::sync::OnceLock;
 
 use seccompiler::{
     BackendError, BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition,
-    SeccompFilter, SeccompRule, TargetArch,
+    SeccompFilter, SeccompRule, TargetArch, sock_filter,
 };
 
 use super::check;
@@ -84,9 +84,9 @@ const NAMESPACES: [libc::c_int; 8] = [
 /// Pastes into a console.
 const TIOCLINUX: u32 = 0x541C;
 
-/// The compiled filters of a sandbox.
+/// The compiled filter of a sandbox.
 #[derive(Debug)]
-pub(super) struct Filters(Vec<BpfProgram>);
+pub(super) struct Filters(BpfProgram);
 
 /// Whether this system filters calls, and this processor's calls are known.
 pub(super) fn are_supported() -> bool {
@@ -112,10 +112,7 @@ pub(super) fn filters(closes_network: bool) -> io::Result<&'static Filters> {
 
 impl Filters {
     fn compile(closes_network: bool) -> Result<Filters, BackendError> {
-        let always = |calls: &[libc::c_long]| -> Refused {
-            calls.iter().map(|call| (*call, Vec::new())).collect()
-        };
-        let mut refused = always(REFUSED);
+        let mut refused = Refused::new();
         let any = NAMESPACES.iter().map(|flag| {
             let flag = u64::from(flag.unsigned_abs());
             rule(&[condition(0, SeccompCmpOp::MaskedEq(flag), flag)?])
@@ -129,8 +126,7 @@ impl Filters {
         if closes_network {
             refused.insert(libc::SYS_socket, no_network()?);
         }
-        let programs = [program(refused, libc::EPERM)?, program(always(MISSING), libc::ENOSYS)?];
-        Ok(Filters(programs.into()))
+        program(refused).map(Filters)
     }
 
     /// Applies the filters to this process. Makes only system calls.
@@ -138,17 +134,14 @@ impl Filters {
     /// # Errors
     /// The kernel refuses them.
     pub(super) fn install(&self) -> io::Result<()> {
-        for program in &self.0 {
-            let program = libc::sock_fprog {
-                len: program.len() as u16,
-                filter: program.as_ptr().cast_mut().cast(),
-            };
-            let mode = libc::SECCOMP_SET_MODE_FILTER;
-            // SAFETY: the kernel only reads the program, which lives as long as `self`; both crates lay
-            // out an instruction as the kernel does.
-            check(unsafe { libc::syscall(libc::SYS_seccomp, mode, 0, &raw const program) })?;
-        }
-        Ok(())
+        let program = libc::sock_fprog {
+            len: self.0.len() as u16,
+            filter: self.0.as_ptr().cast_mut().cast(),
+        };
+        let mode = libc::SECCOMP_SET_MODE_FILTER;
+        // SAFETY: the kernel only reads the program, which lives as long as `self`; both crates lay out
+        // an instruction as the kernel does.
+        check(unsafe { libc::syscall(libc::SYS_seccomp, mode, 0, &raw const program) }).map(|_| ())
     }
 }
 
@@ -183,9 +176,13 @@ fn no_network() -> Result<Vec<SeccompRule>, BackendError> {
     ])
 }
 
-fn program(calls: Refused, error: libc::c_int) -> Result<BpfProgram, BackendError> {
+/// The whole program: first the calls that are refused whatever their arguments, then the others.
+///
+/// The kernel runs it for every number when it is installed, to know which are always allowed. So the
+/// first part has one instruction for each call, where the crate's programs have several.
+fn program(calls: Refused) -> Result<BpfProgram, BackendError> {
     let arch = TargetArch::try_from(std::env::consts::ARCH)?;
-    let refuse = SeccompAction::Errno(error.unsigned_abs());
+    let refuse = SeccompAction::Errno(libc::EPERM.unsigned_abs());
     let filter = SeccompFilter::new(calls, SeccompAction::Allow, refuse, arch)?;
     let mut program = BpfProgram::try_from(filter)?;
     for instruction in &mut program {
@@ -194,29 +191,38 @@ fn program(calls: Refused, error: libc::c_int) -> Result<BpfProgram, BackendErro
             instruction.k = ERRNO | libc::EPERM.unsigned_abs();
         }
     }
-    // The calls of the interface x32 have the same architecture and other numbers.
-    #[cfg(target_arch = "x86_64")]
-    program.splice(0..0, no_x32());
+    program.splice(ARCHITECTURE_CHECK..ARCHITECTURE_CHECK, always());
     Ok(program)
 }
 
+/// How many instructions the crate puts first: they refuse other architectures.
+const ARCHITECTURE_CHECK: usize = 3;
+/// `BPF_LD | BPF_W | BPF_ABS`; the number of the call is at the beginning.
+const LOAD: u16 = 0x20;
+/// `BPF_JMP | BPF_JEQ | BPF_K`.
+const JUMP_IF_EQUAL: u16 = 0x15;
+/// `BPF_JMP | BPF_JGE | BPF_K`.
+const JUMP_IF_AT_LEAST: u16 = 0x35;
 /// `BPF_RET | BPF_K`.
 const RETURN: u16 = 0x06;
 /// `SECCOMP_RET_KILL_PROCESS`.
 const KILL: u32 = 0x8000_0000;
 /// `SECCOMP_RET_ERRNO`.
 const ERRNO: u32 = 0x0005_0000;
+/// The first number of the interface x32, whose calls have the same architecture as the others.
+const FIRST_OF_X32: u32 = 0x4000_0000;
 
-/// Instructions that refuse every call of the interface x32.
-#[cfg(target_arch = "x86_64")]
-fn no_x32() -> [seccompiler::sock_filter; 3] {
-    use seccompiler::sock_filter;
-    const LOAD_NUMBER: u16 = 0x20;
-    const JUMP_IF_AT_LEAST: u16 = 0x35;
-    const FIRST_OF_X32: u32 = 0x4000_0000;
-    [
-        sock_filter { code: LOAD_NUMBER, jt: 0, jf: 0, k: 0 },
-        sock_filter { code: JUMP_IF_AT_LEAST, jt: 0, jf: 1, k: FIRST_OF_X32 },
-        sock_filter { code: RETURN, jt: 0, jf: 0, k: ERRNO | libc::ENOSYS.unsigned_abs() },
-    ]
+/// Instructions that refuse the calls of [`REFUSED`] and [`MISSING`], and those of the interface x32.
+fn always() -> Vec<sock_filter> {
+    let plain = |code, k| sock_filter { code, jt: 0, jf: 0, k };
+    // The next instruction is skipped unless the condition holds.
+    let unless = |code, k| sock_filter { code, jt: 0, jf: 1, k };
+    let fail = |error: libc::c_int| plain(RETURN, ERRNO | error.unsigned_abs());
+    let mut program = vec![plain(LOAD, 0)];
+    program.extend([unless(JUMP_IF_AT_LEAST, FIRST_OF_X32), fail(libc::ENOSYS)]);
+    for (calls, error) in [(REFUSED, libc::EPERM), (MISSING, libc::ENOSYS)] {
+        let numbers = calls.iter().filter_map(|call| u32::try_from(*call).ok());
+        program.extend(numbers.flat_map(|call| [unless(JUMP_IF_EQUAL, call), fail(error)]));
+    }
+    program
 }

@@ -11,7 +11,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::ptr;
 
-use super::{Places, check};
+use super::{Places, check, real};
 use crate::sandbox::limits::Namespaces;
 
 /// More trees than this are not mounted.
@@ -53,6 +53,8 @@ pub(super) struct MountPlan {
     maps: Option<[CString; 2]>,
     /// Writable trees.
     write: Vec<CString>,
+    /// The command's own temporary directory, which may be in what remains of a directory.
+    temporary: Vec<CString>,
     /// Directories that must not be renamed, since something below them is protected.
     pinned: Vec<CString>,
     read_only: Vec<CString>,
@@ -131,8 +133,8 @@ impl MountPlan {
         Ok(MountPlan {
             flags,
             maps,
-            // What remains of a hidden directory is as it was.
-            write: c_paths(places.write.iter().filter(|path| !is_hidden(path)).take(MAX_TREES))?,
+            write: c_paths(places.write.iter().take(MAX_TREES))?,
+            temporary: c_paths(&places.temporary)?,
             pinned: c_paths(&pinned)?,
             read_only: c_paths(&read_only)?,
             emptied: c_paths(&emptied)?,
@@ -184,6 +186,8 @@ impl MountPlan {
         for (tree, path) in trees.iter_mut().zip(&self.write) {
             *tree = clone_tree(path)?;
         }
+        let temporary = self.temporary.first();
+        let own = temporary.map(|path| clone_tree(path)).transpose()?;
         let remains = self.reduced.as_ref().and_then(|reduced| reduced.way.last());
         let remains = remains.map(|path| clone_tree(path)).transpose()?;
         set_read_only(c"/", libc::AT_RECURSIVE)?;
@@ -203,6 +207,9 @@ impl MountPlan {
         }
         if let (Some(reduced), Some(remains)) = (&self.reduced, remains) {
             reduced.carry_out(remains)?;
+        }
+        if let (Some(path), Some(own)) = (temporary, own) {
+            attach(own, path)?;
         }
         for path in &self.covered {
             mount(Some(c"/dev/null"), path, libc::MS_BIND)?;
@@ -235,6 +242,7 @@ impl Reduced {
         }
         if let Some(path) = self.way.last() {
             attach(remains, path)?;
+            set_read_only(path, 0)?;
         }
         set_read_only(&self.directory, 0)
     }
@@ -252,7 +260,7 @@ fn sockets() -> Vec<PathBuf> {
     let own = own.exists().then_some(own);
     let own = own.iter().flat_map(|own| OWN_SOCKETS.map(|name| own.join(name)));
     let all = SOCKETS.iter().map(PathBuf::from).chain(own).chain(named);
-    let mut found: Vec<PathBuf> = all.filter_map(|path| path.canonicalize().ok()).collect();
+    let mut found: Vec<PathBuf> = all.filter_map(|path| real::path(&path)).collect();
     found.sort();
     found.dedup();
     found

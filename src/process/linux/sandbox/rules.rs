@@ -1,9 +1,8 @@
 //! Landlock: which files a command reads and writes.
 //!
-//! There are two layers, each of which must allow an action. The first decides what is read; it has a
-//! rule for everything around the denied paths, so it is kept as long as the directories that were
-//! listed for it do not change. The second decides what is written; it has few rules and is made for
-//! each command.
+//! The rules allow what is around the denied paths, so they are kept as long as the directories that
+//! were listed for them do not change. They let each command write to the temporary directories of all
+//! commands, which mounts keep apart. Without mounts, a second layer that is made for each command does.
 //!
 //! Limits: a directory's entries can be listed wherever it is. An entry that is made later beside a
 //! denied path is not readable for commands that run already.
@@ -79,19 +78,32 @@ fn writes(abi: ABI) -> BitFlags<AccessFs> {
     AccessFs::from_all(abi) & !(reads() | AccessFs::ReadDir)
 }
 
-/// The first layer: everything is readable apart from what is denied.
+/// What a command may do in a writable tree: no device files, which would lead root to other files, and
+/// no sockets of others.
+fn given(abi: ABI) -> BitFlags<AccessFs> {
+    writes(abi) & !(AccessFs::MakeChar | AccessFs::MakeBlock | AccessFs::ResolveUnix)
+}
+
+/// The layers of a command; each must allow what it does.
 ///
 /// # Errors
 /// No descriptor is left, or the root directory cannot be opened.
-pub(super) fn reading(places: &Places, has_mounts: bool, abi: u32) -> io::Result<Arc<OwnedFd>> {
-    static KEPT: Mutex<Option<HashMap<Key, Kept>>> = Mutex::new(None);
-    let mut denied = places.denied.clone();
+pub(super) fn layers(
+    places: &Places,
+    has_mounts: bool,
+    abi: u32,
+) -> io::Result<Vec<Arc<OwnedFd>>> {
+    let first = shared_layer(places, has_mounts, abi)?;
     if has_mounts {
-        // What is mounted over these hides them.
-        denied.retain(|path| !places.denied_inside().any(|inside| inside == path));
+        return Ok(vec![first]);
     }
-    let (as_given, shared) = (places.denied_as_given.clone(), places.shared.clone());
-    let key = Key { denied, as_given, shared, abi };
+    Ok(vec![first, Arc::new(own_layer(places, known(abi))?)])
+}
+
+/// The layer for all commands with these paths.
+fn shared_layer(places: &Places, has_mounts: bool, abi: u32) -> io::Result<Arc<OwnedFd>> {
+    static KEPT: Mutex<Option<HashMap<Key, Kept>>> = Mutex::new(None);
+    let key = Key::new(places, has_mounts, abi);
     let known = KEPT.lock().as_ref().and_then(|kept| kept.get(&key).cloned());
     if let Some(kept) = known.filter(Kept::is_current) {
         return Ok(kept.layer);
@@ -107,24 +119,62 @@ pub(super) fn reading(places: &Places, has_mounts: bool, abi: u32) -> io::Result
     Ok(layer)
 }
 
+/// What the rules of a layer depend on.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Key {
     denied: Vec<PathBuf>,
+    /// The denied paths as they were given, for those that do not exist.
     as_given: Vec<PathBuf>,
     shared: Option<PathBuf>,
+    write: Vec<PathBuf>,
+    /// What is not written to inside of those.
+    kept: Vec<PathBuf>,
     abi: u32,
 }
 
-/// A layer, and the directories whose entries it depends on.
+impl Key {
+    fn new(places: &Places, has_mounts: bool, abi: u32) -> Key {
+        let inside: Vec<PathBuf> = places.denied_inside().cloned().collect();
+        let mut denied = places.denied.clone();
+        let mut kept = Vec::new();
+        if has_mounts {
+            // What is mounted over these hides or protects them.
+            denied.retain(|path| !inside.contains(path));
+        } else {
+            kept = [&places.keep[..], &inside].concat();
+        }
+        Key {
+            denied,
+            as_given: places.denied_as_given.clone(),
+            shared: places.shared.clone(),
+            write: places.write.clone(),
+            kept,
+            abi,
+        }
+    }
+}
+
+/// A layer, and what it was made of.
 #[derive(Debug, Clone)]
 struct Kept {
     layer: Arc<OwnedFd>,
+    /// The directories whose entries it depends on.
     listed: Arc<Vec<(PathBuf, Version)>>,
+    /// The writable trees, which may be replaced by others.
+    trees: Arc<Vec<(PathBuf, Identity)>>,
 }
 
 /// Changes with a directory's entries: its device, inode and time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Version(u64, u64, i64, i64);
+
+/// A file's device and inode.
+type Identity = (u64, u64);
+
+fn identity(path: &Path) -> Option<Identity> {
+    let data = std::fs::metadata(path).ok()?;
+    Some((data.dev(), data.ino()))
+}
 
 impl Version {
     fn read(directory: &Path) -> Option<Version> {
@@ -135,28 +185,37 @@ impl Version {
 
 impl Kept {
     fn is_current(&self) -> bool {
-        self.listed.iter().all(|(directory, known)| Version::read(directory) == Some(*known))
+        let listed = |(directory, known): &(PathBuf, Version)| {
+            Version::read(directory) == Some(*known)
+        };
+        let trees = |(tree, known): &(PathBuf, Identity)| identity(tree) == Some(*known);
+        self.listed.iter().all(listed) && self.trees.iter().all(trees)
     }
 
     fn make(key: &Key) -> io::Result<Kept> {
         let abi = known(key.abi);
-        let handled = (reads() | AccessFs::Refer) & AccessFs::from_all(abi);
+        let handled = AccessFs::from_all(abi) & !AccessFs::ReadDir;
         let mut ruleset = Ruleset::default().handle_access(handled).map_err(io::Error::other)?;
         if key.abi >= ABI_SCOPES {
             let scopes = Scope::Signal | Scope::AbstractUnixSocket;
             ruleset = ruleset.scope(scopes).map_err(io::Error::other)?;
         }
         let mut rules = Rules(ruleset.create().map_err(io::Error::other)?);
-        if abi >= ABI::V2 {
-            rules.allow(Path::new("/"), AccessFs::Refer.into())?;
-        }
+        let trees = key.write.iter().filter_map(|tree| Some((tree.clone(), identity(tree)?)));
+        let trees: Vec<(PathBuf, Identity)> = trees.collect();
         let mut listed = Vec::new();
         rules.allow_around(Path::new("/"), &key.denied, reads(), &mut listed)?;
-        for path in DEVICES.iter().chain(&READABLE_IN_DEV) {
+        for tree in &key.write {
+            if !key.kept.iter().any(|kept| tree.starts_with(kept)) {
+                rules.allow_around(tree, &key.kept, given(abi), &mut listed)?;
+            }
+        }
+        rules.allow_devices(abi);
+        for path in READABLE_IN_DEV {
             rules.allow_existing(Path::new(path), AccessFs::ReadFile.into());
         }
         if let Some(shared) = &key.shared {
-            rules.allow_existing(shared, reads());
+            rules.allow_existing(shared, reads() | given(abi));
         }
         // What is denied and does not exist may appear in the directory nearest above.
         for path in &key.as_given {
@@ -167,37 +226,21 @@ impl Kept {
         }
         listed.sort_by(|a, b| a.0.cmp(&b.0));
         listed.dedup_by(|a, b| a.0 == b.0);
-        Ok(Kept { layer: Arc::new(rules.into_layer()?), listed: Arc::new(listed) })
+        let layer = Arc::new(rules.into_layer()?);
+        Ok(Kept { layer, listed: Arc::new(listed), trees: Arc::new(trees) })
     }
 }
 
-/// The second layer: only what the policy says is writable.
-///
-/// # Errors
-/// No descriptor is left.
-pub(super) fn writing(places: &Places, has_mounts: bool, abi: u32) -> io::Result<OwnedFd> {
-    let abi = known(abi);
+/// A layer that lets a command write to no other command's files.
+fn own_layer(places: &Places, abi: ABI) -> io::Result<OwnedFd> {
     let ruleset = Ruleset::default().handle_access(writes(abi)).map_err(io::Error::other)?;
     let mut rules = Rules(ruleset.create().map_err(io::Error::other)?);
-    // No device files, which would lead root to other files.
-    let given = writes(abi) & !(AccessFs::MakeChar | AccessFs::MakeBlock | AccessFs::ResolveUnix);
-    // Mounts protect these parts, and otherwise what is around them is writable.
-    let kept: Vec<PathBuf> = match has_mounts {
-        true => Vec::new(),
-        false => places.keep.iter().chain(places.denied_inside()).cloned().collect(),
-    };
     for tree in &places.write {
-        if !kept.iter().any(|kept| tree.starts_with(kept)) {
-            rules.allow_around(tree, &kept, given, &mut Vec::new())?;
-        }
+        rules.allow_existing(tree, given(abi));
     }
-    let device = (AccessFs::WriteFile | AccessFs::Truncate | AccessFs::IoctlDev) & writes(abi);
-    for path in DEVICES {
-        rules.allow_existing(Path::new(path), device);
-    }
-    for path in &places.files {
-        rules.allow_existing(path, AccessFs::WriteFile.into());
-    }
+    rules.allow_existing_all(&places.temporary, given(abi));
+    rules.allow_existing_all(&places.files, AccessFs::WriteFile.into());
+    rules.allow_devices(abi);
     rules.into_layer()
 }
 
@@ -239,6 +282,16 @@ impl Rules {
     fn allow_existing(&mut self, path: &Path, access: BitFlags<AccessFs>) {
         // It may have gone meanwhile; what no rule is about is denied.
         let _ = self.allow(path, access);
+    }
+
+    fn allow_existing_all(&mut self, paths: &[PathBuf], access: BitFlags<AccessFs>) {
+        paths.iter().for_each(|path| self.allow_existing(path, access));
+    }
+
+    fn allow_devices(&mut self, abi: ABI) {
+        let access = AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::Truncate | AccessFs::IoctlDev;
+        let access = access & AccessFs::from_all(abi);
+        DEVICES.iter().for_each(|path| self.allow_existing(Path::new(path), access));
     }
 
     fn allow(&mut self, path: &Path, access: BitFlags<AccessFs>) -> io::Result<()> {
