@@ -535,8 +535,12 @@ impl Config {
             None => matches!(warning.source, SettingSource::File { .. }) && !self.is_sandboxed(),
         };
         self.sandbox_fault = warnings.iter().find(is_about).map(Warning::to_string);
-        let others = ["sandbox.network", "sandbox.write", "sandbox.best_effort"];
-        let set = others.iter().find(|key| self.source(key) != SettingSource::Default);
+        let others = [
+            ("sandbox.network", self.sandbox_network != Network::On),
+            ("sandbox.write", !self.sandbox_write.is_empty()),
+            ("sandbox.best_effort", self.sandbox_best_effort),
+        ];
+        let set = others.iter().find_map(|(key, is_set)| is_set.then_some(key));
         if let Some(key) = set.filter(|_| self.source("sandbox.mode") == SettingSource::Default) {
             warnings.push(Warning {
                 source: self.source(key),
@@ -784,6 +788,33 @@ mod tests {
         }
         let (config, ..) = load("daemons: [1]", &[]);
         assert_eq!(config.daemons, Config::default().daemons);
+    }
+
+    #[test]
+    fn wrong_settings_of_the_sandbox_are_a_fault_and_not_a_looser_one() {
+        for (yaml, fault) in [
+            ("sandbox: {mode: workspac}", Some("sandbox.mode: expected one of off, workspace")),
+            ("sandbox: workspace", Some("sandbox: unknown setting")),
+            ("sandbox: {mod: workspace}", Some("did you mean sandbox.mode?")),
+            ("sandbox: {deny_read: [secrets]}", Some("expected a list of absolute paths")),
+            ("sandbox: {mode: workspace}\nshell: [zsh\n", Some("none of it is used")),
+            ("sandbox: {mode: read-only, network: off, write: ~/notes}", None),
+            ("max_tasks: many", None),
+            ("", None),
+        ] {
+            let (config, warnings) = load_file(yaml);
+            match (config.sandbox_fault, fault) {
+                (Some(found), Some(fault)) => assert!(found.contains(fault), "{yaml}: {found}"),
+                (found, fault) => assert_eq!(found.as_deref(), fault, "{yaml}: {warnings:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn a_part_of_the_sandbox_without_a_mode_is_pointed_out() {
+        let (config, warnings) = load_file("sandbox: {network: off}");
+        assert!(warnings.concat().contains("set sandbox.mode too"), "{warnings:?}");
+        assert_eq!((config.sandbox_mode, config.sandbox_fault), (Mode::Off, None));
     }
 
     #[test]

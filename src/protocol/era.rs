@@ -132,7 +132,7 @@ mod tests {
             initialize_result("2025-06-18", "Poll it."),
             json!({
                 "protocolVersion": "2025-06-18",
-                "capabilities": { "tools": {} },
+                "capabilities": { "tools": {}, "experimental": { SANDBOX_STATE: {} } },
                 "serverInfo": {
                     "name": "zsh-tool",
                     "title": "zsh-tool",
