@@ -193,10 +193,13 @@ pub(crate) fn refusal(sandbox: &Confined, directory: &Path, tail: &str) -> Optio
                 "the sandbox refused a write to {shown} (mode {mode}): it is protected, since \
                  programs outside of the sandbox obey it (zsh-tool help sandbox)"
             ),
-            _ => format!(
-                "the sandbox refused a write to {shown} (mode {mode}): the user can add it to \
-                 sandbox.write"
-            ),
+            _ => {
+                let makes = if real.exists() { "" } else { "make it and " };
+                format!(
+                    "the sandbox refused a write to {shown} (mode {mode}): the user can {makes}add it \
+                     to sandbox.write"
+                )
+            }
         })
     });
     let by_network = || {

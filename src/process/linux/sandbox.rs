@@ -9,6 +9,7 @@ mod filter;
 mod mounts;
 mod real;
 mod rules;
+mod user;
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -81,8 +82,10 @@ pub(crate) struct Needs {
 }
 
 /// A sandbox that the next command can be started in.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Sandbox {
+    /// Only for the process from which the namespace of others is taken.
+    enters_user_namespace: bool,
     layers: Vec<Arc<OwnedFd>>,
     filters: Option<&'static Filters>,
     mounts: Option<MountPlan>,
@@ -138,6 +141,7 @@ impl Sandbox {
         }
         let filters = system.filters.then(|| filter::filters(policy.network == Network::Off));
         Ok(Some(Sandbox {
+            enters_user_namespace: false,
             layers,
             filters: filters.transpose().map_err(failed)?,
             mounts,
@@ -150,6 +154,11 @@ impl Sandbox {
     /// # Errors
     /// A part cannot be enforced.
     pub(in crate::process) fn carry_out(&self) -> io::Result<()> {
+        if self.enters_user_namespace {
+            // SAFETY: changes what this process shares; it has one thread.
+            check(unsafe { libc::unshare(libc::CLONE_NEWUSER) }.into())?;
+            return Ok(());
+        }
         if let Some(mounts) = &self.mounts {
             mounts.carry_out()?;
         }

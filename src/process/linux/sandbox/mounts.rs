@@ -6,12 +6,15 @@
 //! is known: files of others then seem to belong to `nobody`.
 
 use std::ffi::{CStr, CString};
-use std::io;
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::ptr;
 
-use super::{Places, check, real};
+use super::{Places, check, real, user};
+use crate::process::close_on_exec;
 use crate::sandbox::limits::Namespaces;
 
 /// More trees than this are not mounted.
@@ -49,8 +52,8 @@ const OWN_SOCKETS: [&str; 10] = [
 #[derive(Debug)]
 pub(super) struct MountPlan {
     flags: libc::c_int,
-    /// The texts for the maps of ids, in an own user namespace.
-    maps: Option<[CString; 2]>,
+    /// The user namespace to enter first.
+    user: Option<&'static OwnedFd>,
     /// Writable trees.
     write: Vec<CString>,
     /// The command's own temporary directory, which may be in what remains of a directory.
@@ -120,19 +123,13 @@ impl MountPlan {
         if own_network {
             flags |= libc::CLONE_NEWNET;
         }
-        let own_user = kind == Namespaces::WithUser;
-        if own_user {
-            flags |= libc::CLONE_NEWUSER;
-        }
-        let id = |id: u32| CString::new(format!("{id} {id} 1"));
-        let (user, group) = (rustix::process::geteuid(), rustix::process::getegid());
-        let maps = match own_user {
-            true => Some([id(user.as_raw())?, id(group.as_raw())?]),
-            false => None,
+        let user = match kind {
+            Namespaces::WithUser => Some(user::namespace().ok_or(io::ErrorKind::Unsupported)?),
+            _ => None,
         };
         Ok(MountPlan {
             flags,
-            maps,
+            user,
             write: c_paths(places.write.iter().take(MAX_TREES))?,
             temporary: c_paths(&places.temporary)?,
             pinned: c_paths(&pinned)?,
@@ -146,23 +143,25 @@ impl MountPlan {
 
     /// Whether a process can carry it out.
     fn works(&self) -> bool {
+        // Through a pipe, since another thread may reap the child.
+        let Ok((answer, from_child)) = close_on_exec::pipe() else { return false };
         // SAFETY: the child only makes system calls and ends.
         let pid = unsafe { libc::fork() };
-        match pid {
-            -1 => false,
-            0 => {
-                let code = i32::from(self.carry_out().is_err());
-                // SAFETY: ends the child at once.
-                unsafe { libc::_exit(code) }
+        if pid == 0 {
+            if self.carry_out().is_ok() {
+                // SAFETY: writes a constant to a descriptor of this process.
+                unsafe { libc::write(from_child.as_raw_fd(), c"+".as_ptr().cast(), 1) };
             }
-            pid => {
-                let pid = rustix::process::Pid::from_raw(pid);
-                let wait =
-                    || rustix::process::waitpid(pid, rustix::process::WaitOptions::empty());
-                let ended = rustix::io::retry_on_intr(wait).ok().flatten();
-                ended.is_some_and(|(_, status)| status.exit_status() == Some(0))
-            }
+            // SAFETY: ends the child at once.
+            unsafe { libc::_exit(0) }
         }
+        drop(from_child);
+        let has_worked = File::from(answer).read(&mut [0]).is_ok_and(|bytes| bytes == 1);
+        if let Some(pid) = rustix::process::Pid::from_raw(pid).filter(|_| pid > 0) {
+            let wait = || rustix::process::waitpid(Some(pid), rustix::process::WaitOptions::empty());
+            let _ = rustix::io::retry_on_intr(wait);
+        }
+        has_worked
     }
 
     /// Makes the namespaces and mounts. Runs in the child: makes only system calls.
@@ -170,14 +169,12 @@ impl MountPlan {
     /// # Errors
     /// The system refuses one of them.
     pub(super) fn carry_out(&self) -> io::Result<()> {
-        // SAFETY: changes what this process shares; it has one thread.
-        check(unsafe { libc::unshare(self.flags) }.into())?;
-        if let Some([user, group]) = &self.maps {
-            // A kernel before Linux 3.19 has no such file.
-            let _ = write_file(c"/proc/self/setgroups", c"deny");
-            write_file(c"/proc/self/uid_map", user)?;
-            write_file(c"/proc/self/gid_map", group)?;
+        if let Some(user) = self.user {
+            // SAFETY: changes what this process shares; it has one thread.
+            check(unsafe { libc::setns(user.as_raw_fd(), libc::CLONE_NEWUSER) }.into())?;
         }
+        // SAFETY: as above.
+        check(unsafe { libc::unshare(self.flags) }.into())?;
         if self.flags & libc::CLONE_NEWNET != 0 {
             raise_loopback()?;
         }
@@ -264,18 +261,6 @@ fn sockets() -> Vec<PathBuf> {
     found.sort();
     found.dedup();
     found
-}
-
-fn write_file(path: &CStr, text: &CStr) -> io::Result<()> {
-    // SAFETY: both texts end with NUL; the descriptor is closed again.
-    unsafe {
-        let file = check(libc::open(path.as_ptr(), libc::O_WRONLY | libc::O_CLOEXEC).into())?;
-        let file = file as libc::c_int;
-        let written = libc::write(file, text.as_ptr().cast(), text.count_bytes());
-        let written = check(written as libc::c_long);
-        libc::close(file);
-        written.map(|_| ())
-    }
 }
 
 /// Switches on the loopback interface of an own network namespace.

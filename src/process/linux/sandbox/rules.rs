@@ -195,12 +195,12 @@ impl Kept {
     fn make(key: &Key) -> io::Result<Kept> {
         let abi = known(key.abi);
         let handled = AccessFs::from_all(abi) & !AccessFs::ReadDir;
-        let mut ruleset = Ruleset::default().handle_access(handled).map_err(io::Error::other)?;
+        let mut ruleset = Ruleset::default();
         if key.abi >= ABI_SCOPES {
             let scopes = Scope::Signal | Scope::AbstractUnixSocket;
             ruleset = ruleset.scope(scopes).map_err(io::Error::other)?;
         }
-        let mut rules = Rules(ruleset.create().map_err(io::Error::other)?);
+        let mut rules = Rules::new(ruleset, handled)?;
         let trees = key.write.iter().filter_map(|tree| Some((tree.clone(), identity(tree)?)));
         let trees: Vec<(PathBuf, Identity)> = trees.collect();
         let mut listed = Vec::new();
@@ -210,12 +210,12 @@ impl Kept {
                 rules.allow_around(tree, &key.kept, given(abi), &mut listed)?;
             }
         }
-        rules.allow_devices(abi);
+        rules.allow_devices()?;
         for path in READABLE_IN_DEV {
-            rules.allow_existing(Path::new(path), AccessFs::ReadFile.into());
+            rules.allow(Path::new(path), AccessFs::ReadFile.into())?;
         }
         if let Some(shared) = &key.shared {
-            rules.allow_existing(shared, reads() | given(abi));
+            rules.allow(shared, reads() | given(abi))?;
         }
         // What is denied and does not exist may appear in the directory nearest above.
         for path in &key.as_given {
@@ -233,21 +233,35 @@ impl Kept {
 
 /// A layer that lets a command write to no other command's files.
 fn own_layer(places: &Places, abi: ABI) -> io::Result<OwnedFd> {
-    let ruleset = Ruleset::default().handle_access(writes(abi)).map_err(io::Error::other)?;
-    let mut rules = Rules(ruleset.create().map_err(io::Error::other)?);
-    for tree in &places.write {
-        rules.allow_existing(tree, given(abi));
+    let mut rules = Rules::new(Ruleset::default(), writes(abi))?;
+    for tree in places.write.iter().chain(&places.temporary) {
+        rules.allow(tree, given(abi))?;
     }
-    rules.allow_existing_all(&places.temporary, given(abi));
-    rules.allow_existing_all(&places.files, AccessFs::WriteFile.into());
-    rules.allow_devices(abi);
+    for file in &places.files {
+        rules.allow(file, AccessFs::WriteFile.into())?;
+    }
+    rules.allow_devices()?;
     rules.into_layer()
 }
 
 /// A layer that is being made.
-struct Rules(RulesetCreated);
+struct Rules {
+    layer: RulesetCreated,
+    /// What it is about; everything else it allows.
+    handled: BitFlags<AccessFs>,
+}
+
+/// Whether no descriptor is left.
+fn is_exhausted(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
+}
 
 impl Rules {
+    fn new(ruleset: Ruleset, handled: BitFlags<AccessFs>) -> io::Result<Rules> {
+        let ruleset = ruleset.handle_access(handled).map_err(io::Error::other)?;
+        Ok(Rules { layer: ruleset.create().map_err(io::Error::other)?, handled })
+    }
+
     /// Allows these actions in all of this tree apart from what is denied: on the tree itself, or on
     /// each entry beside a denied path. `listed` collects the directories whose entries count.
     fn allow_around(
@@ -259,8 +273,7 @@ impl Rules {
     ) -> io::Result<()> {
         let is_root = tree == Path::new("/");
         if !is_root && !denied.iter().any(|path| path.starts_with(tree)) {
-            self.allow_existing(tree, access);
-            return Ok(());
+            return self.allow(tree, access);
         }
         // Read before the entries, so that a change meanwhile is noticed.
         let Some(now) = Version::read(tree) else { return Ok(()) };
@@ -278,36 +291,34 @@ impl Rules {
         Ok(())
     }
 
-    /// Allows these actions on a path and below it, if it exists.
-    fn allow_existing(&mut self, path: &Path, access: BitFlags<AccessFs>) {
-        // It may have gone meanwhile; what no rule is about is denied.
-        let _ = self.allow(path, access);
+    fn allow_devices(&mut self) -> io::Result<()> {
+        let access =
+            AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::Truncate | AccessFs::IoctlDev;
+        DEVICES.iter().try_for_each(|path| self.allow(Path::new(path), access))
     }
 
-    fn allow_existing_all(&mut self, paths: &[PathBuf], access: BitFlags<AccessFs>) {
-        paths.iter().for_each(|path| self.allow_existing(path, access));
-    }
-
-    fn allow_devices(&mut self, abi: ABI) {
-        let access = AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::Truncate | AccessFs::IoctlDev;
-        let access = access & AccessFs::from_all(abi);
-        DEVICES.iter().for_each(|path| self.allow_existing(Path::new(path), access));
-    }
-
+    /// Allows these actions, as far as the layer is about them, on a path and below it. What cannot be
+    /// opened remains denied.
     fn allow(&mut self, path: &Path, access: BitFlags<AccessFs>) -> io::Result<()> {
         let mut options = File::options();
-        let file = options.read(true).custom_flags(libc::O_PATH | libc::O_CLOEXEC).open(path)?;
+        let options = options.read(true).custom_flags(libc::O_PATH | libc::O_CLOEXEC);
+        let file = match options.open(path) {
+            Ok(file) => file,
+            Err(error) if is_exhausted(&error) => return Err(error),
+            Err(_) => return Ok(()),
+        };
+        let access = access & self.handled;
         let access = match file.metadata()?.is_dir() {
             true => access,
             false => access & AccessFs::from_file(ABI::V9),
         };
         if !access.is_empty() {
-            (&mut self.0).add_rule(PathBeneath::new(file, access)).map_err(io::Error::other)?;
+            (&mut self.layer).add_rule(PathBeneath::new(file, access)).map_err(io::Error::other)?;
         }
         Ok(())
     }
 
     fn into_layer(self) -> io::Result<OwnedFd> {
-        Option::from(self.0).ok_or_else(|| io::ErrorKind::Unsupported.into())
+        Option::from(self.layer).ok_or_else(|| io::ErrorKind::Unsupported.into())
     }
 }
