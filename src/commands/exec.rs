@@ -70,13 +70,14 @@ pub(crate) fn run(arguments: &ExecArguments) -> ExitCode {
     descriptors::seal_inherited();
     if let Some(host) = &arguments.host {
         let (config, _) = shared::load_config();
-        let policy = match sandbox(arguments, &sandbox::settings(&config)) {
-            Ok(policy) => policy,
-            Err(error) => {
-                output::complain(error);
-                return ExitCode::from(EXIT_REFUSED);
-            }
-        };
+        let policy =
+            match sandbox(arguments, &sandbox::settings(&config, &shared::project_directory())) {
+                Ok(policy) => policy,
+                Err(error) => {
+                    output::complain(error);
+                    return ExitCode::from(EXIT_REFUSED);
+                }
+            };
         return on_host::run(host, &remote_words(arguments, &policy));
     }
     let (config, _) = shared::start();
@@ -281,7 +282,8 @@ fn sandbox(
     let asked = arguments.sandbox.as_deref().map(Tightening::parse).transpose();
     let asked = asked.map_err(|error| error.to_string())?;
     let settings = settings.as_ref();
-    let settings = settings.map_err(|fault| StartError::SandboxSettings(fault.clone()).to_string())?;
+    let settings =
+        settings.map_err(|fault| StartError::SandboxSettings(fault.clone()).to_string())?;
     settings.tightened(asked).map_err(|error| error.to_string())
 }
 

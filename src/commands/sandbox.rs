@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 
-use super::shared;
 use crate::config::Config;
 use crate::sandbox::policy::{Mode, Policy, Settings};
 
@@ -43,8 +42,8 @@ const PROTECTED: [&str; 9] = [
     ".oneshot.json",
 ];
 
-/// The settings, or what is wrong with them.
-pub(crate) fn settings(config: &Config) -> Result<Settings, String> {
+/// The settings for commands of this project, or what is wrong with them.
+pub(crate) fn settings(config: &Config, project: &Path) -> Result<Settings, String> {
     if let Some(fault) = &config.sandbox_fault {
         return Err(fault.clone());
     }
@@ -55,11 +54,10 @@ pub(crate) fn settings(config: &Config) -> Result<Settings, String> {
         paths.iter().filter_map(|path| expand(path, home.as_deref())).collect()
     };
     let below_home = |name: &str| home.as_ref().map(|home| home.join(name));
-    let project = shared::project_directory();
     let cache = directory("XDG_CACHE_HOME").or_else(|| below_home(".cache"));
     let cargo = directory("CARGO_HOME");
     let cargo = cargo.iter().flat_map(|cargo| CARGO_CACHES.map(|name| cargo.join(name)));
-    let mut write = vec![project.clone(), std::env::temp_dir()];
+    let mut write = vec![project.to_path_buf(), std::env::temp_dir()];
     write.extend(cache.clone());
     write.extend(CACHES.iter().filter_map(|name| below_home(name)));
     write.extend(cargo);

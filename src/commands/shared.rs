@@ -362,7 +362,7 @@ fn settings(config: &Config) -> Settings {
             daemons: config.daemons.clone().into(),
         },
         redactor: redactor(config),
-        sandbox: sandbox::settings(config),
+        sandbox: sandbox::settings(config, &project_directory()),
         tracker: tracker::TrackerSettings {
             heartbeat_interval: config.heartbeat_interval,
             stuck_threshold: config.stuck_threshold as u64,

@@ -9,9 +9,13 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use crate::sandbox::policy::{Mode, Network, Policy};
+use crate::text::foreign::{self, ShowPath};
 
 /// The key of the description, and the capability that asks for it.
 pub(crate) use crate::protocol::era::SANDBOX_STATE;
+
+/// How much of a word that is not known an error repeats.
+const SHOWN_CHARS: usize = 60;
 
 /// A description that is not understood, or cannot be enforced.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -113,7 +117,8 @@ impl Profile<'_> {
         }
         let all = Path::new("/");
         if !read.iter().chain(&write).any(|path| path == all) {
-            let text = "it lets only listed paths be read, and a sandbox here reads all but listed paths";
+            let text =
+                "it lets only listed paths be read, and a sandbox here reads all but listed paths";
             return Err(NotExpressible(text.to_owned()));
         }
         let within = |outer: &[PathBuf], path: &Path| {
@@ -123,17 +128,18 @@ impl Profile<'_> {
         if let Some(path) = write.iter().find(|path| within(&both, path)) {
             return Err(NotExpressible(format!(
                 "{} is writable inside of a directory that is not",
-                path.display()
+                path.shown()
             )));
         }
         if let Some(path) = read.iter().find(|path| within(&denied, path)) {
             return Err(NotExpressible(format!(
                 "{} is readable inside of a directory that is not",
-                path.display()
+                path.shown()
             )));
         }
         let mut policy = self.writing(write, network);
-        let kept = read.into_iter().filter(|path| policy.write.iter().any(|tree| path.starts_with(tree)));
+        let kept =
+            read.into_iter().filter(|path| policy.write.iter().any(|tree| path.starts_with(tree)));
         let kept: Vec<PathBuf> = kept.filter(|path| path != all).collect();
         policy.keep.extend(kept);
         policy.deny_read.extend(denied);
@@ -149,7 +155,10 @@ impl Profile<'_> {
             }
             "glob_pattern" => {
                 let pattern = word(path, "pattern").unwrap_or_default();
-                Err(NotExpressible(format!("it denies a pattern, {pattern:?}, and only paths can be")))
+                Err(NotExpressible(format!(
+                    "it denies a pattern, {}, and only paths can be",
+                    foreign::in_quotes(pattern, SHOWN_CHARS)
+                )))
             }
             "special" => {
                 let value = path.get("value").unwrap_or(&Value::Null);
@@ -159,7 +168,8 @@ impl Profile<'_> {
                     "current_working_directory" => at(self.project()?),
                     "project_roots" => {
                         let project = self.project()?;
-                        at(word(value, "subpath").map_or(project.clone(), |part| project.join(part)))
+                        at(word(value, "subpath")
+                            .map_or(project.clone(), |part| project.join(part)))
                     }
                     "tmpdir" => at(self.with.temporary.to_path_buf()),
                     "slash_tmp" => at(PathBuf::from("/tmp")),
@@ -217,7 +227,8 @@ fn word<'a>(value: &'a Value, name: &str) -> Option<&'a str> {
 }
 
 fn unknown(what: &str, value: &str) -> NotExpressible {
-    NotExpressible(format!("its {what} is {value:?}, which is not known here"))
+    let value = foreign::in_quotes(value, SHOWN_CHARS);
+    NotExpressible(format!("its {what} is {value}, which is not known here"))
 }
 
 /// An absolute path, or that of a `file:` address.
@@ -284,8 +295,12 @@ mod tests {
         let part = json!({"kind": "project_roots", "subpath": ".git"});
         let git = json!({"path": {"type": "special", "value": part}, "access": "read"});
         let entries = json!([
-            special("root", "read"), special("project_roots", "write"), special("tmpdir", "write"),
-            special("slash_tmp", "write"), git, at("/home/me/secret", "none"),
+            special("root", "read"),
+            special("project_roots", "write"),
+            special("tmpdir", "write"),
+            special("slash_tmp", "write"),
+            git,
+            at("/home/me/secret", "none"),
         ]);
         let policy = translated(&managed(entries, "enabled")).unwrap();
         assert_eq!((policy.mode, policy.network), (Mode::Workspace, Network::On));
@@ -311,7 +326,9 @@ mod tests {
         });
         let policy = translated(&workspace).unwrap();
         assert_eq!(policy.network, Network::Off);
-        assert!(policy.may_write(Path::new("/data/a")) && policy.may_write(Path::new("/project/a")));
+        assert!(
+            policy.may_write(Path::new("/data/a")) && policy.may_write(Path::new("/project/a"))
+        );
         assert!(!policy.may_write(Path::new("/tmp/a")));
         let full = json!({"sandboxPolicy": {"type": "danger-full-access"}});
         assert!(translated(&full).unwrap().is_off());
@@ -319,7 +336,8 @@ mod tests {
 
     #[test]
     fn what_cannot_be_expressed_is_named() {
-        let pattern = json!({"path": {"type": "glob_pattern", "pattern": "**/*.env"}, "access": "none"});
+        let pattern =
+            json!({"path": {"type": "glob_pattern", "pattern": "**/*.env"}, "access": "none"});
         let root = special("root", "read");
         for (state, named) in [
             (managed(json!([special("minimal", "read")]), "enabled"), "only listed paths"),

@@ -281,8 +281,10 @@ impl Tools {
             return Ok(policy.clone());
         }
         let settings = &self.supervisor.settings.sandbox;
-        let settings = settings.as_ref().map_err(|fault| StartError::SandboxSettings(fault.clone()))?;
-        let asked = asked.map(Tightening::parse).transpose().map_err(|error| refused(error.to_string()))?;
+        let settings =
+            settings.as_ref().map_err(|fault| StartError::SandboxSettings(fault.clone()))?;
+        let asked =
+            asked.map(Tightening::parse).transpose().map_err(|error| refused(error.to_string()))?;
         let policy = settings.tightened(asked).map_err(StartError::from)?;
         let Some(state) = &given.codex else { return Ok(policy) };
         let with = codex::Surroundings {

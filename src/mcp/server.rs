@@ -15,10 +15,10 @@ use zeroize::Zeroizing;
 
 use super::access::{self, Access, SocketClient};
 use super::attach::Attachment;
-use super::codex;
 use super::call::{Call, WrongCall};
 use super::ceilings::{self, Learned};
 use super::clients::{self, KeptOutput, KeptPart};
+use super::codex;
 #[cfg(feature = "conformance")]
 use super::conformance::{self, StandIn};
 use super::dispatch::{

@@ -331,7 +331,8 @@ mod tests {
         let discovery = discovery(true, "Poll it.");
         assert_eq!(discovery["supportedVersions"], json!(["2026-07-28"]));
         let experimental = json!({SANDBOX_STATE: {}});
-        let capabilities = json!({"tools": {}, "experimental": experimental, "extensions": {TASKS_EXTENSION: {}}});
+        let capabilities =
+            json!({"tools": {}, "experimental": experimental, "extensions": {TASKS_EXTENSION: {}}});
         assert_eq!(discovery["capabilities"], capabilities);
         assert_eq!(discovery["instructions"], json!("Poll it."));
         assert_eq!(discovery["resultType"], json!("complete"));

@@ -43,11 +43,19 @@ impl Loss {
     /// What is not enforced, and why.
     pub(crate) fn text(self) -> &'static str {
         match self {
-            Loss::Files => "files are not protected: this kernel has no Landlock (Linux 5.13, and `lsm=landlock`)",
-            Loss::Truncation => "files elsewhere can be emptied: Landlock refuses that from Linux 6.2 on",
-            Loss::Calls => "dangerous system calls are not refused: this system has no seccomp filters",
+            Loss::Files => {
+                "files are not protected: this kernel has no Landlock (Linux 5.13, and `lsm=landlock`)"
+            }
+            Loss::Truncation => {
+                "files elsewhere can be emptied: Landlock refuses that from Linux 6.2 on"
+            }
+            Loss::Calls => {
+                "dangerous system calls are not refused: this system has no seccomp filters"
+            }
             Loss::Network => "the network is not closed: this system has no seccomp filters",
-            Loss::Loopback => "the network is not closed: this system refuses own network namespaces",
+            Loss::Loopback => {
+                "the network is not closed: this system refuses own network namespaces"
+            }
         }
     }
 }

@@ -192,7 +192,9 @@ pub struct Tightening {
 
 /// A `sandbox` that cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("sandbox must be workspace or read-only, network=off or network=loopback, or both, as in \"read-only network=off\"")]
+#[error(
+    "sandbox must be workspace or read-only, network=off or network=loopback, or both, as in \"read-only network=off\""
+)]
 pub struct UnknownSandbox;
 
 /// A command asked for more than its user allows.
@@ -264,7 +266,8 @@ impl Settings {
     /// It asks for more than the settings allow.
     pub fn tightened(&self, asked: Option<Tightening>) -> Result<Policy, TooLoose> {
         let Some(asked) = asked else { return Ok(self.policy()) };
-        let too_loose = |asked: String, setting, configured| TooLoose { asked, setting, configured };
+        let too_loose =
+            |asked: String, setting, configured| TooLoose { asked, setting, configured };
         // A network that is restricted needs a sandbox, and no looser one than workspace.
         let mode = asked.mode.unwrap_or(self.mode.max(Mode::Workspace));
         if mode < self.mode {

@@ -65,10 +65,9 @@ pub(super) fn prepare(command: &CommandLine, with: &LaunchContext) -> Result<Pre
     let with = &LaunchContext { shell: posix.as_ref().unwrap_or(with.shell), ..*with };
     let sideband = report_of(command, with)
         .and_then(|wanted| Some((wanted, SideBand::create(temporary_name(with, "report")).ok()?)));
-    let script = with.directory.map_or_else(
-        |_| PathBuf::new(),
-        |directory| directory.join(format!("{}.zsh", with.id)),
-    );
+    let script = with
+        .directory
+        .map_or_else(|_| PathBuf::new(), |directory| directory.join(format!("{}.zsh", with.id)));
     let startup = temporary_name(with, "bash");
     let mut programs = None;
     if with.reports_exports {

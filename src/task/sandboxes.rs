@@ -149,9 +149,12 @@ pub(crate) fn summary(settings: &Result<policy::Settings, String>) -> Summary {
         limits::losses(&policy, system).iter().map(|loss| loss.text()).collect();
     let problem = (!losses.is_empty()).then(|| {
         let losses = losses.join("; ");
-        match policy.best_effort {
-            true => format!("the sandbox ({policy}) is not whole: {losses}"),
-            false => format!("commands are refused, since the sandbox ({policy}) cannot be enforced: {losses}"),
+        if policy.best_effort {
+            format!("the sandbox ({policy}) is not whole: {losses}")
+        } else {
+            format!(
+                "commands are refused, since the sandbox ({policy}) cannot be enforced: {losses}"
+            )
         }
     });
     Summary { text: format!("{policy}, enforced by {means}{open}"), problem }

@@ -166,8 +166,10 @@ fn what_is_denied_is_read_by_no_way() {
 #[test]
 fn other_processes_are_neither_signalled_nor_traced() {
     let sleep = UniqueSleep::new();
-    let mut outside = Command::new("sleep").arg(sleep.to_string().split_once(' ').unwrap().1)
-        .spawn().expect("the sleep program");
+    let mut outside = Command::new("sleep")
+        .arg(sleep.to_string().split_once(' ').unwrap().1)
+        .spawn()
+        .expect("the sleep program");
     for mode in MODES {
         for (kind, _env, client) in each_kind(mode) {
             let pid = outside.id();
@@ -265,7 +267,11 @@ fn loopback_connects_a_command_with_itself_alone() {
         let arguments = json!({"command": command, "sandbox": "network=loopback"});
         let result = client.call("zsh", arguments);
         if kind == "Landlock alone" {
-            assert!(result.is_error && result.text.contains("network namespaces"), "{}", result.text);
+            assert!(
+                result.is_error && result.text.contains("network namespaces"),
+                "{}",
+                result.text
+            );
             continue;
         }
         assert!(!result.is_error, "{kind}: {}", result.text);
@@ -283,8 +289,10 @@ fn a_project_is_writable_but_not_what_others_obey_in_it() {
     fs::write(env.work().join(".git/config"), "[core]\n").expect("a file");
     fs::write(env.work().join(".mcp.json"), "{}\n").expect("a file");
     let client = client_in(&env, "workspace");
-    let works = client.run("echo a > new && cat new && mkdir -p d/e && mv new d/e && rm -r d && \
-                            echo x > .git/HEAD && ln -s own l && chmod 600 own && touch own");
+    let works = client.run(
+        "echo a > new && cat new && mkdir -p d/e && mv new d/e && rm -r d && \
+                            echo x > .git/HEAD && ln -s own l && chmod 600 own && touch own",
+    );
     assert_eq!((works.output().as_str(), works.status()), ("a", "completed"), "{}", works.text);
     for attempt in [
         "echo x > .git/hooks/pre-commit",
@@ -315,7 +323,12 @@ fn read_only_leaves_a_directory_of_its_own() {
         let directory = PathBuf::from(lines[1]);
         assert!(lines[2].starts_with(lines[1]), "{kind}: {output}");
         wait_until("its directory is removed", || (!directory.exists()).then_some(()));
-        for attempt in ["echo x > own", "echo x > new", "echo x > /tmp/zsh-tool-escape", "echo x > ~/.cache/new"] {
+        for attempt in [
+            "echo x > own",
+            "echo x > new",
+            "echo x > /tmp/zsh-tool-escape",
+            "echo x > ~/.cache/new",
+        ] {
             let result = client.run(&format!("{attempt} && echo {DONE}"));
             assert_refused(&result, &format!("{kind}: {attempt}"));
         }
@@ -337,10 +350,9 @@ fn a_call_only_tightens() {
     };
     let tighter = call("read-only");
     assert!(tighter.text.contains("sandbox=read-only") && !env.work().join("new").exists());
-    for (sandbox, named) in [
-        ("off", "sandbox.mode"),
-        ("strict", "sandbox must be workspace or read-only"),
-    ] {
+    for (sandbox, named) in
+        [("off", "sandbox.mode"), ("strict", "sandbox must be workspace or read-only")]
+    {
         let result = call(sandbox);
         assert!(result.is_error && result.text.contains(named), "{}", result.text);
     }
@@ -387,7 +399,9 @@ fn a_refused_action_is_named_with_the_setting() {
     }
     let client = client_in(&env, "workspace");
     // What is refused anyway is not the sandbox's.
-    for command in ["cat /no/such/file", "cat /etc/shadow/x", "false", "echo 'cannot: /a: Permission denied'"] {
+    for command in
+        ["cat /no/such/file", "cat /etc/shadow/x", "false", "echo 'cannot: /a: Permission denied'"]
+    {
         let text = client.run(command).text;
         assert!(!text.contains("the sandbox"), "{text}");
     }
@@ -427,7 +441,9 @@ fn wrong_settings_refuse_every_command() {
     let client = client_with(&env, "sandbox: {mode: workspac}\n", &[]);
     let refused = client.run("echo ran");
     assert!(refused.is_error, "{}", refused.text);
-    assert!(refused.text.contains("sandbox.mode") && refused.text.contains("no command is started"));
+    assert!(
+        refused.text.contains("sandbox.mode") && refused.text.contains("no command is started")
+    );
     assert!(client.call("zsh_health", json!({})).text.contains("no command is started"));
     let exec = ran(&env, &["exec", "--", "echo ran"]);
     assert_eq!((exec.code, exec.text().as_str()), (125, ""), "{}", exec.stderr);
@@ -547,9 +563,7 @@ fn what_codex_allows_its_own_commands_counts_where_it_is_tighter() {
             "sandboxCwd": format!("file://{}", env.work().display()),
         })
     };
-    let at = |kind: &str, access: &str| {
-        json!({"path": {"type": "special", "value": {"kind": kind}}, "access": access})
-    };
+    let at = |kind: &str, access: &str| json!({"path": {"type": "special", "value": {"kind": kind}}, "access": access});
     let workspace = profile(json!([at("root", "read"), at("project_roots", "write")]));
     let result = call(workspace.clone(), "echo x > new && echo x > ~/new2");
     assert!(result.text.contains("sandbox=workspace network=off"), "{}", result.text);
@@ -594,15 +608,33 @@ const TOOLS: [(&str, &str); 12] = [
         "git init -q repo && cd repo && git -c user.name=a -c user.email=a@b commit -q --allow-empty \
          -m one && cd .. && git clone -q repo copy && cd copy && git fetch -q && git log --oneline | wc -l",
     ),
-    ("make", "printf 'all:\\n\\tcc -o hello hello.c\\n' > Makefile; printf 'int main(){return 0;}' > hello.c; make -s && ./hello"),
-    ("cargo", "cargo init -q --name hello --vcs none rust && cd rust && cargo build -q --offline && cargo run -q --offline"),
-    ("go", "mkdir go && cd go && printf 'module a\\n\\ngo 1.18\\n' > go.mod && printf 'package main\\nfunc main() {}\\n' > a.go && go build -o a && ./a"),
-    ("python3", "/usr/bin/python3 -m venv venv && venv/bin/python -c 'import multiprocessing as m; m.Lock()'"),
+    (
+        "make",
+        "printf 'all:\\n\\tcc -o hello hello.c\\n' > Makefile; printf 'int main(){return 0;}' > hello.c; make -s && ./hello",
+    ),
+    (
+        "cargo",
+        "cargo init -q --name hello --vcs none rust && cd rust && cargo build -q --offline && cargo run -q --offline",
+    ),
+    (
+        "go",
+        "mkdir go && cd go && printf 'module a\\n\\ngo 1.18\\n' > go.mod && printf 'package main\\nfunc main() {}\\n' > a.go && go build -o a && ./a",
+    ),
+    (
+        "python3",
+        "/usr/bin/python3 -m venv venv && venv/bin/python -c 'import multiprocessing as m; m.Lock()'",
+    ),
     ("pip", "/usr/bin/python3 -m venv venv2 && venv2/bin/pip --version"),
     ("pytest", "printf 'def test(): pass\\n' > test_a.py && pytest -q test_a.py"),
-    ("npm", "mkdir js && cd js && printf '{\"name\":\"a\",\"version\":\"1.0.0\"}' > package.json && npm install --offline --no-audit --no-fund"),
+    (
+        "npm",
+        "mkdir js && cd js && printf '{\"name\":\"a\",\"version\":\"1.0.0\"}' > package.json && npm install --offline --no-audit --no-fund",
+    ),
     ("tsc", "printf 'let a: number = 1;' > a.ts && tsc a.ts && cat a.js"),
-    ("node", "node -e 'require(\"child_process\").execSync(\"true\"); require(\"fs\").writeFileSync(\"n\", \"\")'"),
+    (
+        "node",
+        "node -e 'require(\"child_process\").execSync(\"true\"); require(\"fs\").writeFileSync(\"n\", \"\")'",
+    ),
     ("vim", "vim -es -u NONE -c 'normal iHello' -c 'wq' note.txt; grep Hello note.txt"),
     ("sqlite3", "sqlite3 a.db 'create table a(b); insert into a values(1); select * from a'"),
 ];

@@ -247,12 +247,14 @@ pub(crate) fn memory(config: &Config) -> Finding {
 /// The sandbox of commands, and whether it can be enforced.
 pub(crate) fn sandbox(config: &Config) -> Finding {
     const WHAT: &str = "sandbox";
-    let summary = sandboxes::summary(&sandbox::settings(config));
+    let summary = sandboxes::summary(&sandbox::settings(config, &shared::project_directory()));
     match summary.problem {
         None => Finding::ok(WHAT, summary.text),
-        Some(problem) => {
-            Finding::error(WHAT, problem, "see `zsh-tool help sandbox`, and sandbox.* in the configuration")
-        }
+        Some(problem) => Finding::error(
+            WHAT,
+            problem,
+            "see `zsh-tool help sandbox`, and sandbox.* in the configuration",
+        ),
     }
 }
 

@@ -28,29 +28,11 @@ use mounts::MountPlan;
 const LOWERED: &str = "ZSH_TOOL_SANDBOX_LOWERED";
 
 /// Capabilities that root keeps in a sandbox: those with which it uses its own files as other users'.
-const KEPT_CAPABILITIES: u64 = bits(&[
-    0,  // CAP_CHOWN
-    1,  // CAP_DAC_OVERRIDE
-    3,  // CAP_FOWNER
-    4,  // CAP_FSETID
-    5,  // CAP_KILL
-    6,  // CAP_SETGID
-    7,  // CAP_SETUID
-    8,  // CAP_SETPCAP
-    10, // CAP_NET_BIND_SERVICE
-    18, // CAP_SYS_CHROOT
-    31, // CAP_SETFCAP
-]);
+/// CHOWN, DAC_OVERRIDE, FOWNER, FSETID, KILL, SETGID, SETUID, SETPCAP, NET_BIND_SERVICE, SYS_CHROOT and
+/// SETFCAP, by their numbers in `linux/capability.h`.
+const KEPT_CAPABILITIES: [u64; 11] = [0, 1, 3, 4, 5, 6, 7, 8, 10, 18, 31];
+/// The kernel knows no number above this.
 const LAST_CAPABILITY: u64 = 63;
-
-const fn bits(numbers: &[u64]) -> u64 {
-    let (mut all, mut at) = (0, 0);
-    while at < numbers.len() {
-        all |= 1 << numbers[at];
-        at += 1;
-    }
-    all
-}
 
 /// Why a command is not started in its sandbox.
 #[derive(Debug, thiserror::Error)]
@@ -132,7 +114,9 @@ impl Sandbox {
         let places = Places::resolve(policy, needs);
         let has_mounts = system.namespaces != Namespaces::Unavailable;
         let mounts = has_mounts
-            .then(|| MountPlan::new(&places, policy.network == Network::Loopback, system.namespaces))
+            .then(|| {
+                MountPlan::new(&places, policy.network == Network::Loopback, system.namespaces)
+            })
             .transpose()
             .map_err(failed)?;
         let mut layers = Vec::new();
@@ -164,7 +148,7 @@ impl Sandbox {
         }
         if self.drops_capabilities {
             for number in 0..=LAST_CAPABILITY {
-                if KEPT_CAPABILITIES & (1 << number) == 0 {
+                if !KEPT_CAPABILITIES.contains(&number) {
                     // Fails for a number that the kernel does not know. What remains in the other sets
                     // is lost at the exec.
                     // SAFETY: changes an attribute of this process.
@@ -173,16 +157,17 @@ impl Sandbox {
             }
         }
         // SAFETY: changes an attribute of this process.
-        let ambient = unsafe {
-            libc::prctl(libc::PR_CAP_AMBIENT, libc::PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
-        };
+        let ambient =
+            unsafe { libc::prctl(libc::PR_CAP_AMBIENT, libc::PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) };
         // Before Linux 4.3 there are none.
         let _ = ambient;
         // SAFETY: changes an attribute of this process.
         check(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }.into())?;
         for layer in &self.layers {
             // SAFETY: takes a descriptor that the parent keeps open, and no memory.
-            check(unsafe { libc::syscall(libc::SYS_landlock_restrict_self, layer.as_raw_fd(), 0) })?;
+            check(unsafe {
+                libc::syscall(libc::SYS_landlock_restrict_self, layer.as_raw_fd(), 0)
+            })?;
         }
         self.filters.map_or(Ok(()), Filters::install)
     }
@@ -230,9 +215,8 @@ impl Places {
         let mut denied = existing(&policy.deny_read);
         outermost(&mut denied);
         let inside = |paths: Vec<PathBuf>| -> Vec<PathBuf> {
-            let is_inside = |path: &PathBuf| {
-                write.iter().any(|tree| path.starts_with(tree) && path != tree)
-            };
+            let is_inside =
+                |path: &PathBuf| write.iter().any(|tree| path.starts_with(tree) && path != tree);
             let mut paths: Vec<PathBuf> = paths.into_iter().filter(is_inside).collect();
             outermost(&mut paths);
             paths

@@ -160,9 +160,8 @@ fn condition(
 
 /// Refuses sockets other than local ones and those that ask the kernel about its routes.
 fn no_network() -> Result<Vec<SeccompRule>, BackendError> {
-    let family = |operation, family: libc::c_int| {
-        condition(0, operation, u64::from(family.unsigned_abs()))
-    };
+    let family =
+        |operation, family: libc::c_int| condition(0, operation, u64::from(family.unsigned_abs()));
     let routes = u64::from(libc::NETLINK_ROUTE.unsigned_abs());
     Ok(vec![
         rule(&[

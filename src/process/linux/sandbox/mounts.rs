@@ -95,7 +95,11 @@ pub(super) fn namespaces() -> Namespaces {
 impl MountPlan {
     /// # Errors
     /// A path contains NUL.
-    pub(super) fn new(places: &Places, own_network: bool, kind: Namespaces) -> io::Result<MountPlan> {
+    pub(super) fn new(
+        places: &Places,
+        own_network: bool,
+        kind: Namespaces,
+    ) -> io::Result<MountPlan> {
         let (mut emptied, mut covered) = (Vec::new(), sockets());
         let remains = places.shared.as_deref();
         let is_reduced = |path: &&PathBuf| remains.is_some_and(|remains| remains.starts_with(path));
@@ -136,7 +140,9 @@ impl MountPlan {
             read_only: c_paths(&read_only)?,
             emptied: c_paths(&emptied)?,
             covered: c_paths(&covered)?,
-            reduced: reduced.map(|(directory, remains)| Reduced::new(directory, remains)).transpose()?,
+            reduced: reduced
+                .map(|(directory, remains)| Reduced::new(directory, remains))
+                .transpose()?,
             directory: CString::new(places.directory.as_os_str().as_bytes())?,
         })
     }
@@ -158,7 +164,8 @@ impl MountPlan {
         drop(from_child);
         let has_worked = File::from(answer).read(&mut [0]).is_ok_and(|bytes| bytes == 1);
         if let Some(pid) = rustix::process::Pid::from_raw(pid).filter(|_| pid > 0) {
-            let wait = || rustix::process::waitpid(Some(pid), rustix::process::WaitOptions::empty());
+            let wait =
+                || rustix::process::waitpid(Some(pid), rustix::process::WaitOptions::empty());
             let _ = rustix::io::retry_on_intr(wait);
         }
         has_worked
@@ -285,8 +292,7 @@ fn raise_loopback() -> io::Result<()> {
 fn mount(source: Option<&CStr>, target: &CStr, flags: libc::c_ulong) -> io::Result<()> {
     let source = source.map_or(ptr::null(), CStr::as_ptr);
     // SAFETY: the paths end with NUL, and no data are passed.
-    let mounted =
-        unsafe { libc::mount(source, target.as_ptr(), ptr::null(), flags, ptr::null()) };
+    let mounted = unsafe { libc::mount(source, target.as_ptr(), ptr::null(), flags, ptr::null()) };
     check(mounted.into()).map(|_| ())
 }
 
@@ -316,12 +322,8 @@ fn attach(tree: libc::c_int, path: &CStr) -> io::Result<()> {
 /// Makes a mount read-only; with `AT_RECURSIVE`, those below it too.
 fn set_read_only(path: &CStr, flags: libc::c_int) -> io::Result<()> {
     const MOUNT_ATTR_RDONLY: u64 = 1;
-    let attributes = libc::mount_attr {
-        attr_set: MOUNT_ATTR_RDONLY,
-        attr_clr: 0,
-        propagation: 0,
-        userns_fd: 0,
-    };
+    let attributes =
+        libc::mount_attr { attr_set: MOUNT_ATTR_RDONLY, attr_clr: 0, propagation: 0, userns_fd: 0 };
     let (at, size) = (libc::AT_FDCWD, size_of::<libc::mount_attr>());
     // SAFETY: the path ends with NUL, and the kernel reads `size` bytes of the local variable.
     check(unsafe {

@@ -88,11 +88,7 @@ fn given(abi: ABI) -> BitFlags<AccessFs> {
 ///
 /// # Errors
 /// No descriptor is left, or the root directory cannot be opened.
-pub(super) fn layers(
-    places: &Places,
-    has_mounts: bool,
-    abi: u32,
-) -> io::Result<Vec<Arc<OwnedFd>>> {
+pub(super) fn layers(places: &Places, has_mounts: bool, abi: u32) -> io::Result<Vec<Arc<OwnedFd>>> {
     let first = shared_layer(places, has_mounts, abi)?;
     if has_mounts {
         return Ok(vec![first]);
@@ -185,9 +181,8 @@ impl Version {
 
 impl Kept {
     fn is_current(&self) -> bool {
-        let listed = |(directory, known): &(PathBuf, Version)| {
-            Version::read(directory) == Some(*known)
-        };
+        let listed =
+            |(directory, known): &(PathBuf, Version)| Version::read(directory) == Some(*known);
         let trees = |(tree, known): &(PathBuf, Identity)| identity(tree) == Some(*known);
         self.listed.iter().all(listed) && self.trees.iter().all(trees)
     }
@@ -219,9 +214,10 @@ impl Kept {
         }
         // What is denied and does not exist may appear in the directory nearest above.
         for path in &key.as_given {
-            let above = path.ancestors().skip(1).find_map(|above| {
-                Some((above.canonicalize().ok()?, Version::read(above)?))
-            });
+            let above = path
+                .ancestors()
+                .skip(1)
+                .find_map(|above| Some((above.canonicalize().ok()?, Version::read(above)?)));
             listed.extend(above);
         }
         listed.sort_by(|a, b| a.0.cmp(&b.0));
@@ -308,10 +304,8 @@ impl Rules {
             Err(_) => return Ok(()),
         };
         let access = access & self.handled;
-        let access = match file.metadata()?.is_dir() {
-            true => access,
-            false => access & AccessFs::from_file(ABI::V9),
-        };
+        let is_file = !file.metadata()?.is_dir();
+        let access = if is_file { access & AccessFs::from_file(ABI::V9) } else { access };
         if !access.is_empty() {
             (&mut self.layer).add_rule(PathBeneath::new(file, access)).map_err(io::Error::other)?;
         }
