@@ -77,6 +77,9 @@
 //!   another process may hold open.
 //! - A signal is sent to a process only if its pid *and* its start time match
 //!   ([`process::kill`]). A shell stays a zombie, and keeps its pid, until its task is closed.
+//! - A sandbox is prepared before the fork, and the child only makes system calls
+//!   ([`process::sandbox`]). What a call or its client asks for only tightens it ([`sandbox::policy`]);
+//!   what cannot be enforced is refused, or named in each answer.
 //! - What a task's shell has started, through any number of processes, carries the task's
 //!   birthmark ([`process::birthmark`]): a daemon that keeps nothing else of its task is counted
 //!   and ended as the others are.

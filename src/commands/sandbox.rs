@@ -1,8 +1,10 @@
 //! The sandbox of commands, as configured: the paths of the settings, resolved in this environment.
 
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use crate::config::Config;
+use crate::process::files;
 use crate::sandbox::policy::{Mode, Policy, Settings};
 
 /// Caches of build tools below the home directory. What only programs outside of the sandbox would run,
@@ -62,6 +64,11 @@ pub(crate) fn settings(config: &Config, project: &Path) -> Result<Settings, Stri
     write.extend(CACHES.iter().filter_map(|name| below_home(name)));
     write.extend(cargo);
     write.extend(expanded(&config.sandbox_write));
+    let mut protect: Vec<PathBuf> = PROTECTED.iter().map(|name| project.join(name)).collect();
+    if let Some(repository) = shared_repository(project) {
+        protect.extend([project.join(".git"), repository.join("hooks"), repository.join("config")]);
+        write.push(repository);
+    }
     let state = config.state_dir.clone().ok();
     let mut deny_read = expanded(&config.sandbox_deny_read);
     deny_read.extend(state);
@@ -78,12 +85,32 @@ pub(crate) fn settings(config: &Config, project: &Path) -> Result<Settings, Stri
             mode: Mode::Workspace,
             write,
             keep: keep.collect(),
-            protect: PROTECTED.iter().map(|name| project.join(name)).collect(),
+            protect,
             deny_read,
             network: config.sandbox_network,
             best_effort: config.sandbox_best_effort,
         },
     })
+}
+
+/// The repository to which a linked worktree of git belongs: commits are written there. It counts only if
+/// it names this worktree too, since the worktree's own file can be changed by a command.
+fn shared_repository(project: &Path) -> Option<PathBuf> {
+    let link = project.join(".git");
+    let text = read_line(&link)?;
+    let own = project.join(text.strip_prefix("gitdir: ")?).canonicalize().ok()?;
+    let back = own.join(read_line(&own.join("gitdir"))?).canonicalize().ok()?;
+    let names_it = back == link.canonicalize().ok()?;
+    let shared = own.join(read_line(&own.join("commondir"))?).canonicalize().ok()?;
+    (names_it && own.starts_with(&shared)).then_some(shared)
+}
+
+/// The first line of a small file.
+fn read_line(path: &Path) -> Option<String> {
+    const MAX_BYTES: u64 = 4096;
+    let mut text = String::new();
+    files::open_regular(path).ok()?.take(MAX_BYTES).read_to_string(&mut text).ok()?;
+    text.lines().next().map(str::to_owned)
 }
 
 /// A path whose `~/` means the home directory.

@@ -509,6 +509,80 @@ print(made.recv(1000).decode())' {}/servers/*/control.sock",
 }
 
 #[test]
+fn a_host_gets_the_sandbox_of_the_server() {
+    let env = home();
+    let directory = env.work();
+    let binaries = binary();
+    let binaries = binaries.parent().expect("a folder");
+    env.configure(&format!(
+        "hosts:\n  there: {{command: [env, -u, ZSH_TOOL_SANDBOX_MODE], directory: {}, \
+         binary_directory: {}, install: never}}\n",
+        directory.display(),
+        binaries.display()
+    ));
+    let mut server = env.serve();
+    server.env("ZSH_TOOL_SANDBOX_MODE", "workspace");
+    let client = Client::start(server, env.path("stderr"));
+    client.initialize();
+    let command = format!("echo x > ~/target && echo {DONE}");
+    let result = client.call("zsh", json!({"command": command, "host": "there"}));
+    assert_refused(&result, "a host");
+    assert!(result.text.contains("sandbox=workspace"), "{}", result.text);
+    let looser = json!({"command": "true", "host": "there", "sandbox": "off"});
+    assert!(client.call("zsh", looser).is_error);
+    let mut exec = zsh_tool(&env, &["exec", "--host", "there", "--", &command]);
+    exec.env("ZSH_TOOL_SANDBOX_MODE", "workspace");
+    let ended = run(exec);
+    assert!(!ended.text().contains(DONE), "{}", ended.stderr);
+    assert!(ended.stderr.contains("sandbox=workspace"), "{}", ended.stderr);
+}
+
+#[test]
+fn a_linked_worktree_commits_to_its_repository() {
+    let env = home();
+    let git = "git -c user.name=a -c user.email=a@b";
+    let made = format!(
+        "cd ~ && mkdir main && cd main && git init -q && {git} commit -q --allow-empty -m one && \
+         git worktree add -q ../linked"
+    );
+    let outside = env.client();
+    let result = outside.run(&made);
+    assert_eq!(result.status(), "completed", "{}", result.text);
+    env.configure("sandbox: {mode: workspace}\n");
+    let mut server = env.serve();
+    server.env("CLAUDE_PROJECT_DIR", env.path("home/linked"));
+    let client = Client::start(server, env.path("stderr"));
+    client.initialize();
+    let result = client.run(&format!(
+        "echo a > a && git add a && {git} commit -q -m two && git log --oneline | wc -l"
+    ));
+    assert_eq!(result.output().trim(), "2", "{}", result.text);
+    for attempt in
+        ["echo x > ~/main/.git/hooks/pre-commit", "echo x > ~/main/.git/config", "echo x > .git"]
+    {
+        assert_refused(&client.run(&format!("{attempt} && echo {DONE}")), attempt);
+    }
+    // A file that names a directory which does not name it back adds nothing.
+    fs::remove_file(env.path("home/linked/.git")).expect("a file");
+    let named = format!("gitdir: {}\n", env.path("home/.ssh").display());
+    fs::write(env.path("home/linked/.git"), named).expect("a file");
+    let mut server = env.serve();
+    server.env("CLAUDE_PROJECT_DIR", env.path("home/linked"));
+    let client = Client::start(server, env.path("stderr"));
+    client.initialize();
+    assert_refused(&client.run(&format!("echo x > ~/.ssh/new && echo {DONE}")), "a false link");
+}
+
+#[test]
+fn everything_may_be_writable_while_the_network_is_closed() {
+    let env = home();
+    let client = client_in(&env, "workspace, network: off, write: [/], deny_read: [~/.ssh]");
+    let works = client.run("echo x > ~/target && cat ~/target");
+    assert_eq!(works.output(), "x", "{}", works.text);
+    assert_refused(&client.run("cat ~/.ssh/key"), "a denied path");
+}
+
+#[test]
 fn terminals_sessions_and_ends_work_as_without() {
     for (kind, _env, client) in each_kind("workspace") {
         let tty = json!({"command": "test -t 0 && stty size && echo a > /dev/tty && \

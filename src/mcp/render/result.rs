@@ -311,11 +311,7 @@ impl TaskResult {
             "pipestatus": end.map(|end| end.pipestatus.clone()).unwrap_or_default(),
             "duration_ms": millis(end.map_or(view.elapsed(), |end| end.duration)),
             "memory_max": facts.memory_max,
-            "sandbox": facts.sandbox.as_ref().map(|sandbox| json!({
-                "mode": sandbox.policy.mode,
-                "network": sandbox.policy.network,
-                "not_enforced": sandbox.missing,
-            })),
+            "sandbox_missing": facts.sandbox.as_ref().map(|sandbox| &sandbox.missing),
             "cost": end.and_then(|end| end.cost.as_ref().map(|cost| cost_meta(end, cost))),
             "cwd": end.and_then(|end| end.moved_to.as_ref()).unwrap_or(&facts.directory).to_string_lossy(),
             "from_line": self.shown.from_line,

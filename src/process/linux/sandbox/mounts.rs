@@ -54,6 +54,8 @@ pub(super) struct MountPlan {
     flags: libc::c_int,
     /// The user namespace to enter first.
     user: Option<&'static OwnedFd>,
+    /// Whether everything is writable, apart from what is protected.
+    writes_all: bool,
     /// Writable trees.
     write: Vec<CString>,
     /// The command's own temporary directory, which may be in what remains of a directory.
@@ -123,6 +125,7 @@ impl MountPlan {
         }
         pinned.sort();
         pinned.dedup();
+        let writes_all = places.write.iter().any(|tree| tree == Path::new("/"));
         let mut flags = libc::CLONE_NEWNS;
         if own_network {
             flags |= libc::CLONE_NEWNET;
@@ -134,7 +137,8 @@ impl MountPlan {
         Ok(MountPlan {
             flags,
             user,
-            write: c_paths(places.write.iter().take(MAX_TREES))?,
+            writes_all,
+            write: c_paths(places.write.iter().filter(|_| !writes_all).take(MAX_TREES))?,
             temporary: c_paths(&places.temporary)?,
             pinned: c_paths(&pinned)?,
             read_only: c_paths(&read_only)?,
@@ -194,7 +198,9 @@ impl MountPlan {
         let own = temporary.map(|path| clone_tree(path)).transpose()?;
         let remains = self.reduced.as_ref().and_then(|reduced| reduced.way.last());
         let remains = remains.map(|path| clone_tree(path)).transpose()?;
-        set_read_only(c"/", libc::AT_RECURSIVE)?;
+        if !self.writes_all {
+            set_read_only(c"/", libc::AT_RECURSIVE)?;
+        }
         for (tree, path) in trees.into_iter().zip(&self.write) {
             attach(tree, path)?;
         }
