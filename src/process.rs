@@ -27,6 +27,7 @@ mod launcher;
 pub(crate) mod ledger;
 pub(crate) mod local_socket;
 mod marking;
+pub(crate) mod needs;
 pub(crate) mod probe;
 mod program;
 pub(crate) mod pty;

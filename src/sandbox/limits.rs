@@ -11,6 +11,10 @@ const ABI_SOCKETS: u32 = 9;
 
 /// How own namespaces can be made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(
+    any(not(target_os = "linux"), feature = "portable"),
+    allow(dead_code, reason = "only Linux has namespaces")
+)]
 pub(crate) enum Namespaces {
     /// Without a user namespace, by root.
     Direct,

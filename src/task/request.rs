@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use super::environment::StartEnvironment;
 use super::shell::NoShell;
+use crate::process::needs::SandboxError;
 use crate::process::pty::TerminalSize;
-use crate::process::sandbox::SandboxError;
 use crate::process::spawn::SpawnError;
 use crate::sandbox::policy::{Policy, TooLoose};
 use crate::shell::command_line::CommandLine;

@@ -16,9 +16,9 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
+use crate::process::needs::{Needs, SandboxError};
 use crate::sandbox::limits::{self, Abilities, Loss, Namespaces};
 use crate::sandbox::policy::{Mode, Network, Policy};
-use crate::text::foreign::ShowPath;
 
 use filter::Filters;
 use mounts::MountPlan;
@@ -33,35 +33,6 @@ const LOWERED: &str = "ZSH_TOOL_SANDBOX_LOWERED";
 const KEPT_CAPABILITIES: [u64; 11] = [0, 1, 3, 4, 5, 6, 7, 8, 10, 18, 31];
 /// The kernel knows no number above this.
 const LAST_CAPABILITY: u64 = 63;
-
-/// Why a command is not started in its sandbox.
-#[derive(Debug, thiserror::Error)]
-pub enum SandboxError {
-    #[error(
-        "the sandbox ({mode}) cannot be enforced here: {missing}; the command was not started. The user \
-         can set sandbox.best_effort: true to run it all the same, or sandbox.mode: off"
-    )]
-    NotEnforced { mode: &'static str, missing: String },
-    #[error(
-        "the sandbox ({mode}) cannot be made ready: {}: {source}; the command was not started", .path.shown()
-    )]
-    Path { mode: &'static str, path: PathBuf, source: io::Error },
-    #[error("the sandbox ({mode}) cannot be made ready: {source}; the command was not started")]
-    Io { mode: &'static str, source: io::Error },
-}
-
-/// What one command needs besides what its policy says.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Needs {
-    /// Where it starts.
-    pub(crate) directory: PathBuf,
-    /// Files that it reads and writes although they are in a directory that it may not read.
-    pub(crate) files: Vec<PathBuf>,
-    /// Its own temporary directory.
-    pub(crate) temporary: Option<PathBuf>,
-    /// The directory of those files and of temporary directories: it may read there.
-    pub(crate) shared: Option<PathBuf>,
-}
 
 /// A sandbox that the next command can be started in.
 #[derive(Debug, Default)]
