@@ -59,7 +59,8 @@ pub(crate) fn settings(config: &Config, project: &Path) -> Result<Settings, Stri
     let cache = directory("XDG_CACHE_HOME").or_else(|| below_home(".cache"));
     let cargo = directory("CARGO_HOME");
     let cargo = cargo.iter().flat_map(|cargo| CARGO_CACHES.map(|name| cargo.join(name)));
-    let mut write = vec![project.to_path_buf(), std::env::temp_dir()];
+    // Many programs use /tmp wherever TMPDIR leads.
+    let mut write = vec![project.to_path_buf(), std::env::temp_dir(), PathBuf::from("/tmp")];
     write.extend(cache.clone());
     write.extend(CACHES.iter().filter_map(|name| below_home(name)));
     write.extend(cargo);

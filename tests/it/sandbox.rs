@@ -4,7 +4,7 @@
 use std::fs;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::{Value, json};
@@ -23,7 +23,10 @@ const LANDLOCK_ALONE: (&str, &str) = ("ZSH_TOOL_SANDBOX_LOWERED", "namespaces=no
 
 /// A home with a secret and a file that commands may not change.
 fn home() -> Env {
-    let env = Env::new();
+    // Not below /tmp, which is writable in a workspace.
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    fs::create_dir_all(directory).expect("a directory");
+    let env = Env::new_in(directory);
     for name in [".ssh", ".cache", ".npm"] {
         fs::create_dir(env.path("home").join(name)).expect("a directory");
     }
@@ -211,6 +214,22 @@ socket.socket(socket.AF_UNIX).connect(\"\\x00{name}\")' && echo {DONE}"
     }
     let env = Env::new();
     let free = env.client().run(&attempt);
+    assert!(free.output().contains(DONE), "without a sandbox: {}", free.text);
+}
+
+#[test]
+fn sockets_of_a_persons_programs_are_covered() {
+    let env = home();
+    let path = env.path("home/agent");
+    let _listener = UnixListener::bind(&path).expect("a socket");
+    let variables = [("SSH_AUTH_SOCK", path.to_str().expect("a plain path"))];
+    let client = client_with(&env, "sandbox: {mode: workspace}\n", &variables);
+    let attempt = format!(
+        "/usr/bin/python3 -c 'import os, socket
+socket.socket(socket.AF_UNIX).connect(os.environ[\"SSH_AUTH_SOCK\"])' && echo {DONE}"
+    );
+    assert_refused(&client.run(&attempt), "the socket");
+    let free = client_with(&env, "", &variables).run(&attempt);
     assert!(free.output().contains(DONE), "without a sandbox: {}", free.text);
 }
 

@@ -102,10 +102,15 @@ pub struct Env {
 impl Env {
     /// Creates the directories: home, state, an empty `ZDOTDIR`, tmp and the working directory.
     pub fn new() -> Env {
+        Env::new_in(&std::env::temp_dir())
+    }
+
+    /// The same below this directory.
+    pub fn new_in(directory: &Path) -> Env {
         restore_signals();
         let root = tempfile::Builder::new()
             .prefix("zsh-tool-it-")
-            .tempdir()
+            .tempdir_in(directory)
             .expect("a temporary directory");
         for name in ["home", "state", "zdotdir", "tmp", "work"] {
             fs::create_dir(root.path().join(name)).expect("a directory for the test");

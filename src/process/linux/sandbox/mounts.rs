@@ -48,6 +48,21 @@ const OWN_SOCKETS: [&str; 10] = [
     "wayland-1",
 ];
 
+/// Variables that name the sockets of programs that a person uses, which would act for a command too.
+const NAMED: [&str; 11] = [
+    "CONTAINER_HOST",
+    "DBUS_SESSION_BUS_ADDRESS",
+    "DOCKER_HOST",
+    "I3SOCK",
+    "KITTY_LISTEN_ON",
+    "NVIM",
+    "SSH_AUTH_SOCK",
+    "SWAYSOCK",
+    "TMUX",
+    "VSCODE_GIT_IPC_HANDLE",
+    "VSCODE_IPC_HOOK_CLI",
+];
+
 /// What the child does, with all paths as the kernel takes them.
 #[derive(Debug)]
 pub(super) struct MountPlan {
@@ -266,14 +281,24 @@ fn c_paths<'a>(paths: impl IntoIterator<Item = &'a PathBuf>) -> io::Result<Vec<C
 fn sockets() -> Vec<PathBuf> {
     let user = rustix::process::geteuid().as_raw();
     let own = PathBuf::from(format!("/run/user/{user}"));
-    let named = std::env::var_os("SSH_AUTH_SOCK").map(PathBuf::from);
+    let named = NAMED.iter().filter_map(|name| named_socket(&std::env::var(name).ok()?));
+    let tmux = PathBuf::from(format!("/tmp/tmux-{user}/default"));
     let own = own.exists().then_some(own);
     let own = own.iter().flat_map(|own| OWN_SOCKETS.map(|name| own.join(name)));
-    let all = SOCKETS.iter().map(PathBuf::from).chain(own).chain(named);
+    let all = SOCKETS.iter().map(PathBuf::from).chain(own).chain(named).chain([tmux]);
     let mut found: Vec<PathBuf> = all.filter_map(|path| real::path(&path)).collect();
     found.sort();
     found.dedup();
     found
+}
+
+/// The path in an address such as `unix:path=/run/bus,guid=1`, `unix:///run/docker.sock` or
+/// `/tmp/tmux-0/default,4711,0`.
+fn named_socket(address: &str) -> Option<PathBuf> {
+    let path = address.strip_prefix("unix:").unwrap_or(address);
+    let path = path.strip_prefix("path=").or(path.strip_prefix("//")).unwrap_or(path);
+    let path = PathBuf::from(path.split(',').next()?);
+    path.is_absolute().then_some(path)
 }
 
 /// Switches on the loopback interface of an own network namespace.
@@ -346,4 +371,24 @@ fn empty(path: &CStr) -> io::Result<()> {
     // SAFETY: all texts end with NUL.
     let mounted = unsafe { libc::mount(kind, path.as_ptr(), kind, flags, data.cast()) };
     check(mounted.into()).map(|_| ())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_path_of_a_socket_is_found_in_its_address() {
+        for (address, path) in [
+            ("/tmp/tmux-0/default,4711,0", Some("/tmp/tmux-0/default")),
+            ("unix:path=/run/user/0/bus,guid=1", Some("/run/user/0/bus")),
+            ("unix:///run/docker.sock", Some("/run/docker.sock")),
+            ("unix:/tmp/kitty", Some("/tmp/kitty")),
+            ("tcp://127.0.0.1:2375", None),
+            ("unix:abstract=/tmp/dbus", None),
+            ("", None),
+        ] {
+            assert_eq!(named_socket(address), path.map(PathBuf::from), "{address}");
+        }
+    }
 }
