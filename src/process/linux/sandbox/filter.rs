@@ -198,6 +198,8 @@ fn program(calls: Refused) -> Result<BpfProgram, BackendError> {
 const ARCHITECTURE_CHECK: usize = 3;
 /// `BPF_LD | BPF_W | BPF_ABS`; the number of the call is at the beginning.
 const LOAD: u16 = 0x20;
+/// `BPF_JMP | BPF_JA`.
+const JUMP: u16 = 0x05;
 /// `BPF_JMP | BPF_JEQ | BPF_K`.
 const JUMP_IF_EQUAL: u16 = 0x15;
 /// `BPF_JMP | BPF_JGE | BPF_K`.
@@ -211,17 +213,92 @@ const ERRNO: u32 = 0x0005_0000;
 /// The first number of the interface x32, whose calls have the same architecture as the others.
 const FIRST_OF_X32: u32 = 0x4000_0000;
 
+/// How many calls are compared one after the other.
+const COMPARED: usize = 8;
+
 /// Instructions that refuse the calls of [`REFUSED`] and [`MISSING`], and those of the interface x32.
 fn always() -> Vec<sock_filter> {
     let plain = |code, k| sock_filter { code, jt: 0, jf: 0, k };
     // The next instruction is skipped unless the condition holds.
     let unless = |code, k| sock_filter { code, jt: 0, jf: 1, k };
     let fail = |error: libc::c_int| plain(RETURN, ERRNO | error.unsigned_abs());
-    let mut program = vec![plain(LOAD, 0)];
-    program.extend([unless(JUMP_IF_AT_LEAST, FIRST_OF_X32), fail(libc::ENOSYS)]);
-    for (calls, error) in [(REFUSED, libc::EPERM), (MISSING, libc::ENOSYS)] {
-        let numbers = calls.iter().filter_map(|call| u32::try_from(*call).ok());
-        program.extend(numbers.flat_map(|call| [unless(JUMP_IF_EQUAL, call), fail(error)]));
+    let mut calls: Vec<(u32, libc::c_int)> = [(REFUSED, libc::EPERM), (MISSING, libc::ENOSYS)]
+        .into_iter()
+        .flat_map(|(calls, error)| calls.iter().map(move |call| (*call, error)))
+        .filter_map(|(call, error)| Some((u32::try_from(call).ok()?, error)))
+        .collect();
+    calls.sort_unstable();
+    // From the last on, as each part jumps over all that follow it.
+    let mut parts: Vec<sock_filter> = Vec::new();
+    let mut next = None;
+    for part in calls.chunks(COMPARED).rev() {
+        let mut program = Vec::new();
+        if let Some(next) = next {
+            let over = part.len() * 2 + 1;
+            program.push(sock_filter { code: JUMP_IF_AT_LEAST, jt: over as u8, jf: 0, k: next });
+        }
+        let compared = |(call, error): &(u32, _)| [unless(JUMP_IF_EQUAL, *call), fail(*error)];
+        program.extend(part.iter().flat_map(compared));
+        if next.is_some() {
+            program.push(plain(JUMP, parts.len() as u32));
+        }
+        next = part.first().map(|(call, _)| *call);
+        program.append(&mut parts);
+        parts = program;
     }
-    program
+    let x32 = [unless(JUMP_IF_AT_LEAST, FIRST_OF_X32), fail(libc::ENOSYS)];
+    [vec![plain(LOAD, 0)], x32.into(), parts].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the program answers to a call whose arguments are all zero: the error, or none.
+    fn answer(program: &[sock_filter], number: u32) -> Option<u32> {
+        let arch = match std::env::consts::ARCH {
+            "x86_64" => 0xC000_003E,
+            _ => 0xC000_00B7,
+        };
+        let (mut at, mut value) = (0, 0);
+        loop {
+            let sock_filter { code, jt, jf, k } = program[at];
+            let jump = |holds: bool| usize::from(if holds { jt } else { jf });
+            at += 1;
+            match code {
+                LOAD => {
+                    value = match k {
+                        0 => number,
+                        4 => arch,
+                        _ => 0,
+                    }
+                }
+                JUMP => at += k as usize,
+                JUMP_IF_EQUAL => at += jump(value == k),
+                JUMP_IF_AT_LEAST => at += jump(value >= k),
+                0x54 => value &= k,
+                RETURN => return (k & !0xffff == ERRNO).then_some(k & 0xffff),
+                other => panic!("the instruction {other:#x} is not known"),
+            }
+        }
+    }
+
+    #[test]
+    fn each_listed_call_is_refused_and_no_other() {
+        let Filters(program) = Filters::compile(true).unwrap();
+        let refused = |calls: &[libc::c_long], call: u32| calls.contains(&i64::from(call));
+        for number in 0..600 {
+            let expected = match number {
+                _ if refused(REFUSED, number) => Some(libc::EPERM),
+                _ if refused(MISSING, number) => Some(libc::ENOSYS),
+                // Neither AF_UNIX nor AF_NETLINK.
+                _ if i64::from(number) == libc::SYS_socket => Some(libc::EPERM),
+                _ => None,
+            };
+            let expected = expected.map(i32::unsigned_abs);
+            assert_eq!(answer(&program, number), expected, "{number}");
+        }
+        #[cfg(target_arch = "x86_64")]
+        assert_eq!(answer(&program, FIRST_OF_X32 | 1), Some(libc::ENOSYS.unsigned_abs()));
+    }
 }
