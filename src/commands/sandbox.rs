@@ -44,6 +44,26 @@ const PROTECTED: [&str; 9] = [
     ".oneshot.json",
 ];
 
+/// Files and directories of the home directory that programs outside of the sandbox run or obey, for a
+/// project that has the home directory in it.
+const PROTECTED_AT_HOME: [&str; 15] = [
+    ".bash_login",
+    ".bash_profile",
+    ".bashrc",
+    ".profile",
+    ".zlogin",
+    ".zprofile",
+    ".zshenv",
+    ".zshrc",
+    ".gitconfig",
+    ".config/autostart",
+    ".config/fish",
+    ".config/git",
+    ".config/systemd",
+    ".local/bin",
+    ".cargo/bin",
+];
+
 /// The settings for commands of this project, or what is wrong with them.
 pub(crate) fn settings(config: &Config, project: &Path) -> Result<Settings, String> {
     if let Some(fault) = &config.sandbox_fault {
@@ -70,6 +90,13 @@ pub(crate) fn settings(config: &Config, project: &Path) -> Result<Settings, Stri
         protect.extend([project.join(".git"), repository.join("hooks"), repository.join("config")]);
         write.push(repository);
     }
+    if let Some(home) = home.as_ref().filter(|home| is_inside(home, &write)) {
+        protect.extend(PROTECTED_AT_HOME.iter().map(|name| home.join(name)));
+        // Only what exists is protected, and a command could write a configuration of its own.
+        if config.sandbox_mode != Mode::Off {
+            let _ = files::private_dir(&home.join(".config/zsh-tool"));
+        }
+    }
     let state = config.state_dir.clone().ok();
     let mut deny_read = expanded(&config.sandbox_deny_read);
     deny_read.extend(state);
@@ -92,6 +119,13 @@ pub(crate) fn settings(config: &Config, project: &Path) -> Result<Settings, Stri
             best_effort: config.sandbox_best_effort,
         },
     })
+}
+
+/// Whether a directory is in one of these trees.
+fn is_inside(directory: &Path, trees: &[PathBuf]) -> bool {
+    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
+    let directory = real(directory);
+    trees.iter().any(|tree| directory.starts_with(real(tree)))
 }
 
 /// The repository to which a linked worktree of git belongs: commits are written there. It counts only if

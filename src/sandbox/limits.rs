@@ -48,7 +48,7 @@ impl Loss {
     pub(crate) fn text(self) -> &'static str {
         match self {
             Loss::Files => {
-                "files are not protected: this kernel has no Landlock (Linux 5.13, and `lsm=landlock`)"
+                "files are protected by own mounts alone, if at all: this kernel has no Landlock (Linux 5.13, and `lsm=landlock`)"
             }
             Loss::Truncation => {
                 "files elsewhere can be emptied: Landlock refuses that from Linux 6.2 on"

@@ -446,7 +446,13 @@ fn what_cannot_be_enforced_is_refused_unless_the_user_accepts_less() {
     client.kill_task(&task);
     let end = client.poll_to_end(&task);
     for result in [&ran, &end] {
-        assert!(result.text.contains("the sandbox is not whole: files are not"), "{}", result.text);
+        assert!(
+            result
+                .text
+                .contains("the sandbox is not whole: files are protected by own mounts alone"),
+            "{}",
+            result.text
+        );
     }
     let old = [("ZSH_TOOL_SANDBOX_LOWERED", "abi=2 namespaces=none")];
     let client = client_with(&env, "sandbox: {mode: workspace}\n", &old);
@@ -590,6 +596,30 @@ fn a_linked_worktree_commits_to_its_repository() {
     let client = Client::start(server, env.path("stderr"));
     client.initialize();
     assert_refused(&client.run(&format!("echo x > ~/.ssh/new && echo {DONE}")), "a false link");
+}
+
+#[test]
+fn a_home_that_is_the_project_keeps_what_shells_obey() {
+    let env = home();
+    fs::write(env.path("home/.zshrc"), "# own\n").expect("a file");
+    env.configure("sandbox: {mode: workspace}\n");
+    let mut server = env.serve();
+    server.env("CLAUDE_PROJECT_DIR", env.path("home"));
+    let client = Client::start(server, env.path("stderr"));
+    client.initialize();
+    let works = client.run("echo x > new && cat new && echo y > target && mkdir d && mv new d/");
+    assert_eq!((works.output().as_str(), works.status()), ("x", "completed"), "{}", works.text);
+    for attempt in [
+        "echo x >> ~/.zshrc",
+        "mv ~/.zshrc ~/z",
+        "cat ~/.ssh/key",
+        "echo x > ~/.ssh/new",
+        "mv ~/.ssh ~/s",
+        "echo 'sandbox: {mode: off}' > ~/.config/zsh-tool/config.yaml",
+        "mv ~/.config ~/c",
+    ] {
+        assert_refused(&client.run(&format!("{attempt} && echo {DONE}")), attempt);
+    }
 }
 
 #[test]

@@ -84,12 +84,8 @@ impl Sandbox {
         let failed = |source| SandboxError::Io { mode, source };
         let places = Places::resolve(policy, needs);
         let has_mounts = system.namespaces != Namespaces::Unavailable;
-        let mounts = has_mounts
-            .then(|| {
-                MountPlan::new(&places, policy.network == Network::Loopback, system.namespaces)
-            })
-            .transpose()
-            .map_err(failed)?;
+        let plan = || MountPlan::new(&places, policy.network, system.namespaces);
+        let mounts = has_mounts.then(plan).transpose().map_err(failed)?;
         let mut layers = Vec::new();
         if !losses.contains(&Loss::Files) {
             layers = rules::layers(&places, has_mounts, system.abi).map_err(failed)?;

@@ -16,8 +16,9 @@ use std::ptr;
 use super::{Places, check, real, user};
 use crate::process::close_on_exec;
 use crate::sandbox::limits::Namespaces;
+use crate::sandbox::policy::Network;
 
-/// More trees than this are not mounted.
+/// The most writable trees: the child has room for as many descriptors.
 const MAX_TREES: usize = 64;
 
 /// Sockets of services that would act for a command outside of its sandbox.
@@ -47,6 +48,10 @@ const OWN_SOCKETS: [&str; 10] = [
     "wayland-0",
     "wayland-1",
 ];
+
+/// … that look up names for a command that has no network.
+const NAME_SERVICES: [&str; 3] =
+    ["/run/systemd/resolve/io.systemd.Resolve", "/run/nscd/socket", "/run/avahi-daemon/socket"];
 
 /// Variables that name the sockets of programs that a person uses, which would act for a command too.
 const NAMED: [&str; 11] = [
@@ -100,7 +105,7 @@ pub(super) fn namespaces() -> Namespaces {
     let root = rustix::process::geteuid().is_root();
     let works = |kind| {
         let places = Places { directory: "/".into(), ..Places::default() };
-        MountPlan::new(&places, true, kind).is_ok_and(|plan| plan.works())
+        MountPlan::new(&places, Network::Loopback, kind).is_ok_and(|plan| plan.works())
     };
     match root {
         true if works(Namespaces::Direct) => Namespaces::Direct,
@@ -111,13 +116,19 @@ pub(super) fn namespaces() -> Namespaces {
 
 impl MountPlan {
     /// # Errors
-    /// A path contains NUL.
+    /// A path contains NUL, there are too many writable trees, or there is no user namespace.
     pub(super) fn new(
         places: &Places,
-        own_network: bool,
+        network: Network,
         kind: Namespaces,
     ) -> io::Result<MountPlan> {
-        let (mut emptied, mut covered) = (Vec::new(), sockets());
+        if places.write.len() > MAX_TREES {
+            let text = format!(
+                "there are more than {MAX_TREES} writable paths: list directories above them"
+            );
+            return Err(io::Error::other(text));
+        }
+        let (mut emptied, mut covered) = (Vec::new(), sockets(network));
         let remains = places.shared.as_deref();
         let is_reduced = |path: &&PathBuf| remains.is_some_and(|remains| remains.starts_with(path));
         for path in places.denied_inside().filter(|path| !is_reduced(path)) {
@@ -142,7 +153,7 @@ impl MountPlan {
         pinned.dedup();
         let writes_all = places.write.iter().any(|tree| tree == Path::new("/"));
         let mut flags = libc::CLONE_NEWNS;
-        if own_network {
+        if network == Network::Loopback {
             flags |= libc::CLONE_NEWNET;
         }
         let user = match kind {
@@ -153,7 +164,7 @@ impl MountPlan {
             flags,
             user,
             writes_all,
-            write: c_paths(places.write.iter().filter(|_| !writes_all).take(MAX_TREES))?,
+            write: c_paths(places.write.iter().filter(|_| !writes_all))?,
             temporary: c_paths(&places.temporary)?,
             pinned: c_paths(&pinned)?,
             read_only: c_paths(&read_only)?,
@@ -278,14 +289,15 @@ fn c_paths<'a>(paths: impl IntoIterator<Item = &'a PathBuf>) -> io::Result<Vec<C
 }
 
 /// The sockets of others that exist.
-fn sockets() -> Vec<PathBuf> {
+fn sockets(network: Network) -> Vec<PathBuf> {
     let user = rustix::process::geteuid().as_raw();
     let own = PathBuf::from(format!("/run/user/{user}"));
     let named = NAMED.iter().filter_map(|name| named_socket(&std::env::var(name).ok()?));
     let tmux = PathBuf::from(format!("/tmp/tmux-{user}/default"));
     let own = own.exists().then_some(own);
     let own = own.iter().flat_map(|own| OWN_SOCKETS.map(|name| own.join(name)));
-    let all = SOCKETS.iter().map(PathBuf::from).chain(own).chain(named).chain([tmux]);
+    let closed = NAME_SERVICES.iter().filter(|_| network != Network::On);
+    let all = SOCKETS.iter().chain(closed).map(PathBuf::from).chain(own).chain(named).chain([tmux]);
     let mut found: Vec<PathBuf> = all.filter_map(|path| real::path(&path)).collect();
     found.sort();
     found.dedup();
