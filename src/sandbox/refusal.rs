@@ -14,6 +14,9 @@ const REFUSED: [&str; 5] = [
     "device or resource busy",
 ];
 
+/// … and with which a missing one is.
+const MISSING: [&str; 2] = ["no such file", "enoent"];
+
 /// Words of an error that is about the network. A closed network lets no program resolve names.
 const NETWORK: [&str; 7] = [
     "could not resolve host",
@@ -33,10 +36,20 @@ const QUOTES: [(char, char); 4] = [('\'', '\''), ('"', '"'), ('‘', '’'), ('`
 
 /// The paths that the end of an output calls refused, the last first, as absolute paths.
 pub(crate) fn refused_paths(tail: &str, directory: &Path, home: Option<&Path>) -> Vec<PathBuf> {
+    paths(tail, &REFUSED, directory, home)
+}
+
+/// The paths that it calls missing, as those are that something else is mounted over.
+pub(crate) fn missing_paths(tail: &str, directory: &Path, home: Option<&Path>) -> Vec<PathBuf> {
+    paths(tail, &MISSING, directory, home)
+}
+
+/// The paths in lines that say one of these texts.
+fn paths(tail: &str, texts: &[&str], directory: &Path, home: Option<&Path>) -> Vec<PathBuf> {
     let mut found: Vec<PathBuf> = Vec::new();
     let lines = tail.lines().rev().take(LINES);
-    let refusing = lines.filter(|line| says_one_of(line, &REFUSED));
-    for word in refusing.flat_map(words) {
+    let saying = lines.filter(|line| says_one_of(line, texts));
+    for word in saying.flat_map(words) {
         let path = match (word.strip_prefix("~/"), home) {
             (Some(rest), Some(home)) => home.join(rest),
             _ => directory.join(word),

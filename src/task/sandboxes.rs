@@ -167,18 +167,25 @@ pub(crate) fn refusal(sandbox: &Confined, directory: &Path, tail: &str) -> Optio
     let policy = &sandbox.policy;
     let home = std::env::var_os("HOME").map(PathBuf::from);
     let home = home.as_deref();
-    let paths = refusal::refused_paths(tail, directory, home);
-    let by_path = paths.iter().find_map(|path| {
+    let mode = policy.mode.name();
+    let unread = |path: &PathBuf| {
+        let real = files::resolved(path)?;
+        let refused = !policy.may_read(&real) && files::is_readable(&real);
+        refused.then(|| {
+            let shown = shown_below(&real, home);
+            format!(
+                "the sandbox refused to read {shown} (mode {mode}): the user can take it off \
+                 sandbox.deny_read"
+            )
+        })
+    };
+    let by_path = refusal::refused_paths(tail, directory, home).iter().find_map(|path| {
+        if let Some(text) = unread(path) {
+            return Some(text);
+        }
         // A path may lead through links, and the last part of one that is to be made does not exist.
         let real = files::resolved(path)?;
         let shown = shown_below(&real, home);
-        let mode = policy.mode.name();
-        if !policy.may_read(&real) && files::is_readable(&real) {
-            return Some(format!(
-                "the sandbox refused to read {shown} (mode {mode}): the user can take it off \
-                 sandbox.deny_read"
-            ));
-        }
         if policy.may_write(&real) || !files::is_changeable(&real) {
             return None;
         }
@@ -219,7 +226,8 @@ pub(crate) fn refusal(sandbox: &Confined, directory: &Path, tail: &str) -> Optio
                 .to_owned()
         })
     };
-    by_path.or_else(by_network).or_else(by_signal)
+    let by_cover = || refusal::missing_paths(tail, directory, home).iter().find_map(unread);
+    by_path.or_else(by_cover).or_else(by_network).or_else(by_signal)
 }
 
 /// The path with `~` for the home directory.

@@ -609,6 +609,9 @@ fn a_home_that_is_the_project_keeps_what_shells_obey() {
     client.initialize();
     let works = client.run("echo x > new && cat new && echo y > target && mkdir d && mv new d/");
     assert_eq!((works.output().as_str(), works.status()), ("x", "completed"), "{}", works.text);
+    // What is inside of the project is covered, so that programs call it missing.
+    let covered = client.run("cat ~/.ssh/key").text;
+    assert!(covered.contains("the sandbox refused to read ~/.ssh/key"), "{covered}");
     for attempt in [
         "echo x >> ~/.zshrc",
         "mv ~/.zshrc ~/z",
