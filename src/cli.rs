@@ -167,6 +167,10 @@ pub(crate) struct ExecArguments {
     /// field of its own.
     #[arg(long, value_name = "WHERE", value_parser = ["separate"], conflicts_with = "pty")]
     pub(crate) stderr: Option<String>,
+    /// Run the command in a sandbox: workspace or read-only, network=off or network=loopback, or both.
+    /// It can only be tighter than the configured one.
+    #[arg(long, value_name = "SANDBOX")]
+    pub(crate) sandbox: Option<String>,
     /// Run the command on this configured host. Signals sent to this process end the command there.
     #[arg(long, conflicts_with = "pty")]
     pub(crate) host: Option<String>,

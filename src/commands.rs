@@ -1,7 +1,7 @@
 //! L8: the subcommands. One file each, named as it is; [`crate::cli`] defines their arguments.
 //!
 //! - [`serve`] is the server, [`shim`] the owner of a detached task, [`far`] a host's side: each is an
-//!   `owner` of tasks. [`shared`] builds what all share.
+//!   `owner` of tasks. [`shared`] builds what all share, `sandbox` the sandbox of commands.
 //! - For people: [`exec`], [`tasks`], [`log`], [`control`], [`attach`], [`monitor`], [`oneshot`],
 //!   [`alan`], [`manopt`], [`doctor`], [`config`], [`setup`], [`help`], [`man`], [`completions`].
 //! - For agents' hooks: [`events`], `permissions`, [`agent_openai`].
@@ -30,6 +30,7 @@ pub(crate) mod oneshot;
 pub(crate) mod output;
 mod owner;
 mod permissions;
+mod sandbox;
 pub(crate) mod serve;
 pub(crate) mod setup;
 pub(crate) mod shared;

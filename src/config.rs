@@ -28,7 +28,7 @@ use dirs::{base_directory, state_dir, variable};
 use layers::{Layer, Sources, check_key};
 use value::{
     Address, BASE_URL, Choice, Choices, Count, Field, File, Flag, Megabytes, NAME, Names, Optional,
-    PROGRAM, Raw, Size, Time, VARIABLE_NAME, ValueParser,
+    PROGRAM, Paths, Raw, Size, Time, VARIABLE_NAME, ValueParser,
 };
 
 pub(crate) use choices::{
@@ -100,6 +100,25 @@ macro_rules! option_of {
 }
 use option_of;
 
+/// Where secrets usually are, which a sandboxed command does not read.
+const DENY_READ: [&str; 15] = [
+    "~/.ssh",
+    "~/.aws",
+    "~/.gnupg",
+    "~/.config/gh",
+    "~/.netrc",
+    "~/.docker/config.json",
+    "~/.git-credentials",
+    "~/.cargo/credentials.toml",
+    "~/.kube/config",
+    "~/.mozilla",
+    "~/.config/google-chrome",
+    "~/.config/chromium",
+    "~/.config/BraveSoftware",
+    "~/.config/microsoft-edge",
+    "~/snap/firefox",
+];
+
 /// Declares a struct of settings, each with its documentation, key, type, default, parser and
 /// environment variable. The prefix is added to the keys when they are shown; fields in braces are
 /// not settings. `as` gives the key of a setting inside a mapping of the file, which contains a
@@ -164,6 +183,7 @@ macro_rules! settings {
 }
 use settings;
 
+use crate::sandbox::policy::{Mode, Network};
 use crate::text::foreign::ShowPath;
 
 settings! {
@@ -180,6 +200,9 @@ settings! {
         pub executors: Vec<UserExecutor>,
         /// The other hosts on which commands may run.
         pub hosts: HostList,
+        /// What is wrong with the sandbox's settings. Commands are refused then: without a sandbox they
+        /// could do more than the user meant.
+        pub sandbox_fault: Option<String>,
     }
 
     /// How long a call waits before it returns while the command is still running.
@@ -296,6 +319,27 @@ settings! {
     /// The longest request. Bytes; default 16 MiB, from 64 KiB to 256 MiB.
     max_request: u64 = 16 * MIB, Size(64 * KIB..=256 * MIB);
 
+    /// The sandbox of commands: `off`; `workspace`, they write only to the project, the temporary
+    /// directory, caches of build tools and `sandbox.write`; `read-only`, only to a temporary directory
+    /// of their own. A call can ask for a tighter one (`zsh-tool help sandbox`). Default off.
+    sandbox_mode as "sandbox.mode": Mode = Mode::Off, Choice::new();
+
+    /// More directories and files that commands may write to in the mode `workspace`. Default none.
+    sandbox_write as "sandbox.write": Vec<PathBuf> = Vec::new(), Paths;
+
+    /// What commands in a sandbox may not read; replaces the default. Default: where SSH, AWS, GnuPG,
+    /// GitHub, Docker, Kubernetes, git, cargo and browsers keep secrets.
+    sandbox_deny_read as "sandbox.deny_read": Vec<PathBuf> = DENY_READ.map(PathBuf::from).to_vec(),
+        Paths;
+
+    /// The network of commands in a sandbox: `on`; `loopback`, an interface of its own that connects
+    /// only the processes of one command; `off`. Default on.
+    sandbox_network as "sandbox.network": Network = Network::On, Choice::new();
+
+    /// Whether commands run where the system cannot enforce all of the sandbox; each answer then names
+    /// what is missing. Otherwise they are refused. Default false.
+    sandbox_best_effort as "sandbox.best_effort": bool = false, Flag;
+
     /// When to colour results: `auto`, `always` or `never`. Default auto, which `NO_COLOR` turns
     /// into never.
     color: ColorChoice = ColorChoice::Auto, Choice::new();
@@ -381,6 +425,9 @@ settings! {
 /// the command line must agree on it.
 const STATE_DIR_KEY: &str = "state_dir";
 
+/// The section whose keys are those of the sandbox.
+const SANDBOX: &str = "sandbox";
+
 /// Every key that the file may contain.
 fn known_keys() -> Vec<&'static str> {
     let sections = [secrets::KEY, oneshot::KEY, executors::KEY, hosts::KEY];
@@ -426,7 +473,7 @@ impl Config {
         let (hosts, hosts_source) = HostList::read(&mut sources);
         let oneshot = oneshot::read_section(&mut sources);
         let mut config =
-            Config::resolve(&mut sources, state_dir, secrets, oneshot, executors, hosts);
+            Config::resolve(&mut sources, state_dir, secrets, oneshot, executors, hosts, None);
         config.origins.extend([
             (secrets::KEY, secrets_source),
             (executors::KEY, executors_source),
@@ -437,6 +484,7 @@ impl Config {
         config.origins.extend(source);
         config.keep_default_timeout_below_max(&mut sources.warnings);
         config.obey_no_color(env);
+        config.check_sandbox(&mut sources.warnings);
         (config, sources.warnings)
     }
 
@@ -478,6 +526,34 @@ impl Config {
         }
         self.timeout_default = max;
         self.origins.insert("timeout_default", of_max);
+    }
+
+    /// Notes what is wrong with the settings of the sandbox, so that none is weaker than the user meant.
+    fn check_sandbox(&mut self, warnings: &mut Vec<Warning>) {
+        let is_about = |warning: &&Warning| match &warning.key {
+            Some(key) => key == SANDBOX || key.starts_with("sandbox."),
+            // A file that cannot be read may have switched it on.
+            None => matches!(warning.source, SettingSource::File { .. }) && !self.is_sandboxed(),
+        };
+        self.sandbox_fault = warnings.iter().find(is_about).map(Warning::to_string);
+        let others = [
+            ("sandbox.network", self.sandbox_network != Network::On),
+            ("sandbox.write", !self.sandbox_write.is_empty()),
+            ("sandbox.best_effort", self.sandbox_best_effort),
+        ];
+        let set = others.iter().find_map(|(key, is_set)| is_set.then_some(key));
+        if let Some(key) = set.filter(|_| self.source("sandbox.mode") == SettingSource::Default) {
+            warnings.push(Warning {
+                source: self.source(key),
+                key: Some((*key).to_owned()),
+                text: "only counts for calls that ask for a sandbox: set sandbox.mode too"
+                    .to_owned(),
+            });
+        }
+    }
+
+    fn is_sandboxed(&self) -> bool {
+        self.sandbox_mode != Mode::Off
     }
 
     /// NO_COLOR (no-color.org): any non-empty value disables colour, unless `color` is set.
@@ -713,6 +789,33 @@ mod tests {
         }
         let (config, ..) = load("daemons: [1]", &[]);
         assert_eq!(config.daemons, Config::default().daemons);
+    }
+
+    #[test]
+    fn wrong_settings_of_the_sandbox_are_a_fault_and_not_a_looser_one() {
+        for (yaml, fault) in [
+            ("sandbox: {mode: workspac}", Some("sandbox.mode: expected one of off, workspace")),
+            ("sandbox: workspace", Some("sandbox: unknown setting")),
+            ("sandbox: {mod: workspace}", Some("did you mean sandbox.mode?")),
+            ("sandbox: {deny_read: [secrets]}", Some("expected a list of absolute paths")),
+            ("sandbox: {mode: workspace}\nshell: [zsh\n", Some("none of it is used")),
+            ("sandbox: {mode: read-only, network: off, write: ~/notes}", None),
+            ("max_tasks: many", None),
+            ("", None),
+        ] {
+            let (config, warnings) = load_file(yaml);
+            match (config.sandbox_fault, fault) {
+                (Some(found), Some(fault)) => assert!(found.contains(fault), "{yaml}: {found}"),
+                (found, fault) => assert_eq!(found.as_deref(), fault, "{yaml}: {warnings:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn a_part_of_the_sandbox_without_a_mode_is_pointed_out() {
+        let (config, warnings) = load_file("sandbox: {network: off}");
+        assert!(warnings.concat().contains("set sandbox.mode too"), "{warnings:?}");
+        assert_eq!((config.sandbox_mode, config.sandbox_fault), (Mode::Off, None));
     }
 
     #[test]

@@ -46,7 +46,7 @@
 //! |---|---|---|
 //! | L0 | [`base`] | the clock, locks |
 //! | L1 | [`text`] | nothing: pure |
-//! | L2 | [`shell`], [`progress`], [`neverhang`], [`cli`] | nothing: pure |
+//! | L2 | [`shell`], [`progress`], [`neverhang`], [`sandbox`], [`cli`] | nothing: pure |
 //! | L3 | [`process`] | the kernel; the only `unsafe`, `libc`, `rustix`, `procfs` |
 //! | L3 | [`protocol`] | stdin and stdout |
 //! | L4 | [`task`] | processes and spool files, through [`process`] |
@@ -77,6 +77,9 @@
 //!   another process may hold open.
 //! - A signal is sent to a process only if its pid *and* its start time match
 //!   ([`process::kill`]). A shell stays a zombie, and keeps its pid, until its task is closed.
+//! - A sandbox is prepared before the fork, and the child only makes system calls
+//!   ([`process::sandbox`]). What a call or its client asks for only tightens it ([`sandbox::policy`]);
+//!   what cannot be enforced is refused, or named in each answer.
 //! - What a task's shell has started, through any number of processes, carries the task's
 //!   birthmark ([`process::birthmark`]): a daemon that keeps nothing else of its task is counted
 //!   and ended as the others are.
@@ -202,6 +205,7 @@ mod peer;
 mod process;
 mod progress;
 mod protocol;
+mod sandbox;
 mod shell;
 mod task;
 #[doc(hidden)]

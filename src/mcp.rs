@@ -10,7 +10,8 @@
 //! - The tools: `run`, `poll`, `send`, `kill`, [`status`], [`history_tools`]; `search` is `grep`.
 //! - The answer: `task_result` decides what is shown of a task, [`render`] lays it out as text, [`outputs`] as JSON.
 //! - How long a call waits: `ceilings`, `learned`, [`extension_tasks`].
-//! - What a client is known for: `clients`; `elicitation` asks a person by the page.
+//! - What a client is known for: `clients`; `elicitation` asks a person by the page, `codex` reads the
+//!   sandbox that Codex describes.
 //! - The other ways in: [`control`] is the socket for the user's other processes, `attach` a person at a
 //!   terminal, [`events`] what wakes an agent.
 
@@ -20,6 +21,7 @@ mod attach;
 mod call;
 mod ceilings;
 pub(crate) mod clients;
+mod codex;
 #[cfg(feature = "conformance")]
 pub(crate) mod conformance;
 pub(crate) mod control;

@@ -9,6 +9,7 @@
 //!   which processes belong to a task, [`wait`] notices a shell's end.
 //! - End: [`kill`] signals a process only if pid and start time match, [`terminate`] does it in steps,
 //!   [`survivors`] when the supervisor is gone.
+//! - Confine: [`sandbox`] keeps a command from what its policy denies.
 //! - Around the server: `guard` ends everything if the server dies, `launcher` and [`restorer`] are
 //!   processes that outlive their starter, [`executable`] judges who may have a secret.
 //! - [`files`], [`local_socket`], [`signals`], [`threads`], [`capture`]: for all layers above.
@@ -26,6 +27,7 @@ mod launcher;
 pub(crate) mod ledger;
 pub(crate) mod local_socket;
 mod marking;
+pub(crate) mod needs;
 pub(crate) mod probe;
 mod program;
 pub(crate) mod pty;
@@ -62,6 +64,7 @@ mod system {
     pub(crate) mod orphans;
     pub(crate) mod processes;
     mod runtimes;
+    pub(crate) mod sandbox;
     mod sockets;
     pub(crate) mod start;
     pub(crate) mod terminal_pair;
@@ -92,6 +95,7 @@ mod system {
     pub(crate) mod orphans;
     pub(crate) mod processes;
     mod queue;
+    pub(crate) mod sandbox;
     pub(crate) mod start;
     pub(crate) mod terminal_pair;
     pub(crate) mod timers;

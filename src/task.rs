@@ -5,7 +5,7 @@
 //! - Start: [`request`] is what is asked for, [`supervisor`] starts it within the limits, [`registry`]
 //!   has all of them, `planner` decides what is started: [`shell`], [`prologue`] and [`invocation`]
 //!   make the shell's arguments, [`environment`] its variables, [`sessions`] has what earlier commands
-//!   left.
+//!   left, [`sandboxes`] what a sandboxed command has of its own.
 //! - Run: [`state`] is a task's life as a pure machine, [`worker`] the thread that carries it out,
 //!   [`worker_requests`] how others reach it, [`input`], [`terminal`], [`secret_input`] and
 //!   [`attached`] the ways in.
@@ -42,6 +42,7 @@ pub(crate) mod prologue;
 pub(crate) mod recalled;
 pub(crate) mod registry;
 pub(crate) mod request;
+pub(crate) mod sandboxes;
 pub(crate) mod secret_input;
 pub(crate) mod sessions;
 pub(crate) mod settings;

@@ -350,6 +350,11 @@ pub mod protocol {
         pub use crate::protocol::stateless::Envelope;
     }
 }
+pub mod sandbox {
+    pub mod policy {
+        pub use crate::sandbox::policy::{Policy, Settings};
+    }
+}
 pub mod shell {
     pub mod lexer {
         pub use crate::shell::lexer::lex;

@@ -23,6 +23,7 @@ const LAYERS: &[(&str, u8)] = &[
     ("shell", 2),
     ("progress", 2),
     ("neverhang", 2),
+    ("sandbox", 2),
     ("process", 3),
     ("protocol", 3),
     ("alan", 4),
@@ -43,7 +44,7 @@ const LAYERS: &[(&str, u8)] = &[
 ];
 
 /// Folders in which each file decides and touches nothing, and therefore says `Pure.`
-const PURE_FOLDERS: &[&str] = &["text/", "shell/", "progress/", "neverhang.rs"];
+const PURE_FOLDERS: &[&str] = &["text/", "shell/", "progress/", "sandbox/", "neverhang.rs"];
 
 /// What of the standard library a pure file does without.
 const IMPURE_STD: &[&str] = &["fs", "net", "process", "thread", "env"];
@@ -67,7 +68,7 @@ const KERNEL_CRATES: &[&str] = &["libc", "rustix", "pty_process", "procfs"];
 
 /// Folders in which values are typed, so that JSON does not get there.
 const WITHOUT_JSON: &[&str] =
-    &["base", "text", "shell", "progress", "neverhang", "process", "task"];
+    &["base", "text", "shell", "progress", "sandbox", "neverhang", "process", "task"];
 
 #[test]
 fn folders_know_only_strictly_lower_layers() {

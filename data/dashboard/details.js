@@ -175,6 +175,7 @@ function sessionFacts(session) {
     ['Exit code', session.exitCode],
     [isRun(session) ? 'Runner' : 'Process', session.pid],
     ['Input and output', isRun(session) ? null : session.pty ? 'terminal (PTY)' : 'pipes'],
+    ['Sandbox', session.sandbox],
     ['Left running', leftWords(session)],
     ...(session.detached ? detachedFacts(session.detached) : []),
     ['Host', session.host],

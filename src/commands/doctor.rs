@@ -93,6 +93,7 @@ fn checks<'a>(config: &'a Config, warnings: &'a [Warning]) -> Vec<Check<'a>> {
         Box::new(|| checks::login_path(config)),
         Box::new(checks::kernel),
         Box::new(|| vec![checks::memory(config)]),
+        Box::new(|| vec![checks::sandbox(config)]),
         Box::new(|| vec![checks::terminal()]),
         Box::new(|| checks::state_directory(config)),
         Box::new(|| checks::shims(config)),

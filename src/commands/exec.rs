@@ -30,7 +30,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGWINCH};
 
 use super::output::{self, EXIT_USAGE, OutputError};
 use super::signals::{self, EXIT_SIGNALLED, StopRequest};
-use super::{on_host, shared};
+use super::{on_host, sandbox, shared};
 use crate::base::cancel::Cancel;
 use crate::cli::ExecArguments;
 use crate::config::Config;
@@ -41,6 +41,7 @@ use crate::process::signals::Signal;
 use crate::process::spawn::SpawnError;
 use crate::process::survivors;
 use crate::progress::wait::ProcessName;
+use crate::sandbox::policy::{self, Policy, Tightening};
 use crate::shell::command_line::CommandLine;
 use crate::shell::mode::ShellName;
 use crate::shell::outcome::Outcome;
@@ -68,7 +69,16 @@ const FLUSH: Duration = Duration::from_secs(1);
 pub(crate) fn run(arguments: &ExecArguments) -> ExitCode {
     descriptors::seal_inherited();
     if let Some(host) = &arguments.host {
-        return on_host::run(host, &remote_words(arguments));
+        let (config, _) = shared::load_config();
+        let policy =
+            match sandbox(arguments, &sandbox::settings(&config, &shared::project_directory())) {
+                Ok(policy) => policy,
+                Err(error) => {
+                    output::complain(error);
+                    return ExitCode::from(EXIT_REFUSED);
+                }
+            };
+        return on_host::run(host, &remote_words(arguments, &policy));
     }
     let (config, _) = shared::start();
     shared::adopt_orphans();
@@ -82,7 +92,7 @@ pub(crate) fn run(arguments: &ExecArguments) -> ExitCode {
 }
 
 /// The arguments that run the same command on a host until the connection ends.
-fn remote_words(arguments: &ExecArguments) -> Vec<String> {
+fn remote_words(arguments: &ExecArguments, policy: &Policy) -> Vec<String> {
     let mut words = vec!["exec".to_owned(), "--tied".to_owned()];
     if let Some(timeout) = arguments.timeout {
         words.extend(["--timeout".to_owned(), timeout.as_secs_f64().to_string()]);
@@ -92,6 +102,9 @@ fn remote_words(arguments: &ExecArguments) -> Vec<String> {
     }
     if let Some(shell) = &arguments.shell {
         words.extend(["--shell".to_owned(), shell.clone()]);
+    }
+    if !policy.is_off() {
+        words.extend(["--sandbox".to_owned(), policy.to_string()]);
     }
     if arguments.json {
         words.push("--json".to_owned());
@@ -138,7 +151,15 @@ fn start(
 
     let source = InputOrigin::from_stdin(arguments.pty);
     let is_raw = source == InputOrigin::Terminal && !arguments.json;
-    let request = Request { memory_max: config.memory_max, ..request(arguments, source, is_raw) };
+    let sandbox = match sandbox(arguments, &supervisor.settings.sandbox) {
+        Ok(sandbox) => sandbox,
+        Err(error) => {
+            output::complain(error);
+            return EXIT_REFUSED;
+        }
+    };
+    let memory_max = config.memory_max;
+    let request = Request { memory_max, sandbox, ..request(arguments, source, is_raw) };
     let run_record = match recorder.begin(
         &request.command,
         request.timeout,
@@ -246,7 +267,24 @@ fn request(arguments: &ExecArguments, source: InputOrigin, is_raw: bool) -> Requ
         timeout: arguments.timeout.filter(|timeout| !timeout.is_zero()),
         at_timeout: AtTimeout::Kill,
         memory_max: None,
+        sandbox: Policy::off(),
     }
+}
+
+/// The user's sandbox, as tight as the command line asks for.
+///
+/// # Errors
+/// Says why there is none.
+fn sandbox(
+    arguments: &ExecArguments,
+    settings: &Result<policy::Settings, String>,
+) -> Result<Policy, String> {
+    let asked = arguments.sandbox.as_deref().map(Tightening::parse).transpose();
+    let asked = asked.map_err(|error| error.to_string())?;
+    let settings = settings.as_ref();
+    let settings =
+        settings.map_err(|fault| StartError::SandboxSettings(fault.clone()).to_string())?;
+    settings.tightened(asked).map_err(|error| error.to_string())
 }
 
 /// Whether stderr is apart from the output. Where both go to the same file their order counts.
@@ -267,6 +305,10 @@ fn exit_code_of(error: &StartError) -> u8 {
         | StartError::Environment(_)
         | StartError::TooLong { .. } => EXIT_USAGE,
         StartError::NoShell(_) | StartError::Spawn(SpawnError::MissingProgram(_)) => EXIT_NOT_FOUND,
+        StartError::Sandbox(_)
+        | StartError::SandboxPlace(_)
+        | StartError::SandboxSettings(_)
+        | StartError::TooLoose(_) => EXIT_REFUSED,
         StartError::Full { .. }
         | StartError::Ending
         | StartError::NoSession

@@ -50,6 +50,7 @@ pub(super) const TOPICS: &[Topic] = &[
     written!("secrets", "Secrets that zsh_send types by name"),
     written!("hosts", "Commands on other machines, in containers and in pods"),
     written!("permissions", "Who decides what may run"),
+    written!("sandbox", "What commands may read, write and reach"),
     written!("files", "Where things are kept"),
     written!("platforms", "What each platform promises"),
     written!("shell", "How a command differs from zsh -c"),

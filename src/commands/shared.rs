@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicBool;
 use signal_hook::consts::SIGXFSZ;
 use tracing_subscriber::filter::LevelFilter;
 
-use super::output;
+use super::{output, sandbox};
 use crate::agent::endpoint::{self, Endpoint};
 use crate::agent::executor::{Executors, ListError};
 use crate::agent::judge::command::CommandJudge;
@@ -337,7 +337,6 @@ fn survive_file_size_limit() {
 }
 
 fn settings(config: &Config) -> Settings {
-    let variable = |name: &str| std::env::var_os(name).filter(is_given);
     Settings {
         state: config.state_dir.clone().map_err(|error| error.to_string()),
         spool_on_disk: config.spool == SpoolMode::Disk,
@@ -351,7 +350,7 @@ fn settings(config: &Config) -> Settings {
         shell_mode: config.shell_mode,
         takes_bash: config.dialect == DialectChoice::Bash,
         startup_file: config.prelude.clone(),
-        directory: variable("CLAUDE_PROJECT_DIR").map_or_else(own_directory, PathBuf::from),
+        directory: project_directory(),
         keep_directory: config.keep_cwd,
         daemons: config.daemons.clone().into(),
         environment: EnvironmentSettings {
@@ -363,11 +362,18 @@ fn settings(config: &Config) -> Settings {
             daemons: config.daemons.clone().into(),
         },
         redactor: redactor(config),
+        sandbox: sandbox::settings(config, &project_directory()),
         tracker: tracker::TrackerSettings {
             heartbeat_interval: config.heartbeat_interval,
             stuck_threshold: config.stuck_threshold as u64,
         },
     }
+}
+
+/// The project's directory, in which commands start.
+pub(crate) fn project_directory() -> PathBuf {
+    let named = std::env::var_os("CLAUDE_PROJECT_DIR").filter(is_given);
+    named.map_or_else(own_directory, PathBuf::from)
 }
 
 /// The working directory. If it was removed, a path that does not exist, so that commands fail

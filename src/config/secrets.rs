@@ -342,6 +342,7 @@ fn read_command(
         directory: PathBuf::from("/"),
         wiring: Wiring::Pipe(StderrTarget::Nowhere),
         group: None,
+        sandbox: None,
     };
     capture::output_of(launch, &limits).map_err(SecretError::Program)
 }

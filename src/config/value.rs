@@ -506,6 +506,33 @@ impl ValueParser for File {
     }
 }
 
+/// A list of absolute paths, or such that begin with `~/`, kept as they are written.
+pub(crate) struct Paths;
+
+impl ValueParser for Paths {
+    type Value = Vec<PathBuf>;
+
+    fn read(&self, raw: &Raw, _: Option<&Path>) -> Result<Vec<PathBuf>, String> {
+        // In a variable, paths that may contain anything else are separated by commas too.
+        let items = items(raw);
+        let none = |item: &Raw| item.text().is_some_and(|text| text.trim() == "none");
+        let items = items.iter().filter(|item| !item.is_unset() && !none(item));
+        items
+            .map(|item| {
+                let path = item.text().map(str::trim).filter(|path| {
+                    (path.starts_with('/') || path.starts_with("~/")) && !path.contains('\0')
+                });
+                let what = "a list of absolute paths, or such that begin with `~/`";
+                path.map(PathBuf::from).ok_or_else(|| expected(what, item))
+            })
+            .collect()
+    }
+
+    fn show(&self, value: &Vec<PathBuf>) -> String {
+        listed(&value.iter().map(|path| path.shown().to_string()).collect::<Vec<_>>())
+    }
+}
+
 /// The items of a list, which may also be text with commas, as in a variable.
 fn items(raw: &Raw) -> Cow<'_, [Raw]> {
     match raw {

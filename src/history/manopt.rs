@@ -192,6 +192,7 @@ fn show(
         directory: PathBuf::from("/"),
         wiring: Wiring::Pipe(StderrTarget::Nowhere),
         group: None,
+        sandbox: None,
     };
     let limits = Limits { time: limit, output: MAX_OUTPUT, daemons: None };
     let Captured { exit, output } = capture::run(launch, &limits).map_err(|error| match error {

@@ -166,22 +166,35 @@ impl Shared {
                 tracing::warn!("user {} is refused at the control socket", peer.uid);
                 continue;
             }
+            if let Some(reason) = self.refusal(peer) {
+                let text = format!(
+                    "the control socket is closed to sandboxed processes ({reason}): use the shell that \
+                     the server has outside of the sandbox"
+                );
+                tracing::warn!("process {:?}: {text}", peer.pid);
+                refuse(&stream, &text);
+                continue;
+            }
             if !self.make_room() {
                 let text = format!(
                     "process {} is busy: all {MAX_CONNECTIONS} connections of its control socket have calls; try again when one is over",
                     std::process::id()
                 );
                 tracing::warn!("{text}");
-                let mut refusal = message::error(None, BUSY, &text, None);
-                refusal.push(b'\n');
-                // A new connection has room for this, and its client may be gone.
-                let _ = (&stream).write_all(&refusal);
+                refuse(&stream, &text);
                 continue;
             }
             if let Err(error) = self.open(stream, peer) {
                 tracing::warn!("cannot serve a connection of the control socket: {error}");
             }
         }
+    }
+
+    /// Why a process may not even read, if that is so: commands of this process are sandboxed, and it may
+    /// be one of them.
+    fn refusal(&self, peer: PeerProcess) -> Option<&'static str> {
+        let confines = self.tools.supervisor.confines_commands();
+        confines.then(|| SocketClient::connected(peer.pid).confinement()).flatten()
     }
 
     /// Makes room for a further connection if necessary, by ending the one that has been idle
@@ -232,6 +245,14 @@ impl Shared {
         }
         Ok(())
     }
+}
+
+/// Answers a connection that is not served.
+fn refuse(mut stream: &UnixStream, text: &str) {
+    let mut refusal = message::error(None, BUSY, text, None);
+    refusal.push(b'\n');
+    // A new connection has room for this, and its client may be gone.
+    let _ = stream.write_all(&refusal);
 }
 
 impl Connection {

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::call::Call;
-use super::dispatch::{Answered, CallContext, Shims, ToolResult, Tools};
+use super::dispatch::{Answered, CallContext, NoResult, Shims, ToolResult, Tools};
 use super::outputs::{DetachedRow, TaskFacts};
 use super::render::result::{command_line, listening_on, millis};
 use super::tools::{RunArguments, Tool};
@@ -66,12 +66,17 @@ impl Tools {
             Ok(start) => Some(RelayedStart::from(start)),
             Err(error) => return refused(error.to_string()),
         };
+        let sandbox = match self.sandbox(run.sandbox.as_deref(), &call.given) {
+            Ok(policy) => Some(policy),
+            Err(NoResult::Refused(text)) => return refused(text),
+            Err(_) => return None,
+        };
         let yields_after = run.yield_after.and_then(|wait| Duration::try_from_secs_f64(wait).ok());
         let yields_after = yields_after.unwrap_or_default().min(call.client.ceiling);
         let request = PeerCall {
             tool: tool.wire_name,
             arguments: &Call::Run(run).arguments(),
-            client: RelayedClient { start, ..call.relayed_client() },
+            client: RelayedClient { start, sandbox, ..call.relayed_client() },
             limit: LAUNCH_LIMIT + yields_after,
             cancel: call.cancel,
         };

@@ -33,6 +33,7 @@ use crate::process::ledger::{Entry, Ledger};
 use crate::protocol::message::put;
 use crate::protocol::outbox::OnWritten;
 use crate::protocol::stateless::ResultType;
+use crate::sandbox::policy::Policy;
 use crate::task::environment::StartEnvironment;
 use crate::task::live::LiveState;
 use crate::task::output::reading;
@@ -143,6 +144,10 @@ pub(crate) struct Given {
     pub(crate) secret: Option<(Secret, AllowedPrograms)>,
     /// The environment for the command of a shim.
     pub(crate) start: Option<StartEnvironment>,
+    /// The sandbox for the command of a shim.
+    pub(crate) policy: Option<Policy>,
+    /// Codex's description of its own sandbox.
+    pub(crate) codex: Option<Value>,
 }
 
 impl CallContext<'_> {
@@ -200,6 +205,7 @@ impl CallContext<'_> {
             task_id: self.given.task_id.clone(),
             secret: None,
             start: None,
+            sandbox: None,
         }
     }
 }

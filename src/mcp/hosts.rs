@@ -9,7 +9,7 @@ use jiff::tz::TimeZone;
 use serde_json::Value;
 
 use super::call::Call;
-use super::dispatch::{Answered, CallContext, ToolResult, Tools};
+use super::dispatch::{Answered, CallContext, NoResult, ToolResult, Tools};
 use super::relay;
 use super::tools::{Tool, ToolName};
 use crate::config::MAX_WAIT;
@@ -18,6 +18,7 @@ use crate::peer::client::{Peer, PeerCall};
 use crate::peer::hosts::{self, Host};
 use crate::peer::relayed::RelayedSecret;
 use crate::process::files;
+use crate::protocol::message;
 use crate::task::journal::is_task_id;
 use crate::text::ansi::{Colours, readable};
 use crate::text::foreign;
@@ -71,9 +72,21 @@ impl Tools {
         client.secret = secret
             .map(|(secret, programs)| RelayedSecret { data: secret.bytes().to_vec(), programs });
         started.iter().for_each(|task| host.note(task));
+        let mut arguments = typed.arguments();
+        if let Call::Run(run) = typed {
+            // Enforced there, in the project of that side.
+            let policy = self.sandbox(run.sandbox.as_deref(), &call.given);
+            let policy = policy.map_err(|error| match error {
+                NoResult::Refused(text) => HostFailure::Error(text),
+                _ => HostFailure::Cancelled,
+            })?;
+            if !policy.is_off() {
+                message::put(&mut arguments, "sandbox", policy.to_string());
+            }
+        }
         let request = PeerCall {
             tool: tool.wire_name,
-            arguments: &typed.arguments(),
+            arguments: &arguments,
             client,
             // How long a command may be waited for, the host's own settings decide.
             limit: if starts { MAX_WAIT } else { typed.wait() } + CALL_GRACE,

@@ -37,6 +37,8 @@ pub(crate) struct TaskFacts {
     pub(crate) pid: i32,
     /// The shell that its caller chose; null for the configured one.
     pub(crate) shell: Option<ShellName>,
+    /// Its sandbox, such as workspace network=off; null without one.
+    pub(crate) sandbox: Option<String>,
 }
 
 impl From<&Snapshot> for TaskFacts {
@@ -50,6 +52,7 @@ impl From<&Snapshot> for TaskFacts {
             attached: task.attached,
             pid: task.facts.shell.pid,
             shell: task.facts.chosen_shell,
+            sandbox: task.facts.sandbox.as_ref().map(|sandbox| sandbox.policy.to_string()),
         }
     }
 }
@@ -239,6 +242,8 @@ pub(crate) struct HealthOutput {
     pub(crate) instance: String,
     /// The shell that runs commands, or why there is none.
     pub(crate) shell: String,
+    /// The sandbox of commands, what enforces it and what it does not stop.
+    pub(crate) sandbox: String,
     /// Running tasks.
     pub(crate) running: usize,
     /// Ended tasks with processes left behind.

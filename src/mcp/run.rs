@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use super::codex;
 use super::dispatch::{
-    Answer, CallContext, DeferredResult, NoResult, Shims, Tools, Until, compile, refused,
+    Answer, CallContext, DeferredResult, Given, NoResult, Shims, Tools, Until, compile, refused,
     seconds_or, until_port,
 };
 use super::render::notes::ResultNote;
@@ -16,6 +17,7 @@ use super::task_result::{Extent, Numbering};
 use super::tools::{RunArguments, StderrMode, TimeoutMode};
 use crate::config::UnaskedDeadline;
 use crate::process::pty::TerminalSize;
+use crate::sandbox::policy::{Policy, Tightening};
 use crate::shell::command_line::CommandLine;
 use crate::task::live::ActiveCall;
 use crate::task::request::{
@@ -56,6 +58,7 @@ impl Tools {
             }
             (false, None) => {}
         }
+        request.sandbox = self.sandbox(arguments.sandbox.as_deref(), &call.given)?;
         request.id = call.given.task_id.clone();
         request.start = call.given.start.take();
         if call.on_host() {
@@ -267,6 +270,28 @@ impl Tools {
                 .memory_max
                 .map(|megabytes| megabytes.saturating_mul(1_000_000))
                 .or(self.config.memory_max),
+            sandbox: Policy::off(),
         })
+    }
+
+    /// The policy for a command: the user's, as tight as its caller and the client want it.
+    pub(super) fn sandbox(&self, asked: Option<&str>, given: &Given) -> Result<Policy, NoResult> {
+        // Another server has decided, in whose place this shim starts the command.
+        if let Some(policy) = &given.policy {
+            return Ok(policy.clone());
+        }
+        let settings = &self.supervisor.settings.sandbox;
+        let settings =
+            settings.as_ref().map_err(|fault| StartError::SandboxSettings(fault.clone()))?;
+        let asked =
+            asked.map(Tightening::parse).transpose().map_err(|error| refused(error.to_string()))?;
+        let policy = settings.tightened(asked).map_err(StartError::from)?;
+        let Some(state) = &given.codex else { return Ok(policy) };
+        let with = codex::Surroundings {
+            workspace: &settings.workspace,
+            state: self.supervisor.settings.state.as_deref().ok(),
+            temporary: &std::env::temp_dir(),
+        };
+        Ok(policy.meet(&codex::policy(state, &with)?))
     }
 }

@@ -18,6 +18,7 @@ use super::attach::Attachment;
 use super::call::{Call, WrongCall};
 use super::ceilings::{self, Learned};
 use super::clients::{self, KeptOutput, KeptPart};
+use super::codex;
 #[cfg(feature = "conformance")]
 use super::conformance::{self, StandIn};
 use super::dispatch::{
@@ -657,6 +658,8 @@ enum Work {
         token: Option<Value>,
         /// The client of the server that relays the call.
         relayed: Option<Box<RelayedClient>>,
+        /// Codex's description of its own sandbox.
+        codex: Option<Value>,
     },
     /// Query or cancel a task of the tasks extension.
     Task { operation: Operation, task: String },
@@ -692,7 +695,8 @@ impl Work {
         let token = meta("progressToken").filter(|token| token.is_string() || token.is_number());
         let relayed =
             meta(RELAY_KEY).and_then(|client| serde_json::from_value(client.clone()).ok());
-        Ok(Work::Tool { tool, arguments, token: token.cloned(), relayed })
+        let codex = meta(codex::SANDBOX_STATE).cloned();
+        Ok(Work::Tool { tool, arguments, token: token.cloned(), relayed, codex })
     }
 
     /// Reads the params of a method of the tasks extension.
@@ -781,7 +785,7 @@ impl RunningCall {
         let complete =
             |result| Answered { result_type: ResultType::Complete, result, delivered: None };
         match &self.work {
-            Work::Tool { tool, arguments, token, relayed } => {
+            Work::Tool { tool, arguments, token, relayed, .. } => {
                 let call = Call::parse(tool, arguments.as_ref());
                 let refusal = |call| self.server.access.refusal(tool, call);
                 if let Some(refusal) = call.as_ref().ok().and_then(refusal) {
@@ -902,8 +906,14 @@ impl RunningCall {
             Access::Launch => {
                 let start = relayed.and_then(|client| client.start.as_ref());
                 given.start = start.map(StartEnvironment::from);
+                given.policy = relayed.and_then(|client| client.sandbox.clone());
             }
-            Access::Full | Access::ControlSocket(_) => {}
+            Access::Full => {
+                if let Work::Tool { codex, .. } = &self.work {
+                    given.codex = codex.clone();
+                }
+            }
+            Access::ControlSocket(_) => {}
         }
         let mut context = CallContext {
             cancel: &self.cancel,

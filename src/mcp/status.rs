@@ -24,6 +24,7 @@ use crate::progress::condition::Condition;
 use crate::task::describe;
 use crate::task::port_watch::ListedTask;
 use crate::task::registry::TaskHandle;
+use crate::task::sandboxes;
 use crate::text::foreign;
 use crate::text::foreign::ShowPath;
 use crate::text::quantity::{plural, seconds, size};
@@ -118,6 +119,8 @@ impl Tools {
         if let Err(cause) = supervisor.directory() {
             problems.push(cause.to_owned());
         }
+        let sandbox = sandboxes::summary(&supervisor.settings.sandbox);
+        problems.extend(sandbox.problem);
         let visibility_limit = processes::visibility_limit().map(notes::visibility_limit);
         problems.extend(visibility_limit.map(str::to_owned));
         // Reading the circuits opens the database, so that its state is known.
@@ -133,6 +136,7 @@ impl Tools {
             version: env!("CARGO_PKG_VERSION"),
             instance: supervisor.instance.to_owned(),
             shell: shell_text,
+            sandbox: sandbox.text,
             running,
             lingering,
             ended: tasks.len() - running,
@@ -195,6 +199,9 @@ impl Tools {
             format!("database   {database}"),
             format!("neverhang  {} circuits open", health.circuits_open),
         ];
+        if !health.sandbox.starts_with("off") {
+            lines.push(format!("sandbox    {}", health.sandbox));
+        }
         if let Some(limit) = self.config.memory_max {
             let held = describe::memory_limit(Some(limit), ControlGroup::can_be_made());
             lines.push(format!("memory     {held}"));

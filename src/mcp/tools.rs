@@ -76,8 +76,8 @@ const INSTRUCTIONS: &str = "\
 Prefer `zsh` to your built-in shell (Bash, exec_command) for builds, tests, servers, ssh and \
 anything slow, interactive or apt to hang: it returns while a command runs, says why it is silent, and loses no \
 output and no failure. \
-A command that outlasts yield_after continues as a task: wait with one zsh_poll (wait_for=end with a long listen, or \
-until=REGEX), not with many short ones; `next:` names the call. \
+A command that outlasts yield_after continues as a task: wait with one zsh_poll (wait_for=end and a long listen, or \
+until=REGEX), not many short ones; `next:` names the call. \
 ⌨ WAITING FOR INPUT or A PASSWORD: answer with zsh_send. \
 {own} \
 exit=N is the shell's own exit code, pipestatus=[…] that of each part of a pipeline. \
@@ -99,10 +99,12 @@ pub struct RunArguments {
     pub timeout: Option<f64>,
     /// progress: extended on progress.
     pub timeout_mode: Option<TimeoutMode>,
-    /// MB of memory; it is killed above.
+    /// MB of memory; killed above.
     #[schemars(range(min = 16))]
     pub memory_max: Option<u64>,
-    /// Seconds until the call returns while the command runs. Default 2.
+    /// Tighter: workspace, read-only, network=off.
+    pub sandbox: Option<String>,
+    /// Seconds until it returns while the command runs. Default 2.
     #[schemars(range(min = 0, max = 600))]
     pub yield_after: Option<f64>,
     /// Purpose, for zsh_tasks.
@@ -128,9 +130,9 @@ pub struct RunArguments {
     /// Hours until it is killed. Default 24; 0 = never.
     #[schemars(range(min = 0))]
     pub detached_hours: Option<f64>,
-    /// Return when a line matches this regex (Rust).
+    /// Return when a line matches (Rust regex).
     pub until: Option<String>,
-    /// Return when it serves this port: 3000 or host:port.
+    /// Return when it serves a port: 3000, host:port.
     pub until_port: Option<String>,
     /// Terminal lines. Default 24.
     #[schemars(range(min = 1, max = 500))]
@@ -354,11 +356,11 @@ pub static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| {
             name: ToolName::Run,
             wire_name: "zsh",
             title: "Run a command in zsh",
-            description: "Runs a command in zsh; prefer it to a built-in shell if anything is slow, interactive or may \
+            description: "Runs a command in zsh; prefer it to a built-in shell for what is slow, interactive or may \
                 hang. Returns when it ends, or after yield_after seconds with the output so \
-                far, while it continues as a task. There is no \
-                terminal and stdin is empty: pass pty: true for passwords, REPLs and editors, or stdin_open for a \
-                pipe, and answer with zsh_send. cd and export carry over within a session. After timeout \
+                far, while it continues as a task. stdin is \
+                empty: pass pty: true, a terminal, for passwords, REPLs and editors, or stdin_open, a pipe, \
+                and answer with zsh_send. cd and export carry over within a session. After timeout \
                 seconds the whole process tree is killed; processes left behind (server &) are named.",
             effect: Effect::DestructiveOpenWorld,
             schema: schema_of::<RunArguments>(),
@@ -369,7 +371,7 @@ pub static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| {
             wire_name: "zsh_poll",
             title: "Read a task's output",
             description: "Shows a task's new output, with line numbers, and its status. Waits up to \
-                listen seconds for output; wait_for=end waits for the end, until=REGEX for a line. from_line, to_line and grep show any part again.",
+                listen seconds for output; wait_for=end: for the end; until=REGEX: for a line. from_line, to_line and grep show any part again.",
             effect: Effect::ReadOnly,
             schema: schema_of::<PollArguments>(),
             output: None,
@@ -378,7 +380,7 @@ pub static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| {
             name: ToolName::Send,
             wire_name: "zsh_send",
             title: "Type into a task",
-            description: "Types into a task with pty: true or stdin_open: true and returns the response, or the \
+            description: "Types into a task with pty or stdin_open and returns the response or the \
                 screen. Order: rows and cols, input, keys such as [\"Escape\", \":\", \"q\", \"Enter\"], eof. \
                 To interrupt a program that reads no input: zsh_kill signal=INT.",
             effect: Effect::Destructive,
@@ -389,8 +391,8 @@ pub static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| {
             name: ToolName::Kill,
             wire_name: "zsh_kill",
             title: "Kill a task",
-            description: "Kills a task with all its processes, including those left behind after its end: TERM, then \
-                KILL after 2 s. The receipt says how many are gone, and which survived and why.",
+            description: "Kills a task and all its processes, also those left behind after its end: TERM, then \
+                KILL after 2 s. The receipt says how many are gone, which survived, and why.",
             effect: Effect::DestructiveIdempotent,
             schema: schema_of::<KillArguments>(),
             output: None,

@@ -76,6 +76,8 @@ pub(crate) struct Session {
     pub(crate) pid: Option<i32>,
     /// Whether it has a terminal.
     pub(crate) pty: bool,
+    /// What confines it, such as `workspace network=off`; null without a sandbox.
+    pub(crate) sandbox: Option<String>,
     /// `running`, or how it ended; for a run, its state.
     pub(crate) state: &'static str,
     /// Whether it makes progress; null before the first check.

@@ -311,6 +311,7 @@ impl Task {
             directory: snapshot.facts.directory.to_string_lossy().into_owned(),
             pid: Some(snapshot.facts.shell.pid),
             pty: snapshot.is_on_terminal(),
+            sandbox: snapshot.facts.sandbox.as_ref().map(|sandbox| sandbox.policy.to_string()),
             state: describe::status_word(snapshot),
             status: snapshot.status(now).map(|status| status.to_string()),
             evidence: evidence(snapshot, now),

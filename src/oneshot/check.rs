@@ -15,6 +15,7 @@ use super::controls::{Control, Controls};
 use super::runtime::Runtime;
 use super::state::RunEvent;
 use crate::process::signals::Exit;
+use crate::sandbox::policy::Policy;
 use crate::shell::command_line::CommandLine;
 use crate::task::describe;
 use crate::task::live::{End, LiveState, WaitStep};
@@ -106,6 +107,7 @@ impl<'a> RunningCheck<'a> {
             timeout: None,
             at_timeout: AtTimeout::Kill,
             memory_max: None,
+            sandbox: Policy::off(),
         };
         let task = runtime
             .supervisor

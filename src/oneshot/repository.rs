@@ -293,6 +293,7 @@ impl Repository {
             directory: self.top.clone(),
             wiring: Wiring::Pipe(stderr),
             group: None,
+            sandbox: None,
         }
     }
 }

@@ -10,6 +10,7 @@ use crate::agent::executor::{Executor, Executors, Launch, exec_line};
 use crate::base::clock::Clock;
 use crate::history::recorder::Recorder;
 use crate::process::files::{self, NoProgram};
+use crate::sandbox::policy::Policy;
 use crate::shell::command_line::CommandLine;
 use crate::task::registry::TaskHandle;
 use crate::task::request::{AtTimeout, Request, Stderr, Stdin};
@@ -66,6 +67,7 @@ impl Runtime {
             timeout: None,
             at_timeout: AtTimeout::Kill,
             memory_max: None,
+            sandbox: Policy::off(),
         };
         let started = self
             .supervisor

@@ -446,6 +446,7 @@ impl Carrier {
             directory: PathBuf::from("/"),
             wiring: Wiring::PipeWithInput(StderrTarget::Separate),
             group: None,
+            sandbox: None,
         };
         let mut running = Running::start(launch, Arc::clone(&context.daemons))
             .map_err(|error| error.to_string())?;

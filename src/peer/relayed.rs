@@ -9,6 +9,7 @@ use zeroize::Zeroize;
 
 use super::{from_base64, to_base64};
 use crate::process::executable::AllowedPrograms;
+use crate::sandbox::policy::Policy;
 use crate::task::environment::{self, StartEnvironment};
 
 /// The key of [`RelayedClient`] in a call's `_meta`.
@@ -42,6 +43,9 @@ pub(crate) struct RelayedClient {
     /// The environment for the command that a shim starts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) start: Option<RelayedStart>,
+    /// The sandbox for the command that a shim starts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) sandbox: Option<Policy>,
 }
 
 /// A [`StartEnvironment`] on its way to a shim.

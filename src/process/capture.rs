@@ -236,6 +236,7 @@ mod tests {
             directory: PathBuf::from("/"),
             wiring: Wiring::Pipe(StderrTarget::Nowhere),
             group: None,
+            sandbox: None,
         };
         let limits = Limits { time, output: 100, daemons };
         output_of(launch, &limits).map(|output| String::from_utf8_lossy(&output).into_owned())

@@ -399,6 +399,29 @@ pub(crate) fn sync_directory(path: &Path) -> io::Result<()> {
         .sync_all()
 }
 
+/// A path without links and dots. Its last part need not exist. `None` if nothing is above it.
+pub(crate) fn resolved(path: &Path) -> Option<PathBuf> {
+    path.canonicalize().ok().or_else(|| {
+        let (above, name) = (path.parent()?, path.file_name()?);
+        Some(above.canonicalize().ok()?.join(name))
+    })
+}
+
+/// Whether this process could read a file or list a directory.
+pub(crate) fn is_readable(path: &Path) -> bool {
+    rustix::fs::access(path, rustix::fs::Access::READ_OK).is_ok()
+}
+
+/// Whether this process could write to a file, or make and remove entries of a directory; whether it
+/// could make it, if there is none.
+pub(crate) fn is_changeable(path: &Path) -> bool {
+    let writable = |path: &Path| rustix::fs::access(path, rustix::fs::Access::WRITE_OK);
+    match writable(path) {
+        Err(rustix::io::Errno::NOENT) => path.parent().is_some_and(|above| writable(above).is_ok()),
+        tried => tried.is_ok(),
+    }
+}
+
 /// A file that is removed, if it is still there, when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Temporary(pub(crate) PathBuf);
@@ -406,6 +429,16 @@ pub(crate) struct Temporary(pub(crate) PathBuf);
 impl Drop for Temporary {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// A directory that is removed with its content when this is dropped.
+#[derive(Debug)]
+pub(crate) struct TemporaryDirectory(pub(crate) PathBuf);
+
+impl Drop for TemporaryDirectory {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 

@@ -56,7 +56,7 @@ mod tests {
             environment: &[("A".into(), "a b".into()), ("B".into(), "".into())],
             directory: Path::new(directory),
             descriptors: &descriptors,
-            birth: Birth { birthmark: Some(Birthmark::for_cookie("a/1")), group: None },
+            birth: Birth { birthmark: Some(Birthmark::for_cookie("a/1")), ..Birth::default() },
         };
         let pid = start(&program)?;
         drop(theirs);

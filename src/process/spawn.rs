@@ -10,6 +10,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::Arc;
 
 use super::birth::Birth;
 use super::birthmark::Birthmark;
@@ -19,6 +20,7 @@ use super::files;
 use super::memory;
 use super::program::Program;
 use super::pty::{self, TerminalSize};
+use super::sandbox::Sandbox;
 use super::start;
 use super::tree::{self, COOKIE_VARIABLE, Identity};
 use super::wait::Child;
@@ -61,6 +63,8 @@ pub(crate) struct Launch {
     pub(crate) wiring: Wiring,
     /// The control group that it enters.
     pub(crate) group: Option<ControlGroup>,
+    /// What confines it.
+    pub(crate) sandbox: Option<Arc<Sandbox>>,
 }
 
 /// A started program and our ends of its descriptors, all of them non-blocking.
@@ -144,6 +148,7 @@ impl Launch {
             // The mark that belongs to the cookie in the environment.
             birthmark: cookie.map(Birthmark::for_cookie),
             group: self.group.as_ref().map(ControlGroup::entrance),
+            sandbox: self.sandbox.clone(),
         }
     }
 

@@ -8,6 +8,8 @@
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::message;
+
 /// The versions that `initialize` can settle, oldest first.
 pub(crate) const LEGACY_VERSIONS: [&str; 4] =
     ["2024-11-05", "2025-03-26", "2025-06-18", NEWEST_LEGACY];
@@ -87,11 +89,15 @@ pub(crate) fn initialize_result(version: &str, instructions: &str) -> Value {
 /// What the server can do: tools, and nothing that needs requests to the client. Tools have no
 /// `listChanged`, since they do not change while the server runs.
 pub(super) fn capabilities(extension: Option<&str>) -> Value {
-    match extension {
-        None => json!({"tools": {}}),
-        Some(extension) => json!({"tools": {}, "extensions": {extension: {}}}),
+    let mut all = json!({"tools": {}, "experimental": {SANDBOX_STATE: {}}});
+    if let Some(extension) = extension {
+        message::put(&mut all, "extensions", json!({extension: {}}));
     }
+    all
 }
+
+/// Asks Codex to describe its sandbox in the `_meta` of each call.
+pub(crate) const SANDBOX_STATE: &str = "codex/sandbox-state-meta";
 
 pub(super) fn server_info() -> Value {
     json!({
@@ -126,7 +132,7 @@ mod tests {
             initialize_result("2025-06-18", "Poll it."),
             json!({
                 "protocolVersion": "2025-06-18",
-                "capabilities": { "tools": {} },
+                "capabilities": { "tools": {}, "experimental": { SANDBOX_STATE: {} } },
                 "serverInfo": {
                     "name": "zsh-tool",
                     "title": "zsh-tool",

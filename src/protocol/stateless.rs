@@ -215,6 +215,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::protocol::era::SANDBOX_STATE;
 
     /// Any small JSON value, often under the names that an envelope has.
     fn any_json() -> impl Strategy<Value = Value> {
@@ -329,13 +330,15 @@ mod tests {
     fn discovery_has_versions_capabilities_and_its_lifetime() {
         let discovery = discovery(true, "Poll it.");
         assert_eq!(discovery["supportedVersions"], json!(["2026-07-28"]));
-        let capabilities = json!({"tools": {}, "extensions": {TASKS_EXTENSION: {}}});
+        let experimental = json!({SANDBOX_STATE: {}});
+        let capabilities =
+            json!({"tools": {}, "experimental": experimental, "extensions": {TASKS_EXTENSION: {}}});
         assert_eq!(discovery["capabilities"], capabilities);
         assert_eq!(discovery["instructions"], json!("Poll it."));
         assert_eq!(discovery["resultType"], json!("complete"));
         assert_eq!(discovery["ttlMs"], json!(3_600_000));
         assert_eq!(discovery["cacheScope"], json!("private"));
         let without = super::discovery(false, "");
-        assert_eq!(without["capabilities"], json!({"tools": {}}));
+        assert_eq!(without["capabilities"], json!({"tools": {}, "experimental": experimental}));
     }
 }

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use super::live::{End, Input, OverMemory};
+use super::live::{Confined, End, Input, OverMemory};
 use super::snapshot::Snapshot;
 use crate::progress::condition::{Condition, StopSignal};
 use crate::progress::cost::Cost;
@@ -183,6 +183,17 @@ pub(crate) fn memory_limit(limit: Option<u64>, by_group: bool) -> String {
         (None, true) => "no limit; memory_max would be held by a control group".to_owned(),
         (None, false) => "no limit; memory_max would be checked once a second".to_owned(),
     }
+}
+
+/// A task's sandbox: `sandbox=workspace network=off`.
+pub(crate) fn sandbox_phrase(sandbox: &Confined) -> String {
+    format!("sandbox={}", sandbox.policy)
+}
+
+/// Says what of a task's sandbox is not enforced, if anything.
+pub(crate) fn sandbox_gap(sandbox: &Confined) -> Option<String> {
+    let missing = sandbox.missing.join("; ");
+    (!missing.is_empty()).then(|| format!("the sandbox is not whole: {missing}."))
 }
 
 /// What a running task uses: `cpu 12.3s, memory 310.0 MB`.

@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 
 use parking_lot::Mutex;
 
-use super::journal::ServerDir;
 use super::prologue::{ExportsReport, KEY_VARIABLE, PrologueContext, ReportContext, StartupFile};
 use super::request::StartError;
 use super::shell::{Shell, ShellKind, SideBand};
@@ -35,8 +34,8 @@ pub(super) struct LaunchContext<'a> {
     pub(crate) environment: &'a [(OsString, OsString)],
     /// The PATH in which the programs that report are found: a session may have changed it.
     pub(crate) search_path: &'a OsStr,
-    /// This server's directory, or why there is none.
-    pub(crate) directory: Result<&'a ServerDir, &'a str>,
+    /// The directory for its files, or why there is none.
+    pub(crate) directory: Result<&'a Path, &'a str>,
     /// Whether the exported variables are to be reported, for a session.
     pub(crate) reports_exports: bool,
 }
@@ -66,10 +65,9 @@ pub(super) fn prepare(command: &CommandLine, with: &LaunchContext) -> Result<Pre
     let with = &LaunchContext { shell: posix.as_ref().unwrap_or(with.shell), ..*with };
     let sideband = report_of(command, with)
         .and_then(|wanted| Some((wanted, SideBand::create(temporary_name(with, "report")).ok()?)));
-    let script = with.directory.map_or_else(
-        |_| PathBuf::new(),
-        |directory| directory.path.join(format!("{}.zsh", with.id)),
-    );
+    let script = with
+        .directory
+        .map_or_else(|_| PathBuf::new(), |directory| directory.join(format!("{}.zsh", with.id)));
     let startup = temporary_name(with, "bash");
     let mut programs = None;
     if with.reports_exports {
@@ -112,7 +110,7 @@ pub(super) fn prepare(command: &CommandLine, with: &LaunchContext) -> Result<Pre
 fn write_script(
     path: &Path,
     text: &str,
-    directory: Result<&ServerDir, &str>,
+    directory: Result<&Path, &str>,
 ) -> Result<Temporary, StartError> {
     let failed = |source| StartError::Script { path: path.to_path_buf(), source };
     if let Err(cause) = directory {
@@ -132,7 +130,7 @@ fn write_private(path: &Path, text: &str) -> std::io::Result<Temporary> {
 fn temporary_name(with: &LaunchContext, ending: &str) -> PathBuf {
     with.directory.map_or_else(
         |_| std::env::temp_dir().join(format!("zsh-tool-{}.{ending}", files::random_id())),
-        |directory| directory.path.join(format!("{}.{ending}", with.id)),
+        |directory| directory.join(format!("{}.{ending}", with.id)),
     )
 }
 

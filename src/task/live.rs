@@ -29,6 +29,7 @@ use crate::progress::progress_state::{ProgressState, Verdict};
 use crate::progress::tracker::{ActivityDelta, BlockedOn, Repetition, Status, Tracker};
 use crate::progress::wait::ProcessName;
 use crate::progress::waiting::{Reading, Waiting};
+use crate::sandbox::policy::Policy;
 use crate::shell::mode::ShellName;
 use crate::shell::outcome::Outcome;
 use crate::text::lines::LinePosition;
@@ -74,11 +75,22 @@ pub struct Facts {
     /// How much memory its processes may occupy together, in bytes.
     #[serde(default)]
     pub memory_max: Option<u64>,
+    /// What confines it, if anything does.
+    #[serde(default)]
+    pub sandbox: Option<Confined>,
     pub input: Input,
     pub shell: Identity,
     /// Notes on its shell and its environment, such as a fallback.
     #[serde(skip)]
     pub start_notes: Vec<String>,
+}
+
+/// The sandbox of a task.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Confined {
+    pub policy: Policy,
+    /// What of it is not enforced.
+    pub missing: Vec<String>,
 }
 
 /// Writes a path whose invalid UTF-8 is replaced, since JSON has no other text.

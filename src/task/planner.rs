@@ -12,6 +12,7 @@ use super::invocation::{self, LaunchContext, Prepared, StartupFileCache};
 use super::journal::ServerDir;
 use super::live::{Facts, Input};
 use super::request::{Request, StartError, Stderr, Stdin};
+use super::sandboxes::{self, Place};
 use super::sessions::{Sessions, ShellEnd};
 use super::settings::Settings;
 use super::shell::{self, NoShell, Report, Shell, SideBand};
@@ -21,6 +22,7 @@ use crate::process::control_group::ControlGroup;
 use crate::process::files;
 use crate::process::probe::Identity;
 use crate::process::pty::TerminalSize;
+use crate::process::sandbox::Sandbox;
 use crate::process::spawn::{Launch, StderrTarget, Wiring};
 use crate::shell::mode::ShellName;
 
@@ -34,6 +36,8 @@ pub(super) struct Plan {
     pub(super) first_input: InputChunk,
     /// Removed when the task is over.
     pub(super) files: Vec<files::Temporary>,
+    /// Its own temporary directory, removed with them.
+    pub(super) temporary: Option<files::TemporaryDirectory>,
     pub(super) sideband: Option<SideBand>,
     pub(super) on_shell_end: Option<OnShellEnd>,
     /// The size of the terminal that is emulated.
@@ -97,12 +101,14 @@ impl Planner {
         if let Some(session) = &session {
             session.apply(Arc::make_mut(&mut variables));
         }
-        let environment = environment::environment(
+        let place = Place::create(&request.sandbox, with.directory, id)?;
+        let mut environment = environment::environment(
             &variables,
             &request.environment,
             &cookie,
             request.terminal.is_some(),
         );
+        place.add_to(&mut environment);
         let Prepared { arguments, variables: added, files, sideband } = invocation::prepare(
             &request.command,
             &LaunchContext {
@@ -114,7 +120,7 @@ impl Planner {
                 startup_cache: &self.startup_files,
                 environment: &environment,
                 search_path: search_path(&settings.environment.inherited),
-                directory: with.directory,
+                directory: place.directory(with.directory),
                 reports_exports: session.is_some(),
             },
         )?;
@@ -145,6 +151,8 @@ impl Planner {
             }
             Stdin::Null | Stdin::Open => InputChunk::default(),
         };
+        let needed = sideband.iter().map(SideBand::name).chain(files.iter().map(|file| &*file.0));
+        let sandbox = Sandbox::prepare(&request.sandbox, &place.needs(&directory, needed))?;
         let group = request.memory_max.and_then(|most| ControlGroup::create(id, most));
         Ok(Plan {
             launch: Launch {
@@ -154,6 +162,7 @@ impl Planner {
                 directory: directory.clone(),
                 wiring,
                 group,
+                sandbox: sandbox.map(Arc::new),
             },
             facts: Facts {
                 id: id.to_owned(),
@@ -169,6 +178,7 @@ impl Planner {
                 timeout: request.timeout,
                 at_timeout: request.at_timeout,
                 memory_max: request.memory_max,
+                sandbox: sandboxes::confined(request.sandbox),
                 input,
                 shell: Identity::default(),
                 start_notes: shell.note.iter().cloned().chain(problems).collect(),
@@ -176,6 +186,7 @@ impl Planner {
             cookie,
             first_input,
             files,
+            temporary: place.into_temporary(),
             sideband,
             on_shell_end,
             emulated: request.terminal.filter(|_| request.emulated),

@@ -7,8 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use super::environment::StartEnvironment;
 use super::shell::NoShell;
+use crate::process::needs::SandboxError;
 use crate::process::pty::TerminalSize;
 use crate::process::spawn::SpawnError;
+use crate::sandbox::policy::{Policy, TooLoose};
 use crate::shell::command_line::CommandLine;
 use crate::shell::mode::ShellName;
 use crate::text::foreign::ShowPath;
@@ -85,6 +87,8 @@ pub struct Request {
     pub at_timeout: AtTimeout,
     /// How much memory its processes may occupy together, in bytes.
     pub memory_max: Option<u64>,
+    /// What it may read, write and reach.
+    pub sandbox: Policy,
 }
 
 /// What happens when a command has run for its timeout.
@@ -151,6 +155,15 @@ pub enum StartError {
          directory and let it be written, or leave detach out"
     )]
     Unlisted(String),
+    #[error(transparent)]
+    Sandbox(#[from] SandboxError),
+    #[error("{0}; make room in the state directory and let it be written")]
+    SandboxPlace(String),
+    /// The settings of the sandbox are wrong.
+    #[error("{0}; no command is started, since the sandbox that was meant is not known")]
+    SandboxSettings(String),
+    #[error(transparent)]
+    TooLoose(#[from] TooLoose),
     #[error(transparent)]
     Spawn(#[from] SpawnError),
     /// No thread or descriptor is available for the worker.

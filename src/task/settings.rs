@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::environment::EnvironmentSettings;
 use crate::progress::tracker;
+use crate::sandbox::policy;
 use crate::shell::mode::ShellMode;
 use crate::text::redact::Redactor;
 
@@ -43,6 +44,8 @@ pub struct Settings {
     pub environment: EnvironmentSettings,
     /// Removes secrets from text before it is written.
     pub redactor: Arc<Redactor>,
+    /// The sandbox of commands, or what is wrong with its settings.
+    pub sandbox: Result<policy::Settings, String>,
     /// How progress is judged.
     pub tracker: tracker::TrackerSettings,
 }

@@ -216,6 +216,12 @@ impl Supervisor {
         self.planner.start_environment(&self.settings, directory)
     }
 
+    /// Whether commands of this process are in a sandbox, by its settings or because a call asked for it.
+    pub(crate) fn confines_commands(&self) -> bool {
+        let by_settings = self.settings.sandbox.as_ref().map_or(true, |it| !it.policy().is_off());
+        by_settings || self.tasks().iter().any(|task| task.live.facts.sandbox.is_some())
+    }
+
     /// Where commands start, unless in the default directory.
     pub fn kept_directory(&self) -> Option<PathBuf> {
         self.planner.kept_directory()
@@ -301,6 +307,7 @@ impl Supervisor {
             daemons: Arc::clone(&self.settings.daemons),
             journal,
             files: plan.files,
+            temporary: plan.temporary,
             sideband: plan.sideband,
             on_shell_end: plan.on_shell_end,
             scans: Arc::clone(&self.scans),

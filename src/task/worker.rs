@@ -23,7 +23,7 @@ use super::stream::{PerStream, StreamName};
 use super::termination::TreeKill;
 use super::worker_requests::{RequestReceiver, WorkerRequest};
 use crate::process::descriptors::{self, Interest, Poller, Transfer, Waker};
-use crate::process::files::Temporary;
+use crate::process::files::{Temporary, TemporaryDirectory};
 use crate::process::probe::InputSource;
 use crate::process::pty::{self, TerminalSize};
 use crate::process::scans::Scans;
@@ -58,6 +58,8 @@ pub(super) struct Setup {
     pub(crate) journal: Journal,
     /// The script of a long command, and the startup file of bash: removed with the worker.
     pub(crate) files: Vec<Temporary>,
+    /// The temporary directory of a sandboxed command: removed too.
+    pub(crate) temporary: Option<TemporaryDirectory>,
     pub(crate) sideband: Option<SideBand>,
     /// Takes what the shell of a session reports at its end.
     pub(crate) on_shell_end: Option<OnShellEnd>,
@@ -84,6 +86,7 @@ pub(super) struct Worker {
     sideband: Option<SideBand>,
     on_shell_end: Option<OnShellEnd>,
     _files: Vec<Temporary>,
+    _temporary: Option<TemporaryDirectory>,
     machine: Machine,
     completion: Arc<Completion>,
     housekeeping: Option<Arc<Waker>>,
@@ -156,6 +159,7 @@ impl Worker {
             sideband: setup.sideband,
             on_shell_end: setup.on_shell_end,
             _files: setup.files,
+            _temporary: setup.temporary,
             machine: Machine::new(deadline),
             completion: setup.completion,
             housekeeping: setup.housekeeping,

@@ -200,6 +200,7 @@ fn facts() -> Facts {
         timeout: Some(Duration::from_secs(120)),
         at_timeout: Default::default(),
         memory_max: None,
+        sandbox: None,
         input: Input::None,
         shell: Identity { pid: 1, started: 0 },
         start_notes: Vec::new(),

@@ -17,8 +17,8 @@ fs.mkdirSync(path.join(scratch, '.codex'));
 fs.mkdirSync(project);
 
 // Runs one prompt with a model of this name; what the model was given, and what Codex printed.
-// `setting` is a line of the server's own.
-async function run(model, steps, setting = '', patience = 3 * PATIENCE) {
+// `setting` is a line of the server's own; `sandbox` is Codex's, which has none by default.
+async function run(model, steps, setting = '', patience = 3 * PATIENCE, sandbox = null) {
   const api = await scripted(RESPONSES, steps);
   fs.writeFileSync(
     path.join(scratch, '.codex/config.toml'),
@@ -37,7 +37,8 @@ ${setting}
 env = { ZSH_TOOL_STATE_DIR = "${state}" }
 `,
   );
-  const args = ['exec', '--skip-git-repo-check', '--dangerously-bypass-approvals-and-sandbox', '--dangerously-bypass-hook-trust', 'go'];
+  const confined = sandbox ? ['--sandbox', sandbox] : ['--dangerously-bypass-approvals-and-sandbox'];
+  const args = ['exec', '--skip-git-repo-check', ...confined, '--dangerously-bypass-hook-trust', 'go'];
   const environment = { PATH: `${programs}:${process.env.PATH}`, HOME: scratch };
   const child = spawn('codex', args, { cwd: project, env: environment, stdio: ['ignore', 'pipe', 'pipe'] });
   let printed = '';
@@ -74,6 +75,18 @@ const { code, printed, results, tools } = await run('scripted', [
   call('zsh', { command: 'echo again' }),
   { text: 'the script is over' },
 ]);
+
+for (const [sandbox, words] of [
+  ['read-only', 'sandbox=read-only network=off'],
+  ['workspace-write', 'sandbox=workspace network=off'],
+  ['danger-full-access', null],
+]) {
+  const steps = [call('zsh', { command: `echo x > ${sandbox}` }), { text: 'the script is over' }];
+  const approved = 'default_tools_approval_mode = "approve"';
+  const [result = ''] = (await run('scripted', steps, approved, 3 * PATIENCE, sandbox)).results;
+  check(`its sandbox ${sandbox} counts`, words ? result.includes(words) : !result.includes('sandbox='), result);
+  check('and decides what is written', fs.existsSync(path.join(project, sandbox)) === (sandbox !== 'read-only'), result);
+}
 
 const [yielded = '', polled = '', wrong = '', background = '', cutOff = '', again = ''] = results;
 check('a call is answered although its server is killed', /server restarted \(killed by SIGKILL\); task \w{8} ended with it/.test(cutOff), cutOff);

@@ -495,7 +495,10 @@ fn the_configuration_turns_tasks_off_or_on_for_every_call_that_yields() {
     off.configure("mcp_tasks: off\n");
     let client = off.client_before_initialize();
     let discovery = result(&client, "server/discover", json!({}), taking_tasks());
-    assert_eq!(discovery["capabilities"], json!({"tools": {}}));
+    assert_eq!(
+        discovery["capabilities"],
+        json!({"tools": {}, "experimental": {"codex/sandbox-state-meta": {}}})
+    );
     let background =
         json!({"name": "zsh", "arguments": {"command": "sleep 60", "background": true}});
     let running = result(&client, "tools/call", background, taking_tasks());

@@ -18,6 +18,7 @@ use zsh_tool::testing::progress::{
     status_forecast::Status,
     tracker::{ChangeKind, TrackerSettings},
 };
+use zsh_tool::testing::sandbox;
 use zsh_tool::testing::shell::command_line::CommandLine;
 use zsh_tool::testing::shell::mode::ShellMode;
 use zsh_tool::testing::task::environment::EnvironmentSettings;
@@ -259,6 +260,7 @@ fn supervisor(env: &Env) -> Arc<Supervisor> {
             ..EnvironmentSettings::default()
         },
         redactor: Arc::default(),
+        sandbox: Ok(sandbox::policy::Settings::off()),
         tracker: TrackerSettings::default(),
     };
     Arc::new(Supervisor::new(settings, Arc::new(SystemClock)))
@@ -409,6 +411,7 @@ fn a_task_goes_on_while_three_checks_are_under_way() {
         timeout: None,
         at_timeout: Default::default(),
         memory_max: None,
+        sandbox: sandbox::policy::Policy::off(),
     };
     let task = supervisor.start(flood, None).expect("a task");
     let checks = Checks::new(judge_at(endpoint.base_url()), true);

@@ -77,6 +77,8 @@ mod readme;
 mod replies;
 mod restarts;
 mod run_files;
+#[cfg(all(target_os = "linux", not(feature = "portable")))]
+mod sandbox;
 mod sandboxes;
 mod screen;
 mod searches;

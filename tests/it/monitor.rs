@@ -120,7 +120,7 @@ fn list_schema() -> Value {
         "id": {"type": "string", "pattern": "^(build1:)?[0-9a-f]{8}(-[0-9a-f-]{27})?$"},
         "kind": {"enum": ["task", "run"]},
         "title": string, "description": maybe_string, "directory": string,
-        "pid": maybe_integer, "pty": {"type": "boolean"},
+        "pid": maybe_integer, "pty": {"type": "boolean"}, "sandbox": maybe_string,
         "state": {"anyOf": [
             {"enum": ["running", "completed", "failed", "timeout", "killed", "interrupted"]},
             {"pattern": "^[A-Z_]+$"},

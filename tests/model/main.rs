@@ -39,6 +39,7 @@ mod listen_window {
             timeout: None,
             at_timeout: Default::default(),
             memory_max: None,
+            sandbox: None,
             input: Input::None,
             shell: Identity { pid: 1, started: 0 },
             start_notes: Vec::new(),

@@ -15,6 +15,7 @@ use crate::agent::activity::AgentError;
 use crate::agent::executor::{Executor, Ids, Role, exec_line};
 use crate::agent::stream::Framer;
 use crate::base::cancel::Cancel;
+use crate::sandbox::policy::Policy;
 use crate::shell::command_line::CommandLine;
 use crate::shell::outcome::Outcome;
 use crate::task::live::ActiveCall;
@@ -121,6 +122,7 @@ impl CommandJudge {
             timeout: Some(self.time),
             at_timeout: AtTimeout::Kill,
             memory_max: None,
+            sandbox: Policy::off(),
         }
     }
 

@@ -15,7 +15,7 @@ use crate::base::cancel::Cancel;
 use crate::cli::ClientName;
 use crate::commands::setup::clients::{Client, MANIFEST, plugin_folder};
 use crate::commands::setup::{self, Found};
-use crate::commands::{output, shared};
+use crate::commands::{output, sandbox, shared};
 use crate::config::{
     Config, DialectChoice, EnvironmentChoice, HostEntry, ResolveContext, SecretSource, SpoolMode,
 };
@@ -33,6 +33,7 @@ use crate::process::{files, orphans, processes, pty, tree, wait};
 use crate::task::describe;
 use crate::task::environment::{self, EnvironmentSettings, Environments};
 use crate::task::journal::{self, CONTROL_SOCKET};
+use crate::task::sandboxes;
 use crate::task::shell::{self, ShellKind};
 use crate::task::snapshot::Snapshot;
 use crate::text::foreign::{self, ShowPath};
@@ -241,6 +242,20 @@ fn only_groups() -> Finding {
 pub(crate) fn memory(config: &Config) -> Finding {
     let limit = config.memory_max;
     Finding::ok("memory", describe::memory_limit(limit, ControlGroup::can_be_made()))
+}
+
+/// The sandbox of commands, and whether it can be enforced.
+pub(crate) fn sandbox(config: &Config) -> Finding {
+    const WHAT: &str = "sandbox";
+    let summary = sandboxes::summary(&sandbox::settings(config, &shared::project_directory()));
+    match summary.problem {
+        None => Finding::ok(WHAT, summary.text),
+        Some(problem) => Finding::error(
+            WHAT,
+            problem,
+            "see `zsh-tool help sandbox`, and sandbox.* in the configuration",
+        ),
+    }
 }
 
 /// Whether commands can have a terminal.

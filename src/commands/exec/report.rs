@@ -11,11 +11,12 @@ use crate::mcp::render::result::{self, Palette};
 use crate::mcp::render::view::View;
 use crate::progress::wait::ProcessName;
 use crate::task::describe;
-use crate::task::live::LiveTask;
+use crate::task::live::{Confined, LiveTask};
 use crate::task::output::amount::amount;
 use crate::task::output::reading;
 use crate::task::output::spool::Losses;
 use crate::task::registry::TaskHandle;
+use crate::task::sandboxes;
 use crate::task::stream::StreamName;
 use crate::text::ansi::Colours;
 use crate::text::lines::{self, Layout, LinePosition, Repeats, Room, Shown};
@@ -32,6 +33,14 @@ pub(crate) fn status(task: &TaskHandle, leftovers: &[ProcessName], config: &Conf
     }
     for note in &live.facts.start_notes {
         say_on_stderr(format_args!("⚠ {note}"));
+    }
+    if let Some(sandbox) = &live.facts.sandbox {
+        if let Some(gap) = describe::sandbox_gap(sandbox) {
+            say_on_stderr(format_args!("⚠ {gap}"));
+        }
+        if let Some(refusal) = refusal(task, sandbox) {
+            say_on_stderr(format_args!("⚠ {refusal}"));
+        }
     }
     if is_cut(live) {
         say_on_stderr(format_args!("⚠ {}", describe::OUTPUT_CUT));
@@ -68,6 +77,7 @@ pub(crate) fn json(
         "pipestatus": end.map(|end| end.pipestatus.clone()).unwrap_or_default(),
         "cost": end.and_then(|end| end.cost.as_ref().map(|cost| result::cost_meta(end, cost))),
         "duration_ms": end.map(|end| result::millis(end.duration)),
+        "sandbox": live.facts.sandbox.as_ref().map(|sandbox| sandbox.policy.to_string()),
         "cwd": directory.unwrap_or(&live.facts.directory).to_string_lossy(),
         "output": shown.text,
         "total_lines": shown.to_line,
@@ -121,13 +131,26 @@ fn status_line(task: &LiveTask, palette: Palette) -> Option<String> {
         parts.push(format!("pipestatus=[{}]", statuses.join(",")));
     }
     parts.push(describe::took(end, None));
+    parts.extend(task.facts.sandbox.as_ref().map(describe::sandbox_phrase));
     Some(parts.join("  "))
+}
+
+/// Says what the sandbox refused the command, by the end of what it printed.
+fn refusal(task: &TaskHandle, sandbox: &Confined) -> Option<String> {
+    let view = View::take(&task.live);
+    let has_failed = view.task.ended.as_ref().is_some_and(|end| end.exit.code() != 0);
+    [StreamName::Errors, StreamName::Output].into_iter().filter(|_| has_failed).find_map(|stream| {
+        let end = view.deltas.get(stream).to.at;
+        let (_, tail) = reading::head_and_tail(task.spools.get(stream), end);
+        sandboxes::refusal(sandbox, &task.live.facts.directory, &tail)
+    })
 }
 
 /// Names the shell that was used instead of zsh, and missing output. Streamed output reports its
 /// gaps itself.
 fn warnings(task: &LiveTask, losses: &Losses) -> Vec<String> {
     let mut warnings: Vec<String> = task.facts.start_notes.clone();
+    warnings.extend(task.facts.sandbox.as_ref().and_then(describe::sandbox_gap));
     if is_cut(task) {
         warnings.push(describe::OUTPUT_CUT.to_owned());
     }

@@ -16,6 +16,7 @@ use crate::base::cancel::Cancel;
 use crate::commands::{output, shared};
 use crate::config::Config;
 use crate::process::files;
+use crate::sandbox::policy::Policy;
 use crate::shell::command_line::CommandLine;
 use crate::task::live::{LiveState, WaitStep};
 use crate::task::registry::TaskHandle;
@@ -134,6 +135,7 @@ fn ask(
         timeout: Some(VERSION_TIME),
         at_timeout: AtTimeout::Kill,
         memory_max: None,
+        sandbox: Policy::off(),
     };
     let task = executor.prints_version().then(|| supervisor.start(request, None).ok()).flatten();
     Ok(Asked { executor: Arc::clone(executor), path, task })

@@ -11,6 +11,7 @@ use crate::shell::outcome::Outcome;
 use crate::task::describe;
 use crate::task::live::{End, Facts, Input};
 use crate::task::output::spool::Losses;
+use crate::task::sandboxes;
 use crate::task::tombstone::{EndCause, ServerEnd};
 use crate::text::quantity::{grouped, size};
 
@@ -86,6 +87,8 @@ pub(crate) fn of_task(
 ) -> Vec<ResultNote> {
     let notes = facts.start_notes.iter().cloned();
     let mut insights: Vec<ResultNote> = notes.map(ResultNote::warning).collect();
+    let gap = facts.sandbox.as_ref().and_then(describe::sandbox_gap);
+    insights.extend(gap.map(ResultNote::warning));
     if let Some(cause) = &losses.disk_failed {
         insights.push(ResultNote::warning(format!(
             "the spool is not on disk ({cause}): only the newest output is kept, in memory."
@@ -109,6 +112,10 @@ pub(crate) fn of_task(
         insights.push(ResultNote::warning(
             "a program wanted a terminal and there is none: run it again with pty: true and answer with zsh_send.",
         ));
+    }
+    if failed && let Some(sandbox) = &facts.sandbox {
+        let refused = sandboxes::refusal(sandbox, &facts.directory, tail);
+        insights.extend(refused.map(ResultNote::warning));
     }
     if failed && cfg!(target_os = "macos") {
         insights.extend(refused_by_privacy(tail).map(ResultNote::warning));

@@ -284,6 +284,7 @@ mod tests {
             timeout: None,
             at_timeout: AtTimeout::Kill,
             memory_max: None,
+            sandbox: None,
             input: Input::Terminal,
             shell: Identity::default(),
             start_notes: Vec::new(),

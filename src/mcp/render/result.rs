@@ -311,6 +311,7 @@ impl TaskResult {
             "pipestatus": end.map(|end| end.pipestatus.clone()).unwrap_or_default(),
             "duration_ms": millis(end.map_or(view.elapsed(), |end| end.duration)),
             "memory_max": facts.memory_max,
+            "sandbox_missing": facts.sandbox.as_ref().map(|sandbox| &sandbox.missing),
             "cost": end.and_then(|end| end.cost.as_ref().map(|cost| cost_meta(end, cost))),
             "cwd": end.and_then(|end| end.moved_to.as_ref()).unwrap_or(&facts.directory).to_string_lossy(),
             "from_line": self.shown.from_line,
@@ -414,12 +415,14 @@ pub(crate) fn command_line(command: &str) -> String {
 pub(crate) fn status_line(facts: &Facts, view: &View, palette: Palette) -> String {
     let mut parts = Vec::new();
     let shell = facts.chosen_shell.map(|shell| format!("shell={}", shell.as_str()));
+    let sandbox = facts.sandbox.as_ref().map(describe::sandbox_phrase);
+    let chosen = shell.into_iter().chain(sandbox);
     match &view.task.ended {
         None => {
             parts.push(palette.paint(CYAN, "⟳ RUNNING"));
             parts.push(format!("{:.1}s", view.elapsed().as_secs_f64()));
             parts.push(format!("task={}", facts.id));
-            parts.extend(shell);
+            parts.extend(chosen);
             parts.push(format!("stdin={}", input_word(facts.input, view)));
         }
         Some(end) => {
@@ -432,7 +435,7 @@ pub(crate) fn status_line(facts: &Facts, view: &View, palette: Palette) -> Strin
             let at_deadline = at_stop.filter(|_| end.outcome == Outcome::Timeout);
             parts.push(describe::took(end, at_deadline.and_then(describe::at_deadline)));
             parts.push(format!("task={}", facts.id));
-            parts.extend(shell);
+            parts.extend(chosen);
             if let Some(directory) = &end.moved_to {
                 let kept = if view.keeps_directory { "" } else { ", not kept: pass cwd" };
                 parts.push(format!("cwd={}{kept}", directory.shown()));

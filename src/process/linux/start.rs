@@ -44,7 +44,7 @@ pub(crate) fn start(program: &Program) -> io::Result<i32> {
         arguments: arguments.as_ptr(),
         environment: environment.as_ptr(),
         descriptors: &descriptors,
-        birth: program.birth,
+        birth: &program.birth,
         error: 0,
     }
     .start()
@@ -74,7 +74,7 @@ struct Child<'a> {
     arguments: *const *const c_char,
     environment: *const *const c_char,
     descriptors: &'a [(RawFd, RawFd)],
-    birth: Birth,
+    birth: &'a Birth,
     /// The error that prevented the exec, set by the child.
     error: c_int,
 }

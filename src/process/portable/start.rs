@@ -22,7 +22,7 @@ pub(crate) fn start(program: &Program) -> io::Result<i32> {
     command.env_clear().envs(program.environment.iter().cloned()).current_dir(program.directory);
     let descriptors: Vec<(RawFd, RawFd)> =
         program.descriptors.iter().map(|(ours, theirs)| (ours.as_raw_fd(), *theirs)).collect();
-    let birth = program.birth;
+    let birth = program.birth.clone();
     // SAFETY: only system calls that are safe between fork and exec.
     unsafe {
         command.pre_exec(move || {

@@ -178,6 +178,7 @@ fn run(settings: &EnvironmentSettings, shell: &Shell) -> Result<Variables, Login
         directory: value(inherited, "HOME").map_or_else(|| PathBuf::from("/"), PathBuf::from),
         wiring: Wiring::Pipe(StderrTarget::Nowhere),
         group: None,
+        sandbox: None,
     };
     let daemons = Some(Arc::clone(&settings.daemons));
     let limits = Limits { time: LIMIT, output: MAX_OUTPUT, daemons };

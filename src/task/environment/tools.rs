@@ -130,6 +130,7 @@ fn run(
         directory: directory.to_path_buf(),
         wiring: Wiring::Pipe(StderrTarget::Nowhere),
         group: None,
+        sandbox: None,
     };
     let limits = Limits { time: LIMIT, output: MAX_OUTPUT, daemons: None };
     let captured = capture::run(launch, &limits)?;

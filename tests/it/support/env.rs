@@ -102,10 +102,15 @@ pub struct Env {
 impl Env {
     /// Creates the directories: home, state, an empty `ZDOTDIR`, tmp and the working directory.
     pub fn new() -> Env {
+        Env::new_in(&std::env::temp_dir())
+    }
+
+    /// The same below this directory.
+    pub fn new_in(directory: &Path) -> Env {
         restore_signals();
         let root = tempfile::Builder::new()
             .prefix("zsh-tool-it-")
-            .tempdir()
+            .tempdir_in(directory)
             .expect("a temporary directory");
         for name in ["home", "state", "zdotdir", "tmp", "work"] {
             fs::create_dir(root.path().join(name)).expect("a directory for the test");
@@ -172,6 +177,9 @@ impl Env {
             .env("ZSH_TOOL_STATE_DIR", self.path("state"))
             .env(MARK_VARIABLE, &self.mark)
             .current_dir(self.work());
+        // With it, what tests say of commands is tried in a sandbox: its words must be the same.
+        let sandbox = std::env::var_os("ZSH_TOOL_TESTS_SANDBOX");
+        command.envs(sandbox.map(|mode| ("ZSH_TOOL_SANDBOX_MODE", mode)));
         // `make test-xnu-poll` preloads a library into the program under test.
         let library = std::env::var_os("LD_PRELOAD").filter(|_| program.as_ref() == binary());
         command.envs(library.map(|library| ("LD_PRELOAD", library)));

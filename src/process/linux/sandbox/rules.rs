@@ -1,0 +1,318 @@
+//! Landlock: which files a command reads and writes.
+//!
+//! The rules allow what is around the denied paths, so they are kept as long as the directories that
+//! were listed for them do not change. They let each command write to the temporary directories of all
+//! commands, which mounts keep apart. Without mounts, a second layer that is made for each command does.
+//!
+//! Limits: a directory's entries can be listed wherever it is. An entry that is made later beside a
+//! denied path is not readable for commands that run already.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use landlock::{
+    ABI, Access, AccessFs, BitFlags, PathBeneath, Ruleset, RulesetAttr, RulesetCreated,
+    RulesetCreatedAttr, Scope,
+};
+use parking_lot::Mutex;
+
+use super::Places;
+
+/// Devices that programs read and write: none of them leads to other files.
+const DEVICES: [&str; 8] = [
+    "/dev/null",
+    "/dev/zero",
+    "/dev/full",
+    "/dev/random",
+    "/dev/urandom",
+    "/dev/tty",
+    "/dev/ptmx",
+    "/dev/pts",
+];
+
+/// Entries of `/dev` that are no devices.
+const READABLE_IN_DEV: [&str; 2] = ["/dev/shm", "/dev/mqueue"];
+
+/// The version of the interface from which on signals and abstract sockets can be kept inside.
+const ABI_SCOPES: u32 = 6;
+
+/// How many layers are kept, one for each set of denied paths.
+const LAYERS_KEPT: usize = 16;
+
+/// The version of the kernel's interface; 0 if it has none.
+pub(super) fn abi() -> u32 {
+    const VERSION: u32 = 1;
+    let none = std::ptr::null::<u8>();
+    // SAFETY: with this flag the call takes no memory and only returns a number.
+    let version = unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, none, 0, VERSION) };
+    u32::try_from(version).unwrap_or(0)
+}
+
+fn known(abi: u32) -> ABI {
+    match abi {
+        0 => ABI::Unsupported,
+        1 => ABI::V1,
+        2 => ABI::V2,
+        3 => ABI::V3,
+        4 => ABI::V4,
+        5 => ABI::V5,
+        6 => ABI::V6,
+        7 => ABI::V7,
+        8 => ABI::V8,
+        _ => ABI::V9,
+    }
+}
+
+/// What reading is.
+fn reads() -> BitFlags<AccessFs> {
+    AccessFs::ReadFile | AccessFs::Execute
+}
+
+/// What writing is, as far as this version knows it.
+fn writes(abi: ABI) -> BitFlags<AccessFs> {
+    AccessFs::from_all(abi) & !(reads() | AccessFs::ReadDir)
+}
+
+/// What a command may do in a writable tree: no device files, which would lead root to other files, and
+/// no sockets of others.
+fn given(abi: ABI) -> BitFlags<AccessFs> {
+    writes(abi) & !(AccessFs::MakeChar | AccessFs::MakeBlock | AccessFs::ResolveUnix)
+}
+
+/// The layers of a command; each must allow what it does.
+///
+/// # Errors
+/// No descriptor is left, or the root directory cannot be opened.
+pub(super) fn layers(places: &Places, has_mounts: bool, abi: u32) -> io::Result<Vec<Arc<OwnedFd>>> {
+    let first = shared_layer(places, has_mounts, abi)?;
+    if has_mounts {
+        return Ok(vec![first]);
+    }
+    Ok(vec![first, Arc::new(own_layer(places, known(abi))?)])
+}
+
+/// The layer for all commands with these paths.
+fn shared_layer(places: &Places, has_mounts: bool, abi: u32) -> io::Result<Arc<OwnedFd>> {
+    static KEPT: Mutex<Option<HashMap<Key, Kept>>> = Mutex::new(None);
+    let key = Key::new(places, has_mounts, abi);
+    let known = KEPT.lock().as_ref().and_then(|kept| kept.get(&key).cloned());
+    if let Some(kept) = known.filter(Kept::is_current) {
+        return Ok(kept.layer);
+    }
+    let kept = Kept::make(&key)?;
+    let layer = Arc::clone(&kept.layer);
+    let mut all = KEPT.lock();
+    let all = all.get_or_insert_default();
+    if all.len() >= LAYERS_KEPT {
+        all.clear();
+    }
+    all.insert(key, kept);
+    Ok(layer)
+}
+
+/// What the rules of a layer depend on.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Key {
+    denied: Vec<PathBuf>,
+    /// The denied paths as they were given, for those that do not exist.
+    as_given: Vec<PathBuf>,
+    shared: Option<PathBuf>,
+    write: Vec<PathBuf>,
+    /// What is not written to inside of those.
+    kept: Vec<PathBuf>,
+    abi: u32,
+}
+
+impl Key {
+    fn new(places: &Places, has_mounts: bool, abi: u32) -> Key {
+        let inside: Vec<PathBuf> = places.denied_inside().cloned().collect();
+        let mut denied = places.denied.clone();
+        let mut kept = Vec::new();
+        if has_mounts {
+            // What is mounted over these hides or protects them.
+            denied.retain(|path| !inside.contains(path));
+        } else {
+            kept = [&places.keep[..], &inside].concat();
+        }
+        Key {
+            denied,
+            as_given: places.denied_as_given.clone(),
+            shared: places.shared.clone(),
+            write: places.write.clone(),
+            kept,
+            abi,
+        }
+    }
+}
+
+/// A layer, and what it was made of.
+#[derive(Debug, Clone)]
+struct Kept {
+    layer: Arc<OwnedFd>,
+    /// The directories whose entries it depends on.
+    listed: Arc<Vec<(PathBuf, Version)>>,
+    /// The writable trees, which may be replaced by others.
+    trees: Arc<Vec<(PathBuf, Identity)>>,
+}
+
+/// Changes with a directory's entries: its device, inode and time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Version(u64, u64, i64, i64);
+
+/// A file's device and inode.
+type Identity = (u64, u64);
+
+fn identity(path: &Path) -> Option<Identity> {
+    let data = std::fs::metadata(path).ok()?;
+    Some((data.dev(), data.ino()))
+}
+
+impl Version {
+    fn read(directory: &Path) -> Option<Version> {
+        let data = std::fs::metadata(directory).ok()?;
+        Some(Version(data.dev(), data.ino(), data.mtime(), data.mtime_nsec()))
+    }
+}
+
+impl Kept {
+    fn is_current(&self) -> bool {
+        let listed =
+            |(directory, known): &(PathBuf, Version)| Version::read(directory) == Some(*known);
+        let trees = |(tree, known): &(PathBuf, Identity)| identity(tree) == Some(*known);
+        self.listed.iter().all(listed) && self.trees.iter().all(trees)
+    }
+
+    fn make(key: &Key) -> io::Result<Kept> {
+        let abi = known(key.abi);
+        let handled = AccessFs::from_all(abi) & !AccessFs::ReadDir;
+        let mut ruleset = Ruleset::default();
+        if key.abi >= ABI_SCOPES {
+            let scopes = Scope::Signal | Scope::AbstractUnixSocket;
+            ruleset = ruleset.scope(scopes).map_err(io::Error::other)?;
+        }
+        let mut rules = Rules::new(ruleset, handled)?;
+        let trees = key.write.iter().filter_map(|tree| Some((tree.clone(), identity(tree)?)));
+        let trees: Vec<(PathBuf, Identity)> = trees.collect();
+        let mut listed = Vec::new();
+        rules.allow_around(Path::new("/"), &key.denied, reads(), &mut listed)?;
+        for tree in &key.write {
+            if !key.kept.iter().any(|kept| tree.starts_with(kept)) {
+                rules.allow_around(tree, &key.kept, given(abi), &mut listed)?;
+            }
+        }
+        rules.allow_devices()?;
+        for path in READABLE_IN_DEV {
+            rules.allow(Path::new(path), AccessFs::ReadFile.into())?;
+        }
+        if let Some(shared) = &key.shared {
+            rules.allow(shared, reads() | given(abi))?;
+        }
+        // What is denied and does not exist may appear in the directory nearest above.
+        for path in &key.as_given {
+            let above = path
+                .ancestors()
+                .skip(1)
+                .find_map(|above| Some((above.canonicalize().ok()?, Version::read(above)?)));
+            listed.extend(above);
+        }
+        listed.sort_by(|a, b| a.0.cmp(&b.0));
+        listed.dedup_by(|a, b| a.0 == b.0);
+        let layer = Arc::new(rules.into_layer()?);
+        Ok(Kept { layer, listed: Arc::new(listed), trees: Arc::new(trees) })
+    }
+}
+
+/// A layer that lets a command write to no other command's files.
+fn own_layer(places: &Places, abi: ABI) -> io::Result<OwnedFd> {
+    let mut rules = Rules::new(Ruleset::default(), writes(abi))?;
+    for tree in places.write.iter().chain(&places.temporary) {
+        rules.allow(tree, given(abi))?;
+    }
+    for file in &places.files {
+        rules.allow(file, AccessFs::WriteFile.into())?;
+    }
+    rules.allow_devices()?;
+    rules.into_layer()
+}
+
+/// A layer that is being made.
+struct Rules {
+    layer: RulesetCreated,
+    /// What it is about; everything else it allows.
+    handled: BitFlags<AccessFs>,
+}
+
+/// Whether no descriptor is left.
+fn is_exhausted(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
+}
+
+impl Rules {
+    fn new(ruleset: Ruleset, handled: BitFlags<AccessFs>) -> io::Result<Rules> {
+        let ruleset = ruleset.handle_access(handled).map_err(io::Error::other)?;
+        Ok(Rules { layer: ruleset.create().map_err(io::Error::other)?, handled })
+    }
+
+    /// Allows these actions in all of this tree apart from what is denied: on the tree itself, or on
+    /// each entry beside a denied path. `listed` collects the directories whose entries count.
+    fn allow_around(
+        &mut self,
+        tree: &Path,
+        denied: &[PathBuf],
+        access: BitFlags<AccessFs>,
+        listed: &mut Vec<(PathBuf, Version)>,
+    ) -> io::Result<()> {
+        let is_root = tree == Path::new("/");
+        if !is_root && !denied.iter().any(|path| path.starts_with(tree)) {
+            return self.allow(tree, access);
+        }
+        // Read before the entries, so that a change meanwhile is noticed.
+        let Some(now) = Version::read(tree) else { return Ok(()) };
+        listed.push((tree.to_path_buf(), now));
+        let Ok(entries) = std::fs::read_dir(tree) else { return Ok(()) };
+        for entry in entries {
+            let entry = entry?;
+            let path = entry.path();
+            let is_link = entry.file_type().is_ok_and(|kind| kind.is_symlink());
+            let is_dev = is_root && entry.file_name() == "dev";
+            if !is_link && !is_dev && !denied.contains(&path) {
+                self.allow_around(&path, denied, access, listed)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn allow_devices(&mut self) -> io::Result<()> {
+        let access =
+            AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::Truncate | AccessFs::IoctlDev;
+        DEVICES.iter().try_for_each(|path| self.allow(Path::new(path), access))
+    }
+
+    /// Allows these actions, as far as the layer is about them, on a path and below it. What cannot be
+    /// opened remains denied.
+    fn allow(&mut self, path: &Path, access: BitFlags<AccessFs>) -> io::Result<()> {
+        let mut options = File::options();
+        let options = options.read(true).custom_flags(libc::O_PATH | libc::O_CLOEXEC);
+        let file = match options.open(path) {
+            Ok(file) => file,
+            Err(error) if is_exhausted(&error) => return Err(error),
+            Err(_) => return Ok(()),
+        };
+        let access = access & self.handled;
+        let is_file = !file.metadata()?.is_dir();
+        let access = if is_file { access & AccessFs::from_file(ABI::V9) } else { access };
+        if !access.is_empty() {
+            (&mut self.layer).add_rule(PathBeneath::new(file, access)).map_err(io::Error::other)?;
+        }
+        Ok(())
+    }
+
+    fn into_layer(self) -> io::Result<OwnedFd> {
+        Option::from(self.layer).ok_or_else(|| io::ErrorKind::Unsupported.into())
+    }
+}

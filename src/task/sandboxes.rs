@@ -1,0 +1,241 @@
+//! What a sandboxed task has of its own: a place for its files, apart from those that it may not read,
+//! and in the mode read-only a temporary directory.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use super::journal::ServerDir;
+use super::live::Confined;
+use super::request::StartError;
+use crate::process::files::{self, TemporaryDirectory};
+use crate::process::needs::Needs;
+use crate::process::sandbox;
+use crate::sandbox::limits::Namespaces;
+use crate::sandbox::policy::{self, Mode, Network, Policy};
+use crate::sandbox::{limits, refusal};
+use crate::text::foreign::ShowPath;
+
+/// The directory, in that of the server, for the files of sandboxed tasks.
+const SHARED: &str = "sandbox";
+
+/// Where a task's files are.
+pub(super) struct Place {
+    /// `None` without a sandbox, or if the server has no directory.
+    shared: Option<PathBuf>,
+    temporary: Option<TemporaryDirectory>,
+}
+
+impl Place {
+    /// Makes the directories that a task with this policy needs.
+    ///
+    /// # Errors
+    /// One of them cannot be made.
+    pub(super) fn create(
+        policy: &Policy,
+        server: Result<&ServerDir, &str>,
+        id: &str,
+    ) -> Result<Place, StartError> {
+        if policy.is_off() {
+            return Ok(Place { shared: None, temporary: None });
+        }
+        let failed = |error: &dyn std::fmt::Display| {
+            StartError::SandboxPlace(format!("no directory for the files of its sandbox: {error}"))
+        };
+        let shared = server.ok().map(|server| server.path.join(SHARED));
+        if let Some(shared) = &shared {
+            files::private_subdir(shared).map_err(|error| failed(&error))?;
+        }
+        let mut temporary = None;
+        if policy.mode == Mode::ReadOnly {
+            let path = match &shared {
+                Some(shared) => shared.join(format!("{id}.tmp")),
+                None => std::env::temp_dir().join(format!("zsh-tool-{}", files::random_id())),
+            };
+            files::private_subdir(&path).map_err(|error| failed(&error))?;
+            temporary = Some(TemporaryDirectory(path));
+        }
+        Ok(Place { shared, temporary })
+    }
+
+    /// The directory for the task's files, if it is not the server's.
+    pub(super) fn directory<'a>(
+        &'a self,
+        server: Result<&'a ServerDir, &'a str>,
+    ) -> Result<&'a Path, &'a str> {
+        match &self.shared {
+            Some(shared) => Ok(shared),
+            None => server.map(|server| &*server.path),
+        }
+    }
+
+    /// Makes programs use the temporary directory.
+    pub(super) fn add_to(&self, environment: &mut Vec<(OsString, OsString)>) {
+        const VARIABLE: &str = "TMPDIR";
+        if let Some(TemporaryDirectory(path)) = &self.temporary {
+            environment.retain(|(name, _)| name != VARIABLE);
+            environment.push((VARIABLE.into(), path.clone().into()));
+        }
+    }
+
+    /// What the sandbox must let the task use, which starts in `directory`.
+    pub(super) fn needs<'a>(
+        &self,
+        directory: &Path,
+        files: impl Iterator<Item = &'a Path>,
+    ) -> Needs {
+        Needs {
+            directory: directory.to_path_buf(),
+            files: files.map(Path::to_path_buf).collect(),
+            temporary: self.temporary.as_ref().map(|temporary| temporary.0.clone()),
+            shared: self.shared.clone(),
+        }
+    }
+
+    /// The directory that is to be removed with the task.
+    pub(super) fn into_temporary(self) -> Option<TemporaryDirectory> {
+        self.temporary
+    }
+}
+
+/// What is known of a task's sandbox. `None` if it has none.
+pub(super) fn confined(policy: Policy) -> Option<Confined> {
+    if policy.is_off() {
+        return None;
+    }
+    let losses = limits::losses(&policy, sandbox::abilities());
+    let missing = losses.into_iter().map(|loss| loss.text().to_owned()).collect();
+    Some(Confined { policy, missing })
+}
+
+/// The sandbox that is in use.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Summary {
+    /// The mode, what enforces it, and what it does not stop.
+    pub(crate) text: String,
+    /// Why commands are refused, or what is not enforced although they run.
+    pub(crate) problem: Option<String>,
+}
+
+/// Describes the sandbox for people who rely on it.
+pub(crate) fn summary(settings: &Result<policy::Settings, String>) -> Summary {
+    let settings = match settings {
+        Ok(settings) => settings,
+        Err(fault) => {
+            let problem = format!("{fault}; no command is started until that is corrected");
+            return Summary { text: "unknown".to_owned(), problem: Some(problem) };
+        }
+    };
+    let system = sandbox::abilities();
+    let policy = settings.policy();
+    let mut means = Vec::new();
+    if system.abi > 0 {
+        means.push(format!("Landlock (version {})", system.abi));
+    }
+    if system.filters {
+        means.push("a filter of system calls".to_owned());
+    }
+    match system.namespaces {
+        Namespaces::Direct => means.push("own mounts".to_owned()),
+        Namespaces::WithUser => means.push("own mounts in a user namespace".to_owned()),
+        Namespaces::Unavailable => {}
+    }
+    let means = if means.is_empty() { "nothing".to_owned() } else { means.join(", ") };
+    if policy.is_off() {
+        let text = format!("off; a tighter one would be enforced by {means}");
+        return Summary { text, problem: None };
+    }
+    let gaps = limits::gaps(system).join("; ");
+    let open = if gaps.is_empty() { gaps } else { format!("; not stopped: {gaps}") };
+    let losses: Vec<&str> =
+        limits::losses(&policy, system).iter().map(|loss| loss.text()).collect();
+    let problem = (!losses.is_empty()).then(|| {
+        let losses = losses.join("; ");
+        if policy.best_effort {
+            format!("the sandbox ({policy}) is not whole: {losses}")
+        } else {
+            format!(
+                "commands are refused, since the sandbox ({policy}) cannot be enforced: {losses}"
+            )
+        }
+    });
+    Summary { text: format!("{policy}, enforced by {means}{open}"), problem }
+}
+
+/// Says what the sandbox refused a command that has failed, by the end of its output. A path counts only
+/// if the policy denies it and its file would not.
+pub(crate) fn refusal(sandbox: &Confined, directory: &Path, tail: &str) -> Option<String> {
+    let policy = &sandbox.policy;
+    let home = std::env::var_os("HOME").map(PathBuf::from);
+    let home = home.as_deref();
+    let mode = policy.mode.name();
+    let unread = |path: &PathBuf| {
+        let real = files::resolved(path)?;
+        let refused = !policy.may_read(&real) && files::is_readable(&real);
+        refused.then(|| {
+            let shown = shown_below(&real, home);
+            format!(
+                "the sandbox refused to read {shown} (mode {mode}): the user can take it off \
+                 sandbox.deny_read"
+            )
+        })
+    };
+    let by_path = refusal::refused_paths(tail, directory, home).iter().find_map(|path| {
+        if let Some(text) = unread(path) {
+            return Some(text);
+        }
+        // A path may lead through links, and the last part of one that is to be made does not exist.
+        let real = files::resolved(path)?;
+        let shown = shown_below(&real, home);
+        if policy.may_write(&real) || !files::is_changeable(&real) {
+            return None;
+        }
+        if !policy.may_read(&real) {
+            return Some(format!(
+                "the sandbox refused a write to {shown} (mode {mode}): what may not be read is not \
+                 written either (sandbox.deny_read)"
+            ));
+        }
+        Some(match policy.mode {
+            Mode::ReadOnly => format!(
+                "the sandbox refused a write to {shown} (mode read-only): only $TMPDIR is writable; \
+                 where more is needed, the mode is workspace"
+            ),
+            _ if policy.write.iter().any(|tree| real.starts_with(tree)) => format!(
+                "the sandbox refused a write to {shown} (mode {mode}): it is protected, since \
+                 programs outside of the sandbox obey it (zsh-tool help sandbox)"
+            ),
+            _ => {
+                let makes = if real.exists() { "" } else { "make it and " };
+                format!(
+                    "the sandbox refused a write to {shown} (mode {mode}): the user can {makes}add it \
+                     to sandbox.write"
+                )
+            }
+        })
+    });
+    let by_network = || {
+        let closed = policy.network != Network::On && refusal::misses_network(tail);
+        let network = policy.network.name();
+        closed.then(|| {
+            format!("the sandbox has network={network}: the user can change sandbox.network")
+        })
+    };
+    let by_signal = || {
+        refusal::misses_process(tail).then(|| {
+            "in a sandbox a command signals only its own processes: zsh_kill ends other tasks"
+                .to_owned()
+        })
+    };
+    let by_cover = || refusal::missing_paths(tail, directory, home).iter().find_map(unread);
+    by_path.or_else(by_cover).or_else(by_network).or_else(by_signal)
+}
+
+/// The path with `~` for the home directory.
+fn shown_below(path: &Path, home: Option<&Path>) -> String {
+    let home = home.and_then(|home| home.canonicalize().ok());
+    match home.and_then(|home| path.strip_prefix(home).ok().map(Path::to_path_buf)) {
+        Some(rest) if rest.as_os_str().is_empty() => "~".to_owned(),
+        Some(rest) => Path::new("~").join(rest).shown().to_string(),
+        None => path.shown().to_string(),
+    }
+}
