@@ -168,9 +168,14 @@ impl Executor {
     }
 
     /// How the user allows it more than it may do now, as a sentence; `None` if that is unknown.
-    pub(crate) fn permission_advice(&self) -> Option<String> {
+    /// `allow_edits` says whether it has the permission to change files already.
+    pub(crate) fn permission_advice(&self, allow_edits: bool) -> Option<String> {
         let permission = self.listing.permission.as_ref()?;
-        Some(permission.advice(self.name(), self.program()))
+        Some(if allow_edits {
+            permission.further_advice()
+        } else {
+            permission.advice(self.name(), self.program())
+        })
     }
 
     /// The options with which it is started in a role and which decide what it may do; `None` if
@@ -469,7 +474,7 @@ mod tests {
             activities.iter().for_each(|activity| deeds.add(activity));
             let shortfall = deeds.shortfall("all is done").map(|found| found.to_string());
             assert_eq!(shortfall, expected, "{name}");
-            let advice = EXECUTORS.find(name).unwrap().permission_advice();
+            let advice = EXECUTORS.find(name).unwrap().permission_advice(false);
             assert!(expected.is_none() || advice.is_some_and(|it| it.contains(name)), "{name}");
         }
     }

@@ -14,6 +14,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::text::quantity::{grouped, plural};
 
+/// More than this is a mistake of the program.
+const MOST_TOKENS: u64 = 1_000_000_000_000;
+const MOST_USD: f64 = 1e9;
+
 /// A cost. What is not reported is `None`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -64,6 +68,16 @@ impl Usage {
         self.turns = other.turns.or(self.turns);
     }
 
+    /// Without numbers that no session can have.
+    fn plausible(mut self) -> Usage {
+        let is_plausible = |count: &u64| *count <= MOST_TOKENS;
+        self.input_tokens = self.input_tokens.filter(is_plausible);
+        self.output_tokens = self.output_tokens.filter(is_plausible);
+        self.turns = self.turns.filter(is_plausible);
+        self.usd = self.usd.filter(|usd| (0.0..=MOST_USD).contains(usd));
+        self
+    }
+
     /// Without a price of 0 for tokens: programs that do not know a model's price report that.
     fn without_unknown_price(mut self) -> Usage {
         if self.tokens().is_some_and(|tokens| tokens > 0) {
@@ -78,7 +92,11 @@ impl fmt::Display for Usage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let money = self.usd.map(|usd| {
             let digits = if usd < 1.0 { 4 } else { 2 };
-            format!("${usd:.digits$}")
+            if usd > 0.0 && usd < 0.0001 {
+                "less than $0.0001".to_owned()
+            } else {
+                format!("${usd:.digits$}")
+            }
         });
         let tokens = self.tokens().map(|all| {
             let part = |count: Option<u64>, word| Some(format!("{} {word}", grouped(count?)));
@@ -131,7 +149,7 @@ impl UsageReport {
     }
 
     fn of(usage: Usage, covers: Covers) -> Option<UsageReport> {
-        let usage = usage.without_unknown_price();
+        let usage = usage.plausible().without_unknown_price();
         usage.is_reported().then_some(UsageReport { usage, covers })
     }
 }

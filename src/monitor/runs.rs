@@ -140,12 +140,12 @@ pub(crate) fn diff(
     iteration: Option<u32>,
     environment: &[(OsString, OsString)],
 ) -> Result<String, String> {
-    let none = "its agents have not ended yet, or its directory is in no git repository";
-    let (from, to) = run.file.snapshots_around(iteration).ok_or(none)?;
+    let none = || run.file.why_no_difference(iteration);
+    let (from, to) = run.file.snapshots_around(iteration).ok_or_else(none)?;
     let store = run.directory.join(SNAPSHOTS);
-    let found = Repository::find(&run.file.directory, &store, environment);
-    let repository = found.map_err(|error| error.to_string())?.ok_or(none)?;
-    let diff = repository.diff(from, to).map_err(|error| error.to_string())?;
+    let found = Repository::find(run.file.repository_directory(), &store, environment);
+    let repository = found.map_err(|error| error.to_string())?.ok_or_else(none)?;
+    let diff = repository.diff(from, to, false).map_err(|error| error.to_string())?;
     Ok(String::from_utf8_lossy(&diff).into_owned())
 }
 

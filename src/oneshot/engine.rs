@@ -125,8 +125,10 @@ const LEAST_SHARE: u32 = 60;
 const STATE_VARIABLE: &str = "ONESHOT_STATE";
 const REASON_VARIABLE: &str = "ONESHOT_REASON";
 const DIRECTORY_VARIABLE: &str = "ONESHOT_DIRECTORY";
-/// How many changed files are listed.
+/// How many changed files are logged …
 const LISTED_FILES: usize = 100;
+/// … and named in a note.
+const NAMED_FILES: usize = 5;
 /// How much of an error's message is shown.
 const SAID_CHARS: usize = 300;
 
@@ -540,15 +542,21 @@ impl<'a> Engine<'a> {
             }
         };
         self.run.update(|run| run.snapshots.push(Snapshot { iteration, moment, tree }))?;
-        if changes.is_empty() || moment == Moment::BeforeWorker {
-            return Ok(());
-        }
-        let role = if moment == Moment::AfterWorker { Role::Worker } else { Role::Auditor };
+        let role = match moment {
+            _ if changes.is_empty() => return Ok(()),
+            // A person's changes, or those of the user's own checks.
+            Moment::BeforeWorker | Moment::AfterChecks => return Ok(()),
+            Moment::AfterWorker => Role::Worker,
+            Moment::AfterAuditor => Role::Auditor,
+        };
         let summary = repository::summary(&changes);
         let files = changes.iter().map(|file| file.path.shown().to_string());
         let files: Vec<String> = files.take(LISTED_FILES).collect();
         if role == Role::Auditor {
-            let note = format!("the auditor has changed files ({summary}): {}", files.join(", "));
+            let more = if files.len() > NAMED_FILES { ", …" } else { "" };
+            let named = files.iter().take(NAMED_FILES).map(String::as_str);
+            let named = named.collect::<Vec<_>>().join(", ");
+            let note = format!("the auditor has changed files ({summary}): {named}{more}");
             self.reporter.report(&RunNews::Note(&note));
         } else {
             self.reporter.report(&RunNews::Changed(&summary));
@@ -631,6 +639,7 @@ impl<'a> Engine<'a> {
                 red.push((result, output));
             }
         }
+        self.take_snapshot(iteration, Moment::AfterChecks)?;
         let is_green = red.is_empty();
         let failures = (!is_green).then(|| check::failures(&red));
         // Saved before the state that depends on it.
@@ -662,7 +671,11 @@ impl<'a> Engine<'a> {
         transcript: &Transcript,
     ) -> Result<(), EngineError> {
         let executor = self.runtime.executors.find(self.executor_name(Role::Worker))?;
-        let Some(advice) = executor.permission_advice() else {
+        let allow_edits = self.run.file().options.allow_edits;
+        let Some(advice) = executor.permission_advice(allow_edits) else {
+            if transcript.final_text().trim().is_empty() {
+                self.reporter.report(&RunNews::Note("the worker answered nothing"));
+            }
             return Ok(());
         };
         let Some(shortfall) = transcript.deeds().shortfall(transcript.final_text()) else {

@@ -10,6 +10,7 @@ use crate::process::files;
 /// A file that exists as long as this value.
 #[derive(Debug)]
 pub(super) struct PromptFile {
+    folder: PathBuf,
     path: PathBuf,
 }
 
@@ -19,15 +20,17 @@ impl PromptFile {
     /// # Errors
     /// If the file cannot be written.
     pub(super) fn make(directory: &Path, run: &str, prompt: &str) -> io::Result<PromptFile> {
-        let path = directory.join(format!(".oneshot-prompt-{run}.md"));
-        match std::fs::remove_file(&path) {
+        let folder = directory.join(format!(".oneshot-{run}"));
+        match std::fs::remove_dir_all(&folder) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
-        let mut file = files::create_private(&path)?;
+        files::private_subdir(&folder).map_err(io::Error::other)?;
         // From here on it is removed, even if it cannot be written.
-        let made = PromptFile { path };
-        file.write_all(prompt.as_bytes())?;
+        let made = PromptFile { path: folder.join("prompt.md"), folder };
+        // No commit of an agent and no snapshot has it.
+        files::create_private(&made.folder.join(".gitignore"))?.write_all(b"*\n")?;
+        files::create_private(&made.path)?.write_all(prompt.as_bytes())?;
         Ok(made)
     }
 
@@ -39,7 +42,7 @@ impl PromptFile {
 
 impl Drop for PromptFile {
     fn drop(&mut self) {
-        if let Err(error) = std::fs::remove_file(&self.path) {
+        if let Err(error) = std::fs::remove_dir_all(&self.folder) {
             tracing::warn!("cannot remove a prompt's file: {error}");
         }
     }

@@ -57,6 +57,7 @@ const KEPT: [&str; 3] = ["PATH", "HOME", "XDG_CONFIG_HOME"];
 pub enum Moment {
     BeforeWorker,
     AfterWorker,
+    AfterChecks,
     AfterAuditor,
 }
 
@@ -180,14 +181,27 @@ impl Repository {
             std::fs::copy(&self.index, &index).map_err(GitError::Index)?;
         }
         let variables = [("GIT_INDEX_FILE", index.as_os_str())];
-        match self.git("add", &["--all", "--ignore-errors", "--", "."].map(OsStr::new), &variables)
-        {
+        let others = self.own_files();
+        let words = ["--all", "--ignore-errors", "--", "."].map(OsStr::new);
+        let words: Vec<&OsStr> = words.into_iter().chain(others.as_deref()).collect();
+        match self.git("add", &words, &variables) {
             // Files that cannot be read are not in the snapshot.
             Ok(_) | Err(GitError::Failed { code: 1, .. }) => {}
             Err(error) => return Err(error),
         }
         let tree = self.git("write-tree", &[], &variables)?;
         Ok(String::from_utf8_lossy(tree.trim_ascii()).into_owned())
+    }
+
+    /// What leaves the state directory out, if that is in the work tree.
+    fn own_files(&self) -> Option<OsString> {
+        // The store is in a run's directory, in that of all runs, in the state directory.
+        let state = self.store.ancestors().nth(3)?;
+        let below =
+            state.strip_prefix(&self.top).ok().filter(|path| !path.as_os_str().is_empty())?;
+        let mut pattern = OsString::from(":(exclude,literal)");
+        pattern.push(below);
+        Some(pattern)
     }
 
     /// The files that differ between two snapshots.
@@ -200,13 +214,16 @@ impl Repository {
         Ok(output.split(|byte| *byte == 0).filter_map(changed_file).collect())
     }
 
-    /// The difference between two snapshots, as `git diff` prints it.
+    /// The difference between two snapshots, as `git diff` prints it, with the contents of binary files
+    /// if they are wanted.
     ///
     /// # Errors
     /// If git fails, or a snapshot is gone.
-    pub(crate) fn diff(&self, from: &str, to: &str) -> Result<Vec<u8>, GitError> {
-        let words = ["--no-color", "--no-ext-diff", "--no-textconv", from, to];
-        self.git("diff", &words.map(OsStr::new), &[])
+    pub(crate) fn diff(&self, from: &str, to: &str, binary: bool) -> Result<Vec<u8>, GitError> {
+        let content = binary.then_some("--binary");
+        let words = ["--no-color", "--no-ext-diff", "--no-textconv"].into_iter().chain(content);
+        let words: Vec<&OsStr> = words.chain([from, to]).map(OsStr::new).collect();
+        self.git("diff", &words, &[])
     }
 
     /// Whether its work tree has changes that are not committed.

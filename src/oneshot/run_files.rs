@@ -356,6 +356,29 @@ impl RunFile {
             .then_some((first.tree.as_str(), last.tree.as_str()))
     }
 
+    /// Why there is no difference to show, of an iteration or of all.
+    pub(crate) fn why_no_difference(&self, iteration: Option<u32>) -> String {
+        match iteration {
+            _ if self.snapshots.is_empty() => {
+                "the run has no differences to show: no worker has started, or its directory is not \
+                 in a git repository, or git was not found"
+                    .to_owned()
+            }
+            Some(iteration) if iteration == 0 || iteration > self.iteration_count => {
+                format!("the run has no iteration {iteration}")
+            }
+            _ => "no worker has ended yet, so there is no difference to show".to_owned(),
+        }
+    }
+
+    /// Where its repository is: that of its work tree, once the tree is gone.
+    pub(crate) fn repository_directory(&self) -> &Path {
+        match &self.work_tree {
+            Some(tree) if !self.directory.exists() => &tree.repository,
+            _ => &self.directory,
+        }
+    }
+
     /// What all agents have cost so far, as far as they report it.
     pub fn usage(&self) -> Usage {
         let mut sum = Usage::default();

@@ -2,6 +2,7 @@
 //! at their end.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
@@ -105,8 +106,8 @@ fn offered(stderr: &str, word: &str) -> String {
 }
 
 #[test]
-fn a_work_tree_of_its_own_is_taken_over_or_dropped() {
-    for word in ["take over", "drop"] {
+fn a_work_tree_of_its_own_is_taken_over_or_thrown_away() {
+    for word in ["take over", "throw away"] {
         let runs = in_repository(json!({
             "worker": [writes(&["new.txt"])], "auditor": [verdict("DONE", "")],
         }));
@@ -132,13 +133,11 @@ fn a_work_tree_of_its_own_is_taken_over_or_dropped() {
             .env("GIT_COMMITTER_EMAIL", "t@example.org");
         assert!(shell.output().unwrap().status.success());
         let branches = git(&work, &["branch", "--list"]);
-        match word {
-            "drop" => {
-                assert!(!path.exists());
-                assert_eq!(branches, "* main\n");
-            }
-            _ => assert!(work.join("new.txt").exists(), "{branches}"),
-        }
+        assert!(!path.exists());
+        assert_eq!(branches, "* main\n");
+        assert_eq!(work.join("new.txt").exists(), word == "take over");
+        let diff = runs.ran(&["show", "latest", "--diff"]).text();
+        assert!(diff.contains("b/new.txt"), "{diff}");
     }
 }
 
@@ -170,4 +169,34 @@ fn a_command_line_runs_at_the_end_and_changes_nothing_of_it() {
     runs.script(json!({"worker": [[{"init": 1}, {"exit": 7}]]}));
     assert_eq!(runs.ran(&["--then", then, "make it"]).code, 1);
     assert!(ends().lines().last().unwrap().starts_with("FAILED exit_code:7 "), "{}", ends());
+}
+
+#[test]
+fn what_checks_change_and_the_state_directory_are_no_auditor_s_changes() {
+    let script = json!({"worker": [writes(&["new.txt"])], "auditor": [verdict("DONE", "")]});
+    let runs = in_repository(script);
+    let mut command = runs.command(&["--check", "print built > built.txt", "make it"]);
+    command.env("ZSH_TOOL_STATE_DIR", "state");
+    let ended = crate::support::program::run(command);
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    assert!(!ended.stderr.contains("the auditor has changed"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("changed 1 file, +0 −0"), "{}", ended.stderr);
+}
+
+#[test]
+fn a_commit_that_fails_ends_the_line_that_takes_work_over() {
+    let runs = in_repository(json!({
+        "worker": [writes(&["new.txt"])], "auditor": [verdict("DONE", "")],
+    }));
+    let ended = runs.ran(&["--worktree", "--json", "make it"]);
+    let end: Value = serde_json::from_str(&ended.text()).expect("one object");
+    let hook = runs.env.work().join(".git/hooks/pre-commit");
+    fs::create_dir_all(hook.parent().unwrap()).unwrap();
+    fs::write(&hook, "#!/bin/sh\nexit 1\n").unwrap();
+    fs::set_permissions(&hook, fs::Permissions::from_mode(0o755)).unwrap();
+    let mut shell = runs.env.command("sh");
+    shell.args(["-c", end["take_over"].as_str().unwrap()]);
+    assert!(!shell.output().unwrap().status.success());
+    let tree = end["work_tree"]["path"].as_str().unwrap();
+    assert!(Path::new(tree).join("new.txt").exists());
 }

@@ -636,8 +636,9 @@ fn a_prompt_that_is_too_long_for_an_argument_is_in_a_file_and_whole() {
     let file = std::path::Path::new(named);
     assert!(file.starts_with(runs.env.work()), "{named}");
     assert_eq!(std::fs::read_to_string(file).unwrap(), task);
+    assert_eq!(std::fs::read_to_string(file.with_file_name(".gitignore")).unwrap(), "*\n");
     runs.raise("go");
     let ended = runner.finish();
     assert_eq!(ended.code, 0, "{}", ended.stderr);
-    assert!(!file.exists());
+    assert!(!file.parent().unwrap().exists());
 }

@@ -129,6 +129,18 @@ impl Permission {
     }
 }
 
+impl Permission {
+    /// How the user allows more to an executor that may change files.
+    pub(super) fn further_advice(&self) -> String {
+        let settings = self.settings.trim_start_matches("do ").trim_start_matches("does ");
+        if settings.is_empty() {
+            "it may change files".to_owned()
+        } else {
+            format!("it may change files; for more, see {settings}")
+        }
+    }
+}
+
 /// Which code reads a program's records.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]

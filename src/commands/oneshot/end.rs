@@ -103,7 +103,9 @@ impl End {
             }
         }
         if let Some(tree) = self.work_tree.as_ref().filter(|_| !as_json) {
-            output::say_on_stderr(words::about_work_tree(tree, &self.id));
+            for (what, line) in words::about_work_tree(tree, &self.id) {
+                output::say_on_stderr(format_args!("{what}: {line}"));
+            }
         }
         output::conclude(printed, code)
     }
@@ -143,7 +145,11 @@ impl End {
     }
 
     fn json(&self, code: u8) -> Value {
-        let is_paused = matches!(self.stage, Stage::Interrupted { .. });
+        let is_resumable = matches!(self.stage, Stage::Interrupted { .. } | Stage::GivenUp { .. });
+        let [take_over, throw_away] = match &self.work_tree {
+            Some(tree) => words::about_work_tree(tree, &self.id).map(|(_, line)| Some(line)),
+            None => [None, None],
+        };
         json!({
             "oneshot_id": self.id,
             "state": self.stage.state().name(),
@@ -157,7 +163,9 @@ impl End {
             "directory": self.directory.to_string_lossy(),
             "directory_of_run": self.directory_of_run.to_string_lossy(),
             "work_tree": self.work_tree,
-            "resume": is_paused.then(|| resume_command(&self.id)),
+            "take_over": take_over,
+            "throw_away": throw_away,
+            "resume": is_resumable.then(|| resume_command(&self.id)),
         })
     }
 }
@@ -167,9 +175,22 @@ pub(super) fn resume_command(id: &str) -> String {
     command(&["--resume", id])
 }
 
-/// The command that starts a run with this prompt, even if it looks like an option.
-pub(super) fn prompt_command(prompt: &str) -> String {
-    command(&[END_OF_OPTIONS, &output::shell_word(prompt)])
+/// This process's command line with these words, its last ones, marked as the prompt.
+pub(super) fn prompt_command(words: &[String]) -> String {
+    let all: Vec<String> = std::env::args().collect();
+    let is_link = Path::new(all.first().map_or("", String::as_str))
+        .file_name()
+        .is_some_and(|name| name == "oneshot");
+    let mut options: Vec<String> = all.into_iter().skip(if is_link { 1 } else { 2 }).collect();
+    for word in words.iter().rev() {
+        if let Some(at) = options.iter().rposition(|known| known == word) {
+            options.remove(at);
+        }
+    }
+    let options = options.iter().map(|word| output::shell_word(word));
+    let prompt = output::shell_word(&words.join(" "));
+    let words: Vec<String> = options.chain([END_OF_OPTIONS.to_owned(), prompt]).collect();
+    command(&words.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
 /// This command with these arguments, under the name by which it was started.

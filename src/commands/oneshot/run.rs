@@ -177,10 +177,11 @@ fn prompt(words: &[String]) -> Result<String, ExitCode> {
         String::from_utf8_lossy(&bytes).into_owned()
     } else {
         let text = words.join(" ");
-        if let Some(objection) = mistyped::objection(words).filter(|_| !is_surely_a_prompt()) {
+        let objection = mistyped::objection(words).filter(|_| !is_surely_a_prompt());
+        if let Some(objection) = objection.filter(|_| !text.trim().is_empty()) {
             return Err(misused(format_args!(
                 "{text:?} {objection} As a prompt: {}",
-                prompt_command(&text)
+                prompt_command(words)
             )));
         }
         text
@@ -239,7 +240,9 @@ fn begin(
             let created = RunFile::created(settings.max_iterations, now);
             let id = arguments.id.map_or(created.oneshot_id, |id| id.to_string());
             let state = shared::state_directory(config)?;
-            warn_of_others(state, &directory);
+            if !settings.worktree {
+                warn_of_others(state, &directory);
+            }
             let (directory, work_tree) = if settings.worktree {
                 let (directory, tree) = make_work_tree(config, state, &id, &directory)?;
                 (directory, Some(tree))
@@ -322,7 +325,8 @@ fn begin(
 /// Warns of runs that work in the same directory at this moment.
 fn warn_of_others(state: &Path, directory: &Path) {
     let runs = sessions::list(state).runs.into_iter();
-    for run in runs.filter(|run| run.live && run.file.directory == directory) {
+    let overlaps = |other: &Path| other.starts_with(directory) || directory.starts_with(other);
+    for run in runs.filter(|run| run.live && overlaps(&run.file.directory)) {
         output::say_on_stderr(format_args!(
             "warning: the run {} works in this directory too; --worktree gives each its own",
             run.id()
@@ -352,7 +356,9 @@ fn make_work_tree(
     let branch = format!("oneshot/{}", id.get(..8).unwrap_or(id));
     let tree = repository.add_work_tree(&trees.join(id), &branch);
     let tree = tree.map_err(|error| refused(&error))?;
-    let directory = tree.path.join(&repository.prefix);
+    let prefix = &repository.prefix;
+    let directory =
+        if prefix.as_os_str().is_empty() { tree.path.clone() } else { tree.path.join(prefix) };
     // A directory without committed files is not in the new work tree.
     std::fs::create_dir_all(&directory).map_err(|error| refused(&error))?;
     Ok((directory, tree))

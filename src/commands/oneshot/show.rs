@@ -51,17 +51,12 @@ pub(super) fn diff(
 ) -> Result<ExitCode, ExitCode> {
     let run = find(config, id)?;
     let Some((from, to)) = run.file.snapshots_around(iteration) else {
-        let what = match iteration {
-            Some(iteration) => format!("iteration {iteration} has no difference to show"),
-            None => "the run has no differences to show".to_owned(),
-        };
-        return Err(output::misused(format_args!(
-            "{what}: its agents have not ended yet, or its directory is not in a git repository"
-        )));
+        return Err(output::misused(run.file.why_no_difference(iteration)));
     };
-    let (directory, store) = (&run.file.directory, run.directory.join(SNAPSHOTS));
+    let (directory, store) = (run.file.repository_directory(), run.directory.join(SNAPSHOTS));
+    let binary = !io::stdout().is_terminal();
     let diff = Repository::find(directory, &store, &shared::environment(config))
-        .and_then(|found| found.map(|repository| repository.diff(from, to)).transpose())
+        .and_then(|found| found.map(|repository| repository.diff(from, to, binary)).transpose())
         .map_err(output::failed)?
         .ok_or_else(|| {
             let directory = directory.shown();
@@ -122,7 +117,10 @@ pub(crate) fn describe(run: &RunView) -> String {
         section(&mut text, "failed checks", failed);
     }
     if let Some(tree) = file.work_tree.as_ref().filter(|tree| !run.live && tree.path.exists()) {
-        section(&mut text, "work tree", &words::about_work_tree(tree, &file.oneshot_id));
+        text.push('\n');
+        for (what, line) in words::about_work_tree(tree, &file.oneshot_id) {
+            let _ = writeln!(text, "{what}: {line}");
+        }
     }
     if run.is_resumable() {
         let _ = writeln!(text, "\nresume: zsh-tool oneshot --resume {}", file.oneshot_id);
@@ -247,6 +245,7 @@ fn to_json(run: &RunView) -> Value {
 /// Money if it is reported, else tokens, else `-`.
 fn short_cost(usage: &Usage) -> String {
     match (usage.usd, usage.tokens()) {
+        (Some(usd), _) if usd > 0.0 && usd < 0.01 => "<$0.01".to_owned(),
         (Some(usd), _) => format!("${usd:.2}"),
         (None, Some(tokens)) => format!("{} tokens", grouped(tokens)),
         (None, None) => "-".to_owned(),

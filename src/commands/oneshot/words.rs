@@ -35,17 +35,22 @@ fn reason(run: &RunView) -> String {
     }
 }
 
-/// The lines that take over or drop a run's work tree, for pasting into a shell.
-pub(super) fn about_work_tree(tree: &WorkTree, id: &str) -> String {
+/// The lines that take over or throw away what is in a run's work tree, for pasting into a shell. A
+/// commit that fails is the end of the line.
+pub(super) fn about_work_tree(tree: &WorkTree, id: &str) -> [(&'static str, String); 2] {
     let word = |path: &Path| output::shell_word(&path.to_string_lossy());
     let (path, repository) = (word(&tree.path), word(&tree.repository));
     let (branch, id) = (output::shell_word(&tree.branch), id.get(..8).unwrap_or(id));
-    format!(
-        "take over: git -C {path} add -A && git -C {path} commit -m 'oneshot {id}'; \
-         git -C {repository} merge {branch}\n\
-         drop: git -C {repository} worktree remove --force {path} && \
+    let take_over = format!(
+        "git -C {path} add -A && {{ git -C {path} diff --cached --quiet || \
+         git -C {path} commit -m 'oneshot {id}'; }} && git -C {repository} merge {branch} && \
+         git -C {repository} worktree remove {path} && git -C {repository} branch -d {branch}"
+    );
+    let throw_away = format!(
+        "git -C {repository} worktree remove --force {path} && \
          git -C {repository} branch -D {branch}"
-    )
+    );
+    [("take over", take_over), ("throw away", throw_away)]
 }
 
 /// Characters of a reason that are shown after a state.
