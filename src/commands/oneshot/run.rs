@@ -353,7 +353,7 @@ fn make_work_tree(
     if repository.has_changes().map_err(|error| refused(&error))? {
         output::say_on_stderr("warning: changes that are not committed are not in the work tree");
     }
-    let branch = format!("oneshot/{}", id.get(..8).unwrap_or(id));
+    let branch = format!("oneshot-{}", id.get(..8).unwrap_or(id));
     let tree = repository.add_work_tree(&trees.join(id), &branch);
     let tree = tree.map_err(|error| refused(&error))?;
     let prefix = &repository.prefix;
