@@ -81,6 +81,8 @@ const NAMESPACES: [libc::c_int; 8] = [
     libc::CLONE_NEWUTS,
 ];
 
+/// Types into a terminal. C libraries give it different types.
+const TIOCSTI: u32 = 0x5412;
 /// Pastes into a console.
 const TIOCLINUX: u32 = 0x541C;
 
@@ -120,8 +122,8 @@ impl Filters {
         let any = any.collect::<Result<Vec<_>, _>>()?;
         refused.insert(libc::SYS_clone, any.clone());
         refused.insert(libc::SYS_unshare, any);
-        let typing = [libc::TIOCSTI, TIOCLINUX.into()]
-            .map(|request| rule(&[condition(1, SeccompCmpOp::Eq, request)?]));
+        let typing = [TIOCSTI, TIOCLINUX]
+            .map(|request| rule(&[condition(1, SeccompCmpOp::Eq, request.into())?]));
         refused.insert(libc::SYS_ioctl, typing.into_iter().collect::<Result<_, _>>()?);
         if closes_network {
             refused.insert(libc::SYS_socket, no_network()?);
