@@ -328,8 +328,8 @@ impl AttemptState<'_> {
         Ok(())
     }
 
-    /// Ends an agent that goes on spending although the budget is used up. The answer that has
-    /// used it up may be its last, and its result is paid for.
+    /// Ends an agent that spends more after the budget was used up. The answer that exceeded the
+    /// budget may be the last one, and its result is paid for.
     fn check_budget(&mut self) {
         let usage = self.transcript.usage();
         let mut all = self.attempt.spent;

@@ -15,14 +15,13 @@ use super::controls::{Control, Controls};
 use super::runtime::Runtime;
 use super::state::RunEvent;
 use crate::process::signals::Exit;
-use crate::sandbox::policy::Policy;
 use crate::shell::command_line::CommandLine;
 use crate::task::describe;
 use crate::task::live::{End, LiveState, WaitStep};
 use crate::task::output::amount;
 use crate::task::output::reading;
 use crate::task::registry::TaskHandle;
-use crate::task::request::{AtTimeout, Request, Stderr, Stdin};
+use crate::task::request::Request;
 use crate::task::state::{KILL_GRACE, KILL_PATIENCE, KillRequest};
 use crate::task::stream::StreamName;
 use crate::text::ansi::Colours;
@@ -90,24 +89,11 @@ impl<'a> RunningCheck<'a> {
         variables: Vec<(String, String)>,
     ) -> Result<RunningCheck<'a>, String> {
         let request = Request {
-            id: None,
             part_of: Some(run.to_owned()),
-            detached: None,
-            command: CommandLine::parse(command),
-            shell: None,
             description: Some("check of an agent run".to_owned()),
-            session: None,
             directory: Some(directory.to_path_buf()),
             environment: variables,
-            start: None,
-            stdin: Stdin::Null,
-            stderr: Stderr::Merged,
-            terminal: None,
-            emulated: false,
-            timeout: None,
-            at_timeout: AtTimeout::Kill,
-            memory_max: None,
-            sandbox: Policy::off(),
+            ..Request::of_own(CommandLine::parse(command))
         };
         let task = runtime
             .supervisor
@@ -232,7 +218,7 @@ fn how_it_ended(end: &End) -> String {
     }
 }
 
-/// What the next worker is told of the red checks.
+/// Describes the red checks for the next worker.
 pub(super) fn failures(red: &[(CheckResult, String)]) -> String {
     let parts = red.iter().map(|(result, output)| {
         let output = output.trim_end();

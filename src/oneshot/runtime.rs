@@ -10,10 +10,9 @@ use crate::agent::executor::{Executor, Executors, Launch, exec_line};
 use crate::base::clock::Clock;
 use crate::history::recorder::Recorder;
 use crate::process::files::{self, NoProgram};
-use crate::sandbox::policy::Policy;
 use crate::shell::command_line::CommandLine;
 use crate::task::registry::TaskHandle;
-use crate::task::request::{AtTimeout, Request, Stderr, Stdin};
+use crate::task::request::{Request, Stderr, Stdin};
 use crate::task::supervisor::Supervisor;
 use crate::text::foreign::ShowPath;
 
@@ -50,24 +49,13 @@ impl Runtime {
         let recorder = &self.recorder;
         let run_record = recorder.begin_agent(executor.name(), role.name());
         let request = Request {
-            id: None,
             part_of: launch.run().map(str::to_owned),
-            detached: None,
-            command: CommandLine::parse(exec_line(&launch.argv)),
-            shell: None,
             description: Some(format!("agent {} ({})", executor.name(), role.name())),
-            session: None,
             directory: Some(directory.to_path_buf()),
             environment: launch.environment,
-            start: None,
             stdin: launch.stdin.map_or(Stdin::Null, Stdin::Text),
             stderr: Stderr::Separate,
-            terminal: None,
-            emulated: false,
-            timeout: None,
-            at_timeout: AtTimeout::Kill,
-            memory_max: None,
-            sandbox: Policy::off(),
+            ..Request::of_own(CommandLine::parse(exec_line(&launch.argv)))
         };
         let started = self
             .supervisor

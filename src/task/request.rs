@@ -91,6 +91,33 @@ pub struct Request {
     pub sandbox: Policy,
 }
 
+impl Request {
+    /// A command that this program runs for its own purposes: without input, terminal, deadline and
+    /// sandbox, with its errors in its output.
+    pub(crate) fn of_own(command: CommandLine) -> Request {
+        Request {
+            id: None,
+            command,
+            shell: None,
+            description: None,
+            part_of: None,
+            detached: None,
+            directory: None,
+            session: None,
+            environment: Vec::new(),
+            start: None,
+            stdin: Stdin::Null,
+            stderr: Stderr::Merged,
+            terminal: None,
+            emulated: false,
+            timeout: None,
+            at_timeout: AtTimeout::Kill,
+            memory_max: None,
+            sandbox: Policy::off(),
+        }
+    }
+}
+
 /// What happens when a command has run for its timeout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum AtTimeout {

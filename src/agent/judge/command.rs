@@ -15,13 +15,12 @@ use crate::agent::activity::AgentError;
 use crate::agent::executor::{Executor, Ids, Role, exec_line};
 use crate::agent::stream::Framer;
 use crate::base::cancel::Cancel;
-use crate::sandbox::policy::Policy;
 use crate::shell::command_line::CommandLine;
 use crate::shell::outcome::Outcome;
 use crate::task::live::ActiveCall;
 use crate::task::live::{LiveState, WaitStep};
 use crate::task::registry::TaskHandle;
-use crate::task::request::{AtTimeout, Request, Stderr, Stdin};
+use crate::task::request::{Request, Stdin};
 use crate::task::state::KillRequest;
 use crate::task::supervisor::Supervisor;
 use crate::text::lines::LinePosition;
@@ -105,24 +104,12 @@ impl CommandJudge {
             allow_edits: false,
         });
         Request {
-            id: None,
-            stderr: Stderr::Merged,
-            command: CommandLine::parse(command_text(&launch.argv)),
-            shell: None,
             description: Some("status check".to_owned()),
             part_of: Some(session.to_owned()),
-            detached: None,
-            session: None,
-            directory: None,
             environment: launch.environment,
-            start: None,
             stdin: launch.stdin.map_or(Stdin::Null, Stdin::Text),
-            terminal: None,
-            emulated: false,
             timeout: Some(self.time),
-            at_timeout: AtTimeout::Kill,
-            memory_max: None,
-            sandbox: Policy::off(),
+            ..Request::of_own(CommandLine::parse(command_text(&launch.argv)))
         }
     }
 

@@ -16,11 +16,10 @@ use crate::base::cancel::Cancel;
 use crate::commands::{output, shared};
 use crate::config::Config;
 use crate::process::files;
-use crate::sandbox::policy::Policy;
 use crate::shell::command_line::CommandLine;
 use crate::task::live::{LiveState, WaitStep};
 use crate::task::registry::TaskHandle;
-use crate::task::request::{AtTimeout, Request, Stderr, Stdin};
+use crate::task::request::{Request, Stderr};
 use crate::task::state::KillRequest;
 use crate::task::supervisor::Supervisor;
 use crate::text::foreign::ShowPath;
@@ -116,26 +115,13 @@ fn ask(
 ) -> Result<Asked, AgentState> {
     let found = files::find_program(executor.program(), search_path);
     let path = found.map_err(|_| AgentState::Missing { remedy: executor.install_hint() })?;
+    let words = [path.to_string_lossy().into_owned(), "--version".to_owned()];
     let path = path.shown().to_string();
     let request = Request {
-        id: None,
-        part_of: None,
-        detached: None,
-        command: CommandLine::parse(exec_line(&[path.clone(), "--version".to_owned()])),
-        shell: None,
         description: Some(format!("the version of {}", executor.name())),
-        session: None,
-        directory: None,
-        environment: Vec::new(),
-        start: None,
-        stdin: Stdin::Null,
         stderr: Stderr::Separate,
-        terminal: None,
-        emulated: false,
         timeout: Some(VERSION_TIME),
-        at_timeout: AtTimeout::Kill,
-        memory_max: None,
-        sandbox: Policy::off(),
+        ..Request::of_own(CommandLine::parse(exec_line(&words)))
     };
     let task = executor.prints_version().then(|| supervisor.start(request, None).ok()).flatten();
     Ok(Asked { executor: Arc::clone(executor), path, task })

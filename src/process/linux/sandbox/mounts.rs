@@ -2,8 +2,8 @@
 //! written, protected parts of that are read-only too, and denied parts and the sockets of others are
 //! covered.
 //!
-//! Root makes them directly; others inside of an own user namespace, in which only the user's own id
-//! is known: files of others then seem to belong to `nobody`.
+//! Root makes them directly; other users make them in a user namespace of their own, which maps only
+//! the user's own id: all other files appear to belong to `nobody`.
 
 use std::ffi::{CStr, CString};
 use std::fs::File;
