@@ -63,7 +63,8 @@ pub(crate) enum Command {
     /// Type into a task of any running server, and print the reply.
     Send(SendArguments),
     /// Print a line for each task of any running server that has ended, waits for input or a
-    /// password, is stopped or is stuck, unless that has already been reported.
+    /// password, is stopped or is stuck, and for each agent run that has ended, unless that has
+    /// already been reported.
     Events(EventsArguments),
     /// Answer a hook of an agent program.
     #[command(subcommand)]
@@ -218,11 +219,12 @@ pub(crate) struct EventsArguments {
     #[arg(long, short)]
     pub(crate) follow: bool,
     /// Print one JSON object per line, always with the same keys: `event` is `ended`, `waiting`,
-    /// `stopped`, `stuck` or `leftovers_gone`.
+    /// `stopped`, `stuck` or `leftovers_gone`. That of an agent run, `run_ended`, has keys of its
+    /// own.
     #[arg(long)]
     pub(crate) json: bool,
-    /// Only report tasks of servers that an ancestor of this process started, and detached tasks of
-    /// this project.
+    /// Only report tasks of servers that an ancestor of this process started, and detached tasks and
+    /// agent runs of this project.
     #[arg(long)]
     pub(crate) of_client: bool,
 }

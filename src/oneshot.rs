@@ -5,12 +5,14 @@
 //! - Decide: [`state`] is the state machine of a run, with every transition; [`policy`] says when to act
 //!   on an agent; [`prompts`] what agents are told.
 //! - Act: [`engine`] carries out the machine's actions, [`attempt`] follows one agent, [`runtime`] starts
-//!   it, [`check`] runs the user's checks, [`repository`] takes
-//!   snapshots of the files, [`prompt_file`] passes long prompts, [`recovery`] finds what earlier agents had done, [`controls`] takes requests from outside.
+//!   it, [`check`] runs the user's checks, [`repository`] takes snapshots of the files, [`prompt_file`]
+//!   passes long prompts, [`recovery`] finds what earlier agents had done, [`controls`] takes requests
+//!   from outside.
 //! - See: [`pipeline`] turns an agent's output into records, [`transcript`], [`run_tracker`] and
 //!   [`liveness`] say how far it is, [`reporter`] tells the display.
 //! - Keep: [`run`] and [`run_files`] are the run's directory, [`log`], [`log_line`] and [`log_reader`]
-//!   its log, [`redaction`] what may be written there, [`sessions`] all runs of a user.
+//!   its log, [`redaction`] what may be written there, [`sessions`] all runs of a user,
+//!   [`unreported`] which ends `zsh-tool events` has yet to report.
 //!
 //! May touch: the files of runs; agents' processes, through [`crate::task`].
 
@@ -37,3 +39,4 @@ pub(crate) mod runtime;
 pub(crate) mod sessions;
 pub(crate) mod state;
 pub(crate) mod transcript;
+pub(crate) mod unreported;

@@ -1,8 +1,11 @@
 //! `zsh-tool events` and `zsh-tool hook stop`: events that an agent would otherwise poll for, from
-//! the tasks of all running servers and shims, and the ends of detached tasks whose shims are gone.
+//! the tasks of all running servers and shims, the ends of detached tasks whose shims are gone, and the
+//! ends of agent runs.
 //!
-//! One thread waits for the owners' streams, for directories of new owners, and for the end of the
-//! reader of stdout.
+//! One thread waits for the owners' streams, for directories of new owners, for changes of runs, and
+//! for the end of the reader of stdout.
+
+mod runs;
 
 use std::collections::HashSet;
 use std::io::Read;
@@ -12,13 +15,16 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use serde::Serialize;
 use serde_json::{Value, json};
 
+use self::runs::RunEnd;
 use super::output::{self, OutputError};
 use super::permissions;
 use super::shared;
 use crate::cli::{EventsArguments, HookCommand};
-use crate::mcp::events::Event;
+use crate::mcp::events::Event as TaskEvent;
+use crate::oneshot::unreported;
 use crate::peer::events::{EventStream, Received};
 use crate::peer::{ANSWER_LIMIT, Owner};
 use crate::process::descriptors::{Interest, Poller};
@@ -141,6 +147,24 @@ fn may_block(input: &Value) -> bool {
     input.is_object() && active.is_none_or(|active| active == &Value::Bool(false))
 }
 
+/// What is reported.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Event {
+    Task(TaskEvent),
+    Run(RunEnd),
+}
+
+impl Event {
+    /// The event as one line of text.
+    fn line(&self) -> String {
+        match self {
+            Event::Task(event) => event.line(),
+            Event::Run(end) => end.line(),
+        }
+    }
+}
+
 type Report<'a> = &'a mut dyn FnMut(&Event) -> Result<(), OutputError>;
 
 /// The tasks whose events are reported.
@@ -173,7 +197,7 @@ struct Source {
     owner: Owner,
     stream: Option<EventStream>,
     /// Events that a hook has received but not printed.
-    held: Vec<Event>,
+    held: Vec<TaskEvent>,
     connected: Instant,
     /// When to connect next; `None` if connected or out of scope.
     connect_at: Option<Instant>,
@@ -232,6 +256,8 @@ struct Sources<'a> {
     holds: bool,
     /// The directories and ids of ended tasks whose reports are held.
     claimed: Vec<(PathBuf, String)>,
+    /// The ids of ended runs whose reports are held.
+    claimed_runs: Vec<String>,
     /// The directories of ended processes, which are scanned once.
     ended: HashSet<PathBuf>,
 }
@@ -253,6 +279,7 @@ impl<'a> Sources<'a> {
             living: Vec::new(),
             holds: false,
             claimed: Vec::new(),
+            claimed_runs: Vec::new(),
             ended: HashSet::new(),
         }
     }
@@ -267,7 +294,7 @@ impl<'a> Sources<'a> {
         };
         // Owners that do not answer are skipped.
         let _ = self.pending(HOOK_LIMIT, &mut collect);
-        lines.extend(self.living.iter().flat_map(|source| &source.held).map(Event::line));
+        lines.extend(self.living.iter().flat_map(|source| &source.held).map(TaskEvent::line));
         lines
     }
 
@@ -276,6 +303,9 @@ impl<'a> Sources<'a> {
         if !printed {
             for (directory, task) in &self.claimed {
                 tombstone::return_report(directory, task);
+            }
+            for id in &self.claimed_runs {
+                unreported::mark(self.state, id);
             }
             return;
         }
@@ -289,6 +319,7 @@ impl<'a> Sources<'a> {
     fn pending(&mut self, limit: Duration, report: Report) -> Result<Vec<Owner>, OutputError> {
         let begun = Instant::now();
         self.scan(report)?;
+        self.report_runs(None, report)?;
         loop {
             if self.connect_due(false) {
                 self.scan(report)?;
@@ -314,8 +345,12 @@ impl<'a> Sources<'a> {
     fn follow(&mut self, report: Report) -> Result<(), OutputError> {
         let servers = journal::servers_folder(self.state);
         let created = files::private_dir(self.state).and_then(|()| files::private_subdir(&servers));
-        created.map_err(|error| OutputError::Unreadable(std::io::Error::other(error)))?;
-        let watch = DirectoryWatch::new(&servers).ok();
+        let unreported = created.and_then(|()| unreported::folder(self.state));
+        let unreported =
+            unreported.map_err(|error| OutputError::Unreadable(std::io::Error::other(error)))?;
+        let watch = DirectoryWatch::new(&servers)
+            .and_then(|watch| watch.add(&unreported).map(|()| watch))
+            .ok();
         let stdout = std::io::stdout();
         let mut is_changed = true;
         loop {
@@ -324,6 +359,7 @@ impl<'a> Sources<'a> {
                     watch.drain();
                 }
                 self.scan(report)?;
+                self.report_runs(watch.as_ref(), report)?;
             }
             is_changed = self.connect_due(true);
             if is_changed {
@@ -378,6 +414,24 @@ impl<'a> Sources<'a> {
         Ok(())
     }
 
+    fn report_runs(
+        &mut self,
+        watch: Option<&DirectoryWatch>,
+        report: Report,
+    ) -> Result<(), OutputError> {
+        for end in runs::claim_ended(self.state, &self.scope, watch) {
+            let id = end.oneshot_id.clone();
+            if let Err(error) = report(&Event::Run(end)) {
+                unreported::mark(self.state, &id);
+                return Err(error);
+            }
+            if self.holds {
+                self.claimed_runs.push(id);
+            }
+        }
+        Ok(())
+    }
+
     fn report_ended(&mut self, directory: &Path, report: Report) -> Result<(), OutputError> {
         for entry in journal::read_server(directory) {
             let reported = entry.shown.is_some_and(|shown| shown.end_reported());
@@ -391,12 +445,12 @@ impl<'a> Sources<'a> {
             let event = match self.supervisor.recall(entry.id()) {
                 Some(RecalledTask::Task(task)) => {
                     let redactor = &self.supervisor.settings.redactor;
-                    Event::from_task(EventKind::Ended, &task, redactor, |_| None)
+                    TaskEvent::from_task(EventKind::Ended, &task, redactor, |_| None)
                 }
-                Some(RecalledTask::Ended(entry)) => Event::of_ended(&entry),
+                Some(RecalledTask::Ended(entry)) => TaskEvent::of_ended(&entry),
                 None => continue,
             };
-            if let Err(error) = report(&event) {
+            if let Err(error) = report(&Event::Task(event)) {
                 tombstone::return_report(directory, entry.id());
                 return Err(error);
             }
@@ -452,9 +506,9 @@ impl<'a> Sources<'a> {
                 Received::Events(events) => {
                     let has_events = !events.is_empty();
                     for event in events {
-                        match serde_json::from_value::<Event>(event) {
+                        match serde_json::from_value::<TaskEvent>(event) {
                             Ok(event) if self.holds => source.held.push(event),
-                            Ok(event) => report(&event)?,
+                            Ok(event) => report(&Event::Task(event))?,
                             Err(error) => output::complain(format_args!(
                                 "process {} sent an event that this version does not know: {error}",
                                 source.owner

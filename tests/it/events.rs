@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use crate::support::client::{Client, PATIENCE, send_signal};
 use crate::support::env::{Env, binary, unique_word};
+use crate::support::oneshot::{Runs, says, verdict};
 use crate::support::processes::{UniqueSleep, assert_none_left, processes_with, wait_until};
 use crate::support::program::{Finished, Program, ran, run_with_input, zsh_tool};
 use crate::support::state_files::{await_end, server_files};
@@ -594,4 +595,113 @@ fn what_a_person_sees_is_pending_when_the_person_has_left() {
         (!said.is_empty()).then_some(said)
     });
     assert!(said.contains(&task) && said.contains("Your name:"), "{said}");
+}
+
+/// A worker that never ends at its first start, and has a result at its second.
+fn hangs_once() -> Value {
+    json!([[{"init": 1}, {"touch": "begun"}, {"wait": "never"}, {"result": "x"}], says("the work")])
+}
+
+fn await_worker(runs: &Runs) {
+    let begun = runs.env.work().join("begun");
+    wait_until("the worker has begun", || begun.exists().then_some(()));
+}
+
+#[test]
+fn each_end_of_a_run_is_said_once_also_of_one_that_was_killed() {
+    let runs = Runs::working(hangs_once());
+    let mut follower = follower(&runs.env, &[]);
+    let runner = runs.start(&["make it"]);
+    await_worker(&runs);
+    assert_eq!(pending(&runs.env), "", "a run that is live has no event");
+    runner.signal("INT");
+    assert_eq!(runner.finish().code, 130);
+    let paused = next(&mut follower);
+    let id = runs.id();
+    assert_eq!(paused["event"], "run_ended", "{paused}");
+    assert_eq!(paused["oneshot_id"], json!(id), "{paused}");
+    assert_eq!(paused["state"], "INTERRUPTED", "{paused}");
+    assert_eq!(paused["reason"], "signal:2", "{paused}");
+    assert_eq!(paused["exit_code"], 130, "{paused}");
+    assert_eq!(paused["is_resumable"], true, "{paused}");
+    assert_eq!(paused["prompt"], "make it", "{paused}");
+
+    let ended = runs.ran(&["--resume", &id]);
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    let completed = next(&mut follower);
+    assert_eq!(completed["oneshot_id"], json!(id), "{completed}");
+    assert_eq!(completed["state"], "COMPLETED", "{completed}");
+    assert_eq!(completed["is_resumable"], false, "{completed}");
+
+    runs.script(json!({"worker": hangs_once(), "auditor": [verdict("DONE", "")]}));
+    fs::remove_file(runs.env.work().join("begun")).expect("it was begun");
+    fs::remove_dir_all(runs.env.path("notes")).expect("notes");
+    fs::create_dir(runs.env.path("notes")).expect("a folder");
+    let runner = runs.start(&["make another"]);
+    await_worker(&runs);
+    runner.signal("KILL");
+    let killed = next(&mut follower);
+    assert_eq!(killed["state"], "WORKER_EXECUTING", "{killed}");
+    assert_eq!(killed["exit_code"], json!(null), "{killed}");
+    assert_eq!(killed["is_resumable"], true, "{killed}");
+    runner.finish();
+    assert_eq!(pending(&runs.env), "");
+    let id = killed["oneshot_id"].as_str().expect("an id");
+    let stopped = runs.ran(&["stop", id]);
+    assert_eq!(stopped.code, 0, "{}", stopped.stderr);
+    assert_eq!(rest(follower), "");
+}
+
+#[test]
+fn the_line_of_a_run_says_what_to_do_next() {
+    let runs = Runs::working(hangs_once());
+    let runner = runs.start(&["make it\nnow"]);
+    await_worker(&runs);
+    runner.signal("TERM");
+    runner.finish();
+    let id = runs.id();
+    assert_eq!(
+        pending(&runs.env),
+        format!(
+            "run {id} is INTERRUPTED (signal:15), iteration 1  \"make it now\"  |  zsh-tool \
+             oneshot --resume {id} continues it\n"
+        )
+    );
+    assert_eq!(runs.ran(&["--resume", &id]).code, 0);
+    assert_eq!(
+        pending(&runs.env),
+        format!(
+            "run {id} is COMPLETED, iteration 1  \"make it now\"  |  zsh-tool oneshot show {id}\n"
+        )
+    );
+    assert_eq!(pending(&runs.env), "");
+}
+
+#[test]
+fn a_hook_tells_of_the_runs_of_its_project_outside_of_tasks() {
+    let runs = Runs::working(json!([says("the work")]));
+    let mut within = runs.command(&["in a task"]);
+    within.env("ZSH_TOOL_TASK", "server/task");
+    assert_eq!(crate::support::program::run(within).code, 0);
+    assert_eq!(pending(&runs.env), "", "the task's own end says it");
+    assert_eq!(runs.ran(&["make it"]).code, 0);
+    let elsewhere = || {
+        let mut command = zsh_tool(&runs.env, &["events", "--of-client"]);
+        command.env("CLAUDE_PROJECT_DIR", runs.env.path("home"));
+        crate::support::program::run(command).text()
+    };
+    assert_eq!(elsewhere(), "");
+    // A hook whose answer was lost has told nothing.
+    let input = runs.env.path("stop.json");
+    fs::write(&input, STOP).expect("a file");
+    let mut lost = zsh_tool(&runs.env, &["hook", "stop"]);
+    lost.env("CLAUDE_PROJECT_DIR", runs.env.work());
+    lost.stdin(fs::File::open(&input).expect("the file"));
+    lost.stdout(fs::File::options().write(true).open("/dev/full").expect("a full device"));
+    assert_eq!(lost.status().expect("it runs").code(), Some(1));
+    let mut held = zsh_tool(&runs.env, &["hook", "stop"]);
+    held.env("CLAUDE_PROJECT_DIR", runs.env.work());
+    let held = run_with_input(held, STOP.as_bytes().to_vec());
+    assert!(held.text().contains("COMPLETED"), "{held:?}");
+    assert_eq!(pending(&runs.env), "");
 }

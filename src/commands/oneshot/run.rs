@@ -35,7 +35,9 @@ use crate::oneshot::run_files::{MAX_PROMPT_BYTES, RunFile};
 use crate::oneshot::runtime::{Runtime, check_agents};
 use crate::oneshot::sessions::{self, FindError, RunView};
 use crate::oneshot::state::{self, RunEvent};
+use crate::oneshot::unreported;
 use crate::peer::hosts::Hosts;
+use crate::process::tree::COOKIE_VARIABLE;
 use crate::process::{descriptors, files, memory};
 use crate::task::supervisor::Supervisor;
 use crate::text::foreign::ShowPath;
@@ -85,6 +87,10 @@ pub(super) fn run(
     let controls = handle_signals(config)
         .map_err(|error| failed(format_args!("cannot handle signals: {error}")))?;
     let begun = begin(arguments, config, &settings, target, &executors)?;
+    // Within a task, the task's own end says it.
+    if std::env::var_os(COOKIE_VARIABLE).is_none() {
+        unreported::mark(shared::state_directory(config)?, begun.0.id());
+    }
     let judge = judge(begun.0.file().options.judge.as_deref(), config, &executors);
     let judge = judge.map_err(|error| {
         output::say_on_stderr(resume_command(begun.0.id()));
