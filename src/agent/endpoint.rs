@@ -265,16 +265,24 @@ impl Endpoint {
     }
 
     fn refusal(&self, status: u16, response: Response<Body>) -> EndpointError {
-        let location = response.headers().get("location").cloned();
+        let header = |name: &str| {
+            let value = response.headers().get(name)?.to_str().ok()?;
+            Some(value.to_owned())
+        };
+        let (location, retry_after) = (header("location"), header("retry-after"));
         let mut bytes = Vec::new();
         // The bytes before a read error are still worth reporting.
         let _ = response.into_body().into_reader().take(MAX_ERROR).read_to_end(&mut bytes);
-        let message = match location.as_ref().and_then(|to| to.to_str().ok()) {
+        let message = match location {
             Some(to) => format!("it has moved to {to}: correct openai.base_url"),
             None => wire::error_message(&bytes),
         };
         let message = self.redactor.redact(&message);
         let mut message = format!("{} answered {status}: {message}", self.url);
+        // Who waits for the end of an outage reads this.
+        if let Some(retry_after) = retry_after {
+            message.push_str(&format!(", retry-after: {}", self.redactor.redact(&retry_after)));
+        }
         let is_unauthorised = matches!(status, 401 | 403);
         if is_unauthorised {
             message.push_str(&format!(" (the key comes from ${}", self.key_variable));

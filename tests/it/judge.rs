@@ -165,7 +165,10 @@ fn what_would_fail_again_is_asked_once() {
         (json!({"status": 403, "message": "no"}), "answered 403: no"),
         (json!({"status": 404, "body": "no such model"}), "answered 404: no such model"),
         (json!({"status": 429, "message": "slow down"}), "answered 429: slow down"),
-        (json!({"status": 307, "location": "http://127.0.0.1:1/"}), "correct openai.base_url"),
+        (
+            json!({"status": 307, "headers": {"location": "http://127.0.0.1:1/"}}),
+            "correct openai.base_url",
+        ),
         (json!({"body": "<html>"}), "it is not a completion"),
         (json!({"text": ""}), "it contains no text"),
     ] {

@@ -2,6 +2,7 @@
 
 use serde_json::json;
 
+use crate::support::endpoint::Endpoint;
 use crate::support::oneshot::{Runs, says, verdict};
 
 /// An agent that its endpoint refuses, and says when to ask again.
@@ -46,6 +47,24 @@ fn an_auditor_whose_endpoint_fails_for_now_does_not_fail_a_finished_worker() {
     let ended = runs.ran(&["make it"]);
     assert_eq!((ended.code, ended.text()), (0, "it is done\n".to_owned()), "{}", ended.stderr);
     assert_eq!((runs.starts("worker"), runs.starts("auditor")), (1, 3));
+}
+
+#[test]
+fn an_endpoint_is_asked_again_when_it_says() {
+    let runs = Runs::new(json!({}));
+    let busy = json!({"status": 429, "message": "slow down", "headers": {"retry-after": "1"}});
+    let steps = json!([busy, {"stream": ["it is done"]}, busy, {"stream": ["VERDICT: DONE"]}]);
+    let endpoint = Endpoint::start(&runs.env, &steps);
+    let text = format!("openai: {{base_url: {}, model: small}}", endpoint.base_url());
+    runs.env.configure(&text);
+    let ended = runs.ran(&["--executor", "openai", "--auditor", "openai", "make it"]);
+    assert_eq!((ended.code, ended.text()), (0, "it is done\n".to_owned()), "{}", ended.stderr);
+    // One request each: only the run waits.
+    assert_eq!(endpoint.requests().len(), 4);
+    let outages = runs.lines("outage");
+    assert_eq!(outages.len(), 2, "{outages:?}");
+    assert!(ended.stderr.contains("answered 429: slow down, retry-after: 1"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("trying again in 1"), "{}", ended.stderr);
 }
 
 #[test]
