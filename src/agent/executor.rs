@@ -102,6 +102,11 @@ impl Executor {
         Launch { argv, stdin, environment: self.environment(ids) }
     }
 
+    /// Whether it is started with the id of its session, and names none otherwise.
+    pub(crate) fn takes_session(&self) -> bool {
+        !self.is_user_defined && self.listing.takes_session()
+    }
+
     /// The user's variables, overridden by the variables that agents rely on.
     fn environment(&self, ids: &Ids<'_>) -> Vec<(String, String)> {
         let mut required = vec![

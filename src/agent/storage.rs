@@ -1,7 +1,7 @@
 //! Recovers the result of a failed agent from the agent's own storage.
 //!
-//! The id of the agent's session identifies the conversation. Without an id or a match, it is the
-//! newest conversation of the same directory since the start. An answer after the last act is
+//! The id of the agent's session identifies the conversation. An agent that has not named its session
+//! has the newest conversation of the same directory since its start. An answer after the last act is
 //! success, however the process ended; otherwise any act is partial work.
 //!
 //! Limits: reads only regular files within the storage, each up to [`files::MAX_READ`]; incomplete
@@ -21,9 +21,9 @@ use files::FoundFile;
 pub use files::Reference;
 use formats::Format;
 
-/// How much older than the agent's start a file's time may be: kernels use the time of their
-/// last tick, and some file systems store whole seconds.
-const CLOCK_SLACK: Duration = Duration::from_secs(2);
+/// How much older than the agent's start a file's time may be: kernels use the time of their last
+/// tick. More would take the answer of an agent that ended just before for this agent's.
+const TICK: Duration = Duration::from_millis(10);
 
 /// How many files to open at most in search of the right one.
 const MAX_OPENED: usize = 32;
@@ -66,7 +66,10 @@ impl Storage {
     pub(super) fn recover(&self, reference: &Reference<'_>) -> Recovery {
         let mut found = files::find(&self.roots, &self.files, reference);
         found.sort_by_key(|file| std::cmp::Reverse(file.modified));
-        let known = self.of_session(&found, reference).or_else(|| self.newest(&found, reference));
+        let known = match reference.agent_session {
+            Some(id) => found.iter().find_map(|file| Some((file, file.text_of_session(id)?))),
+            None => self.newest(&found, reference),
+        };
         let Some((file, text)) = known else {
             return Recovery::Nothing;
         };
@@ -74,22 +77,14 @@ impl Storage {
         recovery(&activities, formats::has_failed(self.format, &file.path))
     }
 
-    fn of_session<'a>(
-        &self,
-        found: &'a [FoundFile],
-        reference: &Reference<'_>,
-    ) -> Option<(&'a FoundFile, String)> {
-        let id = reference.agent_session?;
-        found.iter().find_map(|file| Some((file, file.text_of_session(id)?)))
-    }
-
     fn newest<'a>(
         &self,
         found: &'a [FoundFile],
         reference: &Reference<'_>,
     ) -> Option<(&'a FoundFile, String)> {
-        let since = reference.since.checked_sub(CLOCK_SLACK)?;
-        found.iter().take_while(|file| file.modified >= since).take(MAX_OPENED).find_map(|file| {
+        let since = reference.since.checked_sub(TICK)?;
+        let is_newer = |file: &&FoundFile| file.may_be_written_since(since);
+        found.iter().take_while(is_newer).take(MAX_OPENED).find_map(|file| {
             let text = file.text().ok()?;
             let directory = formats::directory(self.format, &file.path, &text);
             let is_other = directory.is_some_and(|known| !reference.is_directory(&known));

@@ -41,14 +41,16 @@ pub(crate) fn recover_last_worker(
     if let Some(text) = own.result {
         return Ok(Recovery::Success { text });
     }
-    let session = run.agent_sessions.iter().rev().find(|session| {
-        session.role == Role::Worker && session.iteration == run.iteration_count.max(1)
+    let assigned = run.agent_sessions.iter().rev().find(|session| {
+        let is_current = session.iteration == run.iteration_count.max(1);
+        executor.takes_session() && session.role == Role::Worker && is_current
     });
+    let assigned = assigned.map(|session| session.id.as_str());
     let found = executor.recover(&Reference {
         home: context.home,
         directory: &run.directory,
-        agent_session: session.map(|session| session.id.as_str()),
-        since: started(run),
+        agent_session: own.session.as_deref().or(assigned),
+        since: own.prompted.map_or_else(|| begun(run), system_time),
         environment: context.environment,
     });
     let found = match found {
@@ -64,11 +66,13 @@ pub(crate) fn recover_last_worker(
     })
 }
 
-fn started(run: &RunFile) -> SystemTime {
-    let mut entries = run.history.iter().rev();
-    let start = entries.find(|entry| entry.state == RunState::WorkerExecuting);
-    let since = start.map_or(0.0, |entry| entry.ts);
-    let since = Duration::try_from_secs_f64(since).unwrap_or_default();
+/// When the run began, which no agent of it precedes.
+fn begun(run: &RunFile) -> SystemTime {
+    system_time(run.history.first().map_or(0.0, |entry| entry.ts))
+}
+
+fn system_time(unix_seconds: f64) -> SystemTime {
+    let since = Duration::try_from_secs_f64(unix_seconds).unwrap_or_default();
     // Only a file edited by hand contains a time beyond the clock's range.
     let at = SystemTime::UNIX_EPOCH.checked_add(since);
     at.unwrap_or(SystemTime::UNIX_EPOCH)
@@ -86,6 +90,11 @@ struct OwnLog {
     /// Whether no older text belongs to the answer.
     sealed: bool,
     acts: Vec<String>,
+    /// The newest session that the worker has named.
+    session: Option<String>,
+    /// When the worker was about to be started, in Unix seconds; the state that contains its pid is
+    /// later than the start.
+    prompted: Option<f64>,
 }
 
 /// How many acts of the last worker to report to the next one.
@@ -106,7 +115,7 @@ fn read_own_log(directory: &Path, executor: &Executor) -> io::Result<OwnLog> {
                 own.add(line, executor);
             }
             // Lines before the prompt belong to another worker.
-            own.result.is_some() && own.sealed || (is_worker(line) && line.kind == LineKind::Prompt)
+            own.result.is_some() && own.sealed || own.prompted.is_some()
         },
         &[LineKind::Prompt, LineKind::Result, LineKind::Activity],
     )?;
@@ -131,6 +140,7 @@ impl OwnLog {
             }
             // It counts the events before it, too.
             LineKind::Result => self.final_error_seen |= self.result.is_none(),
+            LineKind::Prompt => self.prompted = Some(line.ts),
             LineKind::Activity => {
                 for activity in executor.classify(&record(&line.data)).iter().rev() {
                     self.add_activity(activity);
@@ -143,6 +153,9 @@ impl OwnLog {
     fn add_activity(&mut self, activity: &Activity) {
         self.sealed |= self.result.is_some() && activity.is_act();
         match activity {
+            Activity::Session { id } => {
+                self.session.get_or_insert_with(|| id.clone());
+            }
             Activity::Final(Final { text, error: None }) if !self.final_error_seen => {
                 self.result.get_or_insert_with(|| text.clone());
                 self.sealed |= !text.is_empty();

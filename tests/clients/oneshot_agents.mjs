@@ -16,13 +16,14 @@ const agent = agentsIn(scratch, project, environment)[name];
 fs.mkdirSync(project);
 execFileSync('git', ['init', '--quiet'], { cwd: project });
 
-// One run to its end: its exit code, what it printed, and its file.
-async function oneshot(steps, args = []) {
+// One run to its end: its exit code, what it printed, and its file. `meanwhile` gets the runner and
+// the run's file.
+async function oneshot(steps, args = [], meanwhile = () => {}, words = ['say that it is done']) {
   const api = await scripted(agent.api, steps);
   agent.prepare(api.url);
   const before = new Set(sessions());
   const model = agent.model ? ['--model', agent.model, '--auditor-model', agent.model] : [];
-  const child = spawn(binary, ['oneshot', '--executor', name, ...model, ...args, 'say that it is done'], {
+  const child = spawn(binary, ['oneshot', '--executor', name, ...model, ...args, ...words], {
     cwd: project,
     env: { ...environment, ...agent.environment(api.url) },
     stdio: ['ignore', 'pipe', 'pipe'],
@@ -30,12 +31,14 @@ async function oneshot(steps, args = []) {
   let [result, said] = ['', ''];
   child.stdout.on('data', (more) => (result += more));
   child.stderr.on('data', (more) => (said += more));
+  const id = () => sessions().find((known) => !before.has(known)) ?? args.at(-1);
+  const read = () => JSON.parse(fs.readFileSync(path.join(state, 'sessions', id(), 'oneshot.json'), 'utf8'));
+  meanwhile(child, read);
   const timer = setTimeout(() => child.kill('SIGTERM'), 6 * PATIENCE * 1000);
   const code = await new Promise((ended) => child.on('close', ended));
   clearTimeout(timer);
   api.close();
-  const id = sessions().find((known) => !before.has(known));
-  const file = JSON.parse(fs.readFileSync(path.join(state, 'sessions', id, 'oneshot.json'), 'utf8'));
+  const file = read();
   const roles = file.agent_sessions.map(({ role }) => role);
   return { code, result, said, file, roles, reason: file.history.at(-1).reason };
 }
@@ -45,7 +48,19 @@ function sessions() {
   return fs.existsSync(place) ? fs.readdirSync(place) : [];
 }
 
+const RETRY = { text: '{"verdict": "RETRY", "feedback": "say how, please"}' };
 const DONE = { text: '{"verdict": "DONE", "feedback": ""}' };
+
+// A model that never answers, and the moment at which it has been asked.
+function hanging() {
+  let ask;
+  const asked = new Promise((resolve) => (ask = resolve));
+  const step = () => {
+    ask();
+    return { hang: true };
+  };
+  return { asked, step };
+}
 
 const done = await oneshot([{ text: 'it is done, and here is how' }, DONE]);
 check('work and its audit complete the run', done.code === 0 && done.file.state === 'COMPLETED', done);
@@ -59,6 +74,36 @@ check('no auditor is paid for it', refused.roles.every((role) => role === 'worke
 const hung = await oneshot([{ hang: true }], ['--inactivity', '6']);
 check('an endpoint that never answers ends the run', hung.file.state === 'FAILED', hung);
 check('no auditor is paid for that either', hung.roles.every((role) => role === 'worker'), hung.roles);
+
+const again = await oneshot([{ text: 'it is done' }, RETRY, { text: 'it is done, like this' }, DONE]);
+check('an auditor that is not content has the work done again', again.code === 0 && again.file.iteration_count === 2, again);
+check('by each in turns', again.roles.join() === 'worker,auditor,worker,auditor', again.roles);
+
+// As long as its own tries and longer.
+let [from, answers] = [0, [{ text: 'it is done' }, DONE]];
+const outage = () => {
+  from ||= Date.now();
+  return Date.now() - from < 5000 ? { status: 429, headers: { 'retry-after': '2' } } : (answers.shift() ?? DONE);
+};
+const waited = await oneshot([outage]);
+check('an outage that passes ends no run', waited.code === 0 && waited.file.iteration_count === 1, waited);
+
+const mute = hanging();
+const paused = await oneshot([mute.step], [], async (runner) => {
+  await mute.asked;
+  runner.kill('SIGINT');
+});
+check('Ctrl-C pauses the run', paused.code === 130 && paused.file.state === 'INTERRUPTED', paused);
+const resumed = await oneshot([{ text: 'it is done now' }, DONE], ['--resume', paused.file.oneshot_id], () => {}, []);
+check('it is resumed to its end', resumed.code === 0 && resumed.result.includes('it is done now'), resumed);
+
+const deaf = hanging();
+const died = await oneshot([deaf.step], [], async (_, file) => {
+  await deaf.asked;
+  process.kill(file().history.at(-1).pid, 'SIGKILL');
+});
+check('an agent that is killed ends the run', died.code === 1 && died.file.state === 'FAILED', died);
+check('no auditor is paid for it', died.roles.every((role) => role === 'worker'), died.roles);
 
 check('nothing is left running', (await running(state)).length === 0, await running(state));
 finish();

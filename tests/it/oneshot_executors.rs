@@ -135,11 +135,29 @@ fn the_attempts_of_an_agent_are_followed() {
     assert!(told.contains("retrying: 401 from the API, attempt 1"), "{told}");
 }
 
+/// The session of the recorded conversations of the programs that are given theirs.
+const RECORDED_SESSION: &str = "11111111-1111-4111-8111-111111111111";
+
 /// What a program had kept of a case when it died without a word.
 fn dies_having_kept(name: &str, case: &str) -> Runs {
-    let script = "cp -R \"$LEFT/.\" \"$HOME/..\" && cp -R \"$LEFT/project/.\" . ; exit 7";
-    let runs =
-        with_worker(name, &format!("LEFT=$HOME/../left\nmkdir -p \"$LEFT/project\"\n{script}"));
+    let script = format!(
+        r#"
+LEFT=$HOME/../left
+mkdir -p "$LEFT/project"
+while [ $# -gt 0 ]; do
+    [ "$1" = --session-id ] && session=$2
+    shift
+done
+if [ -n "$session" ]; then
+    find "$LEFT" -type f -exec sed -i "s/{RECORDED_SESSION}/$session/g" {{}} +
+    for file in $(find "$LEFT" -name '*11111111*.jsonl'); do
+        mv "$file" "$(printf %s "$file" | sed "s/{RECORDED_SESSION}/$session/; s/-11111111/-${{session%%-*}}/")"
+    done
+fi
+cp -R "$LEFT/." "$HOME/.." && cp -R "$LEFT/project/." .
+exit 7"#
+    );
+    let runs = with_worker(name, &script);
     let project = runs.env.work().canonicalize().unwrap();
     copy(
         &fixture(&format!("{name}/{case}")),
@@ -160,6 +178,20 @@ fn what_a_dead_worker_had_finished_by_its_own_storage_is_audited() {
         assert_eq!(found["found"], "success", "{name}");
         assert_eq!(found["text"], "all is done", "{name}");
         assert!(runs.prompt("auditor", 1).contains("all is done"), "{name}");
+    }
+}
+
+#[test]
+fn the_answer_of_another_agent_is_not_taken_for_that_of_one_that_died() {
+    // One that was given its session, one that names it later, and one that names none.
+    for name in ["claude", "codex", "cline"] {
+        let runs = dies_having_kept(name, "success");
+        assert_eq!(run(&runs, name).code, 0, "{name}");
+        // The next one dies at once.
+        fs::write(runs.env.path(&format!("bin/{name}")), "#!/bin/sh\nexit 7\n").unwrap();
+        let ended = run(&runs, name);
+        assert_eq!(ended.code, 1, "{name}: {}", ended.stderr);
+        assert!(ended.stderr.contains("FAILED (exit_code:7)"), "{name}: {}", ended.stderr);
     }
 }
 

@@ -372,6 +372,11 @@ impl Listing {
     }
 
     /// Whether the result of a failed tool says that a permission is lacking.
+    /// Whether it takes the id of its session as an argument.
+    pub(super) fn takes_session(&self) -> bool {
+        self.arguments.iter().chain(&self.last).any(|word| word.contains(SESSION))
+    }
+
     pub(super) fn is_denied_tool(&self, result: &str) -> bool {
         self.denied.tools.iter().any(|known| result.contains(known.as_str()))
     }
@@ -411,11 +416,14 @@ impl Listing {
     }
 }
 
+/// The placeholder for the id of the agent's session.
+const SESSION: &str = "{session}";
+
 /// Replaces the first placeholder in a word.
 fn filled(word: &str, ids: &Ids<'_>, prompt: &str) -> String {
     let placeholders = [
         ("{prompt}", prompt),
-        ("{session}", ids.agent_session),
+        (SESSION, ids.agent_session),
         ("{model}", ids.model.unwrap_or_default()),
         ("{prompt_file}", ids.prompt_file.unwrap_or_default()),
     ];

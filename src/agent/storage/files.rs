@@ -6,7 +6,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use crate::process::files::open_regular;
 
@@ -20,6 +20,9 @@ const MAX_NAMES: usize = 50_000;
 const SHORT_ID: usize = 8;
 /// How many bytes of such a file are searched for the whole id.
 const HEAD: usize = 4_096;
+
+/// The coarsest time of a file.
+const COARSE: Duration = Duration::from_secs(2);
 
 /// Where to look for an agent's conversation.
 #[derive(Debug, Clone, Copy)]
@@ -85,6 +88,14 @@ pub(super) struct FoundFile {
 }
 
 impl FoundFile {
+    /// Whether it may have been written at this time or later. Some file systems store whole seconds,
+    /// FAT pairs of them.
+    pub(super) fn may_be_written_since(&self, since: SystemTime) -> bool {
+        let at = self.modified.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let slack = if at.subsec_nanos() == 0 { COARSE } else { Duration::ZERO };
+        self.modified.checked_add(slack).is_none_or(|latest| latest >= since)
+    }
+
     /// Its text, if it belongs to this session.
     pub(super) fn text_of_session(&self, id: &str) -> Option<String> {
         let short = id.get(..SHORT_ID)?;
