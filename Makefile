@@ -3,7 +3,7 @@
 # install and uninstall honour PREFIX (default ~/.claude/plugins) and DESTDIR.
 
 .DEFAULT_GOAL := help
-.PHONY: help build build-tests test-programs demo demo-static test test-long test-portable test-xnu-poll check-macos check-linux test-by-host test-static test-arm64 test-clients install uninstall static release bench fuzz deny fmt lint ci
+.PHONY: help build build-tests test-programs demo demo-static test test-long test-portable test-xnu-poll check-macos check-linux test-by-host test-sandboxed test-static test-arm64 test-clients install uninstall static release bench fuzz deny fmt lint ci
 
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -60,6 +60,7 @@ test-long: ## Bear faults for long, watch process shapes, run all of zsh's own t
 	@scripts/need cargo cc $(PROGRAMS) $(LONG_PROGRAMS)
 	@scripts/zsh-suite
 	@scripts/shape-programs long
+	@$(MAKE) --no-print-directory test-sandboxed
 	cargo test --test it -- --ignored long::
 	RUST_TEST_THREADS=1 cargo test --test it -- --ignored soak::
 	tests/clients/run long
@@ -99,6 +100,11 @@ test-by-host: ## Run the tests of the core, of terminals and of kills once more,
 	@scripts/need cargo cc $(PROGRAMS)
 	ZSH_TOOL_TESTS_BY_HOST=1 scripts/test-but tests/by_host.txt \
 		'^($(shell echo $(BY_HOST) | tr ' ' '|'))::' --test it
+
+test-sandboxed: ## Watch the process shapes once more, each in a sandbox.
+	@scripts/need cargo cc $(PROGRAMS)
+	@scripts/shape-programs
+	ZSH_TOOL_TESTS_SANDBOX=workspace cargo test --test it shapes::
 
 test-static: static ## Run the integration tests with the static binary.
 	@scripts/need cargo cc $(PROGRAMS)

@@ -177,9 +177,11 @@ impl Env {
             .env("ZSH_TOOL_STATE_DIR", self.path("state"))
             .env(MARK_VARIABLE, &self.mark)
             .current_dir(self.work());
-        // With it, what tests say of commands is tried in a sandbox: its words must be the same.
-        let sandbox = std::env::var_os("ZSH_TOOL_TESTS_SANDBOX");
-        command.envs(sandbox.map(|mode| ("ZSH_TOOL_SANDBOX_MODE", mode)));
+        // With it, what is said of commands is tried in a sandbox: the words must be the same.
+        if let Some(mode) = std::env::var_os("ZSH_TOOL_TESTS_SANDBOX") {
+            command.env("ZSH_TOOL_SANDBOX_MODE", mode);
+            command.env("ZSH_TOOL_SANDBOX_WRITE", env!("CARGO_TARGET_TMPDIR"));
+        }
         // `make test-xnu-poll` preloads a library into the program under test.
         let library = std::env::var_os("LD_PRELOAD").filter(|_| program.as_ref() == binary());
         command.envs(library.map(|library| ("LD_PRELOAD", library)));
