@@ -9,6 +9,8 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use crate::support::oneshot::{Runs, says, verdict};
+use crate::support::processes::wait_until;
+use crate::support::program::Program;
 
 fn git(directory: &Path, words: &[&str]) -> String {
     let output = Command::new("git")
@@ -139,6 +141,50 @@ fn a_work_tree_of_its_own_is_taken_over_or_thrown_away() {
         let diff = runs.ran(&["show", "latest", "--diff"]).text();
         assert!(diff.contains("b/new.txt"), "{diff}");
     }
+}
+
+#[test]
+fn a_runner_that_is_killed_loses_neither_the_work_tree_nor_what_was_changed_in_it() {
+    let waits = |flag: &str, mut steps: Value| {
+        let list = steps.as_array_mut().unwrap();
+        list.insert(list.len() - 1, json!({"touch": flag}));
+        list.insert(list.len() - 1, json!({"wait": "never"}));
+        steps
+    };
+    // The worker, the check and the auditor are each killed with their runner once.
+    let runs = in_repository(json!({
+        "worker": [waits("worker-begun", writes(&["half.txt"])), writes(&["new.txt"])],
+        "auditor": [waits("auditor-begun", verdict("DONE", "")), verdict("DONE", "")],
+    }));
+    let work = runs.env.work();
+    let checks = work.join("check-begun");
+    let check = format!("[ -e {0} ] || {{ touch {0}; sleep 1000 }}", checks.display());
+    let mut command = runs.command(&["--worktree", "--check", &check, "make it"]);
+    for flag in ["worker-begun", "check-begun", "auditor-begun"] {
+        let runner = Program::start_with(command, std::process::Stdio::null());
+        let tree = wait_until("its work tree", || {
+            let sessions = fs::read_dir(runs.env.path("state/sessions")).ok()?;
+            let whole = sessions.flatten().any(|run| run.path().extension().is_none());
+            whole.then(|| runs.file()["work_tree"]["path"].as_str().unwrap().to_owned())
+        });
+        let place = if flag == "check-begun" { work.clone() } else { tree.into() };
+        wait_until(flag, || place.join(flag).exists().then_some(()));
+        runner.signal("KILL");
+        runner.finish();
+        command = runs.command(&["--resume", "latest"]);
+    }
+    let ended = crate::support::program::run(command);
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    let tree = runs.file()["work_tree"].clone();
+    let path = Path::new(tree["path"].as_str().unwrap());
+    for file in ["half.txt", "new.txt"] {
+        assert!(path.join(file).exists() && !work.join(file).exists(), "{file}");
+    }
+    let diff = runs.ran(&["show", "latest", "--diff"]).text();
+    assert!(diff.contains("b/half.txt") && diff.contains("b/new.txt"), "{diff}");
+    assert_eq!(runs.logged_history(), runs.history());
+    let trees = git(&work, &["worktree", "list"]);
+    assert_eq!(trees.lines().count(), 2, "{trees}");
 }
 
 #[test]
