@@ -16,13 +16,13 @@ use crate::support::program::{ran, run, zsh_tool};
 use crate::support::result::ToolResult;
 use crate::support::unprivileged;
 
-const MODES: [&str; 2] = ["workspace", "read-only"];
+pub const MODES: [&str; 2] = ["workspace", "read-only"];
 
 /// Makes the server do without own mounts.
 const LANDLOCK_ALONE: (&str, &str) = ("ZSH_TOOL_SANDBOX_LOWERED", "namespaces=none");
 
 /// A home with a secret and a file that commands may not change.
-fn home() -> Env {
+pub fn home() -> Env {
     // Not below /tmp, which is writable in a workspace.
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR"));
     fs::create_dir_all(directory).expect("a directory");
@@ -41,7 +41,7 @@ fn client_in(env: &Env, mode: &str) -> Client {
     env.client()
 }
 
-fn client_with(env: &Env, yaml: &str, variables: &[(&str, &str)]) -> Client {
+pub fn client_with(env: &Env, yaml: &str, variables: &[(&str, &str)]) -> Client {
     env.configure(yaml);
     let mut server = env.serve();
     server.envs(variables.iter().copied());
@@ -51,7 +51,7 @@ fn client_with(env: &Env, yaml: &str, variables: &[(&str, &str)]) -> Client {
 }
 
 /// A server of each kind, each with a home of its own, for this mode.
-fn each_kind(mode: &str) -> Vec<(&'static str, Env, Client)> {
+pub fn each_kind(mode: &str) -> Vec<(&'static str, Env, Client)> {
     let yaml = format!("sandbox: {{mode: {mode}}}\n");
     let with_mounts = home();
     let alone = home();
@@ -70,9 +70,9 @@ fn each_kind(mode: &str) -> Vec<(&'static str, Env, Client)> {
 }
 
 /// What a command prints when what it tries has worked.
-const DONE: &str = "IT WORKED";
+pub const DONE: &str = "IT WORKED";
 
-fn assert_refused(result: &ToolResult, what: &str) {
+pub fn assert_refused(result: &ToolResult, what: &str) {
     let output = result.output();
     assert!(!output.contains(DONE) && !output.contains("SECRET"), "{what}: {}", result.text);
 }
@@ -774,6 +774,12 @@ fn tools_that_people_use_work_in_a_workspace() {
     let rustup = std::env::var_os("RUSTUP_HOME").map_or(own.join(".rustup"), PathBuf::from);
     let mut server = env.serve();
     server.env("RUSTUP_HOME", rustup);
+    // Some are installed for the shapes of processes.
+    let shapes = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/shapes");
+    let installed = [shapes.join("python/bin"), shapes.join("npm/node_modules/.bin")];
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let path = std::env::join_paths(std::env::split_paths(&path).chain(installed));
+    server.env("PATH", path.expect("paths without colons"));
     let client = Client::start(server, env.path("stderr"));
     client.initialize();
     let mut tried = Vec::new();
@@ -787,5 +793,5 @@ fn tools_that_people_use_work_in_a_workspace() {
         assert_eq!(end.status(), "completed", "{tool}: {}\n{}", result.text, end.text);
         tried.push(tool);
     }
-    assert!(tried.len() >= 5, "only {tried:?} are installed");
+    assert!(tried.len() >= 8, "only {tried:?} are installed");
 }

@@ -1,0 +1,153 @@
+//! Ways round the sandbox: programs, tasks and services that run outside of it, and do for a command
+//! what it may not.
+
+use std::fs;
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::json;
+
+use crate::sandbox::{DONE, MODES, assert_refused, client_with, each_kind, home};
+use crate::support::env::binary;
+
+#[test]
+fn what_is_loaded_into_other_programs_stays_inside() {
+    const LIBRARY: &str = r#"
+#include <stdio.h>
+#include <stdlib.h>
+__attribute__((constructor)) static void loaded(void) {
+    char path[4096];
+    snprintf(path, sizeof path, "%s/target", getenv("HOME"));
+    FILE *file = fopen(path, "w");
+    if (file) { fputs("x\n", file); fclose(file); puts("IT WORKED"); }
+}
+"#;
+    for mode in MODES {
+        for (kind, env, client) in each_kind(mode) {
+            let (source, library) = (env.work().join("load.c"), env.work().join("load.so"));
+            fs::write(&source, LIBRARY).expect("a file");
+            let mut compiler = Command::new("cc");
+            compiler.args(["-shared", "-fPIC", "-o"]).arg(&library).arg(&source);
+            assert!(compiler.status().expect("cc").success());
+            for attempt in [
+                format!("LD_PRELOAD={0} true; LD_PRELOAD={0} ls", library.display()),
+                format!("LD_PRELOAD={} su -c true < /dev/null", library.display()),
+                "sudo -n sh -c 'echo x > ~/target' && echo IT WORKED".to_owned(),
+                "su -c 'echo x > ~/target && echo IT WORKED' < /dev/null".to_owned(),
+            ] {
+                assert_refused(&client.run(&attempt), &format!("{mode}, {kind}: {attempt}"));
+            }
+            let text = fs::read_to_string(env.path("home/target")).expect("the file is there");
+            assert_eq!(text, "before\n", "{mode}, {kind}");
+        }
+    }
+}
+
+#[test]
+fn the_memory_and_descriptors_of_outside_processes_are_out_of_reach() {
+    const TRIES: &str = r#"/usr/bin/python3 -c '
+import ctypes, os, sys
+libc = ctypes.CDLL(None, use_errno=True)
+pid = int(sys.argv[1])
+class Vector(ctypes.Structure):
+    _fields_ = [("base", ctypes.c_void_p), ("length", ctypes.c_size_t)]
+own = ctypes.create_string_buffer(8)
+local, remote = Vector(ctypes.addressof(own), 8), Vector(0x400000, 8)
+def tried(name, result):
+    print(name, "IT WORKED" if result >= 0 else os.strerror(ctypes.get_errno()))
+for name in ["process_vm_readv", "process_vm_writev"]:
+    call = getattr(libc, name)
+    tried(name, call(pid, ctypes.byref(local), 1, ctypes.byref(remote), 1, 0))
+handle = libc.syscall(434, pid, 0)
+tried("pidfd_getfd", libc.syscall(438, handle, 0, 0))
+tried("kcmp", libc.syscall(312, os.getpid(), pid, 0, 0, 0))
+'"#;
+    for mode in MODES {
+        for (kind, _env, client) in each_kind(mode) {
+            let result = client.run(&format!("{TRIES} {}", client.server_pid()));
+            assert_refused(&result, &format!("{mode}, {kind}"));
+            assert_eq!(result.output().lines().count(), 4, "{mode}, {kind}: {}", result.text);
+        }
+    }
+}
+
+#[test]
+fn a_task_outside_gets_no_input_from_inside() {
+    for mode in MODES {
+        for (kind, env, client) in each_kind(mode) {
+            // The same user's server without a sandbox, with the same state directory.
+            let mut free = env.serve();
+            free.env("ZSH_TOOL_SANDBOX_MODE", "off");
+            let free = crate::support::client::Client::start(free, env.path("free"));
+            free.initialize();
+            let arguments = json!({"command": "echo $$; cat > ~/target.new", "stdin_open": true});
+            let task = free.call("zsh", arguments);
+            let (id, pid) = (task.task_id(), task.output());
+            let program = binary().display().to_string();
+            for attempt in [
+                format!("{program} send {id} x"),
+                format!("{program} kill {id}"),
+                format!("{program} log {id} && {program} tasks | grep {id}"),
+                format!("echo x > /proc/{pid}/fd/0"),
+                format!("kill {pid}"),
+            ] {
+                let result = client.run(&format!("{attempt} && echo {DONE}"));
+                assert_refused(&result, &format!("{mode}, {kind}: {attempt}"));
+            }
+            let made = fs::read_to_string(env.path("home/target.new")).unwrap_or_default();
+            assert_eq!(made, "", "{mode}, {kind}");
+            free.kill_task(&id);
+        }
+    }
+}
+
+#[test]
+fn the_page_answers_nothing_without_its_token_which_cannot_be_read() {
+    for mode in MODES {
+        let env = home();
+        let yaml = format!("sandbox: {{mode: {mode}}}\nhttp: 127.0.0.1:0\n");
+        let client = client_with(&env, &yaml, &[]);
+        let listening = client.run("true && curl --version > /dev/null && echo ready");
+        assert_eq!(listening.output(), "ready", "{}", listening.text);
+        let attempt = format!(
+            "for port in $(awk 'NR > 1 && $4 == \"0A\" {{ split($2, a, \":\"); print a[2] }}' \
+             /proc/net/tcp); do curl -s -m 5 -o /dev/null -w '%{{http_code}}\\n' \
+             http://127.0.0.1:$((16#$port))/api/sessions; done; \
+             grep -rqs . {}/ && echo {DONE}",
+            env.path("state").display()
+        );
+        let result = client.run(&attempt);
+        assert_refused(&result, mode);
+        assert!(!result.output().lines().any(|code| code == "200"), "{}", result.text);
+        assert!(result.output().contains("401"), "{}", result.text);
+    }
+}
+
+#[test]
+fn a_container_engine_and_keys_are_refused_and_named() {
+    let env = home();
+    let socket = env.path("home/docker.sock");
+    let _engine = UnixListener::bind(&socket).expect("a socket");
+    let key = env.path("home/.ssh/id_ed25519");
+    let mut keygen = Command::new("ssh-keygen");
+    keygen.args(["-q", "-t", "ed25519", "-N", "", "-f"]).arg(&key);
+    assert!(keygen.status().expect("ssh-keygen").success());
+    let address = format!("unix://{}", socket.display());
+    let client = client_with(&env, "sandbox: {mode: workspace}\n", &[("DOCKER_HOST", &address)]);
+    let engine = client.run(&format!(
+        "curl -s --unix-socket {} http://engine/containers/json && echo {DONE}",
+        socket.display()
+    ));
+    assert_refused(&engine, "the engine's socket");
+    if Path::new("/usr/bin/docker").exists() || Path::new("/usr/local/bin/docker").exists() {
+        assert_refused(&client.run(&format!("docker ps && echo {DONE}")), "docker");
+    }
+    let result = client.run(&format!("ssh-keygen -y -f ~/.ssh/id_ed25519 && echo {DONE}"));
+    assert_refused(&result, "a key");
+    assert!(
+        result.text.contains("the sandbox refused to read ~/.ssh/id_ed25519"),
+        "{}",
+        result.text
+    );
+}
