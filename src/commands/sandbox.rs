@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::config::Config;
 use crate::process::files;
 use crate::sandbox::policy::{Mode, Policy, Settings};
+use crate::text::foreign::ShowPath;
 
 /// Caches of build tools below the home directory. What only programs outside of the sandbox would run,
 /// such as `~/.cargo/bin`, is not among them.
@@ -81,21 +82,20 @@ pub(crate) fn settings(config: &Config, project: &Path) -> Result<Settings, Stri
     let cargo = cargo.iter().flat_map(|cargo| CARGO_CACHES.map(|name| cargo.join(name)));
     // Many programs use /tmp wherever TMPDIR leads.
     let mut write = vec![project.to_path_buf(), std::env::temp_dir(), PathBuf::from("/tmp")];
-    write.extend(cache.clone());
+    write.extend(cache);
     write.extend(CACHES.iter().filter_map(|name| below_home(name)));
     write.extend(cargo);
     write.extend(expanded(&config.sandbox_write));
     let mut protect: Vec<PathBuf> = PROTECTED.iter().map(|name| project.join(name)).collect();
-    if let Some(repository) = shared_repository(project) {
-        protect.extend([project.join(".git"), repository.join("hooks"), repository.join("config")]);
+    if let Some(Linked { repository, own }) = linked_worktree(project) {
+        protect.push(project.join(".git"));
+        protect.extend(["hooks", "config", "config.worktree"].map(|name| repository.join(name)));
+        protect.extend(["commondir", "gitdir", "config.worktree"].map(|name| own.join(name)));
         write.push(repository);
     }
+    let write = unchangeable(write);
     if let Some(home) = home.as_ref().filter(|home| is_inside(home, &write)) {
         protect.extend(PROTECTED_AT_HOME.iter().map(|name| home.join(name)));
-        // Only what exists is protected, and a command could write a configuration of its own.
-        if config.sandbox_mode != Mode::Off {
-            let _ = files::private_dir(&home.join(".config/zsh-tool"));
-        }
     }
     let state = config.state_dir.clone().ok();
     let mut deny_read = expanded(&config.sandbox_deny_read);
@@ -103,10 +103,29 @@ pub(crate) fn settings(config: &Config, project: &Path) -> Result<Settings, Stri
     let configuration = directory("XDG_CONFIG_HOME").or_else(|| below_home(".config"));
     let named = variable("ZSH_TOOL_CONFIG").map(PathBuf::from);
     let plugin = directory("CLAUDE_PLUGIN_ROOT");
-    let own = [configuration, cache].into_iter().flatten().map(|path| path.join("zsh-tool"));
+    // The configuration, and the program that other machines have put here.
+    let data = directory("XDG_DATA_HOME").or_else(|| below_home(".local/share"));
+    let own: Vec<PathBuf> =
+        [configuration, data].into_iter().flatten().map(|path| path.join("zsh-tool")).collect();
+    if config.sandbox_mode != Mode::Off {
+        // Only what exists can be kept, and a command could make one of its own.
+        for directory in own.iter().filter(|directory| is_inside(directory, &write)) {
+            let _ = files::private_dir(directory);
+        }
+        let links = own.iter().map(|directory| directory.join("config.yaml"));
+        let links = links.filter(|file| file.is_symlink() && is_inside(file, &write));
+        let obeyed = own.iter().chain(&named).filter(|path| is_replaceable(path, &write)).cloned();
+        if let Some(path) = obeyed.chain(links).next().filter(|_| !config.sandbox_best_effort) {
+            return Err(format!(
+                "zsh-tool's own {} is missing or behind a link where commands may write, so that they \
+                 could replace it: make it a file or a directory there, or move it elsewhere",
+                path.shown()
+            ));
+        }
+    }
     let database = config.alan_db.clone();
     // What this program reads decides what later commands may do.
-    let keep = own.chain(named).chain(plugin).chain(database);
+    let keep = own.into_iter().chain(named).chain(plugin).chain(database);
     Ok(Settings {
         mode: config.sandbox_mode,
         workspace: Policy {
@@ -123,21 +142,61 @@ pub(crate) fn settings(config: &Config, project: &Path) -> Result<Settings, Stri
 
 /// Whether a directory is in one of these trees.
 fn is_inside(directory: &Path, trees: &[PathBuf]) -> bool {
-    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
     let directory = real(directory);
     trees.iter().any(|tree| directory.starts_with(real(tree)))
 }
 
-/// The repository to which a linked worktree of git belongs: commits are written there. It counts only if
-/// it names this worktree too, since the worktree's own file can be changed by a command.
-fn shared_repository(project: &Path) -> Option<PathBuf> {
+fn real(path: &Path) -> PathBuf {
+    files::resolved(path).unwrap_or_else(|| path.to_path_buf())
+}
+
+/// The paths that no command can lead elsewhere. One that goes through another of these trees is
+/// writable as a part of that tree, and could be replaced by a link to anywhere.
+fn unchangeable(paths: Vec<PathBuf>) -> Vec<PathBuf> {
+    let real: Vec<PathBuf> = paths.iter().map(|path| real(path)).collect();
+    let is_changeable = |path: &&PathBuf| {
+        let entries = path.ancestors().filter_map(Path::parent);
+        let mut entries = entries.filter_map(|directory| directory.canonicalize().ok());
+        entries.any(|directory| real.iter().any(|tree| directory.starts_with(tree)))
+    };
+    paths.iter().filter(|path| !is_changeable(path)).cloned().collect()
+}
+
+/// Whether a command could put something else at this path, although a mount holds what is there: it is
+/// missing, or a link, or behind one, in one of these trees.
+fn is_replaceable(path: &Path, trees: &[PathBuf]) -> bool {
+    let trees: Vec<PathBuf> = trees.iter().map(|tree| real(tree)).collect();
+    path.ancestors().any(|at| {
+        let directory = at.parent().and_then(|parent| parent.canonicalize().ok());
+        let is_changeable =
+            directory.is_some_and(|at| trees.iter().any(|tree| at.starts_with(tree)));
+        is_changeable && (at.is_symlink() || !at.exists())
+    })
+}
+
+/// A worktree that `git worktree add` has made.
+struct Linked {
+    /// The `.git` of the repository to which it belongs, to which commits are written.
+    repository: PathBuf,
+    /// What the repository has of this worktree.
+    own: PathBuf,
+}
+
+/// The linked worktree that a project is. Commands can change the worktree's own `.git` and what it names,
+/// so only a place that git would have made counts.
+fn linked_worktree(project: &Path) -> Option<Linked> {
     let link = project.join(".git");
     let text = read_line(&link)?;
     let own = project.join(text.strip_prefix("gitdir: ")?).canonicalize().ok()?;
     let back = own.join(read_line(&own.join("gitdir"))?).canonicalize().ok()?;
-    let names_it = back == link.canonicalize().ok()?;
+    let repository = own.parent().filter(|parent| parent.ends_with("worktrees"))?.parent()?;
     let shared = own.join(read_line(&own.join("commondir"))?).canonicalize().ok()?;
-    (names_it && own.starts_with(&shared)).then_some(shared)
+    let is_made_by_git = back == link.canonicalize().ok()?
+        && shared == repository
+        && repository.join("HEAD").is_file()
+        && repository.join("objects").is_dir()
+        && !project.starts_with(repository);
+    is_made_by_git.then(|| Linked { repository: repository.to_path_buf(), own: own.clone() })
 }
 
 /// The first line of a small file.

@@ -97,8 +97,9 @@ pub(super) const NO_PROGRAM: &str = "none\n";
 pub(super) fn script(host: &HostEntry, purpose: &Purpose) -> String {
     let directory = match &host.binary_directory {
         Some(directory) => path(directory),
+        // Not a cache: commands in a sandbox may write to those.
         None => format!(
-            "\"${{XDG_CACHE_HOME:-${{HOME:?is not set: set binary_directory}}/.cache}}/zsh-tool/{VERSION}-$(uname -m)\""
+            "\"${{XDG_DATA_HOME:-${{HOME:?is not set: set binary_directory}}/.local/share}}/zsh-tool/{VERSION}-$(uname -m)\""
         ),
     };
     let start = host.directory.as_deref().map_or("\"$HOME\"".to_owned(), path);

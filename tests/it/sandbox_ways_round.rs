@@ -10,6 +10,8 @@ use serde_json::json;
 
 use crate::sandbox::{DONE, MODES, assert_refused, client_with, each_kind, home};
 use crate::support::env::binary;
+use crate::support::program::{ran, run, zsh_tool};
+use crate::support::ssh_host::installed;
 
 #[test]
 fn what_is_loaded_into_other_programs_stays_inside() {
@@ -150,4 +152,97 @@ fn a_container_engine_and_keys_are_refused_and_named() {
         "{}",
         result.text
     );
+}
+
+#[test]
+fn no_worktree_that_a_command_has_made_up_opens_a_tree() {
+    for (kind, env, client) in each_kind("workspace") {
+        let made = client.run(
+            "mkdir -p .git-own && print \"gitdir: $PWD/.git-own\" > .git && \
+             print $PWD/.git > .git-own/gitdir && print / > .git-own/commondir && echo ready",
+        );
+        assert_eq!(made.output(), "ready", "{kind}: {}", made.text);
+        let later = zsh_tool(&env, &["exec", "--sandbox", "workspace", "--", "echo x > ~/target"]);
+        assert_eq!(run(later).code, 1, "{kind}");
+        let text = fs::read_to_string(env.path("home/target")).expect("the file is there");
+        assert_eq!(text, "before\n", "{kind}");
+    }
+}
+
+#[test]
+fn a_real_worktree_keeps_what_leads_to_its_repository() {
+    let env = home();
+    let made = "git init -q main && cd main && git -c user.name=a -c user.email=a@b commit -q \
+                --allow-empty -m one && git worktree add -q ../linked";
+    let mut shell = env.command("sh");
+    assert!(shell.args(["-c", made]).status().expect("sh").success());
+    let attempt = |line: &str| {
+        let mut exec = zsh_tool(&env, &["exec", "--sandbox", "workspace", "--", line]);
+        exec.env("CLAUDE_PROJECT_DIR", env.work().join("linked"));
+        exec.current_dir(env.work().join("linked"));
+        run(exec)
+    };
+    let commits = "git -c user.name=a -c user.email=a@b commit -q --allow-empty -m two";
+    assert_eq!(attempt(commits).code, 0);
+    for name in ["commondir", "gitdir"] {
+        let line = format!("print / > ../main/.git/worktrees/linked/{name}");
+        assert_ne!(attempt(&line).code, 0, "{name}");
+    }
+}
+
+#[test]
+fn a_writable_path_is_not_led_elsewhere_by_a_link() {
+    let env = home();
+    let data = env.work().join("sub/data");
+    fs::create_dir_all(&data).expect("a directory");
+    let way = env.path("home/way");
+    std::os::unix::fs::symlink(env.work(), &way).expect("a link");
+    env.configure(&format!("sandbox: {{mode: workspace, write: [{}/sub/data]}}\n", way.display()));
+    let replaced = ran(&env, &["exec", "--", "rmdir sub/data && ln -s ~ sub/data"]);
+    assert_eq!(replaced.code, 0, "{}", replaced.stderr);
+    assert_eq!(ran(&env, &["exec", "--", "echo x > ~/target"]).code, 1);
+    let text = fs::read_to_string(env.path("home/target")).expect("the file is there");
+    assert_eq!(text, "before\n");
+}
+
+#[test]
+fn a_configuration_that_commands_could_replace_refuses_them() {
+    let linked = home();
+    let own = linked.work().join("config.yaml");
+    fs::write(&own, "sandbox: {mode: workspace}\n").expect("a file");
+    let folder = linked.path("home/.config/zsh-tool");
+    fs::create_dir_all(&folder).expect("a directory");
+    std::os::unix::fs::symlink(&own, folder.join("config.yaml")).expect("a link");
+    let missing = home();
+    missing.configure("sandbox: {mode: workspace}\n");
+    for (env, named) in [(&linked, None), (&missing, Some(missing.work().join("mine.yaml")))] {
+        let attempt = |line: &str| {
+            let mut exec = zsh_tool(env, &["exec", "--", line]);
+            exec.envs(named.as_ref().map(|file| ("ZSH_TOOL_CONFIG", file)));
+            exec.env("ZSH_TOOL_SANDBOX_MODE", "workspace");
+            run(exec)
+        };
+        let refused = attempt("echo IT WORKED");
+        assert_eq!(refused.code, 125, "{}", refused.stderr);
+        assert!(refused.stderr.contains("could replace it"), "{}", refused.stderr);
+        assert_eq!(refused.text(), "");
+    }
+    // A file that is there is kept as it is.
+    let file = missing.work().join("mine.yaml");
+    fs::write(&file, "sandbox: {mode: workspace}\n").expect("a file");
+    let mut exec = zsh_tool(&missing, &["exec", "--", "echo 'sandbox: {mode: off}' > mine.yaml"]);
+    exec.env("ZSH_TOOL_CONFIG", &file);
+    assert_eq!(run(exec).code, 1);
+    assert_eq!(fs::read_to_string(&file).expect("a file"), "sandbox: {mode: workspace}\n");
+}
+
+#[test]
+fn the_program_for_hosts_is_not_made_by_a_command() {
+    for (kind, env, client) in each_kind("workspace") {
+        let place = installed(&env, "home");
+        let folder = place.parent().expect("a directory").display();
+        assert_refused(&client.run(&format!("mkdir -p {folder} && echo {DONE}")), kind);
+        let other = client.run(&format!("mkdir -p ~/.cache/other && echo {DONE}"));
+        assert!(other.output().contains(DONE), "{kind}: {}", other.text);
+    }
 }

@@ -138,7 +138,7 @@ pub fn far_home(env: &Env, name: &str) -> PathBuf {
 /// The path of the installed program below a far home.
 pub fn installed(env: &Env, name: &str) -> PathBuf {
     let place = format!("{}-{}", env!("CARGO_PKG_VERSION"), std::env::consts::ARCH);
-    far_home(env, name).join(".cache/zsh-tool").join(place).join("zsh-tool")
+    far_home(env, name).join(".local/share/zsh-tool").join(place).join("zsh-tool")
 }
 
 /// Installs the program on the far side, since sending a large one takes long.
