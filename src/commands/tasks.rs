@@ -3,7 +3,8 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -20,6 +21,11 @@ use crate::text::quantity::seconds;
 
 /// How much of a command a line shows.
 const COMMAND_CHARS: usize = 80;
+/// How long a whole id is looked for: an answer that names a task may leave before the task's file
+/// is written.
+const NEWEST: Duration = Duration::from_millis(500);
+/// How long to wait between two looks.
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
 /// Runs the command.
 pub(crate) fn run(all: bool, as_json: bool) -> ExitCode {
@@ -52,10 +58,12 @@ pub(crate) fn run(all: bool, as_json: bool) -> ExitCode {
 
 /// The task whose id begins with `wanted`. Otherwise reports that there is none, or several.
 pub(super) fn find(state: &Path, wanted: &str) -> Option<(PathBuf, Snapshot)> {
-    let mut found: Vec<(PathBuf, Snapshot)> = journal::read_all(state)
-        .into_iter()
-        .filter(|(_, snapshot)| snapshot.id().starts_with(wanted))
-        .collect();
+    let mut found = beginning_with(state, wanted);
+    let deadline = Instant::now() + NEWEST;
+    while found.is_empty() && journal::is_task_id(wanted) && Instant::now() < deadline {
+        thread::sleep(LOOK_AGAIN);
+        found = beginning_with(state, wanted);
+    }
     match found.len() {
         0 => {
             output::complain(format_args!(
@@ -72,6 +80,11 @@ pub(super) fn find(state: &Path, wanted: &str) -> Option<(PathBuf, Snapshot)> {
             None
         }
     }
+}
+
+fn beginning_with(state: &Path, wanted: &str) -> Vec<(PathBuf, Snapshot)> {
+    let tasks = journal::read_all(state).into_iter();
+    tasks.filter(|(_, snapshot)| snapshot.id().starts_with(wanted)).collect()
 }
 
 /// The only task that waits for input. Otherwise lists the running tasks on stderr.
