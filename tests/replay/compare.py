@@ -23,6 +23,10 @@ BARE_SECONDS = 2
 TOOL_SECONDS = 20
 # What outlives its shell may yet be about to end.
 GRACE_SECONDS = 0.3
+# The server reads manual pages of failed programs by `man`, which ends by itself.
+SERVER_GRACE_SECONDS = 5
+# Lines that look at their own parents see the tool there.
+ANCESTRY = re.compile(r"\bpstree\b|\bPPID\b|\bppid\b")
 # How often bare zsh runs a line with a difference again, to find out whether it varies by itself.
 REPETITIONS = 8
 ENVIRONMENT = {
@@ -120,9 +124,9 @@ def running(command, line, limit, is_merged=False, environment=ENVIRONMENT):
     return Run(output, errors, code if code >= 0 else 128 - code, sandbox.files(), left)
 
 
-def left_over(known):
+def left_over(known, seconds=GRACE_SECONDS):
     """The names of the processes that are still there after a while, which are killed."""
-    deadline = time.monotonic() + GRACE_SECONDS
+    deadline = time.monotonic() + seconds
     while found := sandbox.processes(known):
         if time.monotonic() > deadline:
             break
@@ -173,7 +177,7 @@ class Comparison:
         task = meta["task_id"]
         if meta["leftovers"] or meta["status"] == "running":
             self.server.call("zsh_kill", task_id=task)
-        left = left_over(known)
+        left = left_over(known, SERVER_GRACE_SECONDS)
         files = sandbox.files()
         code = meta["exit_code"] if meta["status"] != "running" else "still running"
         return Run(without_task(self.log(task)), b"", code, files, left), meta
@@ -187,6 +191,8 @@ class Comparison:
 
     def compare(self, line):
         """What came of a line: why it is not comparable, or what differs."""
+        if ANCESTRY.search(line["text"]):
+            return {"dropped": "looks at its parents"}
         try:
             bare = self.bare_twice(line)
             differences, told = self.tool_differences(line, *bare)
