@@ -3,7 +3,7 @@
 # install and uninstall honour PREFIX (default ~/.claude/plugins) and DESTDIR.
 
 .DEFAULT_GOAL := help
-.PHONY: help build build-tests test-programs demo demo-static test test-long test-portable test-xnu-poll check-macos check-linux test-by-host test-sandboxed test-static test-arm64 test-clients install uninstall static release bench fuzz deny fmt lint ci
+.PHONY: help build build-tests test-programs demo demo-static test test-long test-portable test-xnu-poll check-macos check-linux test-by-host test-sandboxed test-static test-arm64 test-clients install uninstall static release bench replay fuzz deny fmt lint ci
 
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -136,6 +136,11 @@ release: ## Make all packages of a release, target/release-files; TARGETS=some, 
 bench: build static ## Measure the performance figures, with peers beside it; writes data/benchmarks.md.
 	@scripts/need cargo cc zsh python3 python3-venv node npm ssh sshd
 	python3 tests/bench/run.py --save data/benchmarks.md
+
+# Every fourth line takes some minutes; EVERY=1 takes all.
+replay: build ## Run command lines of many packages beside bare zsh and bash, and compare all that they do.
+	@scripts/need cargo cc zsh bash python3 python3-venv git jq unshare
+	python3 tests/replay/run.py --every $(or $(EVERY),4)
 
 fuzz: ## Fuzz the parsers, each for TIME=60 seconds; needs a nightly toolchain.
 	@scripts/need cargo cc c++

@@ -1,9 +1,10 @@
 //! `zsh-tool tasks`: the tasks of all running servers and the detached ones, from the state
 //! directory.
 
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -11,6 +12,8 @@ use super::{output, shared};
 use crate::mcp::outputs::TaskFacts;
 use crate::mcp::render::result;
 use crate::monitor::session::now;
+use crate::process::descriptors::{Interest, Poller};
+use crate::process::directory_watch::DirectoryWatch;
 use crate::task::describe;
 use crate::task::journal;
 use crate::task::snapshot::Snapshot;
@@ -20,6 +23,9 @@ use crate::text::quantity::seconds;
 
 /// How much of a command a line shows.
 const COMMAND_CHARS: usize = 80;
+/// How long a whole id is looked for: an answer that names a task may leave before the task's file
+/// is written.
+const NEWEST: Duration = Duration::from_millis(500);
 
 /// Runs the command.
 pub(crate) fn run(all: bool, as_json: bool) -> ExitCode {
@@ -52,10 +58,10 @@ pub(crate) fn run(all: bool, as_json: bool) -> ExitCode {
 
 /// The task whose id begins with `wanted`. Otherwise reports that there is none, or several.
 pub(super) fn find(state: &Path, wanted: &str) -> Option<(PathBuf, Snapshot)> {
-    let mut found: Vec<(PathBuf, Snapshot)> = journal::read_all(state)
-        .into_iter()
-        .filter(|(_, snapshot)| snapshot.id().starts_with(wanted))
-        .collect();
+    let mut found = beginning_with(state, wanted);
+    if found.is_empty() && journal::is_task_id(wanted) {
+        found = await_newest(state, wanted);
+    }
     match found.len() {
         0 => {
             output::complain(format_args!(
@@ -72,6 +78,34 @@ pub(super) fn find(state: &Path, wanted: &str) -> Option<(PathBuf, Snapshot)> {
             None
         }
     }
+}
+
+/// Waits until a server writes the task's file.
+fn await_newest(state: &Path, wanted: &str) -> Vec<(PathBuf, Snapshot)> {
+    let deadline = Instant::now() + NEWEST;
+    let mut servers = journal::servers(state).into_iter();
+    let watch = servers.find_map(|directory| DirectoryWatch::new(&directory).ok());
+    let Some(watch) = watch else {
+        return Vec::new();
+    };
+    // One that is gone meanwhile has no newest task.
+    servers.for_each(|directory| drop(watch.add(&directory)));
+    loop {
+        watch.drain();
+        let found = beginning_with(state, wanted);
+        let left = deadline.saturating_duration_since(Instant::now());
+        if !found.is_empty() || left.is_zero() {
+            return found;
+        }
+        let mut poller = Poller::default();
+        poller.watch(watch.as_fd(), Interest::Read);
+        poller.wait(Some(left));
+    }
+}
+
+fn beginning_with(state: &Path, wanted: &str) -> Vec<(PathBuf, Snapshot)> {
+    let tasks = journal::read_all(state).into_iter();
+    tasks.filter(|(_, snapshot)| snapshot.id().starts_with(wanted)).collect()
 }
 
 /// The only task that waits for input. Otherwise lists the running tasks on stderr.

@@ -112,6 +112,17 @@ fn other_processes_see_the_tasks_of_a_server() {
 }
 
 #[test]
+fn a_log_can_be_printed_as_soon_as_the_answer_names_its_task() {
+    let env = Env::new();
+    let client = env.client();
+    for number in 0..20 {
+        let task = client.run(&format!("echo {number}")).task_id();
+        let finished = ran(&env, &["log", &task]);
+        assert_eq!(finished.text(), format!("{number}\n"), "{}", finished.stderr);
+    }
+}
+
+#[test]
 fn following_a_log_ends_with_its_task() {
     let env = Env::new();
     let client = env.client();
