@@ -32,7 +32,9 @@ pub(crate) fn run(words: &[String]) -> ExitCode {
         output::complain("name a command before its options, as in `zsh-tool manopt git push -f`");
         return ExitCode::from(EXIT_USAGE);
     }
-    match manopt::table(&words, &shared::environment(&config), config.manopt_timeout) {
+    let sandbox = shared::sandbox_of_man(&config);
+    let environment = shared::environment(&config);
+    match manopt::table(&words, &environment, sandbox.as_ref(), config.manopt_timeout) {
         Ok(table) => {
             if table.page != words.join("-") {
                 output::complain(format_args!("these are the options of {}", table.page));

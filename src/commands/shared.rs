@@ -31,6 +31,7 @@ use crate::peer::hosts::{HostContext, Hosts, Purpose};
 use crate::process::descriptors::Waker;
 use crate::process::{files, memory, orphans};
 use crate::progress::tracker;
+use crate::sandbox::policy::{self, Mode, Network, Policy, Tightening};
 use crate::shell::command_line::CommandLine;
 use crate::shell::{normalise, template};
 use crate::task::environment::EnvironmentSettings;
@@ -171,8 +172,17 @@ pub(crate) fn recorder(config: &Config, redactor: &Arc<Redactor>) -> Arc<Recorde
         },
         options_time: config.manopt_timeout,
         environment: environment(config),
+        sandbox: sandbox_of_man(config),
         redactor: Arc::clone(redactor),
     }))
+}
+
+/// The sandbox of `man`: the tightest one, where commands have one.
+pub(crate) fn sandbox_of_man(config: &Config) -> Option<Policy> {
+    let settings = sandbox::settings(config, &project_directory()).ok()?;
+    let tightest = Tightening { mode: Some(Mode::ReadOnly), network: Some(Network::Off) };
+    let policy = settings.tightened(Some(tightest)).ok()?;
+    (settings.mode != Mode::Off).then_some(policy)
 }
 
 /// The path of the command history; empty without a state directory, which keeps the history in
@@ -337,6 +347,7 @@ fn survive_file_size_limit() {
 }
 
 fn settings(config: &Config) -> Settings {
+    let sandbox = sandbox::settings(config, &project_directory());
     Settings {
         state: config.state_dir.clone().map_err(|error| error.to_string()),
         spool_on_disk: config.spool == SpoolMode::Disk,
@@ -360,9 +371,10 @@ fn settings(config: &Config) -> Settings {
             hidden: config.secrets.hidden(),
             client: client_files(config),
             daemons: config.daemons.clone().into(),
+            sandbox: sandbox.as_ref().ok().map(policy::Settings::policy).filter(|it| !it.is_off()),
         },
         redactor: redactor(config),
-        sandbox: sandbox::settings(config, &project_directory()),
+        sandbox,
         tracker: tracker::TrackerSettings {
             heartbeat_interval: config.heartbeat_interval,
             stuck_threshold: config.stuck_threshold as u64,

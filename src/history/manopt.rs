@@ -6,12 +6,16 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::process::capture::{self, Captured, Limits, RunError};
+use crate::process::needs::{Needs, SandboxError};
+use crate::process::sandbox::Sandbox;
 use crate::process::signals::Exit;
 use crate::process::spawn::{Launch, SpawnError, StderrTarget, Wiring};
+use crate::sandbox::policy::Policy;
 use crate::shell::manpage;
 use crate::task::environment::{self, UTF8_LOCALE};
 
@@ -63,6 +67,9 @@ pub(crate) enum ManoptError {
     /// `man` is missing or not executable.
     #[error("`man` was not found in PATH: install man-db, or mandoc")]
     NoMan,
+    /// Its sandbox cannot be made.
+    #[error(transparent)]
+    Sandbox(#[from] SandboxError),
     /// No page has any of these names.
     #[error("there is no manual page {}", .0.join(" or "))]
     NoPage(Vec<String>),
@@ -86,13 +93,15 @@ pub(crate) enum ManoptError {
 /// Looks up a command's options, for at most `limit`.
 ///
 /// `words` are the command's name without its directory, and its subcommands: `["git", "push"]` is
-/// the page git-push, or git if that does not exist. `environment` is the environment of commands.
+/// the page git-push, or git if that does not exist. `environment` is the environment of commands, and
+/// `sandbox` that of `man`: commands may have written the program and the page.
 ///
 /// # Errors
 /// If the name is invalid, no page or no option is found, or `man` fails.
 pub(crate) fn table(
     words: &[String],
     environment: &[(OsString, OsString)],
+    sandbox: Option<&Policy>,
     limit: Duration,
 ) -> Result<OptionTable, ManoptError> {
     let deadline = Instant::now() + limit;
@@ -100,10 +109,11 @@ pub(crate) fn table(
     let mut without_options = None;
     for page in &pages {
         let left = deadline.saturating_duration_since(Instant::now());
-        let Some(rendered) = show(page, environment, left).map_err(|error| match error {
-            ManoptError::TimedOut(_) => ManoptError::TimedOut(limit),
-            other => other,
-        })?
+        let Some(rendered) =
+            show(page, environment, sandbox, left).map_err(|error| match error {
+                ManoptError::TimedOut(_) => ManoptError::TimedOut(limit),
+                other => other,
+            })?
         else {
             continue;
         };
@@ -127,13 +137,14 @@ pub(crate) fn table(
 pub(crate) fn in_background(
     words: Vec<String>,
     environment: Vec<(OsString, OsString)>,
+    sandbox: Option<Policy>,
     limit: Duration,
     done: impl FnOnce(Result<OptionTable, ManoptError>) + Send + 'static,
 ) -> std::io::Result<()> {
     thread::Builder::new()
         .name("manopt".to_owned())
         .stack_size(STACK)
-        .spawn(move || done(table(&words, &environment, limit)))
+        .spawn(move || done(table(&words, &environment, sandbox.as_ref(), limit)))
         .map(drop)
 }
 
@@ -183,16 +194,20 @@ fn is_subcommand(word: &str) -> bool {
 fn show(
     page: &str,
     environment: &[(OsString, OsString)],
+    sandbox: Option<&Policy>,
     limit: Duration,
 ) -> Result<Option<String>, ManoptError> {
+    let directory = PathBuf::from("/");
+    let needs = Needs { directory: directory.clone(), ..Needs::default() };
+    let sandbox = sandbox.map(|policy| Sandbox::prepare(policy, &needs)).transpose()?.flatten();
     let launch = Launch {
         program: PathBuf::from("/bin/sh"),
         args: ["-c", SCRIPT, "sh", page].map(OsString::from).to_vec(),
         environment: man_environment(environment),
-        directory: PathBuf::from("/"),
+        directory,
         wiring: Wiring::Pipe(StderrTarget::Nowhere),
         group: None,
-        sandbox: None,
+        sandbox: sandbox.map(Arc::new),
     };
     let limits = Limits { time: limit, output: MAX_OUTPUT, daemons: None };
     let Captured { exit, output } = capture::run(launch, &limits).map_err(|error| match error {
@@ -284,7 +299,8 @@ mod tests {
     #[test]
     fn a_look_up_in_the_background_gives_its_result_on_its_own_thread() {
         let (sender, result) = std::sync::mpsc::channel();
-        in_background(vec!["./ls".to_owned()], Vec::new(), Duration::from_secs(2), move |found| {
+        let (words, limit) = (vec!["./ls".to_owned()], Duration::from_secs(2));
+        in_background(words, Vec::new(), None, limit, move |found| {
             let name = thread::current().name().map(str::to_owned);
             sender.send((name, found)).expect("the test waits");
         })

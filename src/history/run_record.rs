@@ -23,6 +23,7 @@ use crate::alan::store::Store;
 use crate::config::InsightChoice;
 use crate::neverhang::{Lease, RunEnd};
 use crate::process::memory;
+use crate::sandbox::policy::Policy;
 use crate::shell::command_line::CommandLine;
 use crate::shell::dialect::{Trap, Traps};
 use crate::shell::lint::Lint;
@@ -52,6 +53,8 @@ pub(crate) struct RecorderSettings {
     pub(crate) options_time: Duration,
     /// The environment of `man`, which is that of commands.
     pub(crate) environment: Vec<(OsString, OsString)>,
+    /// The sandbox of `man`, if commands have one.
+    pub(crate) sandbox: Option<Policy>,
     /// Redacts everything that is recorded.
     pub(crate) redactor: Arc<Redactor>,
 }
@@ -439,9 +442,10 @@ impl RunRecord {
                 }
             }
         };
-        let (environment, time) =
-            (self.context.settings.environment.clone(), self.context.settings.options_time);
-        if let Err(error) = manopt::in_background(words, environment, time, store) {
+        let settings = &self.context.settings;
+        let (environment, sandbox) = (settings.environment.clone(), settings.sandbox.clone());
+        let time = settings.options_time;
+        if let Err(error) = manopt::in_background(words, environment, sandbox, time, store) {
             tracing::debug!("cannot start a thread to look options up: {error}");
             self.context.looked_up.lock().remove(&command);
         }

@@ -354,7 +354,7 @@ mod tests {
             for entry in &mut run.history {
                 entry.ts = ts;
             }
-            let since = started(&run).duration_since(SystemTime::UNIX_EPOCH);
+            let since = begun(&run).duration_since(SystemTime::UNIX_EPOCH);
             assert_eq!(since.unwrap(), Duration::from_secs(expected), "{ts}");
         }
     }

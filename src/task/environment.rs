@@ -8,7 +8,10 @@ use std::sync::Arc;
 
 use super::sessions::{Variables, variable};
 use super::shell::Shell;
+use crate::process::needs::{Needs, SandboxError};
+use crate::process::sandbox::Sandbox;
 use crate::process::tree::COOKIE_VARIABLE;
+use crate::sandbox::policy::Policy;
 use crate::shell::mode::EnvironmentTool;
 use client::ClientFiles;
 use login::LoginShell;
@@ -33,6 +36,20 @@ pub struct EnvironmentSettings {
     pub client: ClientFiles,
     /// Programs that a login shell may leave running.
     pub daemons: Arc<[String]>,
+    /// The sandbox of the login shell and of tools, which is that of commands: they run programs that
+    /// commands can write. `None` without one.
+    pub sandbox: Option<Policy>,
+}
+
+impl EnvironmentSettings {
+    /// The sandbox of a program that runs in this directory.
+    fn sandbox(&self, directory: &Path) -> Result<Option<Arc<Sandbox>>, SandboxError> {
+        let Some(policy) = &self.sandbox else {
+            return Ok(None);
+        };
+        let needs = Needs { directory: directory.to_path_buf(), ..Needs::default() };
+        Ok(Sandbox::prepare(policy, &needs)?.map(Arc::new))
+    }
 }
 
 /// What one command starts with.
@@ -77,7 +94,8 @@ impl Environments {
             hide(&mut variables);
         }
         for tool in &settings.tools {
-            let problem = self.tools.apply(*tool, directory, Arc::make_mut(&mut variables));
+            let problem =
+                self.tools.apply(*tool, settings, directory, Arc::make_mut(&mut variables));
             problems.extend(problem);
             hide(&mut variables);
         }

@@ -395,7 +395,9 @@ pub(crate) fn manual(config: &Config) -> Finding {
     };
     let path = path.shown();
     let words = [WHAT.to_owned()];
-    match manopt::table(&words, &shared::environment(config), config.manopt_timeout) {
+    let sandbox = shared::sandbox_of_man(config);
+    let environment = shared::environment(config);
+    match manopt::table(&words, &environment, sandbox.as_ref(), config.manopt_timeout) {
         Ok(table) => Finding::ok(
             WHAT,
             format!("{path}, {} options on its own page", table.text.lines().count()),

@@ -11,6 +11,7 @@ use super::{EnvironmentSettings, entries, search_path, value};
 use crate::base::sync::CondvarMutex;
 use crate::process::capture::{self, CaptureError, Limits};
 use crate::process::files::{self, FileVersion, version};
+use crate::process::needs::SandboxError;
 use crate::process::spawn::{Launch, StderrTarget, Wiring};
 use crate::process::tree::COOKIE_VARIABLE;
 use crate::task::prologue::single_quoted;
@@ -157,6 +158,8 @@ enum LoginError {
     #[error("the program env is missing")]
     NoEnv,
     #[error(transparent)]
+    Sandbox(#[from] SandboxError),
+    #[error(transparent)]
     Capture(#[from] CaptureError),
     #[error("it did not print its environment: a start file ends or replaces the shell")]
     Nothing,
@@ -171,14 +174,15 @@ fn run(settings: &EnvironmentSettings, shell: &Shell) -> Result<Variables, Login
     // Quoted names are not expanded as aliases.
     let print = format!("'printf' '%s' '{marker}'");
     let script = format!("{print}; {} -0; {print}", single_quoted(&env.to_string_lossy()));
+    let directory = value(inherited, "HOME").map_or_else(|| PathBuf::from("/"), PathBuf::from);
     let launch = Launch {
         program: shell.path.clone(),
         args: vec!["-lic".into(), script.into()],
         environment: inherited.to_vec(),
-        directory: value(inherited, "HOME").map_or_else(|| PathBuf::from("/"), PathBuf::from),
+        sandbox: settings.sandbox(&directory)?,
+        directory,
         wiring: Wiring::Pipe(StderrTarget::Nowhere),
         group: None,
-        sandbox: None,
     };
     let daemons = Some(Arc::clone(&settings.daemons));
     let limits = Limits { time: LIMIT, output: MAX_OUTPUT, daemons };

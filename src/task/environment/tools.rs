@@ -7,9 +7,10 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use super::search_path;
+use super::{EnvironmentSettings, search_path};
 use crate::process::capture::{self, Limits, RunError};
 use crate::process::files::{self, NoProgram};
+use crate::process::needs::SandboxError;
 use crate::process::signals::Exit;
 use crate::process::spawn::{Launch, StderrTarget, Wiring};
 use crate::shell::mode::EnvironmentTool;
@@ -50,6 +51,7 @@ impl Tools {
     pub(super) fn apply(
         &self,
         tool: EnvironmentTool,
+        settings: &EnvironmentSettings,
         directory: &Path,
         variables: &mut Variables,
     ) -> Option<String> {
@@ -62,7 +64,7 @@ impl Tools {
         if tool == EnvironmentTool::Direnv {
             set(variables, &changes);
         }
-        let answer = run(tool, directory, variables);
+        let answer = run(tool, settings, directory, variables);
         let pause = match answer {
             Err(ToolError::Run(RunError::Late(_))) => PAUSE,
             _ => Duration::ZERO,
@@ -109,6 +111,8 @@ enum ToolError {
     #[error(transparent)]
     Missing(#[from] NoProgram),
     #[error(transparent)]
+    Sandbox(#[from] SandboxError),
+    #[error(transparent)]
     Run(#[from] RunError),
     #[error("its answer is longer than {MAX_OUTPUT} bytes")]
     TooMuch,
@@ -119,6 +123,7 @@ enum ToolError {
 /// A tool's answer, and its problem. A failing direnv has both: it unsets what it has set.
 fn run(
     tool: EnvironmentTool,
+    settings: &EnvironmentSettings,
     directory: &Path,
     variables: &Variables,
 ) -> Result<(Changes, Option<String>), ToolError> {
@@ -130,7 +135,7 @@ fn run(
         directory: directory.to_path_buf(),
         wiring: Wiring::Pipe(StderrTarget::Nowhere),
         group: None,
-        sandbox: None,
+        sandbox: settings.sandbox(directory)?,
     };
     let limits = Limits { time: LIMIT, output: MAX_OUTPUT, daemons: None };
     let captured = capture::run(launch, &limits)?;
