@@ -70,6 +70,7 @@ mod system {
     pub(crate) mod terminal_pair;
     pub(crate) mod timers;
     pub(crate) mod usage;
+    pub(crate) mod vfork;
     pub(crate) mod waits;
 }
 
