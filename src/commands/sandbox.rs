@@ -106,7 +106,8 @@ pub(crate) fn settings(config: &Config, project: &Path) -> Result<Settings, Stri
     let own = [configuration, cache].into_iter().flatten().map(|path| path.join("zsh-tool"));
     let database = config.alan_db.clone();
     // What this program reads decides what later commands may do.
-    let keep = own.chain(named).chain(plugin).chain(database);
+    let denied = expanded(&config.sandbox_deny_write);
+    let keep = own.chain(named).chain(plugin).chain(database).chain(denied);
     Ok(Settings {
         mode: config.sandbox_mode,
         workspace: Policy {
