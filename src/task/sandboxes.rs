@@ -4,6 +4,8 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use serde::Serialize;
+
 use super::journal::ServerDir;
 use super::live::Confined;
 use super::request::StartError;
@@ -108,7 +110,7 @@ pub(super) fn confined(policy: Policy) -> Option<Confined> {
 }
 
 /// The sandbox that is in use.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct Summary {
     /// The mode, what enforces it, and what it does not stop.
     pub(crate) text: String,
