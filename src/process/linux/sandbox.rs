@@ -161,7 +161,7 @@ struct Common {
     temporary: Option<PathBuf>,
     places: Places,
     /// The paths that the places and mounts are made of.
-    seen: Arc<Seen>,
+    seen: Seen,
     mounts: Option<Arc<Mounts>>,
     layer: Option<Arc<Layer>>,
 }
@@ -192,16 +192,16 @@ impl Common {
         let mut seen = Seen::default();
         let places = Places::resolve(policy, needs, &mut seen);
         let has_mounts = system.namespaces != Namespaces::Unavailable;
-        let (mounts, seen) = match known {
-            Some(known) => (known.mounts.clone(), Arc::clone(&known.seen)),
+        let mounts = match known {
+            _ if !has_mounts => None,
+            Some(known) => {
+                mounts::sockets(policy.network, &mut seen);
+                known.mounts.clone()
+            }
             None => {
-                let make = || {
-                    let sockets = mounts::sockets(policy.network, &mut seen);
-                    MountPlan::new(&places, &sockets, system.namespaces)?.make().map(Arc::new)
-                };
-                let mounts = has_mounts.then(make).transpose()?;
-                seen.sort();
-                (mounts, Arc::new(seen))
+                let sockets = mounts::sockets(policy.network, &mut seen);
+                let plan = MountPlan::new(&places, &sockets, system.namespaces)?;
+                Some(Arc::new(plan.make()?))
             }
         };
         let layer = || Layer::make(&places, has_mounts, system.abi).map(Arc::new);

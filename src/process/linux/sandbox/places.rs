@@ -1,8 +1,9 @@
 //! A policy's paths as they are now: resolved, and only those that exist; and whether they still are.
 
+use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use crate::process::needs::Needs;
 use crate::sandbox::policy::{Mode, Policy};
@@ -15,9 +16,37 @@ fn identity(path: &Path) -> Option<Identity> {
     Some((data.dev(), data.ino(), data.created().ok()))
 }
 
+/// Changes with a directory's entries: its device, inode and time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Version(u64, u64, SystemTime);
+
+impl Version {
+    /// `None` if there is no such directory, or if it has just changed: times are as coarse as a tick,
+    /// so a further change may give it the same.
+    pub(super) fn read(directory: &Path) -> Option<Version> {
+        const SETTLED: Duration = Duration::from_millis(20);
+        let data = std::fs::metadata(directory).ok()?;
+        let changed = data.modified().ok()?;
+        let is_settled = SystemTime::now().duration_since(changed).is_ok_and(|age| age > SETTLED);
+        is_settled.then(|| Version(data.dev(), data.ino(), changed))
+    }
+
+    /// Whether the directory has this version, and no unknown one.
+    pub(super) fn is_of(version: Option<Version>, directory: &Path) -> bool {
+        version.is_some() && version == Version::read(directory)
+    }
+}
+
 /// What was found at paths.
 #[derive(Debug, Default)]
-pub(super) struct Seen(Vec<(PathBuf, Option<Identity>)>);
+pub(super) struct Seen(BTreeMap<PathBuf, Entries>);
+
+/// What was found in one directory.
+#[derive(Debug, Default)]
+struct Entries {
+    version: Option<Version>,
+    found: BTreeMap<PathBuf, Option<Identity>>,
+}
 
 impl Seen {
     /// The path without links; `None` if there is no such file.
@@ -26,12 +55,12 @@ impl Seen {
         if found.is_none() {
             // Many paths may be missing for one reason, which is looked at once.
             let missing = given.ancestors().take_while(|path| !path.exists()).last();
-            self.0.push((missing.unwrap_or(given).to_path_buf(), None));
+            self.add(missing.unwrap_or(given), None);
             return None;
         }
-        self.0.push((given.to_path_buf(), found));
+        self.add(given, found);
         let real = given.canonicalize().ok()?;
-        self.0.push((real.clone(), found));
+        self.add(&real, found);
         Some(real)
     }
 
@@ -40,15 +69,24 @@ impl Seen {
         given.iter().filter_map(|path| self.resolve(path)).collect()
     }
 
-    /// To be called when all were looked up.
-    pub(super) fn sort(&mut self) {
-        self.0.sort();
-        self.0.dedup();
+    fn add(&mut self, path: &Path, found: Option<Identity>) {
+        let directory = path.parent().unwrap_or(path);
+        let new = || Entries { version: Version::read(directory), ..Entries::default() };
+        let entries = self.0.entry(directory.to_path_buf()).or_insert_with(new);
+        // Changed since it was looked up, and maybe before the version was.
+        if identity(path) != found {
+            entries.version = None;
+        }
+        entries.found.insert(path.to_path_buf(), found);
     }
 
     /// Whether the same files are there.
     pub(super) fn is_current(&self) -> bool {
-        self.0.iter().all(|(path, found)| identity(path) == *found)
+        self.0.iter().all(|(directory, Entries { version, found })| {
+            // Entries are compared only if some have changed.
+            Version::is_of(*version, directory)
+                || found.iter().all(|(path, found)| identity(path) == *found)
+        })
     }
 }
 
@@ -127,7 +165,6 @@ mod tests {
         let look = |name: &str| {
             let mut seen = Seen::default();
             let found = seen.resolve(&at(name));
-            seen.sort();
             (seen, found.is_some())
         };
         let (kept, link, missing) = (look("a"), look("link"), look("b/c/d"));

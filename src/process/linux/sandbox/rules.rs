@@ -10,7 +10,7 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use landlock::{
     RulesetCreatedAttr, Scope,
 };
 
-use super::places::Places;
+use super::places::{Places, Version};
 use crate::process::needs::Needs;
 
 /// Devices that programs read and write: none of them leads to other files.
@@ -85,23 +85,12 @@ fn given(abi: ABI) -> BitFlags<AccessFs> {
 pub(super) struct Layer {
     pub(super) rules: Arc<OwnedFd>,
     /// The directories whose entries it depends on.
-    listed: Vec<(PathBuf, Version)>,
-}
-
-/// Changes with a directory's entries: its device, inode and time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Version(u64, u64, i64, i64);
-
-impl Version {
-    fn read(directory: &Path) -> Option<Version> {
-        let data = std::fs::metadata(directory).ok()?;
-        Some(Version(data.dev(), data.ino(), data.mtime(), data.mtime_nsec()))
-    }
+    listed: Vec<(PathBuf, Option<Version>)>,
 }
 
 impl Layer {
     pub(super) fn is_current(&self) -> bool {
-        self.listed.iter().all(|(directory, known)| Version::read(directory) == Some(*known))
+        self.listed.iter().all(|(directory, version)| Version::is_of(*version, directory))
     }
 
     /// # Errors
@@ -139,11 +128,8 @@ impl Layer {
         }
         // What is denied and does not exist may appear in the directory nearest above.
         for path in &places.denied_as_given {
-            let above = path
-                .ancestors()
-                .skip(1)
-                .find_map(|above| Some((above.canonicalize().ok()?, Version::read(above)?)));
-            listed.extend(above);
+            let above = path.ancestors().skip(1).find_map(|above| above.canonicalize().ok());
+            listed.extend(above.map(|above| (above.clone(), Version::read(&above))));
         }
         listed.sort_by(|a, b| a.0.cmp(&b.0));
         listed.dedup_by(|a, b| a.0 == b.0);
@@ -193,15 +179,14 @@ impl Rules {
         tree: &Path,
         denied: &[PathBuf],
         access: BitFlags<AccessFs>,
-        listed: &mut Vec<(PathBuf, Version)>,
+        listed: &mut Vec<(PathBuf, Option<Version>)>,
     ) -> io::Result<()> {
         let is_root = tree == Path::new("/");
         if !is_root && !denied.iter().any(|path| path.starts_with(tree)) {
             return self.allow(tree, access);
         }
         // Read before the entries, so that a change meanwhile is noticed.
-        let Some(now) = Version::read(tree) else { return Ok(()) };
-        listed.push((tree.to_path_buf(), now));
+        listed.push((tree.to_path_buf(), Version::read(tree)));
         let Ok(entries) = std::fs::read_dir(tree) else { return Ok(()) };
         for entry in entries {
             let entry = entry?;
