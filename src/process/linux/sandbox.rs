@@ -50,6 +50,7 @@ pub(crate) struct Sandbox {
     filter: Option<&'static Filter>,
     entrance: Option<Entrance>,
     drops_capabilities: bool,
+    common: Arc<Common>,
 }
 
 /// What this system can enforce; looked up once.
@@ -106,7 +107,13 @@ impl Sandbox {
             filter,
             entrance,
             drops_capabilities: rustix::process::geteuid().is_root(),
+            common,
         }))
+    }
+
+    /// What its policy protects and was not there when it was prepared.
+    pub(crate) fn absent(&self) -> &[PathBuf] {
+        &self.common.absent
     }
 
     /// Confines this process. Runs in the child: makes only system calls.
@@ -160,6 +167,8 @@ struct Common {
     shared: Option<PathBuf>,
     temporary: Option<PathBuf>,
     places: Places,
+    /// What the policy protects and is not there.
+    absent: Vec<PathBuf>,
     /// The paths that the places and mounts are made of.
     seen: Seen,
     mounts: Option<Arc<Mounts>>,
@@ -210,6 +219,7 @@ impl Common {
             policy: policy.clone(),
             shared: needs.shared.clone(),
             temporary: needs.temporary_elsewhere().cloned(),
+            absent: policy.protect.iter().filter(|path| !path.exists()).cloned().collect(),
             places,
             seen,
             mounts,
