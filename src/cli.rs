@@ -251,6 +251,9 @@ pub(crate) struct SetupArguments {
     /// Only print the client's entry and its place; `--print agents` prints a paragraph for AGENTS.md.
     #[arg(long, value_name = "WHAT", num_args = 0..=1, default_missing_value = "entry")]
     pub(crate) print: Option<Printed>,
+    /// Carry the sandbox of Claude Code's settings over to the configuration, instead of the entry.
+    #[arg(long, requires = "client", conflicts_with = "remove")]
+    pub(crate) sandbox: bool,
 }
 
 /// What `setup --print` prints.

@@ -101,7 +101,7 @@ macro_rules! option_of {
 use option_of;
 
 /// Where secrets usually are, which a sandboxed command does not read.
-const DENY_READ: [&str; 15] = [
+pub(crate) const DENY_READ: [&str; 15] = [
     "~/.ssh",
     "~/.aws",
     "~/.gnupg",
@@ -326,6 +326,10 @@ settings! {
 
     /// More directories and files that commands may write to in the mode `workspace`. Default none.
     sandbox_write as "sandbox.write": Vec<PathBuf> = Vec::new(), Paths;
+
+    /// Directories and files inside of those that commands may not write to all the same, as far as they
+    /// exist. Default none.
+    sandbox_deny_write as "sandbox.deny_write": Vec<PathBuf> = Vec::new(), Paths;
 
     /// What commands in a sandbox may not read; replaces the default. Default: where SSH, AWS, GnuPG,
     /// GitHub, Docker, Kubernetes, git, cargo and browsers keep secrets.
@@ -573,15 +577,50 @@ fn add_file(sources: &mut Sources<'_>) {
         Some(_) => file::read(path),
         None => file::none_if_missing(file::read(path)),
     };
-    let usual =
-        || Some(base_directory(sources.env, "XDG_CONFIG_HOME", ".config")?.join("config.yaml"));
-    let Some(path) = named.clone().or_else(usual) else {
+    let Some(path) = path(sources.env) else {
         return;
     };
     let known = known_keys();
     let flatten = |entry| flattened(entry, &known).into_iter();
     let entries = entries(&path).map(|entries| entries.into_iter().flat_map(flatten).collect());
     sources.add_file(path, entries, &|key| check_key(key, &known));
+}
+
+/// Where the file is, or would be; `None` without a home directory.
+pub(crate) fn path(env: Env<'_>) -> Option<PathBuf> {
+    let usual = || Some(base_directory(env, "XDG_CONFIG_HOME", ".config")?.join("config.yaml"));
+    variable(env, "ZSH_TOOL_CONFIG").map(PathBuf::from).or_else(usual)
+}
+
+/// The text of a file with a section added to its end; unchanged if the section is there already.
+///
+/// # Errors
+/// It cannot be read, or has such a section that says something else.
+pub(crate) fn with_section(before: &str, key: &str, section: &str) -> Result<String, String> {
+    let read = |text: &str| {
+        let fields = file::parse(text.as_bytes()).map_err(|error| error.to_string())?;
+        Ok::<_, String>(value::without_lines(fields))
+    };
+    let (mut fields, wanted) = (read(before)?, read(section)?);
+    let is_about = |field: &Field| field.key == key || field.key.starts_with(&format!("{key}."));
+    let own: Vec<Field> = fields.iter().filter(|field| is_about(field)).cloned().collect();
+    if own == wanted {
+        return Ok(before.to_owned());
+    }
+    if !own.is_empty() {
+        return Err(format!("it has other settings of {key}"));
+    }
+    let gap = match before {
+        "" => "",
+        text if text.ends_with('\n') => "\n",
+        _ => "\n\n",
+    };
+    let after = format!("{before}{gap}{section}");
+    fields.extend(wanted);
+    match read(&after) {
+        Ok(now) if now == fields => Ok(after),
+        _ => Err("it is written in a form to which nothing can be added".to_owned()),
+    }
 }
 
 /// Turns `openai: {model: x}` into `openai.model: x`, if such keys are known.

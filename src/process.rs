@@ -9,7 +9,8 @@
 //!   which processes belong to a task, [`wait`] notices a shell's end.
 //! - End: [`kill`] signals a process only if pid and start time match, [`terminate`] does it in steps,
 //!   [`survivors`] when the supervisor is gone.
-//! - Confine: [`sandbox`] keeps a command from what its policy denies.
+//! - Confine: [`sandbox`] keeps a command from what its policy denies, with mounts and rules that the
+//!   commands of one policy share.
 //! - Around the server: `guard` ends everything if the server dies, `launcher` and [`restorer`] are
 //!   processes that outlive their starter, [`executable`] judges who may have a secret.
 //! - [`files`], [`local_socket`], [`signals`], [`threads`], [`capture`]: for all layers above.
@@ -70,6 +71,7 @@ mod system {
     pub(crate) mod terminal_pair;
     pub(crate) mod timers;
     pub(crate) mod usage;
+    pub(crate) mod vfork;
     pub(crate) mod waits;
 }
 

@@ -191,6 +191,8 @@ function takeSessions({ now, server, sessions }) {
   setHidden(byId('stale'), true);
   document.body.classList.remove('is-stale');
   setText(byId('server'), [server.version, `server ${server.instance}`, server.pid ? `pid ${server.pid}` : ''].filter(Boolean).join('  ·  '));
+  setText(byId('sandbox-text'), server.sandbox.text);
+  setOptional(byId('sandbox-problem'), server.sandbox.problem ?? '');
   if (before) announceChanges(before);
   if (again && details.id && !details.complete && details.stream.readyState === EventSource.CLOSED) reopenDetails();
   showAll();

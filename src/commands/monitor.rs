@@ -29,6 +29,7 @@ use crate::monitor::sessions::Sessions;
 use crate::peer::hosts::Hosts;
 use crate::process::files::{self, Temporary};
 use crate::process::memory;
+use crate::task::sandboxes;
 use crate::task::supervisor::Supervisor;
 use crate::text::foreign::ShowPath;
 use crate::text::redact::Redactor;
@@ -135,7 +136,8 @@ fn routes(
         let executors = shared::executors(config)
             .inspect_err(|error| tracing::warn!("agents' records are shown unformatted: {error}"))
             .ok();
-        let sessions = Sessions::new(state, own, recorder, redactor, executors);
+        let sandbox = sandboxes::summary(&judges.settings.sandbox);
+        let sessions = Sessions::new(state, own, recorder, redactor, executors, sandbox);
         Api::new(sessions, checks, hosts)
     };
     match own {

@@ -117,27 +117,38 @@ fn rules(input: &Value) -> Result<Rules, String> {
     if managed_only {
         return Ok(found);
     }
-    let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
-    let home = variable("HOME").map(|home| PathBuf::from(home).join(".claude"));
-    let own = variable("CLAUDE_CONFIG_DIR").map(PathBuf::from).or(home);
-    let project = variable("CLAUDE_PROJECT_DIR").map(PathBuf::from);
-    let project = project.unwrap_or_else(|| PathBuf::from(text(input, "cwd")));
-    let files = [
-        own.map(|own| own.join("settings.json")),
-        Some(project.join(".claude/settings.json")),
-        Some(project.join(".claude/settings.local.json")),
-    ];
-    let mut read_before = Vec::new();
-    for path in files.into_iter().flatten() {
-        if read_before.contains(&path) {
-            continue;
-        }
+    let project = std::env::var_os("CLAUDE_PROJECT_DIR").filter(|value| !value.is_empty());
+    let project = project.unwrap_or_else(|| text(input, "cwd").into());
+    let project = PathBuf::from(project);
+    for path in user_files(&project) {
         if let Some(settings) = read(&path)? {
             add(&mut found, &settings, &path)?;
         }
-        read_before.push(path);
     }
     Ok(found)
+}
+
+/// All settings files of this user and project that exist, the most important last; the error names one
+/// that cannot be used.
+pub(super) fn settings(project: &Path) -> Result<Vec<(PathBuf, Value)>, String> {
+    let files = user_files(project).into_iter().chain(managed_files());
+    files.filter_map(|path| Some(read(&path).transpose()?.map(|value| (path, value)))).collect()
+}
+
+/// The user's settings files, and those of a project.
+fn user_files(project: &Path) -> Vec<PathBuf> {
+    let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+    let home = variable("HOME").map(|home| PathBuf::from(home).join(".claude"));
+    let own = variable("CLAUDE_CONFIG_DIR").map(PathBuf::from).or(home);
+    let own = own.map(|own| own.join("settings.json"));
+    let names = [".claude/settings.json", ".claude/settings.local.json"];
+    let mut files: Vec<PathBuf> = own.into_iter().collect();
+    for path in names.map(|name| project.join(name)) {
+        if !files.contains(&path) {
+            files.push(path);
+        }
+    }
+    files
 }
 
 fn managed_files() -> Vec<PathBuf> {

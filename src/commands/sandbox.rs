@@ -125,7 +125,8 @@ pub(crate) fn settings(config: &Config, project: &Path) -> Result<Settings, Stri
     }
     let database = config.alan_db.clone();
     // What this program reads decides what later commands may do.
-    let keep = own.into_iter().chain(named).chain(plugin).chain(database);
+    let denied = expanded(&config.sandbox_deny_write);
+    let keep = own.into_iter().chain(named).chain(plugin).chain(database).chain(denied);
     Ok(Settings {
         mode: config.sandbox_mode,
         workspace: Policy {

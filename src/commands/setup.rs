@@ -2,8 +2,10 @@
 //!
 //! `clients` knows where each client keeps it and what it looks like; `entry` changes the text, and only
 //! what belongs to the entry. A file that it cannot read with certainty stays as it is: the entry is
-//! printed for the person.
+//! printed for the person. `claude` carries the sandbox of Claude Code's settings over to this program's
+//! configuration.
 
+mod claude;
 pub(crate) mod clients;
 mod entry;
 
@@ -17,7 +19,9 @@ use clap::ValueEnum;
 use self::clients::{Client, Place};
 use self::entry::{Change, NotCertain};
 use super::output::{self, EXIT_USAGE};
+use super::{permissions, shared};
 use crate::cli::{ClientName, Printed, SetupArguments};
+use crate::config;
 use crate::process::files::{self, Temporary};
 use crate::text::foreign::ShowPath;
 
@@ -50,12 +54,21 @@ enum SetupError {
     File { path: PathBuf, cause: io::Error },
     #[error("{}: {cause}, so it was left as it is. {advice}", .path.shown())]
     NotCertain { path: PathBuf, cause: NotCertain, advice: String },
+    #[error("{0}")]
+    Permissions(String),
+    #[error("{}: {cause}, so it was left as it is. Put this into it:\n{section}", .path.shown())]
+    OwnSandbox { path: PathBuf, cause: String, section: String },
 }
 
 /// Runs the command.
 pub(crate) fn run(arguments: &SetupArguments) -> ExitCode {
     let env = |name: &str| std::env::var_os(name);
+    if arguments.sandbox && arguments.client != Some(ClientName::Claude) {
+        output::complain("--sandbox knows the settings of claude alone");
+        return ExitCode::from(EXIT_USAGE);
+    }
     let done = match (&arguments.print, arguments.client) {
+        _ if arguments.sandbox => sandbox(arguments.print.is_some(), &env),
         (Some(Printed::Agents), None) => Ok(AGENTS.to_owned()),
         (Some(Printed::Agents), Some(_)) | (Some(Printed::Entry), None) => {
             output::complain(
@@ -137,6 +150,50 @@ fn change(name: ClientName, removes: bool, env: clients::Env<'_>) -> Result<Stri
             }
         }
     })
+}
+
+/// Carries Claude Code's sandbox over to the configuration, or only prints what that would be.
+fn sandbox(only_prints: bool, env: clients::Env<'_>) -> Result<String, SetupError> {
+    let path = config::path(env).ok_or(SetupError::NoHome)?;
+    let project = shared::project_directory();
+    let files = permissions::settings(&project).map_err(SetupError::Permissions)?;
+    let (mut read_files, mut settings) = (Vec::new(), Vec::new());
+    for (file, value) in files {
+        let directory = file.parent().unwrap_or(&project);
+        let base = if directory == project.join(".claude") { &project } else { directory };
+        settings.push(claude::Settings { value, base: base.to_path_buf() });
+        read_files.push(file.shown().to_string());
+    }
+    let found = claude::read(&settings, &project);
+    let read_files = read_files.join(", ");
+    if !found.is_enabled {
+        let read = if read_files.is_empty() { "no settings".to_owned() } else { read_files };
+        return Ok(format!(
+            "Claude Code's sandbox is off (sandbox.enabled): nothing was changed. Read: {read}"
+        ));
+    }
+    let section = found.section(&config::DENY_READ.map(PathBuf::from));
+    let of_file = |cause| SetupError::File { path: path.clone(), cause };
+    let before = read(&path).map_err(of_file)?;
+    let mut text = if only_prints {
+        format!("{}:\n{section}", path.shown())
+    } else {
+        let after = config::with_section(&before, "sandbox", &section).map_err(|cause| {
+            SetupError::OwnSandbox { path: path.clone(), cause, section: section.clone() }
+        })?;
+        if after == before {
+            format!("{} has this sandbox already:\n{section}", path.shown())
+        } else {
+            write(&path, &before, &after).map_err(of_file)?;
+            format!("added to {}; servers that start from now on use it:\n{section}", path.shown())
+        }
+    };
+    text += &format!("From {read_files}");
+    if !found.left_out.is_empty() {
+        text += "\nNot carried over:";
+        text.extend(found.left_out.iter().map(|left| format!("\n  {left}")));
+    }
+    Ok(text)
 }
 
 /// Each client of this user that was found, and whether it has the entry.

@@ -59,6 +59,18 @@ pub(crate) struct Field {
     pub(crate) value: Raw,
 }
 
+/// Makes fields equal that only are on other lines.
+pub(super) fn without_lines(fields: Vec<Field>) -> Vec<Field> {
+    let plain = |Field { key, value, .. }| {
+        let value = match value {
+            Raw::Map(fields) => Raw::Map(without_lines(fields)),
+            other => other,
+        };
+        Field { key, line: 0, value }
+    };
+    fields.into_iter().map(plain).collect()
+}
+
 impl Raw {
     pub(crate) fn from_env(value: OsString) -> Raw {
         value.into_string().map_or_else(Raw::NotUtf8, Raw::Text)

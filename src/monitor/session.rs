@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::alan::rows::unix_seconds;
 use crate::task::request::Detached;
+use crate::task::sandboxes::Summary;
 use crate::task::snapshot::Snapshot;
 
 /// The server that a session belongs to.
@@ -154,6 +155,8 @@ pub(crate) struct Answering {
     #[serde(flatten)]
     pub(crate) server: ServerName,
     pub(crate) version: &'static str,
+    /// The sandbox of its commands.
+    pub(crate) sandbox: Summary,
 }
 
 /// Facts that only runs have.

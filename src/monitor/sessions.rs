@@ -28,6 +28,7 @@ use crate::task::describe;
 use crate::task::journal::{self, CONTROL_SOCKET};
 use crate::task::live::Input;
 use crate::task::registry::TaskHandle;
+use crate::task::sandboxes::Summary;
 use crate::task::snapshot::Snapshot;
 use crate::task::stream::StreamName;
 use crate::task::supervisor::Supervisor;
@@ -61,6 +62,7 @@ pub(crate) struct Sessions {
     /// Interprets the records of runs; `None` if the configuration is faulty.
     executors: Option<Executors>,
     server: ServerName,
+    sandbox: Summary,
     estimates: Mutex<HashMap<String, Option<Estimate>>>,
 }
 
@@ -78,6 +80,7 @@ impl Sessions {
         recorder: Arc<Recorder>,
         redactor: Arc<Redactor>,
         executors: Option<Executors>,
+        sandbox: Summary,
     ) -> Sessions {
         // Created now, so that they can be watched from the beginning.
         for folder in state.iter().flat_map(|state| folders(state)) {
@@ -94,7 +97,8 @@ impl Sessions {
             pid: i32::try_from(std::process::id()).ok(),
             own: own.is_some(),
         };
-        Sessions { state, own, recorder, redactor, executors, server, estimates: Mutex::default() }
+        let estimates = Mutex::default();
+        Sessions { state, own, recorder, redactor, executors, server, sandbox, estimates }
     }
 
     /// The directories that change when a session changes.
@@ -151,7 +155,11 @@ impl Sessions {
         sessions.extend(ended.map(|(index, ended)| task(ended, tail(index))));
         List {
             now,
-            server: Answering { server: self.server.clone(), version: env!("CARGO_PKG_VERSION") },
+            server: Answering {
+                server: self.server.clone(),
+                version: env!("CARGO_PKG_VERSION"),
+                sandbox: self.sandbox.clone(),
+            },
             sessions,
             unusable: runs.unusable.iter().map(ToString::to_string).collect(),
         }

@@ -415,6 +415,12 @@ pub(crate) fn is_readable(path: &Path) -> bool {
 /// Whether this process could write to a file, or make and remove entries of a directory; whether it
 /// could make it, if there is none.
 pub(crate) fn is_changeable(path: &Path) -> bool {
+    // The kernel lets root open its own files for writing and refuses the write.
+    let is_fixed = |data: std::fs::Metadata| data.permissions().readonly();
+    let is_kernels = ["/proc", "/sys"].iter().any(|place| path.starts_with(place));
+    if is_kernels && path.metadata().is_ok_and(is_fixed) {
+        return false;
+    }
     let writable = |path: &Path| rustix::fs::access(path, rustix::fs::Access::WRITE_OK);
     match writable(path) {
         Err(rustix::io::Errno::NOENT) => path.parent().is_some_and(|above| writable(above).is_ok()),

@@ -31,3 +31,11 @@ pub(crate) struct Needs {
     /// The directory of those files and of temporary directories: it may read there.
     pub(crate) shared: Option<PathBuf>,
 }
+
+#[cfg(all(target_os = "linux", not(feature = "portable")))]
+impl Needs {
+    /// The temporary directory, if it is not in the shared one.
+    pub(in crate::process) fn temporary_elsewhere(&self) -> Option<&PathBuf> {
+        self.temporary.as_ref().filter(|_| self.shared.is_none())
+    }
+}

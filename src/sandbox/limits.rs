@@ -104,6 +104,8 @@ pub(crate) fn gaps(system: Abilities) -> Vec<&'static str> {
             "writes to .git/hooks, .git/config, .claude, .codex and .mcp.json inside of the project, and \
              modes, owners, times and attributes of files elsewhere (this system refuses own mount namespaces)",
         );
+    } else {
+        gaps.push("making .git/hooks, .claude, .mcp.json and the like where they are missing (answers name what was made)");
     }
     if system.abi < ABI_SOCKETS {
         gaps.push(match system.namespaces {
@@ -156,7 +158,7 @@ mod tests {
     fn the_gaps_become_fewer_with_what_the_system_can() {
         let count = |system| gaps(system).len();
         let abi = |abi| Abilities { abi, ..COMPLETE };
-        assert_eq!((count(abi(5)), count(abi(6)), count(abi(9))), (2, 1, 0));
+        assert_eq!((count(abi(5)), count(abi(6)), count(abi(9))), (3, 2, 1));
         assert_eq!(count(Abilities { namespaces: Namespaces::Unavailable, ..abi(9) }), 1);
     }
 }

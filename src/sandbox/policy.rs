@@ -176,7 +176,7 @@ fn without_nested(trees: &mut Vec<PathBuf>) {
     trees.sort();
     let mut kept: Vec<PathBuf> = Vec::with_capacity(trees.len());
     for tree in trees.drain(..) {
-        if !contains(&kept, &tree) {
+        if !kept.last().is_some_and(|last| tree.starts_with(last)) {
             kept.push(tree);
         }
     }

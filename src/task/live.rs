@@ -91,6 +91,8 @@ pub struct Confined {
     pub policy: Policy,
     /// What of it is not enforced.
     pub missing: Vec<String>,
+    /// What it would protect and was not there at the start.
+    pub absent: Vec<PathBuf>,
 }
 
 /// Writes a path whose invalid UTF-8 is replaced, since JSON has no other text.

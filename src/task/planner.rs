@@ -153,6 +153,7 @@ impl Planner {
         };
         let needed = sideband.iter().map(SideBand::name).chain(files.iter().map(|file| &*file.0));
         let sandbox = Sandbox::prepare(&request.sandbox, &place.needs(&directory, needed))?;
+        let confined = sandboxes::confined(request.sandbox, sandbox.as_ref());
         let group = request.memory_max.and_then(|most| ControlGroup::create(id, most));
         Ok(Plan {
             launch: Launch {
@@ -178,7 +179,7 @@ impl Planner {
                 timeout: request.timeout,
                 at_timeout: request.at_timeout,
                 memory_max: request.memory_max,
-                sandbox: sandboxes::confined(request.sandbox),
+                sandbox: confined,
                 input,
                 shell: Identity::default(),
                 start_notes: shell.note.iter().cloned().chain(problems).collect(),

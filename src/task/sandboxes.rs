@@ -4,15 +4,17 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use serde::Serialize;
+
 use super::journal::ServerDir;
-use super::live::Confined;
+use super::live::{Confined, End, Facts};
 use super::request::StartError;
 use crate::process::files::{self, TemporaryDirectory};
 use crate::process::needs::Needs;
-use crate::process::sandbox;
-use crate::sandbox::limits::Namespaces;
+use crate::process::sandbox::{self, Sandbox};
+use crate::sandbox::limits::{self, Namespaces};
 use crate::sandbox::policy::{self, Mode, Network, Policy};
-use crate::sandbox::{limits, refusal};
+use crate::sandbox::refusal::Scene;
 use crate::text::foreign::ShowPath;
 
 /// The directory, in that of the server, for the files of sandboxed tasks.
@@ -98,17 +100,18 @@ impl Place {
 }
 
 /// What is known of a task's sandbox. `None` if it has none.
-pub(super) fn confined(policy: Policy) -> Option<Confined> {
+pub(super) fn confined(policy: Policy, sandbox: Option<&Sandbox>) -> Option<Confined> {
     if policy.is_off() {
         return None;
     }
+    let absent = sandbox.map(|sandbox| sandbox.absent().to_vec()).unwrap_or_default();
     let losses = limits::losses(&policy, sandbox::abilities());
     let missing = losses.into_iter().map(|loss| loss.text().to_owned()).collect();
-    Some(Confined { policy, missing })
+    Some(Confined { policy, missing, absent })
 }
 
 /// The sandbox that is in use.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct Summary {
     /// The mode, what enforces it, and what it does not stop.
     pub(crate) text: String,
@@ -163,10 +166,13 @@ pub(crate) fn summary(settings: &Result<policy::Settings, String>) -> Summary {
 
 /// Says what the sandbox refused a command that has failed, by the end of its output. A path counts only
 /// if the policy denies it and its file would not.
-pub(crate) fn refusal(sandbox: &Confined, directory: &Path, tail: &str) -> Option<String> {
-    let policy = &sandbox.policy;
+pub(crate) fn refusal(facts: &Facts, end: &End, tail: &str) -> Option<String> {
+    let policy = &facts.sandbox.as_ref()?.policy;
     let home = std::env::var_os("HOME").map(PathBuf::from);
     let home = home.as_deref();
+    let directories = [Some(&facts.directory), end.moved_to.as_ref()];
+    let directories = directories.into_iter().flatten().map(PathBuf::as_path).collect();
+    let scene = Scene { command: &facts.command, tail, directories, home };
     let mode = policy.mode.name();
     let unread = |path: &PathBuf| {
         let real = files::resolved(path)?;
@@ -179,10 +185,7 @@ pub(crate) fn refusal(sandbox: &Confined, directory: &Path, tail: &str) -> Optio
             )
         })
     };
-    let by_path = refusal::refused_paths(tail, directory, home).iter().find_map(|path| {
-        if let Some(text) = unread(path) {
-            return Some(text);
-        }
+    let unwritten = |path: &PathBuf| {
         // A path may lead through links, and the last part of one that is to be made does not exist.
         let real = files::resolved(path)?;
         let shown = shown_below(&real, home);
@@ -212,22 +215,52 @@ pub(crate) fn refusal(sandbox: &Confined, directory: &Path, tail: &str) -> Optio
                 )
             }
         })
-    });
+    };
+    let by_path = || {
+        let refused = scene.refused_paths();
+        refused.iter().find_map(|path| unread(path).or_else(|| unwritten(path)))
+    };
+    let by_guess = || scene.guessed_paths().iter().find_map(unwritten);
+    let by_namespace = || {
+        let is_refused =
+            scene.misses_namespace() && sandbox::abilities().namespaces != Namespaces::Unavailable;
+        is_refused.then(|| "in a sandbox nothing is mounted and no namespace is made".to_owned())
+    };
     let by_network = || {
-        let closed = policy.network != Network::On && refusal::misses_network(tail);
+        let is_closed = policy.network == Network::Off;
+        let closed = policy.network != Network::On && scene.misses_network(is_closed);
         let network = policy.network.name();
         closed.then(|| {
             format!("the sandbox has network={network}: the user can change sandbox.network")
         })
     };
     let by_signal = || {
-        refusal::misses_process(tail).then(|| {
+        scene.misses_process().then(|| {
             "in a sandbox a command signals only its own processes: zsh_kill ends other tasks"
                 .to_owned()
         })
     };
-    let by_cover = || refusal::missing_paths(tail, directory, home).iter().find_map(unread);
-    by_path.or_else(by_cover).or_else(by_network).or_else(by_signal)
+    let by_cover = || scene.missing_paths().iter().find_map(unread);
+    by_namespace()
+        .or_else(by_path)
+        .or_else(by_cover)
+        .or_else(by_guess)
+        .or_else(by_network)
+        .or_else(by_signal)
+}
+
+/// Names what programs outside of the sandbox obey and was made while a command ran: what is missing
+/// when it starts cannot be protected.
+pub(crate) fn unprotected(sandbox: &Confined) -> Option<String> {
+    let home = std::env::var_os("HOME").map(PathBuf::from);
+    let made = sandbox.absent.iter().filter(|path| path.is_symlink() || path.exists());
+    let made: Vec<String> = made.map(|path| shown_below(path, home.as_deref())).collect();
+    (!made.is_empty()).then(|| {
+        format!(
+            "made while this ran: {}. Programs outside of the sandbox obey it, so look at it first",
+            made.join(", ")
+        )
+    })
 }
 
 /// The path with `~` for the home directory.

@@ -154,7 +154,8 @@ fn list_schema() -> Value {
         "run": {"anyOf": [{"type": "null"}, run]},
     }));
     let mut answering = server;
-    answering["version"] = string;
+    answering["version"] = string.clone();
+    answering["sandbox"] = object(json!({"text": string, "problem": maybe_string}));
     object(json!({
         "now": {"type": "number"},
         "server": object(answering),
@@ -177,6 +178,27 @@ fn progress_schema() -> Value {
         "currentPhase": {"type": "string"},
         "iteration": {"type": ["integer", "null"]},
     }))
+}
+
+#[test]
+fn the_sandbox_is_shown_as_health_shows_it() {
+    let env = Env::new();
+    let (client, watcher) = server_with_monitor(&env, "sandbox: {mode: workspace}");
+    let health = client.call("zsh_health", json!({}));
+    let sandbox = &watcher.get("/api/sessions").body["server"]["sandbox"];
+    assert_eq!(sandbox["text"], health.raw["structuredContent"]["sandbox"], "{sandbox}");
+    assert!(
+        sandbox["text"].as_str().is_some_and(|text| text.starts_with("workspace, enforced by"))
+    );
+    assert_eq!(sandbox["problem"], Value::Null);
+    let (monitor, watcher) = monitor_alone(&env);
+    assert_eq!(&watcher.get("/api/sessions").body["server"]["sandbox"], sandbox);
+    end_of(monitor);
+    env.configure("sandbox: {mode: workspac}\n");
+    let (monitor, watcher) = monitor_alone(&env);
+    let sandbox = &watcher.get("/api/sessions").body["server"]["sandbox"];
+    assert!(sandbox["problem"].as_str().is_some_and(|text| text.contains("sandbox.mode")));
+    end_of(monitor);
 }
 
 #[test]

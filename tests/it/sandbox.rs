@@ -333,6 +333,61 @@ fn a_project_is_writable_but_not_what_others_obey_in_it() {
 }
 
 #[test]
+fn a_protected_file_that_a_command_makes_is_named() {
+    let env = home();
+    let client = client_in(&env, "workspace");
+    let made = client.run("echo '{}' > .mcp.json").text;
+    assert!(made.contains("⚠ made while this ran:") && made.contains("work/.mcp.json"), "{made}");
+    let later = client.run("true").text;
+    assert!(!later.contains("made while"), "{later}");
+    assert_refused(&client.run(&format!("echo x > .mcp.json && echo {DONE}")), "later");
+    let exec = run(zsh_tool(&env, &["exec", "--", "git init -q"]));
+    assert!(
+        exec.stderr.contains(".git/hooks") && exec.stderr.contains(".git/config"),
+        "{}",
+        exec.stderr
+    );
+}
+
+#[test]
+fn what_others_replace_between_two_commands_stays_protected_or_writable() {
+    let env = home();
+    let at = |name: &str| env.work().join(name);
+    fs::create_dir_all(at(".git/hooks")).expect("a directory");
+    fs::write(at(".mcp.json"), "{}\n").expect("a file");
+    fs::create_dir(env.path("home/data")).expect("a directory");
+    fs::create_dir(env.path("home/data/kept")).expect("a directory");
+    let client = client_in(&env, "workspace, write: [~/data], deny_write: [~/data/kept]");
+    assert_refused(&client.run(&format!("echo x > ~/data/kept/a && echo {DONE}")), "deny_write");
+    let try_all = |what: &str| {
+        let works = client.run("echo x > new && echo x > ~/data/new && cat ~/data/new");
+        assert_eq!(works.output(), "x", "{what}: {}", works.text);
+        for attempt in ["echo x > .mcp.json", "echo x > .git/hooks/pre-commit", "rm .mcp.json"] {
+            let result = client.run(&format!("{attempt} && echo {DONE}"));
+            assert_refused(&result, &format!("{what}: {attempt}"));
+        }
+    };
+    try_all("at first");
+    // As editors write a file.
+    fs::write(at(".mcp.new"), "{}\n").expect("a file");
+    fs::rename(at(".mcp.new"), at(".mcp.json")).expect("another file");
+    try_all("another file");
+    // The same file, which was away for a moment.
+    fs::hard_link(at(".mcp.json"), at("kept")).expect("a link");
+    fs::remove_file(at(".mcp.json")).expect("its end");
+    fs::rename(at("kept"), at(".mcp.json")).expect("the file");
+    try_all("the same file again");
+    for name in [".git", "../home/data"] {
+        fs::remove_dir_all(at(name)).expect("its end");
+    }
+    fs::create_dir_all(at(".git/hooks")).expect("a directory");
+    fs::create_dir(env.path("home/data")).expect("a directory");
+    try_all("other directories");
+    fs::write(at(".envrc"), "own\n").expect("a file");
+    assert_refused(&client.run(&format!("echo x > .envrc && echo {DONE}")), "a new file");
+}
+
+#[test]
 fn read_only_leaves_a_directory_of_its_own() {
     for (kind, env, client) in each_kind("read-only") {
         let first = client.run("echo a > $TMPDIR/f && cat $TMPDIR/f && echo $TMPDIR && mktemp");
@@ -409,6 +464,12 @@ fn a_refused_action_is_named_with_the_setting() {
             "⚠ the sandbox refused to read ~/.ssh/key (mode workspace): the user can take it off",
         ),
         ("read-only", "echo x > own", "own (mode read-only): only $TMPDIR is writable"),
+        ("workspace", "cd ~ && echo x > target", "refused a write to ~/target (mode workspace)"),
+        (
+            "workspace",
+            "/usr/bin/python3 -c 'import os; os.makedirs(os.path.expanduser(\"~/new/er\"))'",
+            "refused a write to ~/new (mode workspace): the user can make it",
+        ),
     ] {
         for variables in [&[][..], &[LANDLOCK_ALONE]] {
             let client = client_with(&env, &format!("sandbox: {{mode: {mode}}}\n"), variables);
@@ -418,15 +479,31 @@ fn a_refused_action_is_named_with_the_setting() {
     }
     let client = client_in(&env, "workspace");
     // What is refused anyway is not the sandbox's.
-    for command in
-        ["cat /no/such/file", "cat /etc/shadow/x", "false", "echo 'cannot: /a: Permission denied'"]
-    {
+    for command in [
+        "cat /no/such/file",
+        "cat /etc/shadow/x",
+        "false",
+        "echo 'cannot: /a: Permission denied'",
+        "echo x > /proc/version",
+        "echo x > /tmp",
+        "touch ~/no/such/directory; cat ~/target | grep -q no",
+    ] {
         let text = client.run(command).text;
         assert!(!text.contains("the sandbox"), "{text}");
     }
-    let off = json!({"command": "curl -sS http://example.org || exit 1", "sandbox": "network=off"});
-    let text = client.call("zsh", off).text;
-    assert!(text.contains("the sandbox has network=off"), "{text}");
+    let guessed = client.run("tar cf a.tar own && tar xf a.tar -C ~").text;
+    assert!(guessed.contains("refused a write to ~ (mode workspace)"), "{guessed}");
+    let mounts = client.run("unshare -m true").text;
+    assert!(mounts.contains("no namespace is made"), "{mounts}");
+    for command in [
+        "curl -sS http://example.org || exit 1",
+        "curl -sS http://127.0.0.1:9",
+        "/usr/bin/python3 -c 'import socket; socket.socket()'",
+        "/usr/bin/python3 -c 'import urllib.request as u; u.urlopen(\"http://127.0.0.1:9\")'",
+    ] {
+        let text = client.call("zsh", json!({"command": command, "sandbox": "network=off"})).text;
+        assert!(text.contains("the sandbox has network=off"), "{text}");
+    }
 }
 
 #[test]

@@ -151,3 +151,51 @@ fn what_is_printed_changes_nothing() {
     assert_eq!(setup(&env, &["--print", "something"]).0, 2);
     assert_eq!(setup(&env, &["emacs"]).0, 2);
 }
+
+#[test]
+fn the_sandbox_of_claude_code_is_carried_over_once_and_what_cannot_be_is_named() {
+    let env = Env::new();
+    let config = ".config/zsh-tool/config.yaml";
+    let settings = json!({"sandbox": {
+        "enabled": true,
+        "filesystem": {"allowWrite": ["~/data"], "denyRead": ["~/private"]},
+        "network": {"allowedDomains": ["github.com"]},
+        "excludedCommands": ["docker"],
+    }});
+    let (code, said, _) = setup(&env, &["claude", "--sandbox"]);
+    assert!(code == 0 && said.contains("is off"), "{said}");
+    write(&env, ".claude/settings.json", &settings.to_string());
+    let own = json!({"sandbox": {"filesystem": {"denyWrite": ["vendor"]}}});
+    fs::create_dir(env.work().join(".claude")).expect("a new directory");
+    fs::write(env.work().join(".claude/settings.local.json"), own.to_string()).expect("a file");
+
+    let (code, said, _) = setup(&env, &["claude", "--sandbox", "--print"]);
+    assert!(code == 0 && said.contains("mode: workspace"), "{said}");
+    assert!(!place(&env, config).exists());
+    let mine = write(&env, config, "# mine\ntimeout_max: 600\n");
+    let (code, said, stderr) = setup(&env, &["claude", "--sandbox"]);
+    assert_eq!((code, stderr.as_str()), (0, ""), "{said}");
+    for named in ["network.allowedDomains [\"github.com\"]", "excludedCommands [\"docker\"]"] {
+        assert!(said.contains(&format!("sandbox.{named}")), "{said}");
+    }
+    let text = fs::read_to_string(&mine).expect("the file");
+    assert!(text.starts_with("# mine\ntimeout_max: 600\n\nsandbox:\n"), "{text}");
+    let shown = ran(&env, &["config"]).text();
+    let row = |key: &str| shown.lines().find(|line| line.starts_with(key)).unwrap_or_default();
+    assert!(row("sandbox.mode").contains("workspace"), "{shown}");
+    assert!(row("sandbox.write").contains("~/data"), "{shown}");
+    assert!(row("sandbox.deny_write").contains("work/vendor"), "{shown}");
+    assert!(row("sandbox.network").contains("off"), "{shown}");
+    let denied = row("sandbox.deny_read");
+    assert!(denied.contains("~/.ssh") && denied.contains("~/private"), "{shown}");
+
+    let (code, said, _) = setup(&env, &["claude", "--sandbox"]);
+    assert!(code == 0 && said.contains("already"), "{said}");
+    assert_eq!(fs::read_to_string(&mine).expect("the file"), text);
+    fs::write(&mine, "sandbox: {mode: read-only}\n").expect("the file");
+    let (code, said, stderr) = setup(&env, &["claude", "--sandbox"]);
+    assert!(code == 1 && said.is_empty() && stderr.contains("left as it is"), "{stderr}");
+    assert!(stderr.contains("mode: workspace"), "{stderr}");
+    assert_eq!(fs::read_to_string(&mine).expect("the file"), "sandbox: {mode: read-only}\n");
+    assert_eq!(setup(&env, &["codex", "--sandbox"]).0, 2);
+}

@@ -11,7 +11,7 @@ use crate::mcp::render::result::{self, Palette};
 use crate::mcp::render::view::View;
 use crate::progress::wait::ProcessName;
 use crate::task::describe;
-use crate::task::live::{Confined, LiveTask};
+use crate::task::live::LiveTask;
 use crate::task::output::amount::amount;
 use crate::task::output::reading;
 use crate::task::output::spool::Losses;
@@ -38,8 +38,8 @@ pub(crate) fn status(task: &TaskHandle, leftovers: &[ProcessName], config: &Conf
         if let Some(gap) = describe::sandbox_gap(sandbox) {
             say_on_stderr(format_args!("⚠ {gap}"));
         }
-        if let Some(refusal) = refusal(task, sandbox) {
-            say_on_stderr(format_args!("⚠ {refusal}"));
+        for note in [refusal(task), sandboxes::unprotected(sandbox)].iter().flatten() {
+            say_on_stderr(format_args!("⚠ {note}"));
         }
     }
     if is_cut(live) {
@@ -136,13 +136,13 @@ fn status_line(task: &LiveTask, palette: Palette) -> Option<String> {
 }
 
 /// Says what the sandbox refused the command, by the end of what it printed.
-fn refusal(task: &TaskHandle, sandbox: &Confined) -> Option<String> {
+fn refusal(task: &TaskHandle) -> Option<String> {
     let view = View::take(&task.live);
-    let has_failed = view.task.ended.as_ref().is_some_and(|end| end.exit.code() != 0);
-    [StreamName::Errors, StreamName::Output].into_iter().filter(|_| has_failed).find_map(|stream| {
+    let ended = view.task.ended.as_ref().filter(|end| end.exit.code() != 0)?;
+    [StreamName::Errors, StreamName::Output].into_iter().find_map(|stream| {
         let end = view.deltas.get(stream).to.at;
         let (_, tail) = reading::head_and_tail(task.spools.get(stream), end);
-        sandboxes::refusal(sandbox, &task.live.facts.directory, &tail)
+        sandboxes::refusal(&task.live.facts, ended, &tail)
     })
 }
 

@@ -113,9 +113,11 @@ pub(crate) fn of_task(
             "a program wanted a terminal and there is none: run it again with pty: true and answer with zsh_send.",
         ));
     }
-    if failed && let Some(sandbox) = &facts.sandbox {
-        let refused = sandboxes::refusal(sandbox, &facts.directory, tail);
-        insights.extend(refused.map(ResultNote::warning));
+    if let Some(sandbox) = facts.sandbox.as_ref().filter(|_| end.is_some()) {
+        insights.extend(sandboxes::unprotected(sandbox).map(ResultNote::warning));
+    }
+    if let Some(end) = end.filter(|_| failed) {
+        insights.extend(sandboxes::refusal(facts, end, tail).map(ResultNote::warning));
     }
     if failed && cfg!(target_os = "macos") {
         insights.extend(refused_by_privacy(tail).map(ResultNote::warning));

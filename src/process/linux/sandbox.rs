@@ -4,10 +4,12 @@
 //! All is prepared before the fork; the child only makes system calls. The order there: namespaces and
 //! mounts first, which the later parts refuse, then capabilities, `no_new_privs`, Landlock and the
 //! filter. Everything that the command starts inherits it, and nothing takes it off again.
+//!
+//! What commands share is kept ([`Common`]), as long as what it was made of remains.
 
 mod filter;
 mod mounts;
-mod real;
+mod places;
 mod rules;
 mod user;
 
@@ -16,12 +18,16 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
-use crate::process::needs::{Needs, SandboxError};
-use crate::sandbox::limits::{self, Abilities, Loss, Namespaces};
-use crate::sandbox::policy::{Mode, Network, Policy};
+use parking_lot::Mutex;
 
-use filter::Filters;
-use mounts::MountPlan;
+use crate::process::needs::{Needs, SandboxError};
+use crate::sandbox::limits::{self, Abilities, Namespaces};
+use crate::sandbox::policy::{Network, Policy};
+
+use filter::Filter;
+use mounts::{Entrance, MountPlan, Mounts};
+use places::{Places, Seen};
+use rules::Layer;
 
 /// Lowers what this system is taken for, as in `abi=3 namespaces=none`. For tests: it can only make
 /// commands be refused.
@@ -34,15 +40,17 @@ const KEPT_CAPABILITIES: [u64; 11] = [0, 1, 3, 4, 5, 6, 7, 8, 10, 18, 31];
 /// The kernel knows no number above this.
 const LAST_CAPABILITY: u64 = 63;
 
+/// How many policies' mounts and rules are kept.
+const POLICIES_KEPT: usize = 8;
+
 /// A sandbox that the next command can be started in.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Sandbox {
-    /// Only for the process from which the namespace of others is taken.
-    enters_user_namespace: bool,
     layers: Vec<Arc<OwnedFd>>,
-    filters: Option<&'static Filters>,
-    mounts: Option<MountPlan>,
+    filter: Option<&'static Filter>,
+    entrance: Option<Entrance>,
     drops_capabilities: bool,
+    common: Arc<Common>,
 }
 
 /// What this system can enforce; looked up once.
@@ -56,7 +64,7 @@ pub(crate) fn abilities() -> Abilities {
         let abi = word("abi").and_then(|abi| abi.parse().ok()).unwrap_or(u32::MAX);
         Abilities {
             abi: rules::abi().min(abi),
-            filters: filter::are_supported() && word("filters") != Some("none"),
+            filters: filter::is_supported() && word("filters") != Some("none"),
             namespaces: match word("namespaces") {
                 Some("none") => Namespaces::Unavailable,
                 _ => mounts::namespaces(),
@@ -82,22 +90,30 @@ impl Sandbox {
             return Err(SandboxError::NotEnforced { mode, missing: missing.join("; ") });
         }
         let failed = |source| SandboxError::Io { mode, source };
-        let places = Places::resolve(policy, needs);
-        let has_mounts = system.namespaces != Namespaces::Unavailable;
-        let plan = || MountPlan::new(&places, policy.network, system.namespaces);
-        let mounts = has_mounts.then(plan).transpose().map_err(failed)?;
+        let common = Common::of(policy, needs, system).map_err(failed)?;
         let mut layers = Vec::new();
-        if !losses.contains(&Loss::Files) {
-            layers = rules::layers(&places, has_mounts, system.abi).map_err(failed)?;
+        if let Some(layer) = &common.layer {
+            layers.push(Arc::clone(&layer.rules));
         }
-        let filters = system.filters.then(|| filter::filters(policy.network == Network::Off));
+        if common.layer.is_some() && common.mounts.is_none() {
+            let own = rules::own_layer(&common.places, needs, system.abi).map_err(failed)?;
+            layers.push(Arc::new(own));
+        }
+        let enter = |mounts: &Arc<Mounts>| Entrance::new(Arc::clone(mounts), policy.network, needs);
+        let entrance = common.mounts.as_ref().map(enter).transpose().map_err(failed)?;
+        let filter = system.filters.then(|| filter::filter(policy.network == Network::Off));
         Ok(Some(Sandbox {
-            enters_user_namespace: false,
             layers,
-            filters: filters.transpose().map_err(failed)?,
-            mounts,
+            filter,
+            entrance,
             drops_capabilities: rustix::process::geteuid().is_root(),
+            common,
         }))
+    }
+
+    /// What its policy protects and was not there when it was prepared.
+    pub(crate) fn absent(&self) -> &[PathBuf] {
+        &self.common.absent
     }
 
     /// Confines this process. Runs in the child: makes only system calls.
@@ -105,21 +121,17 @@ impl Sandbox {
     /// # Errors
     /// A part cannot be enforced.
     pub(in crate::process) fn carry_out(&self) -> io::Result<()> {
-        if self.enters_user_namespace {
-            // SAFETY: changes what this process shares; it has one thread.
-            check(unsafe { libc::unshare(libc::CLONE_NEWUSER) }.into())?;
-            return Ok(());
-        }
-        if let Some(mounts) = &self.mounts {
-            mounts.carry_out()?;
+        if let Some(entrance) = &self.entrance {
+            entrance.carry_out()?;
         }
         if self.drops_capabilities {
             for number in 0..=LAST_CAPABILITY {
-                if !KEPT_CAPABILITIES.contains(&number) {
-                    // Fails for a number that the kernel does not know. What remains in the other sets
-                    // is lost at the exec.
-                    // SAFETY: changes an attribute of this process.
-                    unsafe { libc::prctl(libc::PR_CAPBSET_DROP, number, 0, 0, 0) };
+                // What remains in the other sets is lost at the exec.
+                // SAFETY: changes an attribute of this process.
+                let drop = || unsafe { libc::prctl(libc::PR_CAPBSET_DROP, number, 0, 0, 0) };
+                if !KEPT_CAPABILITIES.contains(&number) && drop() < 0 {
+                    // The kernel knows no such number, and none above it.
+                    break;
                 }
             }
         }
@@ -136,7 +148,7 @@ impl Sandbox {
                 libc::syscall(libc::SYS_landlock_restrict_self, layer.as_raw_fd(), 0)
             })?;
         }
-        self.filters.map_or(Ok(()), Filters::install)
+        self.filter.map_or(Ok(()), Filter::install)
     }
 }
 
@@ -148,77 +160,79 @@ fn check(result: libc::c_long) -> io::Result<libc::c_long> {
     }
 }
 
-/// A policy's paths as they are now: resolved, and only those that exist.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
-struct Places {
-    write: Vec<PathBuf>,
-    /// What is not written to inside of those.
-    keep: Vec<PathBuf>,
-    /// The same, if it can be mounted.
-    protect: Vec<PathBuf>,
-    denied: Vec<PathBuf>,
-    /// The denied paths as they were given, for what appears there later.
-    denied_as_given: Vec<PathBuf>,
-    directory: PathBuf,
-    /// What the command alone writes to: files, and its temporary directory.
-    files: Vec<PathBuf>,
-    temporary: Vec<PathBuf>,
+/// What commands with the same policy share.
+#[derive(Debug)]
+struct Common {
+    policy: Policy,
     shared: Option<PathBuf>,
+    temporary: Option<PathBuf>,
+    places: Places,
+    /// What the policy protects and is not there.
+    absent: Vec<PathBuf>,
+    /// The paths that the places and mounts are made of.
+    seen: Seen,
+    mounts: Option<Arc<Mounts>>,
+    layer: Option<Arc<Layer>>,
 }
 
-impl Places {
-    fn resolve(policy: &Policy, needs: &Needs) -> Places {
-        let existing =
-            |paths: &[PathBuf]| -> Vec<PathBuf> { paths.iter().filter_map(real::path).collect() };
-        let mut write = existing(&policy.write);
-        if policy.mode == Mode::Workspace {
-            write.extend(existing(&[PathBuf::from("/dev/shm")]));
-        }
-        let temporary = needs.temporary.iter().cloned();
-        if needs.shared.is_none() {
-            write.extend(temporary.clone());
-        }
-        outermost(&mut write);
-        let mut denied = existing(&policy.deny_read);
-        outermost(&mut denied);
-        let inside = |paths: Vec<PathBuf>| -> Vec<PathBuf> {
-            let is_inside =
-                |path: &PathBuf| write.iter().any(|tree| path.starts_with(tree) && path != tree);
-            let mut paths: Vec<PathBuf> = paths.into_iter().filter(is_inside).collect();
-            outermost(&mut paths);
-            paths
+static KEPT: Mutex<Vec<Arc<Common>>> = Mutex::new(Vec::new());
+
+impl Common {
+    /// What was kept for this policy, or made anew as far as that has become out of date.
+    ///
+    /// # Errors
+    /// The system refuses it, or descriptors have run out.
+    fn of(policy: &Policy, needs: &Needs, system: Abilities) -> io::Result<Arc<Common>> {
+        let is_for = |common: &Arc<Common>| {
+            common.shared == needs.shared
+                && common.temporary.as_ref() == needs.temporary_elsewhere()
+                && common.policy == *policy
         };
-        // What the server has just made is not a link.
-        Places {
-            keep: inside(existing(&policy.keep)),
-            protect: inside(existing(&policy.protect)),
-            directory: needs.directory.clone(),
-            files: needs.files.clone(),
-            temporary: temporary.filter(|_| needs.shared.is_some()).collect(),
-            shared: needs.shared.as_ref().and_then(real::path),
-            denied_as_given: policy.deny_read.clone(),
-            write,
-            denied,
+        let known = KEPT.lock().iter().find(|common| is_for(common)).cloned();
+        let is_whole = |mounts: &Option<Arc<Mounts>>| {
+            mounts.as_ref().is_none_or(|mounts| mounts.are_current())
+        };
+        let known = known.filter(|known| is_whole(&known.mounts) && known.seen.is_current());
+        if let Some(known) = &known
+            && known.layer.as_ref().is_none_or(|layer| layer.is_current())
+        {
+            return Ok(Arc::clone(known));
         }
-    }
-
-    /// The denied paths inside of trees that are writable.
-    fn denied_inside(&self) -> impl Iterator<Item = &PathBuf> {
-        let is_inside = |path: &&PathBuf| self.write.iter().any(|tree| path.starts_with(tree));
-        self.denied.iter().filter(is_inside)
-    }
-}
-
-/// Leaves out what is inside of another path of the list.
-fn outermost(paths: &mut Vec<PathBuf>) {
-    paths.sort();
-    let mut kept: Vec<PathBuf> = Vec::with_capacity(paths.len());
-    for path in paths.drain(..) {
-        if !kept.last().is_some_and(|last| path.starts_with(last)) {
-            kept.push(path);
+        let mut seen = Seen::default();
+        let places = Places::resolve(policy, needs, &mut seen);
+        let has_mounts = system.namespaces != Namespaces::Unavailable;
+        let mounts = match known {
+            _ if !has_mounts => None,
+            Some(known) => {
+                mounts::sockets(policy.network, &mut seen);
+                known.mounts.clone()
+            }
+            None => {
+                let sockets = mounts::sockets(policy.network, &mut seen);
+                let plan = MountPlan::new(&places, &sockets, system.namespaces)?;
+                Some(Arc::new(plan.make()?))
+            }
+        };
+        let layer = || Layer::make(&places, has_mounts, system.abi).map(Arc::new);
+        let layer = (system.abi > 0).then(layer).transpose()?;
+        let common = Arc::new(Common {
+            policy: policy.clone(),
+            shared: needs.shared.clone(),
+            temporary: needs.temporary_elsewhere().cloned(),
+            absent: policy.protect.iter().filter(|path| !path.exists()).cloned().collect(),
+            places,
+            seen,
+            mounts,
+            layer,
+        });
+        let mut kept = KEPT.lock();
+        kept.retain(|common| !is_for(common));
+        if kept.len() >= POLICIES_KEPT {
+            kept.remove(0);
         }
+        kept.push(Arc::clone(&common));
+        Ok(common)
     }
-    *paths = kept;
 }
 
 #[cfg(test)]
@@ -231,6 +245,7 @@ mod tests {
     use crate::process::birth::Birth;
     use crate::process::program::Program;
     use crate::process::start::start;
+    use crate::sandbox::policy::Mode;
 
     fn policy(write: &Path) -> Policy {
         let deny_read = vec![write.join("secret")];

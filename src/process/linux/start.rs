@@ -1,10 +1,8 @@
 //! Starting a program without copying this process.
 //!
-//! A fork copies the page tables, which then cost a fault for every page that any thread
-//! writes to; the child throws the copy away at once. Here the child borrows the memory until its
-//! exec instead, as it does under `posix_spawn(3)`, which could not give it a birthmark. It starts
-//! each program with the signal actions and the empty mask that programs expect, in a session of
-//! its own.
+//! The child borrows the memory until its exec, as it does under `posix_spawn(3)`, which could not
+//! give it a birthmark. It starts each program with the signal actions and the empty mask that
+//! programs expect, in a session of its own.
 //!
 //! Limits: no terminal is set up here (see `pty`), and PATH is not searched.
 
@@ -19,9 +17,7 @@ use libc::{c_char, c_int, c_void};
 use crate::process::birth::Birth;
 use crate::process::program::Program;
 use crate::process::signals;
-
-/// The child's stack until its exec; what it calls needs a few hundred bytes.
-const STACK_BYTES: usize = 64 * 1024;
+use crate::process::vfork;
 
 /// Starts a program as the leader of a new session; its pid.
 ///
@@ -82,32 +78,15 @@ struct Child<'a> {
 impl Child<'_> {
     /// Returns once the child has begun its program; its pid.
     fn start(mut self) -> io::Result<i32> {
-        // A stack begins at a multiple of 16 and grows downwards.
-        let mut stack: Vec<u128> = Vec::with_capacity(STACK_BYTES / size_of::<u128>());
-        let top = stack.spare_capacity_mut().as_mut_ptr_range().end;
         let child = &raw mut self;
-        // SAFETY: the kernel suspends this thread until the child has left this memory by its exec
-        // or its end, so that the stack and all that `child` points to outlive its use. No signal
-        // handler can run in the child, since every signal is blocked until it has replaced them.
+        // SAFETY: the child only makes system calls, and all that `child` points to outlives it.
         let (pid, error) = unsafe {
-            let (mut every, mut before) = (signals::set_of([]), signals::set_of([]));
-            libc::sigfillset(&mut every);
-            libc::pthread_sigmask(libc::SIG_BLOCK, &every, &mut before);
-            let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
-            let pid = libc::clone(run, top.cast(), flags, child.cast());
-            let refused = io::Error::last_os_error();
-            libc::pthread_sigmask(libc::SIG_SETMASK, &before, ptr::null_mut());
-            match (pid, (&raw const (*child).error).read_volatile()) {
-                (-1, _) => return Err(refused),
-                (pid, error) => (pid, error),
-            }
+            (vfork::run(0, run, child.cast())?, (&raw const (*child).error).read_volatile())
         };
         if error == 0 {
             return Ok(pid);
         }
-        let ended = rustix::process::Pid::from_raw(pid);
-        let wait = || rustix::process::waitpid(ended, rustix::process::WaitOptions::empty());
-        let _ = rustix::io::retry_on_intr(wait);
+        vfork::reap(pid);
         Err(io::Error::from_raw_os_error(error))
     }
 

@@ -1,6 +1,7 @@
 //! Sandboxes for commands: there are none here, so every mode but `off` is refused.
 
 use std::io;
+use std::path::PathBuf;
 
 use crate::process::needs::{Needs, SandboxError};
 use crate::sandbox::limits::{self, Abilities, Namespaces};
@@ -26,6 +27,12 @@ impl Sandbox {
         let missing: Vec<&str> = losses.iter().map(|loss| loss.text()).collect();
         let mode = policy.mode.name();
         Err(SandboxError::NotEnforced { mode, missing: missing.join("; ") })
+    }
+
+    /// Nothing is protected.
+    #[expect(clippy::unused_self, reason = "the twin needs it")]
+    pub(crate) fn absent(&self) -> &[PathBuf] {
+        &[]
     }
 
     /// Does nothing.

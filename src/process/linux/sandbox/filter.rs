@@ -5,19 +5,12 @@
 //!
 //! Limits: programs for another word size fail at their first system call.
 
-use std::collections::BTreeMap;
 use std::io;
-use std::sync::OnceLock;
+use std::sync::LazyLock;
 
-use seccompiler::{
-    BackendError, BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition,
-    SeccompFilter, SeccompRule, TargetArch, sock_filter,
-};
+use libc::sock_filter;
 
 use super::check;
-
-/// The conditions under which calls are refused, by their numbers; no condition: always.
-type Refused = BTreeMap<i64, Vec<SeccompRule>>;
 
 /// Calls that change or observe the whole system, or that open files in ways that no other part of the
 /// sandbox sees.
@@ -70,198 +63,228 @@ const MISSING: &[libc::c_long] = &[
 const CLONE_NEWTIME: libc::c_int = 0x80;
 
 /// Flags of `clone` and `unshare` that make namespaces.
-const NAMESPACES: [libc::c_int; 8] = [
-    libc::CLONE_NEWCGROUP,
-    libc::CLONE_NEWIPC,
-    libc::CLONE_NEWNET,
-    libc::CLONE_NEWNS,
-    libc::CLONE_NEWPID,
-    CLONE_NEWTIME,
-    libc::CLONE_NEWUSER,
-    libc::CLONE_NEWUTS,
-];
+const NAMESPACES: libc::c_int = libc::CLONE_NEWCGROUP
+    | libc::CLONE_NEWIPC
+    | libc::CLONE_NEWNET
+    | libc::CLONE_NEWNS
+    | libc::CLONE_NEWPID
+    | CLONE_NEWTIME
+    | libc::CLONE_NEWUSER
+    | libc::CLONE_NEWUTS;
 
 /// Types into a terminal. C libraries give it different types.
 const TIOCSTI: u32 = 0x5412;
 /// Pastes into a console.
 const TIOCLINUX: u32 = 0x541C;
 
-/// The compiled filter of a sandbox.
+/// The value of `seccomp_data.arch` for this processor, from `linux/audit.h`.
+const ARCHITECTURE: Option<u32> = if cfg!(target_arch = "x86_64") {
+    Some(0xC000_003E)
+} else if cfg!(target_arch = "aarch64") {
+    Some(0xC000_00B7)
+} else if cfg!(target_arch = "riscv64") {
+    Some(0xC000_00F3)
+} else {
+    None
+};
+
+/// The program of a sandbox's filter.
 #[derive(Debug)]
-pub(super) struct Filters(BpfProgram);
+pub(super) struct Filter(Vec<sock_filter>);
 
 /// Whether this system filters calls, and this processor's calls are known.
-pub(super) fn are_supported() -> bool {
+pub(super) fn is_supported() -> bool {
     // SAFETY: only reads an attribute of this process.
     let mode = unsafe { libc::prctl(libc::PR_GET_SECCOMP, 0, 0, 0, 0) };
-    mode >= 0 && TargetArch::try_from(std::env::consts::ARCH).is_ok()
+    mode >= 0 && ARCHITECTURE.is_some()
 }
 
-/// The filters, with or without the network.
-///
-/// # Errors
-/// This processor's calls are not known.
-pub(super) fn filters(closes_network: bool) -> io::Result<&'static Filters> {
-    static OPEN: OnceLock<Filters> = OnceLock::new();
-    static CLOSED: OnceLock<Filters> = OnceLock::new();
-    let kept = if closes_network { &CLOSED } else { &OPEN };
-    if let Some(known) = kept.get() {
-        return Ok(known);
-    }
-    let made = Filters::compile(closes_network).map_err(io::Error::other)?;
-    Ok(kept.get_or_init(|| made))
+/// The filter, with or without the network.
+pub(super) fn filter(closes_network: bool) -> &'static Filter {
+    static OPEN: LazyLock<Filter> = LazyLock::new(|| Filter(program(false)));
+    static CLOSED: LazyLock<Filter> = LazyLock::new(|| Filter(program(true)));
+    if closes_network { &CLOSED } else { &OPEN }
 }
 
-impl Filters {
-    fn compile(closes_network: bool) -> Result<Filters, BackendError> {
-        let mut refused = Refused::new();
-        let any = NAMESPACES.iter().map(|flag| {
-            let flag = u64::from(flag.unsigned_abs());
-            rule(&[condition(0, SeccompCmpOp::MaskedEq(flag), flag)?])
-        });
-        let any = any.collect::<Result<Vec<_>, _>>()?;
-        refused.insert(libc::SYS_clone, any.clone());
-        refused.insert(libc::SYS_unshare, any);
-        let typing = [TIOCSTI, TIOCLINUX]
-            .map(|request| rule(&[condition(1, SeccompCmpOp::Eq, request.into())?]));
-        refused.insert(libc::SYS_ioctl, typing.into_iter().collect::<Result<_, _>>()?);
-        if closes_network {
-            refused.insert(libc::SYS_socket, no_network()?);
-        }
-        program(refused).map(Filters)
-    }
-
-    /// Applies the filters to this process. Makes only system calls.
+impl Filter {
+    /// Applies the filter to this process. Makes only system calls.
     ///
     /// # Errors
-    /// The kernel refuses them.
+    /// The kernel refuses it.
     pub(super) fn install(&self) -> io::Result<()> {
-        let program = libc::sock_fprog {
-            len: self.0.len() as u16,
-            filter: self.0.as_ptr().cast_mut().cast(),
-        };
+        let program =
+            libc::sock_fprog { len: self.0.len() as u16, filter: self.0.as_ptr().cast_mut() };
         let mode = libc::SECCOMP_SET_MODE_FILTER;
-        // SAFETY: the kernel only reads the program, which lives as long as `self`; both crates lay out
-        // an instruction as the kernel does.
+        // SAFETY: the kernel only reads the program, which lives as long as `self`.
         check(unsafe { libc::syscall(libc::SYS_seccomp, mode, 0, &raw const program) }).map(|_| ())
     }
 }
 
-fn rule(conditions: &[SeccompCondition]) -> Result<SeccompRule, BackendError> {
-    SeccompRule::new(conditions.to_vec())
-}
-
-/// A condition on an argument of 32 bits.
-fn condition(
-    argument: u8,
-    operation: SeccompCmpOp,
-    value: u64,
-) -> Result<SeccompCondition, BackendError> {
-    SeccompCondition::new(argument, SeccompCmpArgLen::Dword, operation, value)
-}
-
-/// Refuses sockets other than local ones and those that ask the kernel about its routes.
-fn no_network() -> Result<Vec<SeccompRule>, BackendError> {
-    let family =
-        |operation, family: libc::c_int| condition(0, operation, u64::from(family.unsigned_abs()));
-    let routes = u64::from(libc::NETLINK_ROUTE.unsigned_abs());
-    Ok(vec![
-        rule(&[
-            family(SeccompCmpOp::Ne, libc::AF_UNIX)?,
-            family(SeccompCmpOp::Ne, libc::AF_NETLINK)?,
-        ])?,
-        rule(&[
-            family(SeccompCmpOp::Eq, libc::AF_NETLINK)?,
-            condition(2, SeccompCmpOp::Ne, routes)?,
-        ])?,
-    ])
-}
-
-/// The whole program: first the calls that are refused whatever their arguments, then the others.
-///
-/// The kernel runs it for every number when it is installed, to know which are always allowed. So the
-/// first part has one instruction for each call, where the crate's programs have several.
-fn program(calls: Refused) -> Result<BpfProgram, BackendError> {
-    let arch = TargetArch::try_from(std::env::consts::ARCH)?;
-    let refuse = SeccompAction::Errno(libc::EPERM.unsigned_abs());
-    let filter = SeccompFilter::new(calls, SeccompAction::Allow, refuse, arch)?;
-    let mut program = BpfProgram::try_from(filter)?;
-    for instruction in &mut program {
-        // Calls of another word size are refused, instead of ending the process.
-        if instruction.code == RETURN && instruction.k == KILL {
-            instruction.k = ERRNO | libc::EPERM.unsigned_abs();
-        }
-    }
-    program.splice(ARCHITECTURE_CHECK..ARCHITECTURE_CHECK, always());
-    Ok(program)
-}
-
-/// How many instructions the crate puts first: they refuse other architectures.
-const ARCHITECTURE_CHECK: usize = 3;
-/// `BPF_LD | BPF_W | BPF_ABS`; the number of the call is at the beginning.
+/// `BPF_LD | BPF_W | BPF_ABS`: loads a part of `seccomp_data`, by its offset.
 const LOAD: u16 = 0x20;
-/// `BPF_JMP | BPF_JA`.
-const JUMP: u16 = 0x05;
 /// `BPF_JMP | BPF_JEQ | BPF_K`.
 const JUMP_IF_EQUAL: u16 = 0x15;
 /// `BPF_JMP | BPF_JGE | BPF_K`.
 const JUMP_IF_AT_LEAST: u16 = 0x35;
+/// `BPF_JMP | BPF_JSET | BPF_K`.
+const JUMP_IF_ANY: u16 = 0x45;
 /// `BPF_RET | BPF_K`.
 const RETURN: u16 = 0x06;
-/// `SECCOMP_RET_KILL_PROCESS`.
-const KILL: u32 = 0x8000_0000;
+/// `SECCOMP_RET_ALLOW`.
+const ALLOW: u32 = 0x7FFF_0000;
 /// `SECCOMP_RET_ERRNO`.
 const ERRNO: u32 = 0x0005_0000;
+
+/// The offsets in `seccomp_data`; of the arguments, the lower half.
+const NUMBER: u32 = 0;
+const ARCH: u32 = 4;
+const FIRST_ARGUMENT: u32 = 16;
+const SECOND_ARGUMENT: u32 = 24;
+const THIRD_ARGUMENT: u32 = 32;
+
 /// The first number of the interface x32, whose calls have the same architecture as the others.
 const FIRST_OF_X32: u32 = 0x4000_0000;
 
-/// How many calls are compared one after the other.
-const COMPARED: usize = 8;
+/// Places in the program that others jump to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// The next instruction.
+    Next,
+    Allow,
+    /// Fails with `EPERM`.
+    Refuse,
+    /// Fails with `ENOSYS`.
+    Miss,
+    Clone,
+    Ioctl,
+    Socket,
+    /// A part of the search for the call.
+    Search(usize),
+}
 
-/// Instructions that refuse the calls of [`REFUSED`] and [`MISSING`], and those of the interface x32.
-fn always() -> Vec<sock_filter> {
-    let plain = |code, k| sock_filter { code, jt: 0, jf: 0, k };
-    // The next instruction is skipped unless the condition holds.
-    let unless = |code, k| sock_filter { code, jt: 0, jf: 1, k };
-    let fail = |error: libc::c_int| plain(RETURN, ERRNO | error.unsigned_abs());
-    let mut calls: Vec<(u32, libc::c_int)> = [(REFUSED, libc::EPERM), (MISSING, libc::ENOSYS)]
+/// The whole program, without loops: a search for the number of the call, and what follows it.
+///
+/// The kernel runs it for every number when it is installed, to know which are always allowed, so the
+/// search halves what is left at each step.
+fn program(closes_network: bool) -> Vec<sock_filter> {
+    use Place::{Allow, Clone, Ioctl, Miss, Next, Refuse, Socket};
+    let mut made = Program::default();
+    made.load(ARCH);
+    made.add(JUMP_IF_EQUAL, ARCHITECTURE.unwrap_or_default(), Next, Refuse);
+    made.load(NUMBER);
+    let mut calls: Vec<(u32, Place)> = [(REFUSED, Refuse), (MISSING, Miss)]
         .into_iter()
-        .flat_map(|(calls, error)| calls.iter().map(move |call| (*call, error)))
-        .filter_map(|(call, error)| Some((u32::try_from(call).ok()?, error)))
+        .flat_map(|(calls, place)| calls.iter().map(move |call| (*call, place)))
+        .chain([(libc::SYS_clone, Clone), (libc::SYS_unshare, Clone), (libc::SYS_ioctl, Ioctl)])
+        .chain(closes_network.then_some((libc::SYS_socket, Socket)))
+        .filter_map(|(call, place)| Some((u32::try_from(call).ok()?, place)))
         .collect();
-    calls.sort_unstable();
-    // From the last on, as each part jumps over all that follow it.
-    let mut parts: Vec<sock_filter> = Vec::new();
-    let mut next = None;
-    for part in calls.chunks(COMPARED).rev() {
-        let mut program = Vec::new();
-        if let Some(next) = next {
-            let over = part.len() * 2 + 1;
-            program.push(sock_filter { code: JUMP_IF_AT_LEAST, jt: over as u8, jf: 0, k: next });
+    calls.sort_by_key(|(call, _)| *call);
+    // From which number on the calls go where.
+    let mut ranges = vec![(0, Allow)];
+    for (call, place) in calls {
+        if ranges.last() == Some(&(call, Allow)) {
+            ranges.pop();
         }
-        let compared = |(call, error): &(u32, _)| [unless(JUMP_IF_EQUAL, *call), fail(*error)];
-        program.extend(part.iter().flat_map(compared));
-        if next.is_some() {
-            program.push(plain(JUMP, parts.len() as u32));
+        if ranges.last().is_none_or(|(_, last)| *last != place) {
+            ranges.push((call, place));
         }
-        next = part.first().map(|(call, _)| *call);
-        program.append(&mut parts);
-        parts = program;
+        ranges.push((call + 1, Allow));
     }
-    let x32 = [unless(JUMP_IF_AT_LEAST, FIRST_OF_X32), fail(libc::ENOSYS)];
-    [vec![plain(LOAD, 0)], x32.into(), parts].concat()
+    ranges.push((FIRST_OF_X32, Miss));
+    made.search(&ranges);
+
+    made.place(Clone);
+    made.load(FIRST_ARGUMENT);
+    made.add(JUMP_IF_ANY, NAMESPACES.unsigned_abs(), Refuse, Allow);
+    made.place(Ioctl);
+    made.load(SECOND_ARGUMENT);
+    made.add(JUMP_IF_EQUAL, TIOCSTI, Refuse, Next);
+    made.add(JUMP_IF_EQUAL, TIOCLINUX, Refuse, Allow);
+    // Sockets other than local ones and those that ask the kernel about its routes are refused.
+    made.place(Socket);
+    made.load(FIRST_ARGUMENT);
+    made.add(JUMP_IF_EQUAL, libc::AF_UNIX.unsigned_abs(), Allow, Next);
+    made.add(JUMP_IF_EQUAL, libc::AF_NETLINK.unsigned_abs(), Next, Refuse);
+    made.load(THIRD_ARGUMENT);
+    made.add(JUMP_IF_EQUAL, libc::NETLINK_ROUTE.unsigned_abs(), Allow, Refuse);
+    for (place, answer) in [
+        (Allow, ALLOW),
+        (Refuse, ERRNO | libc::EPERM.unsigned_abs()),
+        (Miss, ERRNO | libc::ENOSYS.unsigned_abs()),
+    ] {
+        made.place(place);
+        made.add(RETURN, answer, Next, Next);
+    }
+    made.finished()
+}
+
+/// A program that is being written.
+#[derive(Default)]
+struct Program {
+    /// Each with the places that it jumps to.
+    instructions: Vec<(u16, u32, Place, Place)>,
+    places: Vec<(Place, usize)>,
+}
+
+impl Program {
+    fn add(&mut self, code: u16, k: u32, if_true: Place, if_false: Place) {
+        self.instructions.push((code, k, if_true, if_false));
+    }
+
+    fn load(&mut self, offset: u32) {
+        self.add(LOAD, offset, Place::Next, Place::Next);
+    }
+
+    /// The next instruction is this place.
+    fn place(&mut self, place: Place) {
+        self.places.push((place, self.instructions.len()));
+    }
+
+    /// Jumps to the place of the range in which the loaded number is.
+    fn search(&mut self, ranges: &[(u32, Place)]) {
+        let (low, high) = ranges.split_at(ranges.len() / 2);
+        let Some((middle, _)) = high.first() else { return };
+        let at = self.instructions.len();
+        // The lower half follows directly.
+        let place = |half: &[(u32, Place)], other| match half {
+            [(_, place)] => *place,
+            _ => other,
+        };
+        let (if_high, if_low) = (place(high, Place::Search(at)), place(low, Place::Next));
+        self.add(JUMP_IF_AT_LEAST, *middle, if_high, if_low);
+        if low.len() > 1 {
+            self.search(low);
+        }
+        if high.len() > 1 {
+            self.place(Place::Search(at));
+            self.search(high);
+        }
+    }
+
+    /// The instructions, with the distances of their jumps.
+    fn finished(self) -> Vec<sock_filter> {
+        let Program { instructions, places } = self;
+        let distance = |from: usize, to: Place| {
+            let at = places.iter().find(|(place, _)| *place == to);
+            // The kernel refuses a program with a jump that is too far.
+            at.map_or(0, |(_, at)| u8::try_from(at - from - 1).unwrap_or(u8::MAX))
+        };
+        let all = instructions.into_iter().enumerate();
+        let jumps = |(at, (code, k, if_true, if_false))| {
+            let (jt, jf) = (distance(at, if_true), distance(at, if_false));
+            sock_filter { code, jt, jf, k }
+        };
+        all.map(jumps).collect()
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// What the program answers to a call whose arguments are all zero: the error, or none.
-    fn answer(program: &[sock_filter], number: u32) -> Option<u32> {
-        let arch = match std::env::consts::ARCH {
-            "x86_64" => 0xC000_003E,
-            _ => 0xC000_00B7,
-        };
+    /// What the program answers to a call with these arguments: the error, or none.
+    fn answer(program: &[sock_filter], number: u32, arguments: [u32; 3]) -> Option<i32> {
         let (mut at, mut value) = (0, 0);
         loop {
             let sock_filter { code, jt, jf, k } = program[at];
@@ -270,16 +293,15 @@ mod tests {
             match code {
                 LOAD => {
                     value = match k {
-                        0 => number,
-                        4 => arch,
-                        _ => 0,
+                        NUMBER => number,
+                        ARCH => ARCHITECTURE.unwrap(),
+                        offset => arguments[(offset as usize - 16) / 8],
                     }
                 }
-                JUMP => at += k as usize,
                 JUMP_IF_EQUAL => at += jump(value == k),
                 JUMP_IF_AT_LEAST => at += jump(value >= k),
-                0x54 => value &= k,
-                RETURN => return (k & !0xffff == ERRNO).then_some(k & 0xffff),
+                JUMP_IF_ANY => at += jump(value & k != 0),
+                RETURN => return (k & !0xffff == ERRNO).then_some((k & 0xffff) as i32),
                 other => panic!("the instruction {other:#x} is not known"),
             }
         }
@@ -287,20 +309,47 @@ mod tests {
 
     #[test]
     fn each_listed_call_is_refused_and_no_other() {
-        let Filters(program) = Filters::compile(true).unwrap();
-        let refused = |calls: &[libc::c_long], call: u32| calls.contains(&i64::from(call));
-        for number in 0..600 {
-            let expected = match number {
-                _ if refused(REFUSED, number) => Some(libc::EPERM),
-                _ if refused(MISSING, number) => Some(libc::ENOSYS),
-                // Neither AF_UNIX nor AF_NETLINK.
-                _ if i64::from(number) == libc::SYS_socket => Some(libc::EPERM),
-                _ => None,
-            };
-            let expected = expected.map(i32::unsigned_abs);
-            assert_eq!(answer(&program, number), expected, "{number}");
+        for closes_network in [false, true] {
+            let program = program(closes_network);
+            let refused = |calls: &[libc::c_long], call: u32| calls.contains(&i64::from(call));
+            for number in 0..600 {
+                let expected = match number {
+                    _ if refused(REFUSED, number) => Some(libc::EPERM),
+                    _ if refused(MISSING, number) => Some(libc::ENOSYS),
+                    // Neither AF_UNIX nor AF_NETLINK.
+                    _ if i64::from(number) == libc::SYS_socket => {
+                        closes_network.then_some(libc::EPERM)
+                    }
+                    _ => None,
+                };
+                assert_eq!(answer(&program, number, [0; 3]), expected, "{number}");
+            }
+            let x32 = answer(&program, FIRST_OF_X32 | 1, [0; 3]);
+            assert_eq!(x32, Some(libc::ENOSYS));
         }
-        #[cfg(target_arch = "x86_64")]
-        assert_eq!(answer(&program, FIRST_OF_X32 | 1), Some(libc::ENOSYS.unsigned_abs()));
+    }
+
+    #[test]
+    fn arguments_decide_where_a_call_has_harmless_uses() {
+        let program = program(true);
+        let (vm, user) = (libc::CLONE_VM as u32, libc::CLONE_NEWUSER as u32);
+        let (unix, netlink, inet) =
+            (libc::AF_UNIX as u32, libc::AF_NETLINK as u32, libc::AF_INET as u32);
+        for (call, arguments, is_refused) in [
+            (libc::SYS_clone, [vm | 17, 0, 0], false),
+            (libc::SYS_clone, [vm | user, 0, 0], true),
+            (libc::SYS_unshare, [libc::CLONE_FILES as u32, 0, 0], false),
+            (libc::SYS_unshare, [CLONE_NEWTIME as u32, 0, 0], true),
+            (libc::SYS_ioctl, [0, libc::TIOCGWINSZ as u32, 0], false),
+            (libc::SYS_ioctl, [0, TIOCSTI, 0], true),
+            (libc::SYS_ioctl, [0, TIOCLINUX, 0], true),
+            (libc::SYS_socket, [unix, 1, 0], false),
+            (libc::SYS_socket, [netlink, 3, 0], false),
+            (libc::SYS_socket, [netlink, 3, 9], true),
+            (libc::SYS_socket, [inet, 1, 0], true),
+        ] {
+            let expected = is_refused.then_some(libc::EPERM);
+            assert_eq!(answer(&program, call as u32, arguments), expected, "{call} {arguments:?}");
+        }
     }
 }

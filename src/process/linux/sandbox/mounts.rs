@@ -4,17 +4,29 @@
 //!
 //! Root makes them directly; other users make them in a user namespace of their own, which maps only
 //! the user's own id: all other files appear to belong to `nobody`.
+//!
+//! Making the mounts and giving them up takes as long as the start of a shell, so commands share them.
+//!
+//! Limits: what is mounted outside while a command runs appears in its namespace too, where Landlock
+//! alone protects it.
 
 use std::ffi::{CStr, CString};
 use std::fs::File;
-use std::io::{self, Read};
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::ptr;
+use std::sync::Arc;
 
-use super::{Places, check, real, user};
-use crate::process::close_on_exec;
+use libc::{c_int, c_void};
+use parking_lot::Mutex;
+use rustix::event::{PollFd, PollFlags, poll};
+
+use super::places::{Places, Seen, outermost};
+use super::{check, user};
+use crate::process::needs::Needs;
+use crate::process::vfork;
 use crate::sandbox::limits::Namespaces;
 use crate::sandbox::policy::Network;
 
@@ -68,18 +80,16 @@ const NAMED: [&str; 11] = [
     "VSCODE_IPC_HOOK_CLI",
 ];
 
-/// What the child does, with all paths as the kernel takes them.
+/// How the mounts are made, with all paths as the kernel takes them.
 #[derive(Debug)]
 pub(super) struct MountPlan {
-    flags: libc::c_int,
+    flags: c_int,
     /// The user namespace to enter first.
     user: Option<&'static OwnedFd>,
     /// Whether everything is writable, apart from what is protected.
     writes_all: bool,
     /// Writable trees.
     write: Vec<CString>,
-    /// The command's own temporary directory, which may be in what remains of a directory.
-    temporary: Vec<CString>,
     /// Directories that must not be renamed, since something below them is protected.
     pinned: Vec<CString>,
     read_only: Vec<CString>,
@@ -89,7 +99,6 @@ pub(super) struct MountPlan {
     reduced: Option<Reduced>,
     /// Files that are replaced by the null device.
     covered: Vec<CString>,
-    directory: CString,
 }
 
 /// What remains of a directory.
@@ -104,8 +113,9 @@ struct Reduced {
 pub(super) fn namespaces() -> Namespaces {
     let root = rustix::process::geteuid().is_root();
     let works = |kind| {
-        let places = Places { directory: "/".into(), ..Places::default() };
-        MountPlan::new(&places, Network::Loopback, kind).is_ok_and(|plan| plan.works())
+        let plan = MountPlan::new(&Places::default(), &[], kind);
+        let plan = plan.map(|plan| MountPlan { flags: plan.flags | libc::CLONE_NEWNET, ..plan });
+        plan.and_then(|plan| plan.make()).is_ok()
     };
     match root {
         true if works(Namespaces::Direct) => Namespaces::Direct,
@@ -114,12 +124,132 @@ pub(super) fn namespaces() -> Namespaces {
     }
 }
 
+/// A namespace with its mounts, which lasts as long as this or a process in it does.
+#[derive(Debug)]
+pub(super) struct Mounts {
+    user: Option<&'static OwnedFd>,
+    namespace: OwnedFd,
+    /// Its root directory, as this process sees it: it may be in a `chroot`.
+    root: OwnedFd,
+    /// Its table of mounts, which changes when a file below a mount is removed outside, and that of
+    /// this process.
+    tables: [OwnedFd; 2],
+    has_changed: Mutex<bool>,
+}
+
+impl Mounts {
+    /// Whether nothing was mounted or unmounted since.
+    pub(super) fn are_current(&self) -> bool {
+        let mut has_changed = self.has_changed.lock();
+        let [own, outer] = &self.tables;
+        // A change is reported once.
+        let mut tables = [PollFd::new(own, PollFlags::PRI), PollFd::new(outer, PollFlags::PRI)];
+        let polled = poll(&mut tables, Some(&rustix::event::Timespec::default()));
+        let is_told = |table: &PollFd| table.revents().contains(PollFlags::PRI);
+        *has_changed |= polled.is_err() || tables.iter().any(is_told);
+        !*has_changed
+    }
+}
+
+/// The way of one command into the mounts.
+#[derive(Debug)]
+pub(super) struct Entrance {
+    mounts: Arc<Mounts>,
+    /// The namespaces that it has for itself.
+    own: c_int,
+    /// Its own temporary directory.
+    temporary: Option<CString>,
+    directory: CString,
+}
+
+impl Entrance {
+    /// # Errors
+    /// A path contains NUL.
+    pub(super) fn new(
+        mounts: Arc<Mounts>,
+        network: Network,
+        needs: &Needs,
+    ) -> io::Result<Entrance> {
+        let c_path = |path: &PathBuf| CString::new(path.as_os_str().as_bytes());
+        let temporary = needs.temporary.as_ref().filter(|_| needs.shared.is_some());
+        let temporary = temporary.map(c_path).transpose()?;
+        let mut own = if temporary.is_some() { libc::CLONE_NEWNS } else { 0 };
+        if network == Network::Loopback {
+            own |= libc::CLONE_NEWNET;
+        }
+        Ok(Entrance { mounts, own, temporary, directory: c_path(&needs.directory)? })
+    }
+
+    /// Enters the namespaces. Runs in the child: makes only system calls.
+    ///
+    /// # Errors
+    /// The system refuses it.
+    pub(super) fn carry_out(&self) -> io::Result<()> {
+        let Mounts { user, namespace, root, .. } = &*self.mounts;
+        if let Some(user) = user {
+            enter(user, libc::CLONE_NEWUSER)?;
+        }
+        enter(namespace, libc::CLONE_NEWNS)?;
+        // SAFETY: the path ends with NUL, and the descriptor is open.
+        unsafe {
+            check(libc::fchdir(root.as_raw_fd()).into())?;
+            check(libc::chroot(c".".as_ptr()).into())?;
+        }
+        unshare(self.own)?;
+        if let Some(temporary) = &self.temporary {
+            mount(Some(temporary), temporary, libc::MS_BIND)?;
+            set_attributes(temporary, 0, 0, READ_ONLY)?;
+        }
+        // Where it cannot be entered, the start reports it.
+        // SAFETY: the path ends with NUL.
+        unsafe { libc::chdir(self.directory.as_ptr()) };
+        Ok(())
+    }
+}
+
+/// What a child makes for this process.
+struct Making<'a> {
+    plan: &'a MountPlan,
+    /// The namespace, its root directory and its table of mounts.
+    opened: [c_int; 3],
+    error: c_int,
+}
+
+impl Making<'_> {
+    /// Makes only system calls.
+    fn carry_out(&mut self) -> io::Result<()> {
+        self.plan.carry_out()?;
+        let directory = libc::O_PATH | libc::O_DIRECTORY;
+        let files = [
+            (c"/proc/self/ns/mnt", libc::O_RDONLY),
+            (c"/", directory),
+            (c"/proc/self/mountinfo", libc::O_RDONLY),
+        ];
+        for (opened, (path, flags)) in self.opened.iter_mut().zip(files) {
+            // SAFETY: the path ends with NUL.
+            let file = unsafe { libc::open(path.as_ptr(), flags | libc::O_CLOEXEC) };
+            *opened = check(file.into())? as c_int;
+        }
+        Ok(())
+    }
+}
+
+/// The function of that child.
+extern "C" fn make(making: *mut c_void) -> c_int {
+    // SAFETY: it is the parent's, which does not touch it until the child has ended.
+    let making = unsafe { &mut *making.cast::<Making>() };
+    if let Err(error) = making.carry_out() {
+        making.error = error.raw_os_error().unwrap_or(libc::EINVAL);
+    }
+    0
+}
+
 impl MountPlan {
     /// # Errors
     /// A path contains NUL, there are too many writable trees, or there is no user namespace.
     pub(super) fn new(
         places: &Places,
-        network: Network,
+        sockets: &[PathBuf],
         kind: Namespaces,
     ) -> io::Result<MountPlan> {
         if places.write.len() > MAX_TREES {
@@ -128,7 +258,7 @@ impl MountPlan {
             );
             return Err(io::Error::other(text));
         }
-        let (mut emptied, mut covered) = (Vec::new(), sockets(network));
+        let (mut emptied, mut covered) = (Vec::new(), sockets.to_vec());
         let remains = places.shared.as_deref();
         let is_reduced = |path: &&PathBuf| remains.is_some_and(|remains| remains.starts_with(path));
         for path in places.denied_inside().filter(|path| !is_reduced(path)) {
@@ -137,7 +267,7 @@ impl MountPlan {
         }
         let reduced = places.denied.iter().find(is_reduced).zip(remains);
         let mut read_only = [&places.keep[..], &places.protect].concat();
-        super::outermost(&mut read_only);
+        outermost(&mut read_only);
         let hidden: Vec<&PathBuf> =
             emptied.iter().chain(reduced.map(|(directory, _)| directory)).collect();
         let is_hidden = |path: &PathBuf| hidden.iter().any(|hidden| path.starts_with(hidden));
@@ -152,20 +282,15 @@ impl MountPlan {
         pinned.sort();
         pinned.dedup();
         let writes_all = places.write.iter().any(|tree| tree == Path::new("/"));
-        let mut flags = libc::CLONE_NEWNS;
-        if network == Network::Loopback {
-            flags |= libc::CLONE_NEWNET;
-        }
         let user = match kind {
             Namespaces::WithUser => Some(user::namespace().ok_or(io::ErrorKind::Unsupported)?),
             _ => None,
         };
         Ok(MountPlan {
-            flags,
+            flags: libc::CLONE_NEWNS,
             user,
             writes_all,
             write: c_paths(places.write.iter().filter(|_| !writes_all))?,
-            temporary: c_paths(&places.temporary)?,
             pinned: c_paths(&pinned)?,
             read_only: c_paths(&read_only)?,
             emptied: c_paths(&emptied)?,
@@ -173,61 +298,59 @@ impl MountPlan {
             reduced: reduced
                 .map(|(directory, remains)| Reduced::new(directory, remains))
                 .transpose()?,
-            directory: CString::new(places.directory.as_os_str().as_bytes())?,
         })
     }
 
-    /// Whether a process can carry it out.
-    fn works(&self) -> bool {
-        // Through a pipe, since another thread may reap the child.
-        let Ok((answer, from_child)) = close_on_exec::pipe() else { return false };
-        // SAFETY: the child only makes system calls and ends.
-        let pid = unsafe { libc::fork() };
-        if pid == 0 {
-            if self.carry_out().is_ok() {
-                // SAFETY: writes a constant to a descriptor of this process.
-                unsafe { libc::write(from_child.as_raw_fd(), c"+".as_ptr().cast(), 1) };
-            }
-            // SAFETY: ends the child at once.
-            unsafe { libc::_exit(0) }
+    /// Makes the mounts.
+    ///
+    /// # Errors
+    /// The system refuses one of them, or descriptors have run out.
+    pub(super) fn make(&self) -> io::Result<Mounts> {
+        // Opened before, so that no change is missed.
+        let outer = File::open("/proc/self/mountinfo")?.into();
+        let mut making = Making { plan: self, opened: [-1; 3], error: 0 };
+        let child = &raw mut making;
+        // The child opens files for this process, which could not open those of another user's.
+        // SAFETY: it only makes system calls, and all that `child` points to outlives it.
+        let pid = unsafe { vfork::run(libc::CLONE_FILES, make, child.cast()) }?;
+        vfork::reap(pid);
+        // SAFETY: written by the child, which has ended.
+        let Making { opened, error, .. } = unsafe { child.read_volatile() };
+        // SAFETY: each that is not negative was opened for this.
+        let own = |number| (number >= 0).then(|| unsafe { OwnedFd::from_raw_fd(number) });
+        match opened.map(own) {
+            [Some(namespace), Some(root), Some(table)] => Ok(Mounts {
+                user: self.user,
+                namespace,
+                root,
+                tables: [table, outer],
+                has_changed: Mutex::new(false),
+            }),
+            _ => Err(io::Error::from_raw_os_error(error)),
         }
-        drop(from_child);
-        let has_worked = File::from(answer).read(&mut [0]).is_ok_and(|bytes| bytes == 1);
-        if let Some(pid) = rustix::process::Pid::from_raw(pid).filter(|_| pid > 0) {
-            let wait =
-                || rustix::process::waitpid(Some(pid), rustix::process::WaitOptions::empty());
-            let _ = rustix::io::retry_on_intr(wait);
-        }
-        has_worked
     }
 
     /// Makes the namespaces and mounts. Runs in the child: makes only system calls.
     ///
     /// # Errors
     /// The system refuses one of them.
-    pub(super) fn carry_out(&self) -> io::Result<()> {
+    fn carry_out(&self) -> io::Result<()> {
         if let Some(user) = self.user {
-            // SAFETY: changes what this process shares; it has one thread.
-            check(unsafe { libc::setns(user.as_raw_fd(), libc::CLONE_NEWUSER) }.into())?;
+            enter(user, libc::CLONE_NEWUSER)?;
         }
-        // SAFETY: as above.
-        check(unsafe { libc::unshare(self.flags) }.into())?;
-        if self.flags & libc::CLONE_NEWNET != 0 {
-            raise_loopback()?;
-        }
-        mount(None, c"/", libc::MS_REC | libc::MS_PRIVATE)?;
-        let mut trees = [-1; MAX_TREES];
+        unshare(self.flags)?;
+        // What is unmounted outside must not be held here.
+        mount(None, c"/", libc::MS_REC | libc::MS_SLAVE)?;
+        let mut trees = [const { None }; MAX_TREES];
         for (tree, path) in trees.iter_mut().zip(&self.write) {
-            *tree = clone_tree(path)?;
+            *tree = Some(clone_tree(path)?);
         }
-        let temporary = self.temporary.first();
-        let own = temporary.map(|path| clone_tree(path)).transpose()?;
         let remains = self.reduced.as_ref().and_then(|reduced| reduced.way.last());
         let remains = remains.map(|path| clone_tree(path)).transpose()?;
         if !self.writes_all {
             set_read_only(c"/", libc::AT_RECURSIVE)?;
         }
-        for (tree, path) in trees.into_iter().zip(&self.write) {
+        for (tree, path) in trees.into_iter().flatten().zip(&self.write) {
             attach(tree, path)?;
         }
         for path in &self.pinned {
@@ -244,16 +367,9 @@ impl MountPlan {
         if let (Some(reduced), Some(remains)) = (&self.reduced, remains) {
             reduced.carry_out(remains)?;
         }
-        if let (Some(path), Some(own)) = (temporary, own) {
-            attach(own, path)?;
-        }
         for path in &self.covered {
             mount(Some(c"/dev/null"), path, libc::MS_BIND)?;
         }
-        // The directory may be in a tree that was mounted meanwhile. Where it cannot be entered, the
-        // start reports it.
-        // SAFETY: the path ends with NUL.
-        unsafe { libc::chdir(self.directory.as_ptr()) };
         Ok(())
     }
 }
@@ -270,7 +386,7 @@ impl Reduced {
         })
     }
 
-    fn carry_out(&self, remains: libc::c_int) -> io::Result<()> {
+    fn carry_out(&self, remains: OwnedFd) -> io::Result<()> {
         empty(&self.directory)?;
         for path in &self.way {
             // SAFETY: the path ends with NUL.
@@ -289,16 +405,15 @@ fn c_paths<'a>(paths: impl IntoIterator<Item = &'a PathBuf>) -> io::Result<Vec<C
 }
 
 /// The sockets of others that exist.
-fn sockets(network: Network) -> Vec<PathBuf> {
+pub(super) fn sockets(network: Network, seen: &mut Seen) -> Vec<PathBuf> {
     let user = rustix::process::geteuid().as_raw();
     let own = PathBuf::from(format!("/run/user/{user}"));
     let named = NAMED.iter().filter_map(|name| named_socket(&std::env::var(name).ok()?));
     let tmux = PathBuf::from(format!("/tmp/tmux-{user}/default"));
-    let own = own.exists().then_some(own);
-    let own = own.iter().flat_map(|own| OWN_SOCKETS.map(|name| own.join(name)));
+    let own = OWN_SOCKETS.iter().map(|name| own.join(name));
     let closed = NAME_SERVICES.iter().filter(|_| network != Network::On);
     let all = SOCKETS.iter().chain(closed).map(PathBuf::from).chain(own).chain(named).chain([tmux]);
-    let mut found: Vec<PathBuf> = all.filter_map(|path| real::path(&path)).collect();
+    let mut found: Vec<PathBuf> = all.filter_map(|path| seen.resolve(&path)).collect();
     found.sort();
     found.dedup();
     found
@@ -313,13 +428,31 @@ fn named_socket(address: &str) -> Option<PathBuf> {
     path.is_absolute().then_some(path)
 }
 
+/// Enters a namespace of this kind.
+fn enter(namespace: &OwnedFd, kind: c_int) -> io::Result<()> {
+    // SAFETY: changes what this process shares; it has one thread.
+    check(unsafe { libc::setns(namespace.as_raw_fd(), kind) }.into()).map(|_| ())
+}
+
+/// Gives this process namespaces of its own, if any.
+fn unshare(flags: c_int) -> io::Result<()> {
+    if flags != 0 {
+        // SAFETY: as above.
+        check(unsafe { libc::unshare(flags) }.into())?;
+    }
+    if flags & libc::CLONE_NEWNET != 0 {
+        raise_loopback()?;
+    }
+    Ok(())
+}
+
 /// Switches on the loopback interface of an own network namespace.
 fn raise_loopback() -> io::Result<()> {
     // SAFETY: a request of zeros is valid; the kernel reads and writes only the local variable, and
     // the descriptor is closed again.
     unsafe {
         let kind = libc::SOCK_DGRAM | libc::SOCK_CLOEXEC;
-        let socket = check(libc::socket(libc::AF_INET, kind, 0).into())? as libc::c_int;
+        let socket = check(libc::socket(libc::AF_INET, kind, 0).into())? as c_int;
         let mut request: libc::ifreq = std::mem::zeroed();
         for (to, from) in request.ifr_name.iter_mut().zip(b"lo") {
             *to = *from as libc::c_char;
@@ -340,33 +473,38 @@ fn mount(source: Option<&CStr>, target: &CStr, flags: libc::c_ulong) -> io::Resu
 }
 
 /// A copy of the mounts of a tree, as they are now.
-fn clone_tree(path: &CStr) -> io::Result<libc::c_int> {
-    const OPEN_TREE_CLONE: libc::c_int = 1;
+fn clone_tree(path: &CStr) -> io::Result<OwnedFd> {
+    const OPEN_TREE_CLONE: c_int = 1;
     let flags = OPEN_TREE_CLONE | libc::O_CLOEXEC | libc::AT_RECURSIVE;
     // SAFETY: the path ends with NUL.
     let tree =
         check(unsafe { libc::syscall(libc::SYS_open_tree, libc::AT_FDCWD, path.as_ptr(), flags) })?;
-    Ok(tree as libc::c_int)
+    // SAFETY: the call has just opened it.
+    Ok(unsafe { OwnedFd::from_raw_fd(tree as c_int) })
 }
 
-fn attach(tree: libc::c_int, path: &CStr) -> io::Result<()> {
-    const MOVE_MOUNT_F_EMPTY_PATH: libc::c_int = 4;
+fn attach(tree: OwnedFd, path: &CStr) -> io::Result<()> {
+    const MOVE_MOUNT_F_EMPTY_PATH: c_int = 4;
     let (from, at) = (c"".as_ptr(), libc::AT_FDCWD);
     let flags = MOVE_MOUNT_F_EMPTY_PATH;
-    // SAFETY: both paths end with NUL; the descriptor is this function's to close.
-    unsafe {
+    // SAFETY: both paths end with NUL.
+    check(unsafe {
         let call = libc::SYS_move_mount;
-        check(libc::syscall(call, tree, from, at, path.as_ptr(), flags))?;
-        libc::close(tree);
-    }
-    Ok(())
+        libc::syscall(call, tree.as_raw_fd(), from, at, path.as_ptr(), flags)
+    })
+    .map(|_| ())
 }
 
+/// `MOUNT_ATTR_RDONLY`.
+const READ_ONLY: u64 = 1;
+
 /// Makes a mount read-only; with `AT_RECURSIVE`, those below it too.
-fn set_read_only(path: &CStr, flags: libc::c_int) -> io::Result<()> {
-    const MOUNT_ATTR_RDONLY: u64 = 1;
-    let attributes =
-        libc::mount_attr { attr_set: MOUNT_ATTR_RDONLY, attr_clr: 0, propagation: 0, userns_fd: 0 };
+fn set_read_only(path: &CStr, flags: c_int) -> io::Result<()> {
+    set_attributes(path, flags, READ_ONLY, 0)
+}
+
+fn set_attributes(path: &CStr, flags: c_int, attr_set: u64, attr_clr: u64) -> io::Result<()> {
+    let attributes = libc::mount_attr { attr_set, attr_clr, propagation: 0, userns_fd: 0 };
     let (at, size) = (libc::AT_FDCWD, size_of::<libc::mount_attr>());
     // SAFETY: the path ends with NUL, and the kernel reads `size` bytes of the local variable.
     check(unsafe {

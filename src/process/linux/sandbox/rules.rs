@@ -1,17 +1,16 @@
 //! Landlock: which files a command reads and writes.
 //!
-//! The rules allow what is around the denied paths, so they are kept as long as the directories that
-//! were listed for them do not change. They let each command write to the temporary directories of all
+//! The rules allow what is around the denied paths, so they hold as long as the directories that were
+//! listed for them do not change. They let each command write to the temporary directories of all
 //! commands, which mounts keep apart. Without mounts, a second layer that is made for each command does.
 //!
 //! Limits: a directory's entries can be listed wherever it is. An entry that is made later beside a
 //! denied path is not readable for commands that run already.
 
-use std::collections::HashMap;
 use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -19,9 +18,9 @@ use landlock::{
     ABI, Access, AccessFs, BitFlags, PathBeneath, Ruleset, RulesetAttr, RulesetCreated,
     RulesetCreatedAttr, Scope,
 };
-use parking_lot::Mutex;
 
-use super::Places;
+use super::places::{Places, Version};
+use crate::process::needs::Needs;
 
 /// Devices that programs read and write: none of them leads to other files.
 const DEVICES: [&str; 8] = [
@@ -40,9 +39,6 @@ const READABLE_IN_DEV: [&str; 2] = ["/dev/shm", "/dev/mqueue"];
 
 /// The version of the interface from which on signals and abstract sockets can be kept inside.
 const ABI_SCOPES: u32 = 6;
-
-/// How many layers are kept, one for each set of denied paths.
-const LAYERS_KEPT: usize = 16;
 
 /// The version of the kernel's interface; 0 if it has none.
 pub(super) fn abi() -> u32 {
@@ -84,156 +80,74 @@ fn given(abi: ABI) -> BitFlags<AccessFs> {
     writes(abi) & !(AccessFs::MakeChar | AccessFs::MakeBlock | AccessFs::ResolveUnix)
 }
 
-/// The layers of a command; each must allow what it does.
-///
-/// # Errors
-/// No descriptor is left, or the root directory cannot be opened.
-pub(super) fn layers(places: &Places, has_mounts: bool, abi: u32) -> io::Result<Vec<Arc<OwnedFd>>> {
-    let first = shared_layer(places, has_mounts, abi)?;
-    if has_mounts {
-        return Ok(vec![first]);
-    }
-    Ok(vec![first, Arc::new(own_layer(places, known(abi))?)])
+/// What is allowed to all commands with the same paths.
+#[derive(Debug)]
+pub(super) struct Layer {
+    pub(super) rules: Arc<OwnedFd>,
+    /// The directories whose entries it depends on.
+    listed: Vec<(PathBuf, Option<Version>)>,
 }
 
-/// The layer for all commands with these paths.
-fn shared_layer(places: &Places, has_mounts: bool, abi: u32) -> io::Result<Arc<OwnedFd>> {
-    static KEPT: Mutex<Option<HashMap<Key, Kept>>> = Mutex::new(None);
-    let key = Key::new(places, has_mounts, abi);
-    let known = KEPT.lock().as_ref().and_then(|kept| kept.get(&key).cloned());
-    if let Some(kept) = known.filter(Kept::is_current) {
-        return Ok(kept.layer);
+impl Layer {
+    pub(super) fn is_current(&self) -> bool {
+        self.listed.iter().all(|(directory, version)| Version::is_of(*version, directory))
     }
-    let kept = Kept::make(&key)?;
-    let layer = Arc::clone(&kept.layer);
-    let mut all = KEPT.lock();
-    let all = all.get_or_insert_default();
-    if all.len() >= LAYERS_KEPT {
-        all.clear();
-    }
-    all.insert(key, kept);
-    Ok(layer)
-}
 
-/// What the rules of a layer depend on.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Key {
-    denied: Vec<PathBuf>,
-    /// The denied paths as they were given, for those that do not exist.
-    as_given: Vec<PathBuf>,
-    shared: Option<PathBuf>,
-    write: Vec<PathBuf>,
-    /// What is not written to inside of those.
-    kept: Vec<PathBuf>,
-    abi: u32,
-}
-
-impl Key {
-    fn new(places: &Places, has_mounts: bool, abi: u32) -> Key {
+    /// # Errors
+    /// No descriptor is left, or the root directory cannot be opened.
+    pub(super) fn make(places: &Places, has_mounts: bool, version: u32) -> io::Result<Layer> {
+        let abi = known(version);
+        let handled = AccessFs::from_all(abi) & !AccessFs::ReadDir;
+        let mut ruleset = Ruleset::default();
+        if version >= ABI_SCOPES {
+            let scopes = Scope::Signal | Scope::AbstractUnixSocket;
+            ruleset = ruleset.scope(scopes).map_err(io::Error::other)?;
+        }
         let inside: Vec<PathBuf> = places.denied_inside().cloned().collect();
-        let mut denied = places.denied.clone();
-        let mut kept = Vec::new();
+        let (mut denied, mut kept) = (places.denied.clone(), Vec::new());
         if has_mounts {
             // What is mounted over these hides or protects them.
             denied.retain(|path| !inside.contains(path));
         } else {
             kept = [&places.keep[..], &inside].concat();
         }
-        Key {
-            denied,
-            as_given: places.denied_as_given.clone(),
-            shared: places.shared.clone(),
-            write: places.write.clone(),
-            kept,
-            abi,
-        }
-    }
-}
-
-/// A layer, and what it was made of.
-#[derive(Debug, Clone)]
-struct Kept {
-    layer: Arc<OwnedFd>,
-    /// The directories whose entries it depends on.
-    listed: Arc<Vec<(PathBuf, Version)>>,
-    /// The writable trees, which may be replaced by others.
-    trees: Arc<Vec<(PathBuf, Identity)>>,
-}
-
-/// Changes with a directory's entries: its device, inode and time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Version(u64, u64, i64, i64);
-
-/// A file's device and inode.
-type Identity = (u64, u64);
-
-fn identity(path: &Path) -> Option<Identity> {
-    let data = std::fs::metadata(path).ok()?;
-    Some((data.dev(), data.ino()))
-}
-
-impl Version {
-    fn read(directory: &Path) -> Option<Version> {
-        let data = std::fs::metadata(directory).ok()?;
-        Some(Version(data.dev(), data.ino(), data.mtime(), data.mtime_nsec()))
-    }
-}
-
-impl Kept {
-    fn is_current(&self) -> bool {
-        let listed =
-            |(directory, known): &(PathBuf, Version)| Version::read(directory) == Some(*known);
-        let trees = |(tree, known): &(PathBuf, Identity)| identity(tree) == Some(*known);
-        self.listed.iter().all(listed) && self.trees.iter().all(trees)
-    }
-
-    fn make(key: &Key) -> io::Result<Kept> {
-        let abi = known(key.abi);
-        let handled = AccessFs::from_all(abi) & !AccessFs::ReadDir;
-        let mut ruleset = Ruleset::default();
-        if key.abi >= ABI_SCOPES {
-            let scopes = Scope::Signal | Scope::AbstractUnixSocket;
-            ruleset = ruleset.scope(scopes).map_err(io::Error::other)?;
-        }
         let mut rules = Rules::new(ruleset, handled)?;
-        let trees = key.write.iter().filter_map(|tree| Some((tree.clone(), identity(tree)?)));
-        let trees: Vec<(PathBuf, Identity)> = trees.collect();
         let mut listed = Vec::new();
-        rules.allow_around(Path::new("/"), &key.denied, reads(), &mut listed)?;
-        for tree in &key.write {
-            if !key.kept.iter().any(|kept| tree.starts_with(kept)) {
-                rules.allow_around(tree, &key.kept, given(abi), &mut listed)?;
+        rules.allow_around(Path::new("/"), &denied, reads(), &mut listed)?;
+        for tree in &places.write {
+            if !kept.iter().any(|kept| tree.starts_with(kept)) {
+                rules.allow_around(tree, &kept, given(abi), &mut listed)?;
             }
         }
         rules.allow_devices()?;
         for path in READABLE_IN_DEV {
             rules.allow(Path::new(path), AccessFs::ReadFile.into())?;
         }
-        if let Some(shared) = &key.shared {
+        if let Some(shared) = &places.shared {
             rules.allow(shared, reads() | given(abi))?;
         }
         // What is denied and does not exist may appear in the directory nearest above.
-        for path in &key.as_given {
-            let above = path
-                .ancestors()
-                .skip(1)
-                .find_map(|above| Some((above.canonicalize().ok()?, Version::read(above)?)));
-            listed.extend(above);
+        for path in &places.denied_as_given {
+            let above = path.ancestors().skip(1).find_map(|above| above.canonicalize().ok());
+            listed.extend(above.map(|above| (above.clone(), Version::read(&above))));
         }
         listed.sort_by(|a, b| a.0.cmp(&b.0));
         listed.dedup_by(|a, b| a.0 == b.0);
-        let layer = Arc::new(rules.into_layer()?);
-        Ok(Kept { layer, listed: Arc::new(listed), trees: Arc::new(trees) })
+        Ok(Layer { rules: Arc::new(rules.into_layer()?), listed })
     }
 }
 
 /// A layer that lets a command write to no other command's files.
-fn own_layer(places: &Places, abi: ABI) -> io::Result<OwnedFd> {
+///
+/// # Errors
+/// As [`Layer::make`].
+pub(super) fn own_layer(places: &Places, needs: &Needs, version: u32) -> io::Result<OwnedFd> {
+    let abi = known(version);
     let mut rules = Rules::new(Ruleset::default(), writes(abi))?;
-    for tree in places.write.iter().chain(&places.temporary) {
+    for tree in places.write.iter().chain(&needs.temporary) {
         rules.allow(tree, given(abi))?;
     }
-    for file in &places.files {
+    for file in &needs.files {
         rules.allow(file, AccessFs::WriteFile.into())?;
     }
     rules.allow_devices()?;
@@ -265,15 +179,14 @@ impl Rules {
         tree: &Path,
         denied: &[PathBuf],
         access: BitFlags<AccessFs>,
-        listed: &mut Vec<(PathBuf, Version)>,
+        listed: &mut Vec<(PathBuf, Option<Version>)>,
     ) -> io::Result<()> {
         let is_root = tree == Path::new("/");
         if !is_root && !denied.iter().any(|path| path.starts_with(tree)) {
             return self.allow(tree, access);
         }
         // Read before the entries, so that a change meanwhile is noticed.
-        let Some(now) = Version::read(tree) else { return Ok(()) };
-        listed.push((tree.to_path_buf(), now));
+        listed.push((tree.to_path_buf(), Version::read(tree)));
         let Ok(entries) = std::fs::read_dir(tree) else { return Ok(()) };
         for entry in entries {
             let entry = entry?;

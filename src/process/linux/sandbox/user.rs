@@ -3,15 +3,12 @@
 
 use std::fs::{self, File};
 use std::io::{self, Read};
-use std::os::fd::{AsFd, OwnedFd};
-use std::path::Path;
-use std::sync::{Arc, OnceLock};
+use std::os::fd::OwnedFd;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
 
-use super::Sandbox;
-use crate::process::birth::Birth;
-use crate::process::close_on_exec;
-use crate::process::program::Program;
-use crate::process::start::start;
+use super::check;
 
 /// The namespace, made by the first call; `None` if the system refuses it.
 pub(super) fn namespace() -> Option<&'static OwnedFd> {
@@ -23,32 +20,23 @@ pub(super) fn namespace() -> Option<&'static OwnedFd> {
 /// moment, as it has threads; nor can a child without an exec, as its files in `/proc` belong to root
 /// while this process hides its own environment.
 fn make() -> io::Result<OwnedFd> {
-    let (input, kept) = close_on_exec::pipe()?;
-    let (ready, output) = close_on_exec::pipe()?;
-    let null = File::options().read(true).write(true).open("/dev/null")?;
-    let sandbox = Sandbox { enters_user_namespace: true, ..Sandbox::default() };
-    let descriptors = [(input.as_fd(), 0), (output.as_fd(), 1), (null.as_fd(), 2)];
-    let pid = start(&Program {
-        path: Path::new("/bin/sh"),
-        arguments: ["sh", "-c", "echo ready; read -r line"].map(AsRef::as_ref).to_vec(),
-        environment: &[],
-        directory: Path::new("/"),
-        descriptors: &descriptors,
-        birth: Birth { sandbox: Some(Arc::new(sandbox)), ..Birth::default() },
-    })?;
-    drop(output);
+    let mut command = Command::new("/bin/sh");
+    command.args(["-c", "echo ready; read -r line"]).env_clear().current_dir("/");
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+    // SAFETY: changes what the child shares; it has one thread.
+    let enter = || check(unsafe { libc::unshare(libc::CLONE_NEWUSER) }.into()).map(|_| ());
+    // SAFETY: only makes a system call.
+    let mut child = unsafe { command.pre_exec(enter) }.spawn()?;
     // Until it runs, its files in `/proc` may still belong to root.
-    File::from(ready).read_exact(&mut [0])?;
-    let namespace = take(pid);
-    drop(kept);
-    let pid = rustix::process::Pid::from_raw(pid);
-    let wait = || rustix::process::waitpid(pid, rustix::process::WaitOptions::empty());
-    let _ = rustix::io::retry_on_intr(wait);
+    let ready = child.stdout.take().map_or(Ok(()), |mut output| output.read_exact(&mut [0]));
+    let namespace = ready.and_then(|()| take(child.id()));
+    // Closes its input, so that it ends.
+    let _ = child.wait();
     namespace
 }
 
 /// Gives the namespace of a process this user's id, and opens it.
-fn take(pid: i32) -> io::Result<OwnedFd> {
+fn take(pid: u32) -> io::Result<OwnedFd> {
     let directory = format!("/proc/{pid}");
     let (user, group) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
     // A kernel before Linux 3.19 has no such file.
