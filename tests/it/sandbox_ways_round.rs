@@ -2,6 +2,7 @@
 //! what it may not.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::process::Command;
@@ -9,6 +10,7 @@ use std::process::Command;
 use serde_json::json;
 
 use crate::sandbox::{DONE, MODES, assert_refused, client_with, each_kind, home};
+use crate::support::client::Client;
 use crate::support::env::binary;
 use crate::support::program::{ran, run, zsh_tool};
 use crate::support::ssh_host::installed;
@@ -81,7 +83,7 @@ fn a_task_outside_gets_no_input_from_inside() {
             // The same user's server without a sandbox, with the same state directory.
             let mut free = env.serve();
             free.env("ZSH_TOOL_SANDBOX_MODE", "off");
-            let free = crate::support::client::Client::start(free, env.path("free"));
+            let free = Client::start(free, env.path("free"));
             free.initialize();
             let arguments = json!({"command": "echo $$; cat > ~/target.new", "stdin_open": true});
             let task = free.call("zsh", arguments);
@@ -245,4 +247,40 @@ fn the_program_for_hosts_is_not_made_by_a_command() {
         let other = client.run(&format!("mkdir -p ~/.cache/other && echo {DONE}"));
         assert!(other.output().contains(DONE), "{kind}: {}", other.text);
     }
+}
+
+#[test]
+fn what_prepares_a_command_is_confined_as_the_command_is() {
+    let env = home();
+    env.configure("sandbox: {mode: workspace}\nenvironment: login\nenvironment_tools: [direnv]\n");
+    // A directory of the project that PATH has, as that of an activated environment.
+    let programs = env.work().join("bin");
+    fs::create_dir(&programs).expect("a directory");
+    let steal = "echo x > ~/target; echo \"stolen: $(cat ~/.ssh/key 2>/dev/null)\"";
+    for name in ["man", "helper"] {
+        let program = programs.join(name);
+        fs::write(&program, format!("#!/bin/sh\n{steal}\n")).expect("a script");
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("a mode");
+    }
+    fs::write(env.path("zdotdir/.zprofile"), "export FROM_LOGIN=\"$(helper)\"\n").expect("a file");
+    fs::write(env.work().join(".envrc"), format!("export FROM_DIRENV=\"$({steal})\"\n"))
+        .expect("a file");
+    let allowed = env.command("direnv").arg("allow").status().expect("direnv");
+    assert!(allowed.success());
+    let path = std::env::var("PATH").expect("a PATH");
+    let path = format!("{}:{path}", programs.display());
+    let mut server = env.serve();
+    server.env("PATH", &path);
+    let client = Client::start(server, env.path("stderr"));
+    client.initialize();
+    let result = client.run("print -r -- \"$FROM_LOGIN|$FROM_DIRENV\"");
+    assert_eq!(result.output(), "stolen: |stolen: ", "{}", result.text);
+    let mut page = zsh_tool(&env, &["manopt", "anything"]);
+    let page = run({
+        page.env("PATH", &path);
+        page
+    });
+    assert!(!page.text().contains("SECRET") && page.code != 0, "{}", page.text());
+    let text = fs::read_to_string(env.path("home/target")).expect("the file is there");
+    assert_eq!(text, "before\n");
 }
