@@ -85,9 +85,9 @@ def round_trip(binary, rounds=300):
     meaning = "what a call costs beyond starting zsh: pipe, parsing, worker, database, answer"
     slowest = statistics.quantiles(ours, n=100)[-1] * 1000
     return [
-        Figure(name, median / reference, "×", 1.5, 1.25, detail, meaning),
+        Figure(name, median / reference, "×", 1.4, 1.25, detail, meaning),
         Figure(
-            "the same, p99 against the median of `zsh -c true`", slowest / reference, "×", 4, 2.5,
+            "the same, p99 against the median of `zsh -c true`", slowest / reference, "×", 3, 2,
             f"{short(slowest)} ms against {short(reference)} ms", "what one call in a hundred costs at least",
         ),
     ]
@@ -111,7 +111,7 @@ def ping_under_load(binary, rounds=1000):
             meaning="whether the server still answers at once when its tasks keep it busy",
         ),
         Figure(
-            f"memory with {RUNNING_TASKS} tasks running", together, "MiB", 14, 12, "",
+            f"memory with {RUNNING_TASKS} tasks running", together, "MiB", 13, 10, "",
             "proportional set size of guard and server, with a worker for each task",
         ),
     ]
@@ -135,7 +135,7 @@ def listen_delay(binary, rounds=60):
                 text, _ = server.finish(poll)
                 samples.append(server.arrived - printed_time(text) - SETTLE_S)
     meaning = f"how late a waiting poll tells a line, after the {SETTLE_S * 1000:.0f} ms in which more may come"
-    return [times("output arrives → the poll's answer, beyond the settle", samples, 2, 0.5, meaning=meaning)]
+    return [times("output arrives → the poll's answer, beyond the settle", samples, 1, 0.5, meaning=meaning)]
 
 
 def end_delay(binary, rounds=200):
@@ -146,7 +146,7 @@ def end_delay(binary, rounds=200):
             text, _ = server.call("zsh", command="zmodload zsh/datetime; print -r -- $EPOCHREALTIME")
             samples.append(server.arrived - printed_time(text))
     meaning = "how late an answer tells that the command is over, from its last builtin on"
-    return [times("child exits → the answer, beyond the drain", samples, 2, 0.5, "with zsh's own exit", meaning)]
+    return [times("child exits → the answer, beyond the drain", samples, 1, 0.4, "with zsh's own exit", meaning)]
 
 
 def printed_time(text):
@@ -185,7 +185,7 @@ def drain(binary, rounds=15):
     median, reference = statistics.median(ours), statistics.median(alone)
     detail = f"{short(median)} s against {short(reference)} s, n={rounds}"
     meaning = "what it costs that all output is kept in files, counted and searchable"
-    return [Figure("draining 1 GB, against `… | cat > /dev/null`", median / reference, "×", 1.5, 1.2, detail, meaning)]
+    return [Figure("draining 1 GB, against `… | cat > /dev/null`", median / reference, "×", 1.4, 1.15, detail, meaning)]
 
 
 @contextlib.contextmanager
@@ -222,15 +222,19 @@ def memory(binary):
         growth = max(samples) - at_once
     return [
         Figure(
-            "memory, idle", idle, "MiB", 8, 6, f"{short(started)} MiB right after the first answer",
+            "memory, idle", idle, "MiB", 4, 2, f"{short(started)} MiB right after the first answer",
             meaning=f"proportional set size of guard and server {STARTED_S} s after its first answer, before the first command",
         ),
         Figure(
-            "memory, idle, with the database open", used, "MiB", 9, 7, f"{short(at_once)} MiB right after the command",
-            meaning=f"the same {IDLE_S} s after it, when the server has given back what it does not use",
+            "memory right after a first command", at_once, "MiB", 9, 7,
+            meaning="the same with the database open, before the server has given anything back",
         ),
         Figure(
-            "growth of the peak memory by 1 GiB of output", growth, "MiB", 1, 0.5,
+            "memory, idle, with the database open", used, "MiB", 5, 3,
+            meaning=f"the same {IDLE_S} s later, when the server has given back what it does not use",
+        ),
+        Figure(
+            "growth of the peak memory by 1 GiB of output", growth, "MiB", 1, 0.4,
             f"{len(samples)} samples, {SAMPLE_S * 1000:g} ms apart",
             "the most while it comes, against right after that command; the kernel's own peak, VmHWM, is not exact",
         ),
@@ -305,7 +309,7 @@ def start(binary, rounds=50):
         with Server(binary) as server:
             samples.append(server.first_answer)
     meaning = "from the start of the process to its answer to `initialize`"
-    return [times("start → first answer", samples, 10, 3, meaning=meaning)]
+    return [times("start → first answer", samples, 6, 3, meaning=meaning)]
 
 
 def kill(binary, rounds=40):
@@ -321,7 +325,7 @@ def kill(binary, rounds=40):
             if "gone" not in text:
                 raise BenchFailed(f"the tree is not gone: {text}")
     meaning = "from the call to the receipt that says that all four processes are gone"
-    return [times("`zsh_kill` of a tree that obeys TERM", samples, 20, 3, meaning=meaning)]
+    return [times("`zsh_kill` of a tree that obeys TERM", samples, 10, 2, meaning=meaning)]
 
 
 def end(binary, rounds=5):
@@ -333,7 +337,7 @@ def end(binary, rounds=5):
                 server.call("zsh", command="echo done")
             samples.append(timed(server.end))
     meaning = "from the end of its input to the exit of the guard; clients kill after 2 s"
-    return [times(f"end with {FINISHED_TASKS:,} finished tasks", samples, 1000, 300, meaning=meaning)]
+    return [times(f"end with {FINISHED_TASKS:,} finished tasks", samples, 100, 15, meaning=meaning)]
 
 
 def overhead(binary):
@@ -361,7 +365,7 @@ def carried(binary):
     detail = f"{characters(tools):,} for a client that loads all {len(tools)} tools; instructions {instructions}"
     meaning = "names, descriptions and arguments of the tools that are always loaded, and the instructions"
     name = "characters of tools and instructions in each session"
-    return [Figure(name, characters(loaded), "chars", 9000, 7000, detail, meaning)]
+    return [Figure(name, characters(loaded), "chars", 8000, 7000, detail, meaning)]
 
 
 def newest_source():
@@ -380,7 +384,7 @@ def size(binary):
     dynamic = "the dynamic one: `make static` was not run since the sources changed"
     measured, detail = (static, "static") if is_newer else (binary, dynamic)
     meaning = "what is carried to a host: SQLite, TLS and the page of the monitor are in it"
-    return [Figure("binary, stripped", os.path.getsize(measured) / MIB, "MiB", 10, 8, detail, meaning)]
+    return [Figure("binary, stripped", os.path.getsize(measured) / MIB, "MiB", 10.5, 9, detail, meaning)]
 
 
 MEASUREMENTS = [round_trip, ping_under_load, listen_delay, end_delay, drain, memory, detached, start, kill, end, overhead, carried, size]

@@ -52,7 +52,7 @@ def database(cargo):
         detail = f"{short(check + measured['history read']['median'])} for a command that is not in memory"
         name = f"of it before the answer, at {measured['observations']:,}"
         meaning = "circuit check and history, while the command runs; the latest 16 commands are in memory"
-        figures.append(Figure(name, before, "ms", 0.2, 0.05, detail, meaning))
+        figures.append(Figure(name, before, "ms", 0.1, 0.05, detail, meaning))
     return figures
 
 
