@@ -10,8 +10,10 @@ import json
 import os
 import re
 import shutil
+import signal
 import statistics
 import subprocess
+import tempfile
 import threading
 import time
 
@@ -312,6 +314,51 @@ def start(binary, rounds=50):
     return [times("start → first answer", samples, 6, 3, meaning=meaning)]
 
 
+def restart(binary, sessions=10, rounds=3):
+    """From the kill of a server to the answer of the next to a request that was sent after it. More
+    than three kills in a minute end a session."""
+    samples = []
+    for _ in range(sessions):
+        with Server(binary) as server:
+            server.call("zsh", command="true")
+            for _ in range(rounds):
+                begun = time.perf_counter()
+                os.kill(server.server_pid(), signal.SIGKILL)
+                server.request("ping", {})
+                samples.append(time.perf_counter() - begun)
+                # What the old one left is cleared away meanwhile, and the next is the only child then.
+                server.call("zsh", command="true")
+    meaning = "from `kill -9` of the server to the answer of the one that its guard starts on the same pipes"
+    return [times("server killed → first answer of the next", samples, 20, 10, meaning=meaning)]
+
+
+def sandbox(binary, rounds=300):
+    """The same command with a sandbox and without: when it begins, and when it is answered."""
+    command = "zmodload zsh/datetime; print -r -- $EPOCHREALTIME"
+
+    def called(server):
+        begun = time.time()
+        text, _ = server.call("zsh", command=command)
+        return printed_time(text) - begun, server.arrived - begun
+
+    with tempfile.TemporaryDirectory(prefix="zsh-tool-bench-") as folder:
+        path = os.path.join(folder, "config.yaml")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("sandbox: {mode: workspace}\n")
+        with Server(binary, {"ZSH_TOOL_CONFIG": path}) as confined, Server(binary) as free:
+            if "sandbox=workspace" not in confined.call("zsh", command="true")[0]:
+                raise BenchFailed("the server that is to have a sandbox has none")
+            samples = in_turns(rounds + WARM_UP, lambda: called(confined), lambda: called(free))
+    confined, free = ([statistics.median(part) * 1000 for part in zip(*side[WARM_UP:])] for side in samples)
+    detail = (
+        f"{short(confined[0])} ms against {short(free[0])} ms, n={rounds}; the whole answer "
+        f"{short(confined[1])} ms against {short(free[1])} ms"
+    )
+    name = "what a start costs more in a sandbox (mode workspace)"
+    meaning = "from the call to the first command of its shell: mounts, the rules of Landlock and the filter of system calls"
+    return [Figure(name, confined[0] - free[0], "ms", 0.5, 0.3, detail, meaning)]
+
+
 def kill(binary, rounds=40):
     """A shell with two children and a grandchild, all of which obey SIGTERM."""
     samples = []
@@ -387,4 +434,4 @@ def size(binary):
     return [Figure("binary, stripped", os.path.getsize(measured) / MIB, "MiB", 10.5, 9, detail, meaning)]
 
 
-MEASUREMENTS = [round_trip, ping_under_load, listen_delay, end_delay, drain, memory, detached, start, kill, end, overhead, carried, size]
+MEASUREMENTS = [round_trip, ping_under_load, listen_delay, end_delay, drain, memory, detached, start, restart, sandbox, kill, end, overhead, carried, size]
