@@ -23,6 +23,7 @@ import in_process
 import machine
 import peers
 import probe
+import redaction
 import turns
 from client import BenchFailed
 from figures import meanings, table
@@ -67,7 +68,7 @@ list without a shell.
 
 
 # What is measured, in the order of the table.
-MODULES = [end_to_end, callers, hosts, probe, turns, facts]
+MODULES = [end_to_end, callers, hosts, probe, turns, facts, redaction]
 
 
 class Report:
