@@ -24,6 +24,7 @@ import machine
 import peers
 import probe
 import redaction
+import replies
 import turns
 from client import BenchFailed
 from figures import meanings, table
@@ -68,7 +69,7 @@ list without a shell.
 
 
 # What is measured, in the order of the table.
-MODULES = [end_to_end, callers, hosts, probe, turns, facts, redaction]
+MODULES = [end_to_end, callers, hosts, probe, turns, replies, facts, redaction]
 
 
 class Report:
