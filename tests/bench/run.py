@@ -25,6 +25,7 @@ import peers
 import probe
 import redaction
 import replies
+import sessions
 import turns
 from client import BenchFailed
 from figures import meanings, table
@@ -69,7 +70,7 @@ list without a shell.
 
 
 # What is measured, in the order of the table.
-MODULES = [end_to_end, callers, hosts, probe, turns, replies, facts, redaction]
+MODULES = [end_to_end, callers, hosts, probe, turns, sessions, replies, facts, redaction]
 
 
 class Report:
