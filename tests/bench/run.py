@@ -27,6 +27,7 @@ import redaction
 import replies
 import sessions
 import turns
+import verdicts
 from client import BenchFailed
 from figures import meanings, table
 
@@ -35,6 +36,7 @@ TARGET = os.environ.get("CARGO_TARGET_DIR", os.path.join(REPOSITORY, "target"))
 BINARY = os.path.join(TARGET, "release/zsh-tool")
 # What measurements run besides the server, by the name of each.
 BUILDS = {
+    "verdicts": verdicts.TESTS + ["--no-run"],
     "micro": ["bench", "--no-run", "--bench", "micro"],
     "database": ["build", "--release", "--example", "store_bench"],
 }
@@ -70,7 +72,7 @@ list without a shell.
 
 
 # What is measured, in the order of the table.
-MODULES = [end_to_end, callers, hosts, probe, turns, sessions, replies, facts, redaction]
+MODULES = [end_to_end, callers, hosts, probe, turns, sessions, replies, verdicts, facts, redaction]
 
 
 class Report:
