@@ -14,7 +14,7 @@ class Figure:
     def __init__(self, name, value, unit, must, aim, detail="", meaning="", profile=""):
         self.name, self.value, self.unit = name, value, unit
         self.must, self.aim, self.detail, self.meaning = must, aim, detail, meaning
-        self.profile = profile
+        self.profile = " ".join(profile.split())
 
     def verdict(self):
         if self.aim is not None and self.value <= self.aim:
