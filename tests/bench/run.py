@@ -55,8 +55,9 @@ should be. `must`: good enough. `MISSED`: neither, and the run fails. Where a fi
 both sides run in turns in the same environment and directory."""
 
 PROFILES = """\
-Where the time goes, by profiles (`perf`, `strace -c`) of what is measured, of the figures above that
-are short of their aim."""
+Where the time goes in the figures above that are short of their aim, by profiles (`perf`, `strace`) of
+these measurements. They were taken once, on two busy cores with the measured processes ahead of all
+others, so that the shares matter and not the sums."""
 
 MICRO = """\
 The parts that go over every byte of output, every command line and every message, timed by
