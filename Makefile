@@ -133,7 +133,7 @@ static: ## Build the static musl binary.
 release: ## Make all packages of a release, target/release-files; TARGETS=some, URL=where they will be.
 	scripts/release $(TARGETS)
 
-bench: build static ## Measure the performance figures, with peers beside it; writes data/benchmarks.md.
+bench: build static test-programs ## Measure the performance figures, with peers beside it; writes data/benchmarks.md.
 	@scripts/need cargo cc zsh python3 python3-venv node npm ssh sshd
 	python3 tests/bench/run.py --save data/benchmarks.md
 

@@ -32,7 +32,7 @@ pub(crate) fn head(directory: &Path) -> Option<String> {
 
 /// The repository's directory. In an added worktree or a submodule `.git` is a file that names it.
 fn git_directory(path: &Path) -> Option<PathBuf> {
-    if path.is_dir() {
+    if fs::metadata(path).ok()?.is_dir() {
         return Some(path.to_owned());
     }
     let named = read(path, MAX_BYTES)?;

@@ -147,7 +147,7 @@ def mixed_calls(binary):
                 ratio, "×", 1.3, 1.1, detail, "the same among polls, kills, floods and terminals",
             ),
             Figure(
-                f"memory {REST_S} s after them, {where}", held, "MiB", 20, 14,
+                f"memory {REST_S} s after them, {where}", held, "MiB", 14, 10,
                 meaning="what finished calls leave in the proportional set size of guard and server, the largest of the servers",
             ),
         ]

@@ -3,6 +3,7 @@ in how many characters. The logs are those of really failing projects, which tes
 and writes; or recorded test runs, in the folder that FACTS names, with `verdicts.json` beside them.
 """
 
+import collections
 import gzip
 import json
 import os
@@ -32,15 +33,39 @@ def own_logs():
         facts = json.load(file)
     for name, of_log in sorted(facts.items()):
         with open(os.path.join(LOGS, f"{name}.log"), "rb") as log:
-            yield name, log.read(), of_log
+            yield name, log.read(), {"facts": of_log}
 
 
-def recorded_logs(folder):
+def verdicts_of(folder):
     with open(os.path.join(folder, "verdicts.json"), encoding="utf-8") as file:
-        verdicts = json.load(file)
+        return json.load(file)
+
+
+def recorded_logs(folder, verdicts):
     for name, verdict in sorted(verdicts.items()):
         with gzip.open(os.path.join(folder, f"{name}.gz")) as log:
-            yield name, log.read(), [*verdict["failed"], *(line[:LINE_CHARS] for line in verdict["error_lines"])]
+            lines = [line[:LINE_CHARS] for line in verdict["error_lines"]]
+            yield name, log.read(), {"names": verdict["failed"], "error lines": lines}
+
+
+def sources():
+    """What logs there are, and of each source the characters, and the limits: of facts of each kind
+    that may be lost, and of the answers' share of the characters."""
+    own = list(own_logs())
+    characters = sum(len(log.decode(errors="replace")) for _, log, _ in own)
+    found = [("failing projects", own, characters, {"facts": (0, 0)}, (40, 30))]
+    if os.environ.get("FACTS"):
+        # Of recorded runs, a share of the lines lies beyond what any bounded answer holds.
+        verdicts = verdicts_of(os.environ["FACTS"])
+        logs = list(recorded_logs(os.environ["FACTS"], verdicts))
+        characters = sum(verdict["characters"] for verdict in verdicts.values())
+        lines = sum(len(facts["error lines"]) for _, _, facts in logs)
+        limits = {"names": (0, 0), "error lines": (lines // 100, 0)}
+        found.append(("recorded test runs", logs, characters, limits, (27.3, 23.9)))
+    for name, logs, *_ in found:
+        if not logs:
+            raise BenchFailed(f"no logs of {name}")
+    return found
 
 
 def head_and_tail(text, chars):
@@ -49,12 +74,13 @@ def head_and_tail(text, chars):
 
 
 def kept(logs, answer):
-    """How many facts the answers to `cat` keep, of how many, and their characters."""
-    found = wanted = chars = 0
+    """How many facts of each kind the answers to `cat` keep, of how many, and their characters."""
+    found, wanted, chars = collections.Counter(), collections.Counter(), 0
     for _, log, facts in logs:
         text = answer(log)
-        found += sum(fact in text for fact in facts)
-        wanted += len(facts)
+        for kind, of_kind in facts.items():
+            found[kind] += sum(fact in text for fact in of_kind)
+            wanted[kind] += len(of_kind)
         chars += len(text)
     return found, wanted, chars
 
@@ -72,31 +98,41 @@ def answers_of(run, server):
 
 
 def facts(binary):
-    sources = [("failing projects", list(own_logs()), 0)]
-    if os.environ.get("FACTS"):
-        # Of recorded runs, a share of the lines lies beyond what any bounded answer holds.
-        sources.append(("recorded test runs", list(recorded_logs(os.environ["FACTS"])), 10))
     figures = []
-    for name, logs, must in sources:
-        if not logs:
-            raise BenchFailed(f"no logs of {name}")
+    for name, logs, all_chars, limits, (must, aim) in sources():
         with Server(binary) as server:
             found, wanted, chars = kept(logs, answers_of(lambda server, command: server.call("zsh", command=command)[0], server))
-        all_chars = sum(len(log.decode(errors="replace")) for _, log, _ in logs)
-        plain = kept(logs, lambda log: head_and_tail(log.decode(errors="replace"), chars // len(logs)))
-        detail = f"{found} of {wanted} in {chars:,} of {all_chars:,} characters; head and tail of as many: {plain[0]}"
-        meaning = "names and first lines of what failed that the one answer to `cat` of the log lacks"
-        figures.append(Figure(f"facts lost of {len(logs)} {name}", wanted - found, "", must, 0, detail, meaning))
+        texts = [log.decode(errors="replace") for _, log, _ in logs]
+        plain, _, _ = kept(logs, lambda log: head_and_tail(log.decode(errors="replace"), room_for(chars, texts)))
+        for kind, (most_lost, should_lose) in limits.items():
+            detail = f"{found[kind]:,} of {wanted[kind]:,} kept; by head and tail in as many characters {plain[kind]:,}"
+            meaning = "names and first lines of what failed that the one answer to `cat` of the log lacks"
+            lost = f"{kind} lost of {len(logs)} {name}"
+            figures.append(Figure(lost, wanted[kind] - found[kind], "", most_lost, should_lose, detail, meaning))
         share = f"characters of these answers, {name}"
-        figures.append(Figure(share, 100 * chars / all_chars, "%", 40, 30, "", "of the characters of the logs"))
+        detail = f"{chars:,} of {all_chars:,}"
+        figures.append(Figure(share, 100 * chars / all_chars, "%", must, aim, detail, "of the characters of the logs"))
     return figures
+
+
+def room_for(chars, texts):
+    """The room of each answer in which head and tail of all come to as many characters."""
+    low, high = 0, chars
+    while low < high:
+        room = (low + high + 1) // 2
+        low, high = (room, high) if sum(min(len(text), room) for text in texts) <= chars else (low, room - 1)
+    return low
 
 
 def of_peer(peer):
     """The same of a peer, for a cell."""
-    with peer.start() as server:
-        found, wanted, chars = kept(own_logs(), answers_of(peer.run, server))
-    return f"{found} of {wanted}, {chars:,} characters"
+    cells = []
+    for name, logs, *_ in sources():
+        with peer.start() as server:
+            found, wanted, chars = kept(logs, answers_of(peer.run, server))
+        kinds = ", ".join(f"{found[kind]:,} of {wanted[kind]:,} {kind}" for kind in wanted)
+        cells.append(f"{kinds}, {chars:,} characters ({name})")
+    return "; ".join(cells)
 
 
 MEASUREMENTS = [facts]

@@ -9,11 +9,12 @@ import statistics
 class Figure:
     """One row: a value against the most that it must and should be. Without `aim` there is
     nothing beyond the must, and without `must` the row is for comparison. `meaning` says in
-    a line what the row tells."""
+    a line what the row tells, and `profile` where the time goes, by what profiles show."""
 
-    def __init__(self, name, value, unit, must, aim, detail="", meaning=""):
+    def __init__(self, name, value, unit, must, aim, detail="", meaning="", profile=""):
         self.name, self.value, self.unit = name, value, unit
         self.must, self.aim, self.detail, self.meaning = must, aim, detail, meaning
+        self.profile = " ".join(profile.split())
 
     def verdict(self):
         if self.aim is not None and self.value <= self.aim:
@@ -22,17 +23,20 @@ class Figure:
             return "–"
         return "must" if self.value <= self.must else "MISSED"
 
+    def is_short_of_aim(self):
+        return self.aim is not None and self.value > self.aim
+
     def cells(self):
         limits = ["–" if limit is None else f"≤ {limit:g} {self.unit}" for limit in (self.must, self.aim)]
         return [self.name, f"{short(self.value)} {self.unit}", *limits, self.verdict(), self.detail]
 
 
-def times(name, samples, must, aim, detail="", meaning=""):
+def times(name, samples, must, aim, detail="", meaning="", profile=""):
     """A row of a time in milliseconds, from samples in seconds."""
     samples = [sample * 1000 for sample in samples]
     spread = f"p90 {short(ninth_decile(samples))} ms, n={len(samples)}"
     detail = "; ".join(filter(None, [spread, detail]))
-    return Figure(name, statistics.median(samples), "ms", must, aim, detail, meaning)
+    return Figure(name, statistics.median(samples), "ms", must, aim, detail, meaning, profile)
 
 
 def ninth_decile(samples):

@@ -10,6 +10,7 @@ Python's standard library is used.
 """
 
 import argparse
+import itertools
 import os
 import subprocess
 import sys
@@ -22,16 +23,23 @@ import in_process
 import machine
 import peers
 import probe
+import redaction
+import replies
+import sessions
 import turns
+import verdicts
 from client import BenchFailed
 from figures import meanings, table
 
 REPOSITORY = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 TARGET = os.environ.get("CARGO_TARGET_DIR", os.path.join(REPOSITORY, "target"))
 BINARY = os.path.join(TARGET, "release/zsh-tool")
-# The server comes last: the others build it too, with what the features of their own
-# dependencies add to it.
-BUILDS = [["bench", "--no-run", "--bench", "micro"], ["build", "--example", "store_bench"], ["build"]]
+# What measurements run besides the server, by the name of each.
+BUILDS = {
+    "verdicts": verdicts.TESTS + ["--no-run"],
+    "micro": ["bench", "--no-run", "--bench", "micro"],
+    "database": ["build", "--release", "--example", "store_bench"],
+}
 
 INTRODUCTION = """\
 # Benchmarks
@@ -46,6 +54,11 @@ Each figure is a median where it is a time, and holds for this machine. `aim`: a
 should be. `must`: good enough. `MISSED`: neither, and the run fails. Where a figure is a ratio,
 both sides run in turns in the same environment and directory."""
 
+PROFILES = """\
+Where the time goes in the figures above that are short of their aim, by profiles (`perf`, `strace`) of
+these measurements. They were taken once, on two busy cores with the measured processes ahead of all
+others, so that the shares matter and not the sums."""
+
 MICRO = """\
 The parts that go over every byte of output, every command line and every message, timed by
 [Criterion](https://docs.rs/criterion) in one process: the median, and where it lies with a
@@ -57,6 +70,10 @@ environment; each is given what it takes by its own tools. zsh-tool and desktop-
 zsh, the latter as a login shell; codex-shell-tool runs bash; mcp-shell-server starts programs of a
 list without a shell.
 –: it has no tool for that. Nothing is said of what they are made for besides."""
+
+
+# What is measured, in the order of the table.
+MODULES = [end_to_end, callers, hosts, probe, turns, sessions, replies, verdicts, facts, redaction]
 
 
 class Report:
@@ -82,7 +99,7 @@ class Report:
 
     def add_figures(self):
         figures = []
-        for measure in [*end_to_end.MEASUREMENTS, *callers.MEASUREMENTS, *hosts.MEASUREMENTS, *probe.MEASUREMENTS, *turns.MEASUREMENTS, *facts.MEASUREMENTS]:
+        for measure in itertools.chain.from_iterable(module.MEASUREMENTS for module in MODULES):
             if self.wants(measure.__name__):
                 tell(measure.__name__)
                 figures += measure(self.binary)
@@ -91,7 +108,10 @@ class Report:
             figures += in_process.database(cargo)
         if figures:
             rows = table(["figure", "measured", "must", "aim", "met", "detail"], [figure.cells() for figure in figures])
-            self.section("Figures", FIGURES, rows, meanings((figure.name, figure.meaning) for figure in figures))
+            self.section("Figures", FIGURES, rows, reached(figures), meanings((figure.name, figure.meaning) for figure in figures))
+        short = [(figure.name, figure.profile) for figure in figures if figure.is_short_of_aim()]
+        if any(profile for _, profile in short):
+            self.section("Where aims are missed", PROFILES, meanings(short))
         self.missed += [figure.name for figure in figures if figure.verdict() == "MISSED"]
 
     def add_micro(self):
@@ -106,6 +126,13 @@ class Report:
             self.section("Beside other servers", PEERS, table(head, rows), meanings(told))
 
 
+def reached(figures):
+    """How many of the figures that have an aim are as good as it."""
+    aimed = [figure for figure in figures if figure.aim is not None]
+    count = sum(not figure.is_short_of_aim() for figure in aimed)
+    return f"{count} of {len(aimed)} figures with an aim reach it."
+
+
 def tell(what):
     print(f"measuring: {what} …", file=sys.stderr, flush=True)
 
@@ -115,11 +142,15 @@ def cargo(arguments, **named):
     return subprocess.run(["cargo", *arguments], cwd=REPOSITORY, check=True, text=True, **named)
 
 
-def build(is_ours):
+def build(is_ours, only):
     """Builds all that is measured, so that nothing is built between two measurements."""
-    for arguments in BUILDS if is_ours else BUILDS[:-1]:
-        release = ["--release"] if arguments[0] == "build" else []
-        cargo([*arguments, *release], stdout=sys.stderr)
+    for name, arguments in BUILDS.items():
+        if only in name:
+            cargo(arguments, stdout=sys.stderr)
+    # The server comes last: the others build it too, with what the features of their own
+    # dependencies add to it.
+    if is_ours:
+        cargo(["build", "--release"], stdout=sys.stderr)
     # What building wrote is on the disk before anything is timed.
     os.sync()
 
@@ -136,7 +167,7 @@ def main():
     warning = machine.busy_warning(load)
     if warning:
         print(f"bench: {warning}", file=sys.stderr)
-    build(is_ours=arguments.binary is None)
+    build(arguments.binary is None, arguments.only)
     report = Report(os.path.abspath(arguments.binary or BINARY), arguments.only)
     report.add_machine(load)
     report.add_figures()

@@ -71,7 +71,7 @@ pub(crate) fn account(child: Pid) -> Option<Account> {
     Some(Account {
         cpu: CpuTime { user: time(usage.ru_utime), system: time(usage.ru_stime) },
         // The child began in this process's memory, so that the kernel counts no less for it.
-        largest: Some(largest).filter(|largest| *largest > memory::highest()),
+        largest: Some(largest).filter(|largest| memory::is_above_highest(*largest)),
     })
 }
 

@@ -6,6 +6,7 @@ use std::io::Read;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 
@@ -71,12 +72,26 @@ pub(crate) fn group_limit() -> Option<u64> {
     text.trim().parse().ok().filter(|limit| *limit < NO_LIMIT)
 }
 
+/// Whether this process is known never to have occupied as much memory, in bytes.
+pub(crate) fn is_above_highest(bytes: u64) -> bool {
+    /// What was read last. The true value only grows, so this one often decides without the file.
+    static READ: AtomicU64 = AtomicU64::new(0);
+    if bytes <= READ.load(Ordering::Relaxed) {
+        return false;
+    }
+    let Some(highest) = highest() else {
+        return false;
+    };
+    READ.store(highest, Ordering::Relaxed);
+    bytes > highest
+}
+
 /// The most memory that this process has occupied so far, in bytes. Unlike that of getrusage(2), it
 /// leaves out what its parent occupied when it was started.
-pub(crate) fn highest() -> u64 {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let highest = field(&status, "VmHWM:").and_then(|line| line.split_whitespace().next());
-    highest.and_then(|kb| kb.parse::<u64>().ok()).unwrap_or(u64::MAX / 1024) * 1024
+fn highest() -> Option<u64> {
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    let highest = field(&status, "VmHWM:")?.split_whitespace().next()?.parse::<u64>();
+    highest.ok()?.checked_mul(1024)
 }
 
 /// How much memory programs can still get, in bytes: of the machine, and of this process's control
