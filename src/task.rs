@@ -16,8 +16,9 @@
 //! - End: [`termination`] kills the tree, `leftovers` follows what outlives
 //!   the shell, [`completion`] records the end before anybody sees it,
 //!   [`housekeeping`] frees what is old.
-//! - Other processes and later servers: [`journal`] is the file of a task, [`tombstone`] and
-//!   [`recalled`] what remains of ended servers, [`follower`] a reader that misses no byte.
+//! - Other processes and later servers: [`journal`] is the file of a task, `earlier` that of an older
+//!   version, [`tombstone`] and [`recalled`] what remains of ended servers, [`follower`] a reader that
+//!   misses no byte.
 //! - [`output`]: the spool under its quota, and its readers.
 //!
 //! May touch: processes and files, through [`crate::process`].
@@ -25,6 +26,7 @@
 pub(crate) mod attached;
 pub(crate) mod completion;
 pub(crate) mod describe;
+mod earlier;
 pub(crate) mod environment;
 pub(crate) mod events;
 pub(crate) mod follower;

@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
+use super::earlier;
 use super::live::LiveTask;
 use super::output::spool::{SpoolWriter, Spools};
 use super::request::StartError;
@@ -183,7 +184,7 @@ pub(crate) fn read(directory: &Path, task: &str) -> Option<Snapshot> {
 
 fn read_entry(path: &Path) -> Option<Snapshot> {
     let text = files::read_private(path, MAX_ENTRY_BYTES).ok()?;
-    serde_json::from_slice(&text).ok()
+    serde_json::from_slice(&text).ok().or_else(|| earlier::snapshot(&text))
 }
 
 /// Whether the server of this directory is alive.

@@ -22,6 +22,7 @@ mod costs;
 mod database;
 mod detached;
 mod dialect;
+mod earlier_state;
 mod environment;
 mod era;
 mod events;
