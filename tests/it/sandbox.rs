@@ -19,7 +19,7 @@ use crate::support::unprivileged;
 pub const MODES: [&str; 2] = ["workspace", "read-only"];
 
 /// Makes the server do without own mounts.
-const LANDLOCK_ALONE: (&str, &str) = ("ZSH_TOOL_SANDBOX_LOWERED", "namespaces=none");
+pub const LANDLOCK_ALONE: (&str, &str) = ("ZSH_TOOL_SANDBOX_LOWERED", "namespaces=none");
 
 /// A home with a secret and a file that commands may not change.
 pub fn home() -> Env {

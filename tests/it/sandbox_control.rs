@@ -1,0 +1,183 @@
+//! What decides about sandboxes: who may use the control socket, what a call and its client may ask for,
+//! and settings that cannot be meant.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use crate::control_socket::{ask_from, background, call_of, socket_of};
+use crate::sandbox::{LANDLOCK_ALONE, client_with, home};
+use crate::support::client::Client;
+use crate::support::env::{Env, binary};
+use crate::support::processes::wait_until;
+use crate::support::program::run;
+
+const CLOSED: &str = "closed to sandboxed processes";
+
+/// Asks the socket `argv[1]` for the tasks, and prints the answer.
+const ASKS: &str = r#"import json, socket, sys
+def ask(made):
+    call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "zsh_tasks"}}
+    try:
+        made.sendall(json.dumps(call).encode() + b"\n")
+    except OSError:
+        pass
+    return made.makefile().readline()
+"#;
+
+/// A command in which Python runs this after [`ASKS`]; `words` are those before it.
+fn python(words: &str, script: &str, socket: &Path) -> String {
+    format!("{words} /usr/bin/python3 -c '{ASKS}{script}' {}", socket.display())
+}
+
+fn connects(words: &str, socket: &Path) -> String {
+    let script =
+        "made = socket.socket(socket.AF_UNIX)\nmade.connect(sys.argv[1])\nprint(ask(made))";
+    python(words, script, socket)
+}
+
+#[test]
+fn a_connection_of_a_process_that_has_ended_is_refused() {
+    let env = Env::new();
+    let client = env.client();
+    let task = background(&env, &client, "sleep 60", json!({}));
+    let socket = socket_of(&env, &task);
+    // While the server accepts nothing, a process connects and ends, and another one gets its pid, where
+    // pids can be chosen.
+    let script = r#"
+import os, signal
+server = int(sys.argv[2])
+os.kill(server, signal.SIGSTOP)
+made = socket.socket(socket.AF_UNIX)
+first = os.fork()
+if first == 0:
+    made.connect(sys.argv[1])
+    os._exit(0)
+os.waitpid(first, 0)
+again = None
+try:
+    for _ in range(100):
+        open("/proc/sys/kernel/ns_last_pid", "w").write(str(first - 1))
+        again = os.fork()
+        if again == 0:
+            signal.pause()
+        if again == first:
+            break
+        os.kill(again, signal.SIGKILL)
+        os.waitpid(again, 0)
+except OSError:
+    pass
+os.kill(server, signal.SIGCONT)
+print(ask(made), end="")
+if again == first:
+    os.kill(again, signal.SIGKILL)
+"#;
+    let mut asks = Command::new("python3");
+    asks.args(["-c", &format!("{ASKS}{script}")]).arg(&socket);
+    let answer = run_with(asks, client.server_pid());
+    assert!(answer.contains(CLOSED) && answer.contains("it has ended"), "{answer}");
+    let tasks = ask_from(&["env"], &socket, &call_of("zsh_tasks", json!({})));
+    assert_eq!(tasks["result"]["isError"], json!(false), "{tasks}");
+}
+
+fn run_with(mut command: Command, server: u32) -> String {
+    command.arg(server.to_string());
+    run(command).text()
+}
+
+#[test]
+fn a_server_without_a_sandbox_answers_no_process_in_one() {
+    let env = home();
+    let alone = [LANDLOCK_ALONE];
+    let free = client_with(&env, "", &alone);
+    let task = background(&env, &free, "sleep 60", json!({}));
+    let asks = connects("", &socket_of(&env, &task));
+    let open = free.run(&asks);
+    assert!(open.output().contains(&task), "{}", open.text);
+    // A call's own sandbox, a detached task's, and that of another server.
+    let call = |arguments: Value| {
+        let mut call = json!({"command": asks, "yield_after": 25});
+        for (name, value) in arguments.as_object().expect("arguments") {
+            call[name] = value.clone();
+        }
+        free.call("zsh", call)
+    };
+    let own = call(json!({"sandbox": "workspace"}));
+    let detached = call(json!({"sandbox": "workspace", "detach": true}));
+    let detached = free.poll(&detached.task_id(), json!({"wait_for": "end", "full_output": true}));
+    let other = client_with(&env, "sandbox: {mode: workspace}\n", &alone).run(&asks);
+    for result in [own, detached, other] {
+        assert!(result.text.contains(CLOSED), "{}", result.text);
+        assert!(!result.output().contains(&task), "{}", result.text);
+    }
+}
+
+#[test]
+fn a_server_that_is_confined_answers_processes_that_are_confined_alike() {
+    let env = Env::new();
+    let client = confined_server(&env, &[]);
+    let task = background(&env, &client, "cat", json!({"stdin_open": true}));
+    let socket = socket_of(&env, &task);
+    let alike: &[&str] = &["setpriv", "--no-new-privs"];
+    for words in [alike, &["env"]] {
+        let tasks = ask_from(words, &socket, &call_of("zsh_tasks", json!({})));
+        assert!(tasks.to_string().contains(&task), "{tasks}");
+    }
+    let mut kill = env.command("setpriv");
+    kill.arg("--no-new-privs").arg(binary()).args(["kill", &task]);
+    assert_eq!(run(kill).code, 0);
+}
+
+/// A server that can gain no privileges, like those of clients that confine themselves.
+fn confined_server(env: &Env, variables: &[(&str, &str)]) -> Client {
+    let mut server = env.command("setpriv");
+    server.arg("--no-new-privs").arg(binary()).arg("serve").envs(variables.iter().copied());
+    let client = Client::start(server, env.path("stderr"));
+    client.initialize();
+    client
+}
+
+#[test]
+fn a_sandboxed_task_is_known_by_its_origin_where_nothing_shows_the_sandbox() {
+    let env = home();
+    env.configure("sandbox: {mode: workspace, best_effort: true}\n");
+    let lowered = [("ZSH_TOOL_SANDBOX_LOWERED", "filters=none namespaces=none")];
+    let client = confined_server(&env, &lowered);
+    let task = client.start_task("sleep 60");
+    let socket = socket_of(&env, &task);
+    for words in ["", "env -i", "setsid -w env -i", "ulimit -x unlimited; exec env -i"] {
+        let result = client.run(&connects(words, &socket));
+        assert!(result.output().contains(CLOSED), "{words}: {}", result.text);
+    }
+    // Without a mark in its environment or its limits, and without its parent.
+    let orphan = r#"
+import os, resource
+parent = os.getpid()
+if os.fork() == 0:
+    os.setsid()
+    resource.setrlimit(10, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    while os.getppid() == parent:
+        pass
+    made = socket.socket(socket.AF_UNIX)
+    made.connect(sys.argv[1])
+    open("answer.new", "w").write(ask(made))
+    os.rename("answer.new", "answer")
+"#;
+    client.run(&python("env -i", orphan, &socket));
+    let answer =
+        wait_until("it has an answer", || fs::read_to_string(env.work().join("answer")).ok());
+    assert!(answer.contains(CLOSED), "{answer}");
+    // Another server without a sandbox, with the same state directory, and a detached task.
+    let free = confined_server(&env, &[("ZSH_TOOL_SANDBOX_MODE", "off")]);
+    let other = background(&env, &free, "sleep 60", json!({}));
+    let asks = connects("", &socket_of(&env, &other));
+    let result = client.run(&asks);
+    assert!(result.output().contains(CLOSED), "{}", result.text);
+    let detached = client.call("zsh", json!({"command": asks, "detach": true, "yield_after": 25}));
+    let end = client.poll(&detached.task_id(), json!({"wait_for": "end", "full_output": true}));
+    assert!(end.text.contains(CLOSED), "{}", end.text);
+    let open = free.run(&asks);
+    assert!(open.output().contains(&other), "{}", open.text);
+}
