@@ -181,3 +181,16 @@ if os.fork() == 0:
     let open = free.run(&asks);
     assert!(open.output().contains(&other), "{}", open.text);
 }
+
+#[test]
+fn an_empty_sandbox_is_no_sandbox_that_is_understood() {
+    let env = Env::new();
+    let client = env.client();
+    for sandbox in [json!(""), json!([]), json!([""]), json!(" ")] {
+        let result = client.call("zsh", json!({"command": "echo ran", "sandbox": sandbox}));
+        assert!(result.is_error, "{sandbox}: {}", result.text);
+        assert!(result.text.contains("must be workspace or read-only"), "{}", result.text);
+    }
+    let left_out = client.call("zsh", json!({"command": "echo ran", "sandbox": null}));
+    assert_eq!(left_out.output(), "ran");
+}
