@@ -895,6 +895,7 @@ impl RunningCall {
         };
         match self.server.access {
             Access::Carrier => {
+                given.at_most = relayed.and_then(|client| client.sandbox.clone());
                 let secret = relayed.and_then(|client| client.secret.as_ref());
                 given.secret = secret.and_then(|secret| {
                     let bytes = Zeroizing::new(secret.data.clone());
@@ -911,7 +912,9 @@ impl RunningCall {
                     given.codex = codex.clone();
                 }
             }
-            Access::ControlSocket(_) => {}
+            Access::ControlSocket(_) => {
+                given.at_most = relayed.and_then(|client| client.sandbox.clone());
+            }
         }
         let mut context = CallContext {
             cancel: &self.cancel,

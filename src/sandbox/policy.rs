@@ -130,6 +130,20 @@ impl Policy {
         .normal()
     }
 
+    /// The same policy with these paths in place of its own.
+    #[must_use]
+    pub fn with_paths(mut self, path: impl Fn(PathBuf) -> PathBuf) -> Policy {
+        for trees in [&mut self.write, &mut self.keep, &mut self.protect, &mut self.deny_read] {
+            *trees = trees.drain(..).map(&path).collect();
+        }
+        self.normal()
+    }
+
+    /// Whether this policy allows nothing that the other does not allow.
+    pub fn is_as_tight_as(&self, other: &Policy) -> bool {
+        self.meet(other) == self.clone().normal()
+    }
+
     /// The same policy, written in one way only: what has no effect is left out.
     fn normal(mut self) -> Policy {
         if self.is_off() {
@@ -338,6 +352,7 @@ mod tests {
                 _ => policy.network,
             };
             prop_assert_eq!(network(&met), network(&a).max(network(&b)));
+            prop_assert!(met.is_as_tight_as(&a) && met.is_as_tight_as(&b));
         }
 
         #[test]

@@ -2,17 +2,19 @@
 //! and settings that cannot be meant.
 
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Command;
 
 use serde_json::{Value, json};
 
 use crate::control_socket::{ask_from, background, call_of, socket_of};
-use crate::sandbox::{LANDLOCK_ALONE, client_with, home};
+use crate::sandbox::{DONE, LANDLOCK_ALONE, assert_refused, client_with, home};
 use crate::support::client::Client;
 use crate::support::env::{Env, binary};
 use crate::support::processes::wait_until;
 use crate::support::program::run;
+use crate::support::result::ToolResult;
 
 const CLOSED: &str = "closed to sandboxed processes";
 
@@ -193,4 +195,119 @@ fn an_empty_sandbox_is_no_sandbox_that_is_understood() {
     }
     let left_out = client.call("zsh", json!({"command": "echo ran", "sandbox": null}));
     assert_eq!(left_out.output(), "ran");
+}
+
+/// Calls a tool as Codex does with this profile of permissions.
+fn call_as_codex(client: &Client, tool: &str, arguments: Value, profile: &Value) -> ToolResult {
+    let state = json!({"permissionProfile": profile, "sandboxCwd": "file:///nowhere"});
+    let meta = json!({"codex/sandbox-state-meta": state});
+    let params = json!({"name": tool, "arguments": arguments, "_meta": meta});
+    client.request("tools/call", params).tool_result()
+}
+
+fn managed(entries: &[(&Path, &str)]) -> Value {
+    let entry = |path: Value, access: &str| json!({"path": path, "access": access});
+    let root = entry(json!({"type": "special", "value": {"kind": "root"}}), "read");
+    let named =
+        entries.iter().map(|(path, access)| entry(json!({"type": "path", "path": path}), access));
+    let entries: Vec<Value> = std::iter::once(root).chain(named).collect();
+    json!({
+        "type": "managed", "network": "enabled",
+        "file_system": {"type": "restricted", "entries": entries},
+    })
+}
+
+#[test]
+fn codex_paths_are_compared_by_where_they_lead() {
+    let env = home();
+    let (real, link) = (env.path("home/w"), env.path("home/wl"));
+    fs::create_dir_all(real.join(".git")).expect("a directory");
+    symlink("w", &link).expect("a link");
+    let client = env.client();
+    for (written, kept) in [
+        (link.clone(), real.join(".git")),
+        (real.clone(), link.join(".git")),
+        (real.join("../wl"), real.join(".//.git")),
+    ] {
+        let profile = managed(&[(&written, "write"), (&kept, "read")]);
+        let command =
+            format!("echo x > ~/w/a && echo made; echo x > ~/wl/.git/config && echo {DONE}");
+        let call = json!({"command": command, "yield_after": 25});
+        let result = call_as_codex(&client, "zsh", call, &profile);
+        assert!(result.output().contains("made"), "{written:?}: {}", result.text);
+        assert_refused(&result, &format!("{written:?}"));
+    }
+    let unknown = json!({"type": "managed", "network": "enabled", "domains": ["example.org"],
+        "file_system": {"type": "unrestricted"}});
+    let result = call_as_codex(&client, "zsh", json!({"command": "echo ran"}), &unknown);
+    assert!(result.is_error && result.text.contains("`domains`"), "{}", result.text);
+}
+
+#[test]
+fn codex_profiles_hold_for_what_is_typed() {
+    let env = home();
+    let client = env.client();
+    let (free, read_only) = (json!({"type": "disabled"}), managed(&[]));
+    let cat = json!({"command": "cat", "stdin_open": true, "yield_after": 0});
+    let loose = call_as_codex(&client, "zsh", cat.clone(), &free).task_id();
+    let tight = call_as_codex(&client, "zsh", cat.clone(), &read_only).task_id();
+    let mut detached = cat;
+    detached["detach"] = json!(true);
+    let apart = call_as_codex(&client, "zsh", detached, &free).task_id();
+    let sent = |task: &str, profile: &Value| {
+        let arguments = json!({"task_id": task, "input": "typed", "until": "typed", "listen": 20});
+        call_as_codex(&client, "zsh_send", arguments, profile)
+    };
+    for task in [&loose, &apart] {
+        let refused = sent(task, &read_only);
+        assert!(refused.is_error && refused.text.contains("nothing was sent"), "{}", refused.text);
+        assert!(refused.text.contains("sandbox=off"), "{}", refused.text);
+        let open = sent(task, &free);
+        assert!(!open.is_error && open.text.contains("typed"), "{}", open.text);
+    }
+    for profile in [&read_only, &free] {
+        let open = sent(&tight, profile);
+        assert!(!open.is_error && open.text.contains("typed"), "{}", open.text);
+    }
+    for task in [&loose, &tight, &apart] {
+        let killed = call_as_codex(&client, "zsh_kill", json!({"task_id": task}), &read_only);
+        assert!(!killed.is_error, "{}", killed.text);
+    }
+}
+
+#[test]
+fn what_a_host_cannot_be_told_of_a_codex_profile_is_refused() {
+    let env = home();
+    let binaries = binary();
+    let binaries = binaries.parent().expect("a folder").display().to_string();
+    env.configure(&format!(
+        "hosts:\n  there: {{command: [env], directory: {}, binary_directory: {binaries}, install: never}}\n",
+        env.work().display()
+    ));
+    let client = env.client();
+    let (work, secret) = (env.work(), env.path("home/.ssh"));
+    let call = |command: &str, profile: &Value| {
+        let arguments = json!({"command": command, "host": "there", "yield_after": 25});
+        call_as_codex(&client, "zsh", arguments, profile)
+    };
+    for (profile, named) in [
+        (managed(&[(&work, "write")]), "only listed directories"),
+        (managed(&[(&secret, "deny")]), ".ssh may not be read"),
+    ] {
+        let result = call("echo ran", &profile);
+        assert!(result.is_error && result.text.contains(named), "{}", result.text);
+        assert!(result.text.contains("host there"), "{}", result.text);
+    }
+    let result = call(&format!("echo x > new && echo {DONE}; echo ran"), &managed(&[]));
+    assert_refused(&result, "read-only");
+    assert!(result.text.contains("sandbox=read-only"), "{}", result.text);
+    let free = json!({"type": "disabled"});
+    let cat = json!({"command": "cat", "host": "there", "stdin_open": true, "yield_after": 0});
+    let task = call_as_codex(&client, "zsh", cat, &free).task_id();
+    let typed = json!({"task_id": task, "input": "typed", "until": "typed", "listen": 20});
+    let refused = call_as_codex(&client, "zsh_send", typed.clone(), &managed(&[]));
+    assert!(refused.is_error && refused.text.contains("nothing was sent"), "{}", refused.text);
+    let open = call_as_codex(&client, "zsh_send", typed, &free);
+    assert!(open.text.contains("typed"), "{}", open.text);
+    call_as_codex(&client, "zsh_kill", json!({"task_id": task}), &free);
 }
