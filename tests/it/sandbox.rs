@@ -530,6 +530,9 @@ fn what_cannot_be_enforced_is_refused_unless_the_user_accepts_less() {
             "{}",
             result.text
         );
+        for open in ["denied paths can be read", "can be signalled"] {
+            assert!(result.text.contains(open), "{}", result.text);
+        }
     }
     let old = [("ZSH_TOOL_SANDBOX_LOWERED", "abi=2 namespaces=none")];
     let client = client_with(&env, "sandbox: {mode: workspace}\n", &old);

@@ -13,7 +13,7 @@ use crate::sandbox::{DONE, LANDLOCK_ALONE, assert_refused, client_with, home};
 use crate::support::client::Client;
 use crate::support::env::{Env, binary};
 use crate::support::processes::wait_until;
-use crate::support::program::run;
+use crate::support::program::{run, zsh_tool};
 use crate::support::result::ToolResult;
 
 const CLOSED: &str = "closed to sandboxed processes";
@@ -310,4 +310,62 @@ fn what_a_host_cannot_be_told_of_a_codex_profile_is_refused() {
     let open = call_as_codex(&client, "zsh_send", typed, &free);
     assert!(open.text.contains("typed"), "{}", open.text);
     call_as_codex(&client, "zsh_kill", json!({"task_id": task}), &free);
+}
+
+#[test]
+fn settings_that_cannot_be_meant_are_faults() {
+    let env = home();
+    for (yaml, named) in [
+        ("{mode: workspace, deny_read: [/]}", "sandbox.deny_read: / would leave no program"),
+        ("{mode: read-only, deny_read: [/usr/..]}", "would leave no program"),
+        ("{mode: workspace, deny_read: [~/.ss*]}", "sandbox.deny_read: ~/.ss* is a pattern"),
+        ("{mode: workspace, write: ['~/project?']}", "sandbox.write: ~/project? is a pattern"),
+    ] {
+        for variables in [&[][..], &[LANDLOCK_ALONE]] {
+            let client = client_with(&env, &format!("sandbox: {yaml}\n"), variables);
+            let result = client.run("echo ran");
+            assert!(result.is_error && result.text.contains(named), "{yaml}: {}", result.text);
+        }
+    }
+    // What contains such a character and exists is a path.
+    fs::create_dir(env.path("home/[id]")).expect("a directory");
+    let client = client_with(&env, "sandbox: {mode: workspace, write: ['~/[id]']}\n", &[]);
+    let result = client.run("echo x > ~/\\[id\\]/new && echo made");
+    assert_eq!(result.output(), "made", "{}", result.text);
+}
+
+#[test]
+fn a_home_or_a_project_that_says_nothing_is_a_fault_of_the_sandbox() {
+    let env = home();
+    let started = |mode: &str, change: fn(&mut Command)| {
+        env.configure(&format!("sandbox: {{mode: {mode}}}\n"));
+        let config = env.path("home/.config/zsh-tool/config.yaml");
+        let mut server = env.serve();
+        server.env("ZSH_TOOL_CONFIG", config);
+        change(&mut server);
+        let client = Client::start(server, env.path("stderr"));
+        client.initialize();
+        client
+    };
+    let no_home: fn(&mut Command) = |server| _ = server.env_remove("HOME");
+    let relative: fn(&mut Command) = |server| _ = server.env("HOME", "home");
+    let root: fn(&mut Command) = |server| _ = server.env("CLAUDE_PROJECT_DIR", "/");
+    for (mode, change, named) in [
+        ("workspace", no_home, "HOME is not set to an absolute path"),
+        ("read-only", relative, "HOME is not set to an absolute path"),
+        ("workspace", root, "the project is /"),
+    ] {
+        let result = started(mode, change).run("echo ran");
+        assert!(result.is_error && result.text.contains(named), "{mode}: {}", result.text);
+    }
+    for change in [no_home, root] {
+        let client = started("off", change);
+        assert_eq!(client.run("echo ran").output(), "ran");
+        let asked = client.call("zsh", json!({"command": "echo ran", "sandbox": "workspace"}));
+        assert!(asked.is_error && asked.text.contains("not started"), "{}", asked.text);
+    }
+    let read_only = started("read-only", root).run("echo ran");
+    assert_eq!(read_only.output(), "ran", "{}", read_only.text);
+    let exec = run(zsh_tool(&env, &["exec", "--sandbox", "read-only", "--", "echo ran"]));
+    assert_eq!(exec.text(), "ran\n", "{}", exec.stderr);
 }
