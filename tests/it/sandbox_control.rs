@@ -369,3 +369,23 @@ fn a_home_or_a_project_that_says_nothing_is_a_fault_of_the_sandbox() {
     let exec = run(zsh_tool(&env, &["exec", "--sandbox", "read-only", "--", "echo ran"]));
     assert_eq!(exec.text(), "ran\n", "{}", exec.stderr);
 }
+
+#[test]
+fn a_session_leaves_nothing_to_commands_in_another_sandbox() {
+    let env = home();
+    let client = env.client();
+    let call = |command: &str, sandbox: Option<&str>| {
+        let arguments = json!({"command": command, "session": "s", "sandbox": sandbox});
+        client.call("zsh", arguments).output()
+    };
+    call("export BASH_ENV=$PWD/evil PATH=$PWD/bin:$PATH; cd /tmp", Some("workspace"));
+    let shows = "echo ${BASH_ENV-none} $PWD; print -r -- ${path[1]}";
+    let work = env.work().canonicalize().expect("a directory");
+    let outside = call(shows, None);
+    assert!(outside.starts_with(&format!("none {}\n", work.display())), "{outside}");
+    assert!(!outside.contains(&format!("{}/bin", work.display())), "{outside}");
+    let tighter = call(shows, Some("read-only"));
+    assert!(tighter.starts_with("none "), "{tighter}");
+    let again = call(shows, Some("workspace"));
+    assert!(again.contains("/evil /tmp\n"), "{again}");
+}
