@@ -308,7 +308,7 @@ fn exit_code_of(error: &StartError) -> u8 {
         StartError::Sandbox(_)
         | StartError::SandboxPlace(_)
         | StartError::SandboxSettings(_)
-        | StartError::TooLoose(_) => EXIT_REFUSED,
+        | StartError::NoSandbox(_) => EXIT_REFUSED,
         StartError::Full { .. }
         | StartError::Ending
         | StartError::NoSession

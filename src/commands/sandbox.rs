@@ -73,6 +73,12 @@ pub(crate) fn settings(config: &Config, project: &Path) -> Result<Settings, Stri
     let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
     let directory = |name| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let home = directory("HOME");
+    let faults = faults(config, project, home.as_deref());
+    let in_use = faults.iter().find(|(mode, _)| *mode == config.sandbox_mode);
+    let in_use = in_use.map(|(_, fault)| fault.clone());
+    if let Some(fault) = fault_of_paths(config, home.as_deref()).or(in_use) {
+        return Err(fault);
+    }
     let expanded = |paths: &[PathBuf]| -> Vec<PathBuf> {
         paths.iter().filter_map(|path| expand(path, home.as_deref())).collect()
     };
@@ -129,6 +135,7 @@ pub(crate) fn settings(config: &Config, project: &Path) -> Result<Settings, Stri
     let keep = own.into_iter().chain(named).chain(plugin).chain(database).chain(denied);
     Ok(Settings {
         mode: config.sandbox_mode,
+        faults,
         workspace: Policy {
             mode: Mode::Workspace,
             write,
@@ -139,6 +146,49 @@ pub(crate) fn settings(config: &Config, project: &Path) -> Result<Settings, Stri
             best_effort: config.sandbox_best_effort,
         },
     })
+}
+
+/// The paths of the settings, with their keys.
+fn paths(config: &Config) -> impl Iterator<Item = (&'static str, &PathBuf)> {
+    let all = [
+        ("sandbox.deny_read", &config.sandbox_deny_read),
+        ("sandbox.deny_write", &config.sandbox_deny_write),
+        ("sandbox.write", &config.sandbox_write),
+    ];
+    all.into_iter().flat_map(|(key, paths)| paths.iter().map(move |path| (key, path)))
+}
+
+/// What is wrong with the paths of the settings, whatever the mode is.
+fn fault_of_paths(config: &Config, home: Option<&Path>) -> Option<String> {
+    paths(config).find_map(|(key, given)| {
+        let path = expand(given, home)?;
+        let shown = given.shown();
+        if given.to_string_lossy().contains(['*', '?', '[']) && !path.exists() {
+            return Some(format!("{key}: {shown} is a pattern, and only paths are understood"));
+        }
+        let is_all = key == "sandbox.deny_read" && files::real_path(&path)? == Path::new("/");
+        is_all.then(|| format!("{key}: {shown} would leave no program that could be read and run"))
+    })
+}
+
+/// Why commands cannot be confined in a mode as the user means it.
+fn faults(config: &Config, project: &Path, home: Option<&Path>) -> Vec<(Mode, String)> {
+    let mut faults = Vec::new();
+    let below_home = paths(config).find(|(_, path)| path.starts_with("~"));
+    if let Some((key, path)) = below_home.filter(|_| home.is_none()) {
+        let text = format!(
+            "HOME is not set to an absolute path, so that it is not known where {} of {key} is: set HOME, \
+             or name absolute paths",
+            path.shown()
+        );
+        faults.extend([(Mode::Workspace, text.clone()), (Mode::ReadOnly, text)]);
+    }
+    if files::real_path(project).is_some_and(|project| project == Path::new("/")) {
+        let text = "the project is /, so that commands in mode workspace could write anywhere: start \
+                    zsh-tool in a project, or set CLAUDE_PROJECT_DIR";
+        faults.push((Mode::Workspace, text.to_owned()));
+    }
+    faults
 }
 
 /// Whether a directory is in one of these trees.

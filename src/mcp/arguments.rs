@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 
 use super::tools::Tool;
 use crate::alan::insight::truncate;
+use crate::sandbox::policy::UnknownSandbox;
 use crate::text::foreign::Foreign;
 use crate::text::invisible;
 
@@ -24,6 +25,9 @@ const NUMBERS_ACCEPTED: [&str; 1] = ["until_port"];
 
 /// Optional text that means something when it is empty: an empty line to type.
 const EMPTY_ACCEPTED: [&str; 1] = ["input"];
+
+/// What an empty text or list leaves out only beside others that were filled in: it may be meant.
+const MAY_BE_MEANT: [&str; 1] = ["sandbox"];
 
 /// A wrong argument, described so that the caller can correct it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -59,7 +63,7 @@ pub fn read<T: DeserializeOwned>(
         .filter_map(Value::as_str)
         .collect();
     let mut checked = Map::new();
-    let mut is_filled_in = false;
+    let (mut is_filled_in, mut has_empty_sandbox) = (false, false);
     for (name, value) in given {
         let property = properties.get(name).ok_or_else(|| unknown(tool, name, properties))?;
         let value = match read_text(property, value) {
@@ -71,12 +75,18 @@ pub fn read<T: DeserializeOwned>(
             continue;
         }
         if is_optional && means_nothing(name, property, &value) {
-            is_filled_in = true;
+            match MAY_BE_MEANT.contains(&name.as_str()) {
+                true => has_empty_sandbox = true,
+                false => is_filled_in = true,
+            }
             continue;
         }
         let value = check_type(name, property, value)?;
         check_bounds(name, property, &value)?;
         checked.insert(name.clone(), value);
+    }
+    if has_empty_sandbox && !is_filled_in {
+        return Err(ArgumentError(format!("{UnknownSandbox}; leave it out for the user's")));
     }
     // Beside others that were filled in, it is one of them.
     checked.retain(|name, value| !(is_filled_in && is_empty_input(name, value)));

@@ -2,10 +2,13 @@
 //! which Codex sends to servers that declare the capability of that name. Pure.
 //!
 //! Only its `permissionProfile` counts, or the older `sandboxPolicy` where there is none. What it
-//! restricts and no policy can express is an error: the command then does not run.
+//! restricts and no policy can express is an error, and so is what is not known here: the command then
+//! does not run.
 
 use std::path::{Path, PathBuf};
 
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::sandbox::policy::{Mode, Network, Policy};
@@ -14,8 +17,8 @@ use crate::text::foreign::{self, ShowPath};
 /// The key of the description, and the capability that asks for it.
 pub(crate) use crate::protocol::era::SANDBOX_STATE;
 
-/// How much of a word that is not known an error repeats.
-const SHOWN_CHARS: usize = 60;
+/// How much of what is not understood an error repeats.
+const SHOWN_CHARS: usize = 160;
 
 /// A description that is not understood, or cannot be enforced.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -25,14 +28,22 @@ const SHOWN_CHARS: usize = 60;
 )]
 pub(crate) struct NotExpressible(String);
 
+impl NotExpressible {
+    fn new(what: impl Into<String>) -> NotExpressible {
+        NotExpressible(what.into())
+    }
+}
+
 /// What is added to each policy.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub(crate) struct Surroundings<'a> {
     /// The policy in the mode workspace that the user has set up.
     pub(crate) workspace: &'a Policy,
     /// The directory of this program's own state.
     pub(crate) state: Option<&'a Path>,
     pub(crate) temporary: &'a Path,
+    /// The path without links and dots. One place may have several names, and only that one is compared.
+    pub(crate) resolve: &'a dyn Fn(&Path) -> Option<PathBuf>,
 }
 
 impl Surroundings<'_> {
@@ -49,50 +60,177 @@ impl Surroundings<'_> {
     }
 }
 
+/// Codex's `permissionProfile`.
+#[derive(Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
+enum PermissionProfile {
+    // Without braces serde accepts any field.
+    Disabled {},
+    /// Another program confines the files.
+    External {
+        #[serde(default)]
+        network: ProfileNetwork,
+    },
+    Managed {
+        file_system: Files,
+        #[serde(default)]
+        network: ProfileNetwork,
+    },
+}
+
+#[derive(Deserialize, Default, Clone, Copy, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+enum ProfileNetwork {
+    // Codex leaves out its default.
+    #[default]
+    Restricted,
+    Enabled,
+}
+
+#[derive(Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
+enum Files {
+    Unrestricted {},
+    Restricted { entries: Vec<Entry> },
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Entry {
+    path: Place,
+    access: Access,
+    #[serde(default, rename = "missing_path_behavior")]
+    _if_missing: Option<IfMissing>,
+}
+
+/// What an entry means for a path that does not exist.
+#[derive(Deserialize, Clone, Copy)]
+#[serde(rename_all = "lowercase")]
+enum IfMissing {
+    /// Nothing, as here: only what exists is kept.
+    Skip,
+}
+
+#[derive(Deserialize, Clone, Copy, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+enum Access {
+    Read,
+    Write,
+    #[serde(alias = "none")]
+    Deny,
+}
+
+#[derive(Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
+enum Place {
+    Path { path: String },
+    GlobPattern { pattern: String },
+    Special { value: SpecialPlace },
+}
+
+#[derive(Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+enum SpecialPlace {
+    Root {},
+    /// What programs need to run.
+    Minimal {},
+    #[serde(alias = "current_working_directory")]
+    ProjectRoots {
+        subpath: Option<String>,
+    },
+    Tmpdir {},
+    SlashTmp {},
+}
+
+/// Codex's `sandboxPolicy`.
+#[derive(Deserialize)]
+#[serde(tag = "type", rename_all = "kebab-case", deny_unknown_fields)]
+enum SandboxPolicy {
+    DangerFullAccess {},
+    ExternalSandbox {
+        #[serde(default)]
+        network_access: ProfileNetwork,
+    },
+    ReadOnly {
+        #[serde(default)]
+        access: ReadAccess,
+        #[serde(default)]
+        network_access: bool,
+    },
+    WorkspaceWrite {
+        #[serde(default)]
+        writable_roots: Vec<String>,
+        #[serde(default)]
+        read_only_access: ReadAccess,
+        #[serde(default)]
+        network_access: bool,
+        #[serde(default)]
+        exclude_tmpdir_env_var: bool,
+        #[serde(default)]
+        exclude_slash_tmp: bool,
+    },
+}
+
+/// What may be read besides what is writable. That it is restricted is refused as not known.
+#[derive(Deserialize)]
+#[serde(tag = "type", rename_all = "kebab-case", deny_unknown_fields)]
+enum ReadAccess {
+    FullAccess {},
+}
+
+impl Default for ReadAccess {
+    fn default() -> ReadAccess {
+        ReadAccess::FullAccess {}
+    }
+}
+
 /// The policy of a description.
 ///
 /// # Errors
 /// Names what cannot be expressed.
 pub(crate) fn policy(state: &Value, with: &Surroundings) -> Result<Policy, NotExpressible> {
     let directory = state.get("sandboxCwd").and_then(Value::as_str).and_then(path_of);
+    let translation = Translation { directory, with };
     let given = |name: &str| state.get(name).filter(|value| !value.is_null());
     match (given("permissionProfile"), given("sandboxPolicy")) {
-        (Some(profile), _) => Profile { directory, with }.policy(profile),
-        (None, Some(policy)) => Profile { directory, with }.older_policy(policy),
-        (None, None) => Err(NotExpressible("it has no permissionProfile".to_owned())),
+        (Some(profile), _) => translation.profile(read("permissionProfile", profile)?),
+        (None, Some(policy)) => translation.older_policy(read("sandboxPolicy", policy)?),
+        (None, None) => Err(NotExpressible::new("it has no permissionProfile")),
     }
 }
 
-struct Profile<'a> {
+fn read<T: DeserializeOwned>(name: &str, value: &Value) -> Result<T, NotExpressible> {
+    T::deserialize(value).map_err(|error| {
+        let error = error.to_string();
+        let error = foreign::shown_within(&error, SHOWN_CHARS);
+        NotExpressible(format!("its {name} is not understood here: {error}"))
+    })
+}
+
+struct Translation<'a> {
     /// Codex's working directory, which is its project.
     directory: Option<PathBuf>,
     with: &'a Surroundings<'a>,
 }
 
-impl Profile<'_> {
-    fn policy(&self, profile: &Value) -> Result<Policy, NotExpressible> {
-        let kind = word(profile, "type").unwrap_or_default();
-        let network = match word(profile, "network") {
-            Some("enabled") => Network::On,
-            // Codex leaves out its default.
-            Some("restricted") | None => Network::Off,
-            Some(other) => return Err(unknown("network", other)),
-        };
-        match kind {
-            "disabled" => Ok(Policy::off()),
-            // Another program confines the files.
-            "external" if network == Network::On => Ok(Policy::off()),
-            "external" => Ok(self.writing(vec![PathBuf::from("/")], network)),
-            "managed" => {
-                let files = profile.get("file_system").unwrap_or(&Value::Null);
-                match word(files, "type").unwrap_or_default() {
-                    "unrestricted" if network == Network::On => Ok(Policy::off()),
-                    "unrestricted" => Ok(self.writing(vec![PathBuf::from("/")], network)),
-                    "restricted" => self.restricted(files, network),
-                    other => Err(unknown("file_system", other)),
-                }
+impl Translation<'_> {
+    fn profile(&self, profile: PermissionProfile) -> Result<Policy, NotExpressible> {
+        match profile {
+            PermissionProfile::Disabled {} => Ok(Policy::off()),
+            PermissionProfile::External { network }
+            | PermissionProfile::Managed { file_system: Files::Unrestricted {}, network } => {
+                Ok(self.unrestricted(network))
             }
-            other => Err(unknown("permissionProfile", other)),
+            PermissionProfile::Managed { file_system: Files::Restricted { entries }, network } => {
+                self.restricted(entries, network_of(network == ProfileNetwork::Enabled))
+            }
+        }
+    }
+
+    fn unrestricted(&self, network: ProfileNetwork) -> Policy {
+        match network {
+            ProfileNetwork::Enabled => Policy::off(),
+            ProfileNetwork::Restricted => self.writing(vec![PathBuf::from("/")], Network::Off),
         }
     }
 
@@ -101,25 +239,32 @@ impl Profile<'_> {
         Policy { mode, write, ..self.with.policy(network) }
     }
 
-    fn restricted(&self, files: &Value, network: Network) -> Result<Policy, NotExpressible> {
-        let entries = files.get("entries").and_then(Value::as_array);
+    fn restricted(&self, entries: Vec<Entry>, network: Network) -> Result<Policy, NotExpressible> {
         let (mut write, mut read, mut denied) = (Vec::new(), Vec::new(), Vec::new());
-        for entry in entries.into_iter().flatten() {
-            let path = self.entry(entry.get("path").unwrap_or(&Value::Null))?;
-            match (word(entry, "access").unwrap_or_default(), path) {
-                ("write", EntryPath::At(path)) => write.push(path),
-                ("read", EntryPath::At(path)) => read.push(path),
-                ("none" | "deny", EntryPath::At(path)) => denied.push(path),
-                // What programs need to run: readable with everything else.
-                (_, EntryPath::Nothing) => {}
-                (other, _) => return Err(unknown("access", other)),
+        for entry in entries {
+            let Some(path) = self.path(entry.path)? else {
+                // What programs need is readable with everything else.
+                if entry.access == Access::Read {
+                    continue;
+                }
+                return Err(NotExpressible::new(
+                    "it says of what programs need (minimal) something else than read",
+                ));
+            };
+            match entry.access {
+                Access::Write => write.push(path),
+                Access::Read => read.push(path),
+                Access::Deny => denied.push(path),
             }
         }
         let all = Path::new("/");
+        if denied.iter().any(|path| path == all) {
+            return Err(NotExpressible::new("it denies /, so that no program could be read"));
+        }
         if !read.iter().chain(&write).any(|path| path == all) {
-            let text =
-                "it lets only listed paths be read, and a sandbox here reads all but listed paths";
-            return Err(NotExpressible(text.to_owned()));
+            return Err(NotExpressible::new(
+                "it lets only listed paths be read, and a sandbox here reads all but listed paths",
+            ));
         }
         let within = |outer: &[PathBuf], path: &Path| {
             outer.iter().any(|outer| outer != all && path != outer && path.starts_with(outer))
@@ -146,89 +291,80 @@ impl Profile<'_> {
         Ok(policy)
     }
 
-    fn entry(&self, path: &Value) -> Result<EntryPath, NotExpressible> {
-        let at = |path: PathBuf| Ok(EntryPath::At(path));
-        match word(path, "type").unwrap_or_default() {
-            "path" => {
-                let path = word(path, "path").and_then(path_of);
-                path.map_or_else(|| Err(unknown("path", "no absolute path")), at)
-            }
-            "glob_pattern" => {
-                let pattern = word(path, "pattern").unwrap_or_default();
-                Err(NotExpressible(format!(
+    /// The path of an entry; `None` for a set of paths that adds nothing.
+    fn path(&self, place: Place) -> Result<Option<PathBuf>, NotExpressible> {
+        let path = match place {
+            Place::Path { path } => return self.named(&path).map(Some),
+            Place::GlobPattern { pattern } => {
+                return Err(NotExpressible(format!(
                     "it denies a pattern, {}, and only paths can be",
-                    foreign::in_quotes(pattern, SHOWN_CHARS)
-                )))
+                    foreign::in_quotes(&pattern, SHOWN_CHARS)
+                )));
             }
-            "special" => {
-                let value = path.get("value").unwrap_or(&Value::Null);
-                match word(value, "kind").unwrap_or_default() {
-                    "root" => at(PathBuf::from("/")),
-                    "minimal" => Ok(EntryPath::Nothing),
-                    "current_working_directory" => at(self.project()?),
-                    "project_roots" => {
-                        let project = self.project()?;
-                        at(word(value, "subpath")
-                            .map_or(project.clone(), |part| project.join(part)))
-                    }
-                    "tmpdir" => at(self.with.temporary.to_path_buf()),
-                    "slash_tmp" => at(PathBuf::from("/tmp")),
-                    other => Err(unknown("special path", other)),
-                }
-            }
-            other => Err(unknown("path", other)),
-        }
+            Place::Special { value } => match value {
+                SpecialPlace::Root {} => PathBuf::from("/"),
+                SpecialPlace::Minimal {} => return Ok(None),
+                SpecialPlace::ProjectRoots { subpath: None } => self.project()?,
+                SpecialPlace::ProjectRoots { subpath: Some(part) } => self.project()?.join(part),
+                SpecialPlace::Tmpdir {} => self.with.temporary.to_path_buf(),
+                SpecialPlace::SlashTmp {} => PathBuf::from("/tmp"),
+            },
+        };
+        self.resolved(&path).map(Some)
+    }
+
+    fn named(&self, text: &str) -> Result<PathBuf, NotExpressible> {
+        let path = path_of(text).ok_or_else(|| {
+            let text = foreign::in_quotes(text, SHOWN_CHARS);
+            NotExpressible(format!("its path {text} is not absolute"))
+        })?;
+        self.resolved(&path)
+    }
+
+    fn resolved(&self, path: &Path) -> Result<PathBuf, NotExpressible> {
+        (self.with.resolve)(path).ok_or_else(|| {
+            NotExpressible(format!("it is not known where its path {} leads", path.shown()))
+        })
     }
 
     fn project(&self) -> Result<PathBuf, NotExpressible> {
-        let missing = || NotExpressible("it has no sandboxCwd with an absolute path".to_owned());
+        let missing = || NotExpressible::new("it has no sandboxCwd with an absolute path");
         self.directory.clone().ok_or_else(missing)
     }
 
-    fn older_policy(&self, policy: &Value) -> Result<Policy, NotExpressible> {
-        let has_network = match policy.get("network_access") {
-            Some(Value::Bool(has)) => *has,
-            other => other.and_then(Value::as_str) == Some("enabled"),
-        };
-        let network = if has_network { Network::On } else { Network::Off };
-        let is_set = |name: &str| policy.get(name).and_then(Value::as_bool).unwrap_or(false);
-        match word(policy, "type").or_else(|| word(policy, "mode")).unwrap_or_default() {
-            "danger-full-access" => Ok(Policy::off()),
-            "external-sandbox" if has_network => Ok(Policy::off()),
-            "external-sandbox" => Ok(self.writing(vec![PathBuf::from("/")], network)),
-            "read-only" => Ok(self.writing(Vec::new(), network)),
-            "workspace-write" => {
-                let roots = policy.get("writable_roots").and_then(Value::as_array);
-                let roots = roots.into_iter().flatten().filter_map(Value::as_str);
-                let mut write: Vec<PathBuf> = roots.filter_map(path_of).collect();
-                write.push(self.project()?);
-                if !is_set("exclude_tmpdir_env_var") {
-                    write.push(self.with.temporary.to_path_buf());
-                }
-                if !is_set("exclude_slash_tmp") {
-                    write.push(PathBuf::from("/tmp"));
-                }
-                Ok(self.writing(write, network))
+    fn older_policy(&self, policy: SandboxPolicy) -> Result<Policy, NotExpressible> {
+        match policy {
+            SandboxPolicy::DangerFullAccess {} => Ok(Policy::off()),
+            SandboxPolicy::ExternalSandbox { network_access } => {
+                Ok(self.unrestricted(network_access))
             }
-            other => Err(unknown("sandboxPolicy", other)),
+            SandboxPolicy::ReadOnly { access: ReadAccess::FullAccess {}, network_access } => {
+                Ok(self.writing(Vec::new(), network_of(network_access)))
+            }
+            SandboxPolicy::WorkspaceWrite {
+                writable_roots,
+                read_only_access: ReadAccess::FullAccess {},
+                network_access,
+                exclude_tmpdir_env_var,
+                exclude_slash_tmp,
+            } => {
+                let named = writable_roots.iter().map(|root| self.named(root));
+                let mut write = named.collect::<Result<Vec<PathBuf>, _>>()?;
+                write.push(self.resolved(&self.project()?)?);
+                if !exclude_tmpdir_env_var {
+                    write.push(self.resolved(self.with.temporary)?);
+                }
+                if !exclude_slash_tmp {
+                    write.push(self.resolved(Path::new("/tmp"))?);
+                }
+                Ok(self.writing(write, network_of(network_access)))
+            }
         }
     }
 }
 
-/// The path of an entry.
-enum EntryPath {
-    At(PathBuf),
-    /// A set of paths that adds nothing.
-    Nothing,
-}
-
-fn word<'a>(value: &'a Value, name: &str) -> Option<&'a str> {
-    value.get(name)?.as_str()
-}
-
-fn unknown(what: &str, value: &str) -> NotExpressible {
-    let value = foreign::in_quotes(value, SHOWN_CHARS);
-    NotExpressible(format!("its {what} is {value}, which is not known here"))
+fn network_of(is_enabled: bool) -> Network {
+    if is_enabled { Network::On } else { Network::Off }
 }
 
 /// An absolute path, or that of a `file:` address.
@@ -265,8 +401,26 @@ mod tests {
     fn translated(state: &Value) -> Result<Policy, String> {
         let workspace = Policy { best_effort: false, ..Policy::off() };
         let (state_directory, temporary) = (Path::new("/state"), Path::new("/var/tmp"));
-        let with = Surroundings { workspace: &workspace, state: Some(state_directory), temporary };
+        let resolve = &resolved;
+        let state_directory = Some(state_directory);
+        let with =
+            Surroundings { workspace: &workspace, state: state_directory, temporary, resolve };
         policy(state, &with).map_err(|error| error.to_string())
+    }
+
+    /// Resolves dots, and the one link `/p/wl`.
+    fn resolved(path: &Path) -> Option<PathBuf> {
+        let mut real = PathBuf::new();
+        for part in path.components() {
+            match part {
+                std::path::Component::ParentDir => _ = real.pop(),
+                part => real.push(part),
+            }
+            if real == Path::new("/p/wl") {
+                real = PathBuf::from("/p/w");
+            }
+        }
+        (path != Path::new("/loop")).then_some(real)
     }
 
     fn managed(entries: Value, network: &str) -> Value {
@@ -293,7 +447,10 @@ mod tests {
         assert!(!policy.may_read(Path::new("/state/token")) && !policy.best_effort);
 
         let part = json!({"kind": "project_roots", "subpath": ".git"});
-        let git = json!({"path": {"type": "special", "value": part}, "access": "read"});
+        let git = json!({
+            "path": {"type": "special", "value": part}, "access": "read",
+            "missing_path_behavior": "skip",
+        });
         let entries = json!([
             special("root", "read"),
             special("project_roots", "write"),
@@ -335,21 +492,72 @@ mod tests {
     }
 
     #[test]
+    fn one_place_by_several_names_is_one_place() {
+        for git in ["/p/w/.git", "/p/wl/.git", "/p//w/./.git", "/p/x/../wl/.git"] {
+            for project in ["/p/w", "/p/wl", "/p/wl/../w", "file:///p/wl"] {
+                let entries =
+                    json!([special("root", "read"), at(project, "write"), at(git, "read")]);
+                let policy = translated(&managed(entries, "enabled")).unwrap();
+                assert!(policy.may_write(Path::new("/p/w/a")), "{git} {project}");
+                assert!(!policy.may_write(Path::new("/p/w/.git/config")), "{git} {project}");
+            }
+        }
+        let denied = json!([special("root", "read"), at("/p/wl", "deny")]);
+        let policy = translated(&managed(denied, "enabled")).unwrap();
+        assert!(!policy.may_read(Path::new("/p/w/a")));
+    }
+
+    #[test]
     fn what_cannot_be_expressed_is_named() {
         let pattern =
             json!({"path": {"type": "glob_pattern", "pattern": "**/*.env"}, "access": "none"});
         let root = special("root", "read");
+        let with = |name: &str, value: Value, mut state: Value| {
+            state["permissionProfile"][name] = value;
+            state
+        };
+        let deep = json!({"type": "restricted", "entries": [root], "glob_scan_max_depth": 3});
+        let off = json!({"permissionProfile": {"type": "disabled"}});
+        let older = |policy: Value| json!({"sandboxPolicy": policy, "sandboxCwd": "/project"});
+        let restricted = json!({"type": "restricted", "readable_roots": ["/usr"]});
+        let mut entry = special("root", "read");
+        entry["until"] = json!("noon");
+        let mut keeping = special("root", "read");
+        keeping["missing_path_behavior"] = json!("make");
         for (state, named) in [
             (managed(json!([special("minimal", "read")]), "enabled"), "only listed paths"),
+            (managed(json!([root, special("minimal", "none")]), "enabled"), "minimal"),
+            (managed(json!([root, special("root", "deny")]), "enabled"), "it denies /"),
             (managed(json!([root, pattern]), "enabled"), "**/*.env"),
             (managed(json!([root, at("/a", "none"), at("/a/b", "write")]), "enabled"), "/a/b"),
             (managed(json!([root, at("/a", "deny"), at("/a/b", "read")]), "enabled"), "/a/b"),
-            (managed(json!([special("moon", "read")]), "enabled"), "moon"),
-            (json!({"permissionProfile": {"type": "new"}}), "\"new\""),
+            (managed(json!([root, at("/p/wl", "deny"), at("/p/w/b", "read")]), "enabled"), "/w/b"),
+            (managed(json!([root, at("/loop", "deny")]), "enabled"), "/loop"),
+            (managed(json!([root, at("a", "deny")]), "enabled"), "\"a\" is not absolute"),
+            (managed(json!([special("moon", "read")]), "enabled"), "`moon`"),
+            (managed(json!([root, at("/a", "append")]), "enabled"), "`append`"),
+            (managed(json!([entry]), "enabled"), "`until`"),
+            (managed(json!([keeping]), "enabled"), "`make`"),
+            (managed(json!([root]), "limited"), "`limited`"),
+            (with("file_system", deep, managed(json!([]), "enabled")), "`glob_scan_max_depth`"),
+            (with("domains", json!([]), managed(json!([root]), "enabled")), "`domains`"),
+            (with("network", json!("restricted"), off.clone()), "`network`"),
+            (with("file_system", json!({"type": "unrestricted"}), off), "`file_system`"),
+            (json!({"permissionProfile": {"type": "new"}}), "`new`"),
+            (
+                older(json!({"type": "danger-full-access", "network_access": false})),
+                "network_access",
+            ),
+            (older(json!({"type": "read-only", "access": restricted})), "`restricted`"),
+            (
+                older(json!({"type": "workspace-write", "read_only_access": restricted})),
+                "`restricted`",
+            ),
+            (older(json!({"type": "workspace-write", "writable_roots": ["a"]})), "\"a\""),
             (json!({}), "no permissionProfile"),
         ] {
             let error = translated(&state).unwrap_err();
-            assert!(error.contains(named) && error.contains("not started"), "{error}");
+            assert!(error.contains(named) && error.contains("not started"), "{named}: {error}");
         }
     }
 }

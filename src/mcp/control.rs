@@ -1,8 +1,8 @@
 //! The control socket, through which the user's other processes reach this process's tasks, with
 //! the same messages, tools and limits as on stdin.
 //!
-//! It starts no command: a sandboxed process that can reach the socket must not get a shell. So
-//! `zsh` and `secret_env` are refused. Connections of other users are closed unread.
+//! It starts no command, so `zsh` and `secret_env` are refused. Connections of other users are closed
+//! unread, and so are those of processes that a sandbox confines more than this one.
 
 use std::io::{self, Write};
 use std::net::Shutdown;
@@ -14,9 +14,10 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, after, select};
 use parking_lot::Mutex;
 
-use super::access::{Access, SocketClient};
+use super::access::Access;
 use super::dispatch::Tools;
 use super::server::Server;
+use crate::process::confinement;
 use crate::process::local_socket::{self, LocalListener, PeerProcess};
 use crate::protocol::message;
 use crate::protocol::transport::{Outbound, Transport};
@@ -171,7 +172,7 @@ impl Shared {
                     "the control socket is closed to sandboxed processes ({reason}): use the shell that \
                      the server has outside of the sandbox"
                 );
-                tracing::warn!("process {:?}: {text}", peer.pid);
+                tracing::warn!("{peer}: {text}");
                 refuse(&stream, &text);
                 continue;
             }
@@ -190,11 +191,13 @@ impl Shared {
         }
     }
 
-    /// Why a process may not even read, if that is so: commands of this process are sandboxed, and it may
-    /// be one of them.
+    /// Why a process may not even read, if that is so: a sandbox confines it. What it was not given to
+    /// read may be in the output of others.
     fn refusal(&self, peer: PeerProcess) -> Option<&'static str> {
-        let confines = self.tools.supervisor.confines_commands();
-        confines.then(|| SocketClient::connected(peer.pid).confinement()).flatten()
+        // Elsewhere than on Linux.
+        peer.pid?;
+        let confined = || confinement::confinement(peer.process);
+        confined().or_else(|| self.tools.supervisor.sandboxed_origin(peer.process?))
     }
 
     /// Makes room for a further connection if necessary, by ending the one that has been idle
@@ -216,7 +219,7 @@ impl Shared {
 
     fn open(self: &Arc<Self>, stream: UnixStream, peer: PeerProcess) -> io::Result<()> {
         local_socket::limit_writes(&stream, WRITE_LIMIT)?;
-        let access = Access::ControlSocket(SocketClient::connected(peer.pid));
+        let access = Access::ControlSocket(peer);
         let connection = Arc::new(Connection {
             stream,
             server: Arc::new(Server::new(Arc::clone(&self.tools), access)),

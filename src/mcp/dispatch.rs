@@ -148,6 +148,8 @@ pub(crate) struct Given {
     pub(crate) policy: Option<Policy>,
     /// Codex's description of its own sandbox.
     pub(crate) codex: Option<Value>,
+    /// What a task that gets input may do at most.
+    pub(crate) at_most: Option<Policy>,
 }
 
 impl CallContext<'_> {
@@ -205,7 +207,7 @@ impl CallContext<'_> {
             task_id: self.given.task_id.clone(),
             secret: None,
             start: None,
-            sandbox: None,
+            sandbox: self.given.at_most.clone(),
         }
     }
 }
@@ -430,6 +432,13 @@ impl Tools {
                 return self.answer(Err(wrong.error.into()), wrong.task_id.as_deref(), context);
             }
         };
+        if matches!(call, Call::Send(_)) {
+            match self.codex_policy(&context.given) {
+                Ok(None) => {}
+                Ok(policy) => context.given.at_most = policy,
+                Err(error) => return self.answer(Err(error), call.task_id(), context),
+            }
+        }
         if let Some(host) = call.take_host() {
             return self.call_on_host(tool, &host, &call, context);
         }

@@ -2,6 +2,7 @@
 //! server passes on the answers. A host knows its tasks by plain ids; this server puts the host's
 //! name before them.
 
+use std::path::Path;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -9,7 +10,7 @@ use jiff::tz::TimeZone;
 use serde_json::Value;
 
 use super::call::Call;
-use super::dispatch::{Answered, CallContext, NoResult, ToolResult, Tools};
+use super::dispatch::{Answered, CallContext, Given, NoResult, ToolResult, Tools};
 use super::relay;
 use super::tools::{Tool, ToolName};
 use crate::config::MAX_WAIT;
@@ -19,9 +20,10 @@ use crate::peer::hosts::{self, Host};
 use crate::peer::relayed::RelayedSecret;
 use crate::process::files;
 use crate::protocol::message;
+use crate::sandbox::policy::{Mode, Policy};
 use crate::task::journal::is_task_id;
 use crate::text::ansi::{Colours, readable};
-use crate::text::foreign;
+use crate::text::foreign::{self, ShowPath};
 
 /// How much longer than its own wait a call may take: results may be large and lines slow. Pings
 /// find a lost connection sooner.
@@ -64,6 +66,7 @@ impl Tools {
         let link = host.link().map_err(HostFailure::of)?;
         let mut peer = Peer::carried(link).map_err(HostFailure::of)?;
         let mut client = call.relayed_client();
+        client.sandbox = client.sandbox.map(|most| without_own_paths(most, self.state_directory()));
         client.task_id = matches!(typed, Call::Run(_)).then(files::random_id);
         // The task that the call starts, or that it is about.
         let started = client.task_id.clone();
@@ -80,6 +83,9 @@ impl Tools {
                 NoResult::Refused(text) => HostFailure::Error(text),
                 _ => HostFailure::Cancelled,
             })?;
+            if let Some(text) = self.untold(name, &policy, &call.given) {
+                return Err(HostFailure::Error(text));
+            }
             if !policy.is_off() {
                 message::put(&mut arguments, "sandbox", policy.to_string());
             }
@@ -119,6 +125,37 @@ impl Tools {
             }
         }
     }
+}
+
+impl Tools {
+    fn state_directory(&self) -> Option<&Path> {
+        self.supervisor.settings.state.as_deref().ok()
+    }
+
+    /// What of Codex's sandbox a host cannot be told, which gets the mode and the network of this policy.
+    fn untold(&self, host: &str, policy: &Policy, given: &Given) -> Option<String> {
+        let codex = self.codex_policy(given).ok()??;
+        let codex = without_own_paths(codex, self.state_directory());
+        let part = if let Some(denied) = codex.deny_read.first() {
+            format!("{} may not be read", denied.shown())
+        } else if policy.mode == Mode::Workspace && codex.write.is_empty() {
+            "only listed directories may be written to".to_owned()
+        } else {
+            return None;
+        };
+        Some(format!(
+            "Codex's sandbox cannot be carried over to host {host}: {part}, and a host is told only the mode \
+             and the network; the command was not started. With sandbox=read-only a command there changes \
+             nothing; or choose another permission profile"
+        ))
+    }
+}
+
+/// What of a policy holds on another machine: its paths mean others there, apart from the root.
+fn without_own_paths(mut policy: Policy, state: Option<&Path>) -> Policy {
+    policy.write.retain(|path| path == Path::new("/"));
+    policy.deny_read.retain(|path| Some(path.as_path()) != state);
+    Policy { keep: Vec::new(), protect: Vec::new(), best_effort: true, ..policy }
 }
 
 enum HostFailure {

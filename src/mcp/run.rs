@@ -16,8 +16,9 @@ use super::render::result::TaskResult;
 use super::task_result::{Extent, Numbering};
 use super::tools::{RunArguments, StderrMode, TimeoutMode};
 use crate::config::UnaskedDeadline;
+use crate::process::files;
 use crate::process::pty::TerminalSize;
-use crate::sandbox::policy::{Policy, Tightening};
+use crate::sandbox::policy::{Policy, Settings, Tightening};
 use crate::shell::command_line::CommandLine;
 use crate::task::live::ActiveCall;
 use crate::task::request::{
@@ -280,18 +281,30 @@ impl Tools {
         if let Some(policy) = &given.policy {
             return Ok(policy.clone());
         }
-        let settings = &self.supervisor.settings.sandbox;
-        let settings =
-            settings.as_ref().map_err(|fault| StartError::SandboxSettings(fault.clone()))?;
+        let settings = self.sandbox_settings()?;
         let asked =
             asked.map(Tightening::parse).transpose().map_err(|error| refused(error.to_string()))?;
         let policy = settings.tightened(asked).map_err(StartError::from)?;
-        let Some(state) = &given.codex else { return Ok(policy) };
+        let Some(codex) = self.codex_policy(given)? else { return Ok(policy) };
+        let real = |path: PathBuf| files::real_path(&path).unwrap_or(path);
+        Ok(policy.with_paths(real).meet(&codex))
+    }
+
+    fn sandbox_settings(&self) -> Result<&Settings, StartError> {
+        let settings = self.supervisor.settings.sandbox.as_ref();
+        settings.map_err(|fault| StartError::SandboxSettings(fault.clone()))
+    }
+
+    /// What Codex allows the call, if it says so.
+    pub(super) fn codex_policy(&self, given: &Given) -> Result<Option<Policy>, NoResult> {
+        let Some(state) = &given.codex else { return Ok(None) };
+        let sandbox = self.sandbox_settings()?;
         let with = codex::Surroundings {
-            workspace: &settings.workspace,
+            workspace: &sandbox.workspace,
             state: self.supervisor.settings.state.as_deref().ok(),
             temporary: &std::env::temp_dir(),
+            resolve: &files::real_path,
         };
-        Ok(policy.meet(&codex::policy(state, &with)?))
+        Ok(Some(codex::policy(state, &with)?))
     }
 }

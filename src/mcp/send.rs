@@ -11,6 +11,7 @@ use super::tools::SendArguments;
 use crate::config::{ResolveContext, ResolveError};
 use crate::process::executable::AllowedPrograms;
 use crate::process::pty::TerminalSize;
+use crate::sandbox::policy::Policy;
 use crate::task::input::{InputChunk, LONGEST_LINE};
 use crate::task::live::{ActiveCall, Input, LiveTask, SentInput};
 use crate::task::output::reading;
@@ -33,6 +34,9 @@ impl Tools {
         call: &mut CallContext,
     ) -> Answer {
         let task = self.find(&arguments.task_id)?;
+        if let Some(most) = &call.given.at_most {
+            refuse_looser(&task, most)?;
+        }
         let size = match (arguments.rows, arguments.cols) {
             // Without a terminal, its usual size is one that was filled in.
             (Some(rows), Some(cols)) => Some(TerminalSize { rows, cols }).filter(|size| {
@@ -133,6 +137,21 @@ fn newest_line_of(task: &TaskHandle, end: u64) -> String {
     let output =
         reading::newest_text(&task.spools.output, end.saturating_sub(PROMPT_BYTES), end, columns);
     output.rsplit('\n').next().unwrap_or_default().to_owned()
+}
+
+/// Refuses input for a task that may do more than the call that types it: it would do that for the call.
+/// A kill needs no such check, since it makes a task do nothing.
+fn refuse_looser(task: &TaskHandle, most: &Policy) -> Result<(), NoResult> {
+    let confined = task.live.facts.sandbox.as_ref();
+    let own = confined.map_or_else(Policy::off, |confined| confined.policy.clone());
+    if own.is_as_tight_as(most) {
+        return Ok(());
+    }
+    Err(refused(format!(
+        "nothing was sent: task {} (sandbox={own}) may do more than Codex's permission profile allows this \
+         call ({most}). Start the command again, or choose the profile that it was started with",
+        task.id()
+    )))
 }
 
 /// Refuses input while a person is attached and may type.

@@ -13,7 +13,7 @@ use parking_lot::{Condvar, Mutex};
 use serde_json::{Value, json};
 use zeroize::Zeroizing;
 
-use super::access::{self, Access, SocketClient};
+use super::access::Access;
 use super::attach::Attachment;
 use super::call::{Call, WrongCall};
 use super::ceilings::{self, Learned};
@@ -37,6 +37,7 @@ use crate::peer::pages::{PAGE, PageRequest};
 use crate::peer::relayed::{RELAY_KEY, RelayedClient};
 use crate::peer::{DELIVERED, END, EVENT, EVENTS};
 use crate::process::ledger::{Entry, Inherited, Ledger, RequestKind, Unanswered};
+use crate::process::local_socket::PeerProcess;
 use crate::process::threads::KeptThreads;
 use crate::protocol::era::{ClientInfo, Hello, initialize_result, negotiate};
 use crate::protocol::framing::{Frame, FrameError};
@@ -404,11 +405,8 @@ impl Server {
         &self,
         outbound: &Outbound,
         params: Option<Value>,
-        client: SocketClient,
+        client: PeerProcess,
     ) -> Result<Work, RpcError> {
-        if let Some(reason) = client.confinement() {
-            return Err(RpcError::new(INVALID_REQUEST, access::confined("attach", reason)));
-        }
         let mut current = self.attachment.lock();
         if current.strong_count() > 0 {
             let text = "a person is attached over this connection: open another one";
@@ -897,6 +895,7 @@ impl RunningCall {
         };
         match self.server.access {
             Access::Carrier => {
+                given.at_most = relayed.and_then(|client| client.sandbox.clone());
                 let secret = relayed.and_then(|client| client.secret.as_ref());
                 given.secret = secret.and_then(|secret| {
                     let bytes = Zeroizing::new(secret.data.clone());
@@ -913,7 +912,9 @@ impl RunningCall {
                     given.codex = codex.clone();
                 }
             }
-            Access::ControlSocket(_) => {}
+            Access::ControlSocket(_) => {
+                given.at_most = relayed.and_then(|client| client.sandbox.clone());
+            }
         }
         let mut context = CallContext {
             cancel: &self.cancel,

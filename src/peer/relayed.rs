@@ -43,7 +43,8 @@ pub(crate) struct RelayedClient {
     /// The environment for the command that a shim starts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) start: Option<RelayedStart>,
-    /// The sandbox for the command that a shim starts.
+    /// The sandbox for the command that a shim starts, or the loosest that a task which gets input may
+    /// have.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) sandbox: Option<Policy>,
 }

@@ -7,7 +7,7 @@ use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{Access, AtFlags, FlockOperation};
 use rustix::io::Errno;
@@ -405,6 +405,20 @@ pub(crate) fn resolved(path: &Path) -> Option<PathBuf> {
         let (above, name) = (path.parent()?, path.file_name()?);
         Some(above.canonicalize().ok()?.join(name))
     })
+}
+
+/// A path without links and dots. None of its parts need exist. `None` if it is not known where it leads:
+/// through a link to what is missing, or up from there.
+pub(crate) fn real_path(path: &Path) -> Option<PathBuf> {
+    let (above, real) = path.ancestors().find_map(|at| match at.canonicalize() {
+        Ok(real) => Some((at, Some(real))),
+        Err(_) => at.is_symlink().then_some((at, None)),
+    })?;
+    let rest = path.strip_prefix(above).ok()?;
+    let goes_up = rest.components().any(|part| part == Component::ParentDir);
+    let mut real = real.filter(|_| !goes_up)?;
+    real.extend(rest);
+    Some(real)
 }
 
 /// Whether this process could read a file or list a directory.

@@ -3,6 +3,7 @@
 //! The address of such a socket has room for 107 bytes. A longer path is used through the open
 //! directory (`/proc/self/fd`), which needs `/proc`.
 
+use std::fmt;
 use std::fs::{File, Permissions};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
@@ -10,6 +11,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+use super::probe::Identity;
 
 /// The longest path that fits into an address (`sun_path`, less one for its end).
 #[cfg(target_os = "linux")]
@@ -21,14 +24,25 @@ const LONGEST_PATH: usize = 103;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PeerProcess {
     pub(crate) uid: u32,
-    /// `None` where the system does not report it.
+    /// Its pid when it connected; `None` where the system does not report it.
     pub(crate) pid: Option<i32>,
+    /// The process that connected; `None` if it has ended since, or cannot be seen.
+    pub(crate) process: Option<Identity>,
 }
 
 impl PeerProcess {
     /// Whether it belongs to the user of this process, or to root.
     pub(crate) fn is_trusted(self) -> bool {
         self.uid == 0 || self.uid == rustix::process::geteuid().as_raw()
+    }
+}
+
+impl fmt::Display for PeerProcess {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.pid {
+            Some(pid) => write!(f, "process {pid}"),
+            None => f.write_str("an unknown process"),
+        }
     }
 }
 
@@ -102,8 +116,57 @@ fn at_address<T>(
 
 #[cfg(target_os = "linux")]
 fn peer_process(stream: &UnixStream) -> io::Result<PeerProcess> {
-    let credentials = rustix::net::sockopt::socket_peercred(stream)?;
-    Ok(PeerProcess { uid: credentials.uid.as_raw(), pid: Some(credentials.pid.as_raw_pid()) })
+    let mut peer = libc::ucred { pid: 0, uid: 0, gid: 0 };
+    read_option(stream, libc::SO_PEERCRED, &mut peer)?;
+    Ok(PeerProcess { uid: peer.uid, pid: Some(peer.pid), process: living_peer(stream, peer.pid) })
+}
+
+/// The process that connected, whose pid this was. The connection may have waited for long, and another
+/// process may have that pid by now, which must not be taken for the one that connected.
+#[cfg(target_os = "linux")]
+fn living_peer(stream: &UnixStream, pid: i32) -> Option<Identity> {
+    use std::os::fd::{FromRawFd, OwnedFd};
+
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+    let look_up = || super::tree::look_up(pid).filter(|process| !process.zombie);
+    let mut handle: libc::c_int = -1;
+    match read_option(stream, libc::SO_PEERPIDFD, &mut handle) {
+        Ok(()) => {
+            // SAFETY: the kernel has just made this descriptor for us.
+            let handle = unsafe { OwnedFd::from_raw_fd(handle) };
+            let process = look_up()?;
+            // Its pid was its own as long as it lived.
+            let mut ended = [PollFd::new(&handle, PollFlags::IN)];
+            let lives = poll(&mut ended, Some(&Timespec::default())).ok()? == 0;
+            lives.then_some(process.id)
+        }
+        // Before Linux 6.5 only the pid is known.
+        Err(error) if error.raw_os_error() == Some(libc::ENOPROTOOPT) => {
+            look_up().map(|process| process.id)
+        }
+        Err(_) => None,
+    }
+}
+
+/// Reads an option of a socket.
+#[cfg(target_os = "linux")]
+fn read_option<T: Copy>(stream: &UnixStream, name: libc::c_int, value: &mut T) -> io::Result<()> {
+    let mut length = libc::socklen_t::try_from(size_of::<T>()).unwrap_or_default();
+    // SAFETY: both pointers are valid for the call, which writes at most the length to the first.
+    let answered = unsafe {
+        libc::getsockopt(
+            stream.as_raw_fd(),
+            libc::SOL_SOCKET,
+            name,
+            std::ptr::from_mut(value).cast(),
+            &raw mut length,
+        )
+    };
+    match answered {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
 }
 
 #[cfg(not(target_os = "linux"))]
@@ -112,7 +175,7 @@ fn peer_process(stream: &UnixStream) -> io::Result<PeerProcess> {
     // SAFETY: both pointers are valid for the call, which writes only to them.
     let answered = unsafe { libc::getpeereid(stream.as_raw_fd(), &mut uid, &mut gid) };
     match answered {
-        0 => Ok(PeerProcess { uid, pid: None }),
+        0 => Ok(PeerProcess { uid, pid: None, process: None }),
         _ => Err(io::Error::last_os_error()),
     }
 }
@@ -136,7 +199,8 @@ mod tests {
             let (mut far, peer) = listener.accept().expect("a connection");
             assert!(peer.is_trusted());
             if cfg!(target_os = "linux") {
-                assert_eq!(peer.pid, i32::try_from(std::process::id()).ok());
+                let own = i32::try_from(std::process::id()).ok();
+                assert_eq!((peer.pid, peer.process.map(|process| process.pid)), (own, own));
             }
             near.write_all(b"x").expect("room");
             let mut byte = [0];
@@ -153,7 +217,7 @@ mod tests {
         std::fs::write(scratch.path().join("s"), "left").expect("a file");
         LocalListener::bind(scratch.path(), "s").expect("a socket");
         let own = rustix::process::geteuid().as_raw();
-        let stranger = PeerProcess { uid: own.wrapping_add(1).max(1), pid: None };
+        let stranger = PeerProcess { uid: own.wrapping_add(1).max(1), pid: None, process: None };
         assert!(!stranger.is_trusted());
         assert!(PeerProcess { uid: 0, ..stranger }.is_trusted());
     }

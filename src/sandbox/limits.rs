@@ -37,6 +37,8 @@ pub(crate) struct Abilities {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Loss {
     Files,
+    Reads,
+    Signals,
     Truncation,
     Calls,
     Network,
@@ -50,6 +52,8 @@ impl Loss {
             Loss::Files => {
                 "files are protected by own mounts alone, if at all: this kernel has no Landlock (Linux 5.13, and `lsm=landlock`)"
             }
+            Loss::Reads => "denied paths can be read",
+            Loss::Signals => "processes outside of the sandbox can be signalled",
             Loss::Truncation => {
                 "files elsewhere can be emptied: Landlock refuses that from Linux 6.2 on"
             }
@@ -71,7 +75,13 @@ pub(crate) fn losses(policy: &Policy, system: Abilities) -> Vec<Loss> {
     }
     let mut losses = Vec::new();
     match system.abi {
-        0 => losses.push(Loss::Files),
+        0 => {
+            losses.push(Loss::Files);
+            if system.namespaces == Namespaces::Unavailable {
+                losses.push(Loss::Reads);
+            }
+            losses.push(Loss::Signals);
+        }
         // A mount that is read-only refuses it too.
         1..ABI_TRUNCATE if system.namespaces == Namespaces::Unavailable => {
             losses.push(Loss::Truncation);
@@ -139,10 +149,14 @@ mod tests {
         for (network, system, expected) in [
             (Network::On, COMPLETE, vec![]),
             (Network::Loopback, COMPLETE, vec![]),
-            (Network::On, Abilities { abi: 0, ..COMPLETE }, vec![Loss::Files]),
+            (Network::On, Abilities { abi: 0, ..COMPLETE }, vec![Loss::Files, Loss::Signals]),
             (Network::On, Abilities { abi: 2, ..COMPLETE }, vec![]),
             (Network::On, Abilities { abi: 2, ..bare }, vec![Loss::Truncation, Loss::Calls]),
-            (Network::Off, bare, vec![Loss::Files, Loss::Calls, Loss::Network]),
+            (
+                Network::Off,
+                bare,
+                vec![Loss::Files, Loss::Reads, Loss::Signals, Loss::Calls, Loss::Network],
+            ),
             (
                 Network::Loopback,
                 Abilities { namespaces: Namespaces::Unavailable, ..COMPLETE },

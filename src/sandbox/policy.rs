@@ -130,6 +130,20 @@ impl Policy {
         .normal()
     }
 
+    /// The same policy with these paths in place of its own.
+    #[must_use]
+    pub fn with_paths(mut self, path: impl Fn(PathBuf) -> PathBuf) -> Policy {
+        for trees in [&mut self.write, &mut self.keep, &mut self.protect, &mut self.deny_read] {
+            *trees = trees.drain(..).map(&path).collect();
+        }
+        self.normal()
+    }
+
+    /// Whether this policy allows nothing that the other does not allow.
+    pub fn is_as_tight_as(&self, other: &Policy) -> bool {
+        self.meet(other) == self.clone().normal()
+    }
+
     /// The same policy, written in one way only: what has no effect is left out.
     fn normal(mut self) -> Policy {
         if self.is_off() {
@@ -209,6 +223,15 @@ pub struct TooLoose {
     pub configured: &'static str,
 }
 
+/// A command that does not get a sandbox.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NoSandbox {
+    #[error(transparent)]
+    TooLoose(#[from] TooLoose),
+    #[error("{0}; the command was not started")]
+    Fault(String),
+}
+
 impl Tightening {
     /// Reads `workspace`, `network=off` or `read-only network=off`.
     ///
@@ -243,12 +266,20 @@ pub struct Settings {
     pub workspace: Policy,
     /// The mode in use.
     pub mode: Mode,
+    /// Why commands cannot be confined in a mode.
+    pub faults: Vec<(Mode, String)>,
 }
 
 impl Settings {
     /// No sandbox, and none to tighten to.
     pub fn off() -> Settings {
-        Settings { mode: Mode::Off, workspace: Policy::off() }
+        Settings { mode: Mode::Off, workspace: Policy::off(), faults: Vec::new() }
+    }
+
+    /// Why commands cannot be confined in this mode, if that is so.
+    pub fn fault_in(&self, mode: Mode) -> Option<&str> {
+        let mut faults = self.faults.iter().filter(|(of, _)| *of == mode);
+        faults.next().map(|(_, fault)| fault.as_str())
     }
 
     /// The policy in use.
@@ -263,11 +294,11 @@ impl Settings {
     /// The policy for a command whose caller asks for this.
     ///
     /// # Errors
-    /// It asks for more than the settings allow.
-    pub fn tightened(&self, asked: Option<Tightening>) -> Result<Policy, TooLoose> {
+    /// It asks for more than the settings allow, or for what they do not describe.
+    pub fn tightened(&self, asked: Option<Tightening>) -> Result<Policy, NoSandbox> {
         let Some(asked) = asked else { return Ok(self.policy()) };
         let too_loose =
-            |asked: String, setting, configured| TooLoose { asked, setting, configured };
+            |asked: String, setting, configured| TooLoose { asked, setting, configured }.into();
         // A network that is restricted needs a sandbox, and no looser one than workspace.
         let mode = asked.mode.unwrap_or(self.mode.max(Mode::Workspace));
         if mode < self.mode {
@@ -284,7 +315,10 @@ impl Settings {
             let asked = format!("network={}", network.name());
             return Err(too_loose(asked, "sandbox.network", configured.name()));
         }
-        Ok(Policy { network, ..self.policy_in(mode) }.normal())
+        match self.fault_in(mode) {
+            Some(fault) => Err(NoSandbox::Fault(fault.to_owned())),
+            None => Ok(Policy { network, ..self.policy_in(mode) }.normal()),
+        }
     }
 }
 
@@ -338,6 +372,7 @@ mod tests {
                 _ => policy.network,
             };
             prop_assert_eq!(network(&met), network(&a).max(network(&b)));
+            prop_assert!(met.is_as_tight_as(&a) && met.is_as_tight_as(&b));
         }
 
         #[test]
@@ -347,7 +382,8 @@ mod tests {
 
         #[test]
         fn a_call_never_loosens(a in policy(), text in "(off|workspace|read-only)?( network=(on|off|loopback))?", p in path()) {
-            let settings = Settings { mode: a.mode, workspace: Policy { mode: Mode::Workspace, ..a } };
+            let workspace = Policy { mode: Mode::Workspace, ..a.clone() };
+            let settings = Settings { mode: a.mode, workspace, faults: Vec::new() };
             let Ok(asked) = Tightening::parse(&text) else { return Ok(()) };
             let Ok(policy) = settings.tightened(Some(asked)) else { return Ok(()) };
             let configured = settings.policy();
@@ -359,7 +395,7 @@ mod tests {
     fn settings(mode: Mode, network: Network) -> Settings {
         let write = vec!["/project".into()];
         let workspace = Policy { mode: Mode::Workspace, write, network, ..Policy::off() };
-        Settings { mode, workspace }
+        Settings { mode, workspace, faults: Vec::new() }
     }
 
     fn tightened(settings: &Settings, text: &str) -> Result<String, String> {

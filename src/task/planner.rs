@@ -78,7 +78,8 @@ impl Planner {
         shell: &Shell,
     ) -> Result<Plan, StartError> {
         let PlanContext { settings, cookie, .. } = with;
-        let session = request.session.as_ref().map(|name| self.sessions.lock().get(name));
+        let named = request.session.as_ref();
+        let session = named.map(|name| self.sessions.lock().get(name, &request.sandbox));
         let directory = match (&request.directory, &session) {
             (None, Some(session)) => session.directory.clone(),
             _ => None,
@@ -127,11 +128,12 @@ impl Planner {
         let in_session = session.is_some();
         let on_shell_end = request.session.zip(session).map(|(name, session)| {
             let (sessions, started_with) = (Arc::clone(&self.sessions), environment.clone());
+            let policy = request.sandbox.clone();
             let on_end = move |report: &Report| {
                 let Some(variables) = &report.variables else { return };
                 let end = ShellEnd { directory: report.directory.as_deref(), variables };
                 let next = session.after(&started_with, &end);
-                sessions.lock().put(&name, Arc::new(next));
+                sessions.lock().put(&name, &policy, Arc::new(next));
             };
             Box::new(on_end) as OnShellEnd
         });

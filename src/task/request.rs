@@ -10,7 +10,7 @@ use super::shell::NoShell;
 use crate::process::needs::SandboxError;
 use crate::process::pty::TerminalSize;
 use crate::process::spawn::SpawnError;
-use crate::sandbox::policy::{Policy, TooLoose};
+use crate::sandbox::policy::{NoSandbox, Policy};
 use crate::shell::command_line::CommandLine;
 use crate::shell::mode::ShellName;
 use crate::text::foreign::ShowPath;
@@ -190,7 +190,7 @@ pub enum StartError {
     #[error("{0}; no command is started, since the sandbox that was meant is not known")]
     SandboxSettings(String),
     #[error(transparent)]
-    TooLoose(#[from] TooLoose),
+    NoSandbox(#[from] NoSandbox),
     #[error(transparent)]
     Spawn(#[from] SpawnError),
     /// No thread or descriptor is available for the worker.

@@ -7,6 +7,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::sandbox::policy::Policy;
+
 /// The maximum number of sessions; the least recently used one is forgotten.
 const MAX_SESSIONS: usize = 32;
 /// Variables of one shell that the next does not get.
@@ -73,26 +75,27 @@ impl Session {
     }
 }
 
-/// The sessions of a server, the most recently used last.
+/// The sessions of a server, the most recently used last. Commands in different sandboxes have nothing in
+/// common: what one exports, such as PATH, decides what the next one runs.
 #[derive(Debug, Default)]
-pub(crate) struct Sessions(Vec<(String, Arc<Session>)>);
+pub(crate) struct Sessions(Vec<(String, Policy, Arc<Session>)>);
 
 impl Sessions {
-    /// The present state of a session; a new one is empty.
-    pub(crate) fn get(&mut self, name: &str) -> Arc<Session> {
-        let position = self.0.iter().position(|(known, _)| known == name);
-        let session = position.map(|position| self.0.remove(position).1).unwrap_or_default();
-        self.put(name, Arc::clone(&session));
+    /// The present state of a session for commands with this policy; a new one is empty.
+    pub(crate) fn get(&mut self, name: &str, policy: &Policy) -> Arc<Session> {
+        let position = self.0.iter().position(|(known, of, _)| known == name && of == policy);
+        let session = position.map(|position| self.0.remove(position).2).unwrap_or_default();
+        self.put(name, policy, Arc::clone(&session));
         session
     }
 
     /// Replaces a session.
-    pub(crate) fn put(&mut self, name: &str, session: Arc<Session>) {
-        self.0.retain(|(known, _)| known != name);
+    pub(crate) fn put(&mut self, name: &str, policy: &Policy, session: Arc<Session>) {
+        self.0.retain(|(known, of, _)| known != name || of != policy);
         if self.0.len() >= MAX_SESSIONS {
             self.0.remove(0);
         }
-        self.0.push((name.to_owned(), session));
+        self.0.push((name.to_owned(), policy.clone(), session));
     }
 }
 
@@ -120,14 +123,14 @@ mod tests {
 
     #[test]
     fn the_least_recently_used_session_is_forgotten() {
-        let mut sessions = Sessions::default();
+        let (mut sessions, off) = (Sessions::default(), Policy::off());
         let full = Arc::new(Session { directory: Some("/".into()), ..Session::default() });
         for number in 0..MAX_SESSIONS {
-            sessions.put(&number.to_string(), Arc::clone(&full));
+            sessions.put(&number.to_string(), &off, Arc::clone(&full));
         }
-        assert_eq!(sessions.get("0"), full);
-        sessions.get("another");
-        assert_eq!(sessions.get("0"), full);
-        assert_eq!(sessions.get("1"), Arc::default());
+        assert_eq!(sessions.get("0", &off), full);
+        sessions.get("another", &off);
+        assert_eq!(sessions.get("0", &off), full);
+        assert_eq!(sessions.get("1", &off), Arc::default());
     }
 }

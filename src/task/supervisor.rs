@@ -14,7 +14,7 @@ use super::completion::{Completion, OnEnd};
 use super::environment::StartEnvironment;
 use super::events::{EventKind, EventSignal};
 use super::input::{InputChunk, MAX_QUEUED_INPUT};
-use super::journal::{CONTROL_SOCKET, Journal, ServerDir};
+use super::journal::{self, CONTROL_SOCKET, Journal, ServerDir};
 use super::live::{Input, LiveTask};
 use super::output::budget::{Budget, StorageKind};
 use super::output::spool::SpoolWriter;
@@ -34,6 +34,7 @@ use super::worker::{Setup, Worker};
 use super::worker_requests::{MAX_REQUESTS, RequestSender, SendError, WorkerRequest};
 use crate::base::clock::Clock;
 use crate::base::sync::handover;
+use crate::process::birthmark::Birthmark;
 use crate::process::descriptors::Waker;
 use crate::process::executable::AllowedPrograms;
 use crate::process::files;
@@ -42,6 +43,7 @@ use crate::process::pty::TerminalSize;
 use crate::process::scans::Scans;
 use crate::process::spawn::Launch;
 use crate::process::survivors;
+use crate::process::tree;
 use crate::shell::dialect::Dialect;
 use crate::shell::mode::ShellName;
 use crate::text::mask::Secret;
@@ -220,6 +222,70 @@ impl Supervisor {
     pub(crate) fn confines_commands(&self) -> bool {
         let by_settings = self.settings.sandbox.as_ref().map_or(true, |it| !it.policy().is_off());
         by_settings || self.tasks().iter().any(|task| task.live.facts.sandbox.is_some())
+    }
+
+    /// Why a process counts as one in a sandbox, if it does: it comes from a task that has one, of this
+    /// server or of another with the same state directory. Not all that confines a process is shown.
+    pub(crate) fn sandboxed_origin(&self, process: Identity) -> Option<&'static str> {
+        const MAX_ANCESTORS: usize = 1000;
+        const FROM_TASK: &str = "it comes from a task in a sandbox";
+        let tasks = self.tasks();
+        let marks: Vec<Birthmark> = tasks
+            .iter()
+            .filter(|task| task.live.facts.sandbox.is_some())
+            .map(|task| Birthmark::for_cookie(&self.cookie(task.id())))
+            .collect();
+        let own = std::process::id() as i32;
+        let own_cookie = std::env::var(tree::COOKIE_VARIABLE).ok();
+        let mut is_of_task = false;
+        let (mut pid, mut child) = (process.pid, None);
+        for _ in 0..MAX_ANCESTORS {
+            if pid == own {
+                // An orphan that this process has adopted may hide which task it was born to.
+                return (!is_of_task && self.confines_commands()).then_some(FROM_TASK);
+            }
+            let info = tree::look_up(pid);
+            // What has ended meanwhile has left its children to another process.
+            let parent = child.and_then(tree::look_up).map(|child| child.parent);
+            if let Some(parent) = parent.filter(|parent| *parent != pid) {
+                pid = parent;
+                continue;
+            }
+            // What is not shown belongs to another user.
+            let info = info?;
+            let cookie = tree::cookie_of(pid).filter(|cookie| own_cookie.as_ref() != Some(cookie));
+            let is_marked = Birthmark::on(pid).is_some_and(|mark| marks.contains(&mark));
+            let task = tasks.iter().find(|task| task.live.facts.shell == info.id);
+            let is_sandboxed = is_marked
+                || task.is_some_and(|task| task.live.facts.sandbox.is_some())
+                || cookie.is_some_and(|cookie| self.is_sandboxed(&cookie));
+            if is_sandboxed {
+                return Some(FROM_TASK);
+            }
+            is_of_task |= task.is_some();
+            if info.parent <= 1 {
+                return None;
+            }
+            (pid, child) = (info.parent, Some(pid));
+        }
+        Some("its origin is too long to be followed")
+    }
+
+    /// Whether the task with this cookie is in a sandbox.
+    fn is_sandboxed(&self, cookie: &str) -> bool {
+        let Some((instance, id)) = cookie.split_once('/') else { return false };
+        if instance == self.instance
+            && let Some(task) = self.task(id)
+        {
+            return task.live.facts.sandbox.is_some();
+        }
+        let Ok(state) = &self.settings.state else { return false };
+        // Any process can choose its environment.
+        let directory = journal::servers(state).into_iter().find(|path| path.ends_with(instance));
+        let snapshot = directory
+            .filter(|_| journal::is_task_id(id))
+            .and_then(|directory| journal::read(&directory, id));
+        snapshot.is_some_and(|snapshot| snapshot.facts.sandbox.is_some())
     }
 
     /// Where commands start, unless in the default directory.

@@ -19,7 +19,7 @@ use crate::support::unprivileged;
 pub const MODES: [&str; 2] = ["workspace", "read-only"];
 
 /// Makes the server do without own mounts.
-const LANDLOCK_ALONE: (&str, &str) = ("ZSH_TOOL_SANDBOX_LOWERED", "namespaces=none");
+pub const LANDLOCK_ALONE: (&str, &str) = ("ZSH_TOOL_SANDBOX_LOWERED", "namespaces=none");
 
 /// A home with a secret and a file that commands may not change.
 pub fn home() -> Env {
@@ -530,6 +530,9 @@ fn what_cannot_be_enforced_is_refused_unless_the_user_accepts_less() {
             "{}",
             result.text
         );
+        for open in ["denied paths can be read", "can be signalled"] {
+            assert!(result.text.contains(open), "{}", result.text);
+        }
     }
     let old = [("ZSH_TOOL_SANDBOX_LOWERED", "abi=2 namespaces=none")];
     let client = client_with(&env, "sandbox: {mode: workspace}\n", &old);
