@@ -79,6 +79,7 @@ mod restarts;
 mod run_files;
 #[cfg(all(target_os = "linux", not(feature = "portable")))]
 mod sandbox;
+mod sandbox_kernel;
 mod sandbox_ways_round;
 mod sandboxes;
 mod screen;

@@ -135,12 +135,13 @@ const ALLOW: u32 = 0x7FFF_0000;
 /// `SECCOMP_RET_ERRNO`.
 const ERRNO: u32 = 0x0005_0000;
 
-/// The offsets in `seccomp_data`; of the arguments, the lower half.
+/// The offsets in `seccomp_data`; of the arguments, the lower half, unless it says otherwise.
 const NUMBER: u32 = 0;
 const ARCH: u32 = 4;
 const FIRST_ARGUMENT: u32 = 16;
 const SECOND_ARGUMENT: u32 = 24;
 const THIRD_ARGUMENT: u32 = 32;
+const UPPER_OF_THIRD: u32 = 36;
 
 /// The first number of the interface x32, whose calls have the same architecture as the others.
 const FIRST_OF_X32: u32 = 0x4000_0000;
@@ -157,6 +158,7 @@ enum Place {
     Miss,
     Clone,
     Ioctl,
+    Limit,
     Socket,
     /// A part of the search for the call.
     Search(usize),
@@ -167,7 +169,7 @@ enum Place {
 /// The kernel runs it for every number when it is installed, to know which are always allowed, so the
 /// search halves what is left at each step.
 fn program(closes_network: bool) -> Vec<sock_filter> {
-    use Place::{Allow, Clone, Ioctl, Miss, Next, Refuse, Socket};
+    use Place::{Allow, Clone, Ioctl, Limit, Miss, Next, Refuse, Socket};
     let mut made = Program::default();
     made.load(ARCH);
     made.add(JUMP_IF_EQUAL, ARCHITECTURE.unwrap_or_default(), Next, Refuse);
@@ -176,6 +178,7 @@ fn program(closes_network: bool) -> Vec<sock_filter> {
         .into_iter()
         .flat_map(|(calls, place)| calls.iter().map(move |call| (*call, place)))
         .chain([(libc::SYS_clone, Clone), (libc::SYS_unshare, Clone), (libc::SYS_ioctl, Ioctl)])
+        .chain([(libc::SYS_prlimit64, Limit)])
         .chain(closes_network.then_some((libc::SYS_socket, Socket)))
         .filter_map(|(call, place)| Some((u32::try_from(call).ok()?, place)))
         .collect();
@@ -201,6 +204,14 @@ fn program(closes_network: bool) -> Vec<sock_filter> {
     made.load(SECOND_ARGUMENT);
     made.add(JUMP_IF_EQUAL, TIOCSTI, Refuse, Next);
     made.add(JUMP_IF_EQUAL, TIOCLINUX, Refuse, Allow);
+    // No limits for other processes: they would end, or fail at what they need.
+    made.place(Limit);
+    made.load(FIRST_ARGUMENT);
+    made.add(JUMP_IF_EQUAL, 0, Allow, Next);
+    made.load(THIRD_ARGUMENT);
+    made.add(JUMP_IF_EQUAL, 0, Next, Refuse);
+    made.load(UPPER_OF_THIRD);
+    made.add(JUMP_IF_EQUAL, 0, Allow, Refuse);
     // Sockets other than local ones and those that ask the kernel about its routes are refused.
     made.place(Socket);
     made.load(FIRST_ARGUMENT);
@@ -284,7 +295,7 @@ mod tests {
     use super::*;
 
     /// What the program answers to a call with these arguments: the error, or none.
-    fn answer(program: &[sock_filter], number: u32, arguments: [u32; 3]) -> Option<i32> {
+    fn answer(program: &[sock_filter], number: u32, arguments: [u64; 4]) -> Option<i32> {
         let (mut at, mut value) = (0, 0);
         loop {
             let sock_filter { code, jt, jf, k } = program[at];
@@ -295,7 +306,10 @@ mod tests {
                     value = match k {
                         NUMBER => number,
                         ARCH => ARCHITECTURE.unwrap(),
-                        offset => arguments[(offset as usize - 16) / 8],
+                        offset => {
+                            let argument = arguments[(offset as usize - 16) / 8];
+                            (argument >> (offset % 8 * 8)) as u32
+                        }
                     }
                 }
                 JUMP_IF_EQUAL => at += jump(value == k),
@@ -322,9 +336,9 @@ mod tests {
                     }
                     _ => None,
                 };
-                assert_eq!(answer(&program, number, [0; 3]), expected, "{number}");
+                assert_eq!(answer(&program, number, [0; 4]), expected, "{number}");
             }
-            let x32 = answer(&program, FIRST_OF_X32 | 1, [0; 3]);
+            let x32 = answer(&program, FIRST_OF_X32 | 1, [0; 4]);
             assert_eq!(x32, Some(libc::ENOSYS));
         }
     }
@@ -332,21 +346,24 @@ mod tests {
     #[test]
     fn arguments_decide_where_a_call_has_harmless_uses() {
         let program = program(true);
-        let (vm, user) = (libc::CLONE_VM as u32, libc::CLONE_NEWUSER as u32);
+        let (vm, user) = (libc::CLONE_VM as u64, libc::CLONE_NEWUSER as u64);
         let (unix, netlink, inet) =
-            (libc::AF_UNIX as u32, libc::AF_NETLINK as u32, libc::AF_INET as u32);
+            (libc::AF_UNIX as u64, libc::AF_NETLINK as u64, libc::AF_INET as u64);
         for (call, arguments, is_refused) in [
-            (libc::SYS_clone, [vm | 17, 0, 0], false),
-            (libc::SYS_clone, [vm | user, 0, 0], true),
-            (libc::SYS_unshare, [libc::CLONE_FILES as u32, 0, 0], false),
-            (libc::SYS_unshare, [CLONE_NEWTIME as u32, 0, 0], true),
-            (libc::SYS_ioctl, [0, libc::TIOCGWINSZ as u32, 0], false),
-            (libc::SYS_ioctl, [0, TIOCSTI, 0], true),
-            (libc::SYS_ioctl, [0, TIOCLINUX, 0], true),
-            (libc::SYS_socket, [unix, 1, 0], false),
-            (libc::SYS_socket, [netlink, 3, 0], false),
-            (libc::SYS_socket, [netlink, 3, 9], true),
-            (libc::SYS_socket, [inet, 1, 0], true),
+            (libc::SYS_clone, [vm | 17, 0, 0, 0], false),
+            (libc::SYS_clone, [vm | user, 0, 0, 0], true),
+            (libc::SYS_unshare, [libc::CLONE_FILES as u64, 0, 0, 0], false),
+            (libc::SYS_unshare, [CLONE_NEWTIME as u64, 0, 0, 0], true),
+            (libc::SYS_ioctl, [0, libc::TIOCGWINSZ, 0, 0], false),
+            (libc::SYS_ioctl, [0, TIOCSTI.into(), 0, 0], true),
+            (libc::SYS_ioctl, [0, TIOCLINUX.into(), 0, 0], true),
+            (libc::SYS_prlimit64, [0, 0, 1 << 40, 0], false),
+            (libc::SYS_prlimit64, [4711, 0, 1 << 40, 0], true),
+            (libc::SYS_prlimit64, [4711, 0, 0, 0], false),
+            (libc::SYS_socket, [unix, 1, 0, 0], false),
+            (libc::SYS_socket, [netlink, 3, 0, 0], false),
+            (libc::SYS_socket, [netlink, 3, 9, 0], true),
+            (libc::SYS_socket, [inet, 1, 0, 0], true),
         ] {
             let expected = is_refused.then_some(libc::EPERM);
             assert_eq!(answer(&program, call as u32, arguments), expected, "{call} {arguments:?}");
