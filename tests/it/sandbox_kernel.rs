@@ -1,6 +1,8 @@
 //! What the kernel would let a sandboxed command do to others without files or networks: limits, modes,
 //! kinds of sockets, devices, and what services of the same user offer.
 
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
 use crate::sandbox::{DONE, MODES, assert_refused, each_kind};
@@ -32,4 +34,52 @@ resource.prlimit({pid}, resource.RLIMIT_CORE, (0, 0))' && echo {DONE}"
     }
     outside.kill().expect("it lives");
     outside.wait().expect("its end");
+}
+
+#[test]
+fn no_file_is_made_that_gives_others_the_rights_of_its_owner() {
+    let by = |call: &str| {
+        format!(
+            "/usr/bin/python3 -c 'import ctypes, os
+libc = ctypes.CDLL(None, use_errno=True)
+if {call} < 0: raise OSError(ctypes.get_errno(), \"it failed\")'"
+        )
+    };
+    for (kind, env, client) in each_kind("workspace") {
+        let attempts = [
+            "cp /bin/true a && chmod u+s a".to_owned(),
+            "cp /bin/true a && chmod 2755 a".to_owned(),
+            "install -m 4755 /bin/true b".to_owned(),
+            "mkdir d && chmod g+s d".to_owned(),
+            by("os.open(\"c\", os.O_CREAT | os.O_WRONLY, 0o4755)"),
+            by("os.open(\".\", os.O_TMPFILE | os.O_WRONLY, 0o4755)"),
+            by("libc.creat(b\"e\", 0o4755)"),
+            by("libc.mknod(b\"f\", 0o104755, 0)"),
+            by("libc.syscall(452, -100, b\"own\", 0o4755, 0)"),
+            by("libc.syscall(437, -100, b\"g\", (ctypes.c_uint64 * 3)(0o101, 0o4755, 0), 24)"),
+            "setcap cap_chown+ep a".to_owned(),
+        ];
+        for attempt in attempts {
+            let result = client.run(&format!("{attempt} && echo {DONE}"));
+            assert_refused(&result, &format!("{kind}: {attempt}"));
+        }
+        for entry in fs::read_dir(env.work()).expect("the project") {
+            let entry = entry.expect("an entry");
+            let mode = entry.metadata().expect("its mode").permissions().mode();
+            assert_eq!(mode & 0o6000, 0, "{kind}: {}", entry.path().display());
+        }
+    }
+}
+
+#[test]
+fn modes_of_ordinary_files_are_set_as_ever() {
+    for (kind, _env, client) in each_kind("workspace") {
+        let result = client.run(
+            "set -e; umask 022; install -m 755 /bin/true t; chmod 640 own; chmod +t .; cp -a t u; \
+             tar cf a.tar t own && mkdir x && tar xpf a.tar -C x; git init -q r; \
+             install -d -m 700 x/y; print -n > made; stat -c %a x/t x/own u made x/y",
+        );
+        let modes: Vec<String> = result.output().lines().map(str::to_owned).collect();
+        assert_eq!(modes, ["755", "640", "755", "644", "700"], "{kind}: {}", result.text);
+    }
 }

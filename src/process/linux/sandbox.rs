@@ -34,9 +34,9 @@ use rules::Layer;
 const LOWERED: &str = "ZSH_TOOL_SANDBOX_LOWERED";
 
 /// Capabilities that root keeps in a sandbox: those with which it uses its own files as other users'.
-/// CHOWN, DAC_OVERRIDE, FOWNER, FSETID, KILL, SETGID, SETUID, SETPCAP, NET_BIND_SERVICE, SYS_CHROOT and
-/// SETFCAP, by their numbers in `linux/capability.h`.
-const KEPT_CAPABILITIES: [u64; 11] = [0, 1, 3, 4, 5, 6, 7, 8, 10, 18, 31];
+/// CHOWN, DAC_OVERRIDE, FOWNER, KILL, SETGID, SETUID, SETPCAP, NET_BIND_SERVICE and SYS_CHROOT, by their
+/// numbers in `linux/capability.h`. Without FSETID a set-user-ID file that is written to is one no more.
+const KEPT_CAPABILITIES: [u64; 9] = [0, 1, 3, 5, 6, 7, 8, 10, 18];
 /// The kernel knows no number above this.
 const LAST_CAPABILITY: u64 = 63;
 

@@ -58,7 +58,36 @@ const MISSING: &[libc::c_long] = &[
     libc::SYS_io_uring_setup,
     libc::SYS_io_uring_enter,
     libc::SYS_io_uring_register,
+    // The mode is in memory, too; programs then use `openat`.
+    libc::SYS_openat2,
 ];
+
+/// Set-user-ID and set-group-ID: whoever starts such a file outside gets the rights of its owner.
+const RIGHTS_OF_OWNER: libc::mode_t = libc::S_ISUID | libc::S_ISGID;
+
+/// Flags with which an opened file may be made, so that its mode counts: `O_CREAT`, and `O_TMPFILE`
+/// without `O_DIRECTORY`, which alone makes nothing.
+const MAKES: libc::c_int = libc::O_CREAT | libc::O_TMPFILE & !libc::O_DIRECTORY;
+
+/// Calls that take a mode, and where. A directory that is made gets none of these bits.
+const MODES: &[(libc::c_long, Place)] = &[
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_chmod, Place::SecondMode),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_creat, Place::SecondMode),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_mknod, Place::SecondMode),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_open, Place::Open),
+    (libc::SYS_fchmod, Place::SecondMode),
+    (libc::SYS_fchmodat, Place::ThirdMode),
+    (SYS_FCHMODAT2, Place::ThirdMode),
+    (libc::SYS_mknodat, Place::ThirdMode),
+    (libc::SYS_openat, Place::OpenAt),
+];
+
+/// As in `asm-generic/unistd.h`, which is the same for all processors that are known here.
+const SYS_FCHMODAT2: libc::c_long = 452;
 
 const CLONE_NEWTIME: libc::c_int = 0x80;
 
@@ -142,6 +171,7 @@ const FIRST_ARGUMENT: u32 = 16;
 const SECOND_ARGUMENT: u32 = 24;
 const THIRD_ARGUMENT: u32 = 32;
 const UPPER_OF_THIRD: u32 = 36;
+const FOURTH_ARGUMENT: u32 = 40;
 
 /// The first number of the interface x32, whose calls have the same architecture as the others.
 const FIRST_OF_X32: u32 = 0x4000_0000;
@@ -159,6 +189,11 @@ enum Place {
     Clone,
     Ioctl,
     Limit,
+    Open,
+    OpenAt,
+    /// The mode of a file is an argument of the call.
+    SecondMode,
+    ThirdMode,
     Socket,
     /// A part of the search for the call.
     Search(usize),
@@ -169,7 +204,9 @@ enum Place {
 /// The kernel runs it for every number when it is installed, to know which are always allowed, so the
 /// search halves what is left at each step.
 fn program(closes_network: bool) -> Vec<sock_filter> {
-    use Place::{Allow, Clone, Ioctl, Limit, Miss, Next, Refuse, Socket};
+    use Place::{
+        Allow, Clone, Ioctl, Limit, Miss, Next, Open, OpenAt, Refuse, SecondMode, Socket, ThirdMode,
+    };
     let mut made = Program::default();
     made.load(ARCH);
     made.add(JUMP_IF_EQUAL, ARCHITECTURE.unwrap_or_default(), Next, Refuse);
@@ -179,6 +216,7 @@ fn program(closes_network: bool) -> Vec<sock_filter> {
         .flat_map(|(calls, place)| calls.iter().map(move |call| (*call, place)))
         .chain([(libc::SYS_clone, Clone), (libc::SYS_unshare, Clone), (libc::SYS_ioctl, Ioctl)])
         .chain([(libc::SYS_prlimit64, Limit)])
+        .chain(MODES.iter().copied())
         .chain(closes_network.then_some((libc::SYS_socket, Socket)))
         .filter_map(|(call, place)| Some((u32::try_from(call).ok()?, place)))
         .collect();
@@ -212,6 +250,20 @@ fn program(closes_network: bool) -> Vec<sock_filter> {
     made.add(JUMP_IF_EQUAL, 0, Next, Refuse);
     made.load(UPPER_OF_THIRD);
     made.add(JUMP_IF_EQUAL, 0, Allow, Refuse);
+    made.place(SecondMode);
+    made.load(SECOND_ARGUMENT);
+    made.add(JUMP_IF_ANY, RIGHTS_OF_OWNER, Refuse, Allow);
+    made.place(OpenAt);
+    made.load(THIRD_ARGUMENT);
+    made.add(JUMP_IF_ANY, MAKES.unsigned_abs(), Next, Allow);
+    made.load(FOURTH_ARGUMENT);
+    made.add(JUMP_IF_ANY, RIGHTS_OF_OWNER, Refuse, Allow);
+    made.place(Open);
+    made.load(SECOND_ARGUMENT);
+    made.add(JUMP_IF_ANY, MAKES.unsigned_abs(), Next, Allow);
+    made.place(ThirdMode);
+    made.load(THIRD_ARGUMENT);
+    made.add(JUMP_IF_ANY, RIGHTS_OF_OWNER, Refuse, Allow);
     // Sockets other than local ones and those that ask the kernel about its routes are refused.
     made.place(Socket);
     made.load(FIRST_ARGUMENT);
@@ -360,6 +412,15 @@ mod tests {
             (libc::SYS_prlimit64, [0, 0, 1 << 40, 0], false),
             (libc::SYS_prlimit64, [4711, 0, 1 << 40, 0], true),
             (libc::SYS_prlimit64, [4711, 0, 0, 0], false),
+            (libc::SYS_fchmod, [3, 0o1777, 0, 0], false),
+            (libc::SYS_fchmod, [3, 0o4755, 0, 0], true),
+            (libc::SYS_fchmodat, [3, 0, 0o755, 0], false),
+            (libc::SYS_fchmodat, [3, 0, 0o2755, 0], true),
+            (libc::SYS_openat, [3, 0, libc::O_RDWR as u64, 0o4755], false),
+            (libc::SYS_openat, [3, 0, libc::O_CREAT as u64, 0o755], false),
+            (libc::SYS_openat, [3, 0, libc::O_CREAT as u64, 0o4755], true),
+            (libc::SYS_openat, [3, 0, libc::O_TMPFILE as u64, 0o4755], true),
+            (libc::SYS_openat, [3, 0, libc::O_DIRECTORY as u64, 0o4755], false),
             (libc::SYS_socket, [unix, 1, 0, 0], false),
             (libc::SYS_socket, [netlink, 3, 0, 0], false),
             (libc::SYS_socket, [netlink, 3, 9, 0], true),
