@@ -22,7 +22,7 @@ use parking_lot::Mutex;
 
 use crate::process::needs::{Needs, SandboxError};
 use crate::sandbox::limits::{self, Abilities, Namespaces};
-use crate::sandbox::policy::{Network, Policy};
+use crate::sandbox::policy::Policy;
 
 use filter::Filter;
 use mounts::{Entrance, MountPlan, Mounts};
@@ -101,7 +101,7 @@ impl Sandbox {
         }
         let enter = |mounts: &Arc<Mounts>| Entrance::new(Arc::clone(mounts), policy.network, needs);
         let entrance = common.mounts.as_ref().map(enter).transpose().map_err(failed)?;
-        let filter = system.filters.then(|| filter::filter(policy.network == Network::Off));
+        let filter = system.filters.then(|| filter::filter(policy.network));
         Ok(Some(Sandbox {
             layers,
             filter,

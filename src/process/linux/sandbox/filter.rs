@@ -11,6 +11,7 @@ use std::sync::LazyLock;
 use libc::sock_filter;
 
 use super::check;
+use crate::sandbox::policy::Network;
 
 /// Calls that change or observe the whole system, or that open files in ways that no other part of the
 /// sandbox sees.
@@ -34,9 +35,11 @@ const REFUSED: &[libc::c_long] = &[
     libc::SYS_move_mount,
     libc::SYS_open_by_handle_at,
     libc::SYS_open_tree,
+    SYS_OPEN_TREE_ATTR,
     libc::SYS_perf_event_open,
     libc::SYS_pivot_root,
     libc::SYS_quotactl,
+    libc::SYS_quotactl_fd,
     libc::SYS_reboot,
     libc::SYS_request_key,
     libc::SYS_setns,
@@ -88,6 +91,7 @@ const MODES: &[(libc::c_long, Place)] = &[
 
 /// As in `asm-generic/unistd.h`, which is the same for all processors that are known here.
 const SYS_FCHMODAT2: libc::c_long = 452;
+const SYS_OPEN_TREE_ATTR: libc::c_long = 467;
 
 const CLONE_NEWTIME: libc::c_int = 0x80;
 
@@ -128,11 +132,16 @@ pub(super) fn is_supported() -> bool {
     mode >= 0 && ARCHITECTURE.is_some()
 }
 
-/// The filter, with or without the network.
-pub(super) fn filter(closes_network: bool) -> &'static Filter {
-    static OPEN: LazyLock<Filter> = LazyLock::new(|| Filter(program(false)));
-    static CLOSED: LazyLock<Filter> = LazyLock::new(|| Filter(program(true)));
-    if closes_network { &CLOSED } else { &OPEN }
+/// The filter for commands with this network.
+pub(super) fn filter(network: Network) -> &'static Filter {
+    static OPEN: LazyLock<Filter> = LazyLock::new(|| Filter(program(Network::On)));
+    static OWN: LazyLock<Filter> = LazyLock::new(|| Filter(program(Network::Loopback)));
+    static CLOSED: LazyLock<Filter> = LazyLock::new(|| Filter(program(Network::Off)));
+    match network {
+        Network::On => &OPEN,
+        Network::Loopback => &OWN,
+        Network::Off => &CLOSED,
+    }
 }
 
 impl Filter {
@@ -203,7 +212,7 @@ enum Place {
 ///
 /// The kernel runs it for every number when it is installed, to know which are always allowed, so the
 /// search halves what is left at each step.
-fn program(closes_network: bool) -> Vec<sock_filter> {
+fn program(network: Network) -> Vec<sock_filter> {
     use Place::{
         Allow, Clone, Ioctl, Limit, Miss, Next, Open, OpenAt, Refuse, SecondMode, Socket, ThirdMode,
     };
@@ -217,7 +226,7 @@ fn program(closes_network: bool) -> Vec<sock_filter> {
         .chain([(libc::SYS_clone, Clone), (libc::SYS_unshare, Clone), (libc::SYS_ioctl, Ioctl)])
         .chain([(libc::SYS_prlimit64, Limit)])
         .chain(MODES.iter().copied())
-        .chain(closes_network.then_some((libc::SYS_socket, Socket)))
+        .chain((network != Network::On).then_some((libc::SYS_socket, Socket)))
         .filter_map(|(call, place)| Some((u32::try_from(call).ok()?, place)))
         .collect();
     calls.sort_by_key(|(call, _)| *call);
@@ -264,9 +273,14 @@ fn program(closes_network: bool) -> Vec<sock_filter> {
     made.place(ThirdMode);
     made.load(THIRD_ARGUMENT);
     made.add(JUMP_IF_ANY, RIGHTS_OF_OWNER, Refuse, Allow);
-    // Sockets other than local ones and those that ask the kernel about its routes are refused.
+    // Sockets other than local ones and those that ask the kernel about its routes are refused; an own
+    // network namespace closes the usual networks, and not those that know no namespaces.
     made.place(Socket);
     made.load(FIRST_ARGUMENT);
+    if network == Network::Loopback {
+        made.add(JUMP_IF_EQUAL, libc::AF_INET.unsigned_abs(), Allow, Next);
+        made.add(JUMP_IF_EQUAL, libc::AF_INET6.unsigned_abs(), Allow, Next);
+    }
     made.add(JUMP_IF_EQUAL, libc::AF_UNIX.unsigned_abs(), Allow, Next);
     made.add(JUMP_IF_EQUAL, libc::AF_NETLINK.unsigned_abs(), Next, Refuse);
     made.load(THIRD_ARGUMENT);
@@ -375,8 +389,8 @@ mod tests {
 
     #[test]
     fn each_listed_call_is_refused_and_no_other() {
-        for closes_network in [false, true] {
-            let program = program(closes_network);
+        for network in [Network::On, Network::Loopback, Network::Off] {
+            let program = program(network);
             let refused = |calls: &[libc::c_long], call: u32| calls.contains(&i64::from(call));
             for number in 0..600 {
                 let expected = match number {
@@ -384,7 +398,7 @@ mod tests {
                     _ if refused(MISSING, number) => Some(libc::ENOSYS),
                     // Neither AF_UNIX nor AF_NETLINK.
                     _ if i64::from(number) == libc::SYS_socket => {
-                        closes_network.then_some(libc::EPERM)
+                        (network != Network::On).then_some(libc::EPERM)
                     }
                     _ => None,
                 };
@@ -397,7 +411,7 @@ mod tests {
 
     #[test]
     fn arguments_decide_where_a_call_has_harmless_uses() {
-        let program = program(true);
+        let program = program(Network::Off);
         let (vm, user) = (libc::CLONE_VM as u64, libc::CLONE_NEWUSER as u64);
         let (unix, netlink, inet) =
             (libc::AF_UNIX as u64, libc::AF_NETLINK as u64, libc::AF_INET as u64);
@@ -428,6 +442,12 @@ mod tests {
         ] {
             let expected = is_refused.then_some(libc::EPERM);
             assert_eq!(answer(&program, call as u32, arguments), expected, "{call} {arguments:?}");
+        }
+        let loopback = super::program(Network::Loopback);
+        for (family, is_refused) in [(inet, false), (unix, false), (libc::AF_VSOCK as u64, true)] {
+            let expected = is_refused.then_some(libc::EPERM);
+            let answer = answer(&loopback, libc::SYS_socket as u32, [family, 1, 0, 0]);
+            assert_eq!(answer, expected, "{family}");
         }
     }
 }
