@@ -5,8 +5,9 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
-use crate::sandbox::{DONE, MODES, assert_refused, each_kind};
+use crate::sandbox::{DONE, MODES, assert_refused, each_kind, home};
 use crate::support::processes::UniqueSleep;
+use crate::support::program::{run, zsh_tool};
 
 #[test]
 fn limits_of_other_processes_are_not_changed() {
@@ -81,5 +82,27 @@ fn modes_of_ordinary_files_are_set_as_ever() {
         );
         let modes: Vec<String> = result.output().lines().map(str::to_owned).collect();
         assert_eq!(modes, ["755", "640", "755", "644", "700"], "{kind}: {}", result.text);
+    }
+}
+
+#[test]
+fn no_command_starts_in_a_directory_that_it_may_not_read() {
+    for lowered in ["", "namespaces=none"] {
+        let env = home();
+        let directory = env.work().join("private/sub");
+        fs::create_dir_all(&directory).expect("a directory");
+        fs::write(directory.join("key"), "SECRET\n").expect("a file");
+        env.configure(&format!(
+            "sandbox: {{mode: workspace, deny_read: [{}]}}\n",
+            env.work().join("private").display()
+        ));
+        for arguments in [&["exec", "--cwd"][..], &["exec", "--pty", "--cwd"]] {
+            let mut exec = zsh_tool(&env, arguments);
+            exec.arg(&directory).args(["--", "cat key"]).env("ZSH_TOOL_SANDBOX_LOWERED", lowered);
+            let refused = run(exec);
+            assert_eq!(refused.code, 125, "{arguments:?}: {}", refused.stderr);
+            assert!(refused.stderr.contains("does not let commands into"), "{}", refused.stderr);
+            assert!(!refused.text().contains("SECRET"), "{arguments:?}");
+        }
     }
 }

@@ -91,6 +91,10 @@ impl Sandbox {
         }
         let failed = |source| SandboxError::Io { mode, source };
         let common = Common::of(policy, needs, system).map_err(failed)?;
+        let directory = needs.directory.canonicalize().unwrap_or_default();
+        if common.places.denies(&directory) {
+            return Err(SandboxError::Directory { mode, directory });
+        }
         let mut layers = Vec::new();
         if let Some(layer) = &common.layer {
             layers.push(Arc::clone(&layer.rules));

@@ -200,10 +200,12 @@ impl Entrance {
             mount(Some(temporary), temporary, libc::MS_BIND)?;
             set_attributes(temporary, 0, 0, READ_ONLY)?;
         }
-        // Where it cannot be entered, the start reports it.
-        // SAFETY: the path ends with NUL.
-        unsafe { libc::chdir(self.directory.as_ptr()) };
-        Ok(())
+        // From the root, so that nothing outside of the mounts remains in use.
+        // SAFETY: the paths end with NUL.
+        unsafe {
+            check(libc::chdir(c"/".as_ptr()).into())?;
+            check(libc::chdir(self.directory.as_ptr()).into()).map(|_| ())
+        }
     }
 }
 

@@ -133,6 +133,12 @@ impl Places {
         }
     }
 
+    /// Whether this path without links is denied.
+    pub(super) fn denies(&self, path: &Path) -> bool {
+        let is_shared = || self.shared.as_ref().is_some_and(|shared| path.starts_with(shared));
+        self.denied.iter().any(|denied| path.starts_with(denied)) && !is_shared()
+    }
+
     /// The denied paths inside of trees that are writable.
     pub(super) fn denied_inside(&self) -> impl Iterator<Item = &PathBuf> {
         let is_inside = |path: &&PathBuf| self.write.iter().any(|tree| path.starts_with(tree));
