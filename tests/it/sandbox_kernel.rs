@@ -5,9 +5,10 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
-use crate::sandbox::{DONE, MODES, assert_refused, each_kind, home};
+use crate::sandbox::{DONE, MODES, assert_refused, client_with, each_kind, home};
 use crate::support::processes::UniqueSleep;
 use crate::support::program::{run, zsh_tool};
+use crate::support::unprivileged;
 
 #[test]
 fn limits_of_other_processes_are_not_changed() {
@@ -105,4 +106,40 @@ fn no_command_starts_in_a_directory_that_it_may_not_read() {
             assert!(!refused.text().contains("SECRET"), "{arguments:?}");
         }
     }
+}
+
+#[test]
+fn devices_work_in_dev_alone() {
+    if !unprivileged::is_root() {
+        return;
+    }
+    let env = home();
+    let mut make = env.command("mknod");
+    make.arg(env.work().join("zero")).args(["-m", "666", "c", "1", "5"]);
+    assert!(make.status().expect("mknod").success());
+    let client = client_with(&env, "sandbox: {mode: workspace}\n", &[]);
+    for attempt in ["head -c 1 zero", "echo x > zero"] {
+        assert_refused(&client.run(&format!("{attempt} && echo {DONE}")), attempt);
+    }
+    let usual =
+        client.run("head -c 1 /dev/zero | wc -c; echo x > /dev/null && echo y | tee /dev/tty");
+    assert!(usual.output().starts_with('1'), "{}", usual.text);
+}
+
+#[test]
+fn memory_and_queues_of_outside_processes_are_not_in_view() {
+    let mut make = Command::new("ipcmk");
+    let made = make.args(["-Q", "-p", "0666"]).output().expect("ipcmk");
+    let text = String::from_utf8(made.stdout).expect("text");
+    let id = text.trim().rsplit(' ').next().expect("an id").to_owned();
+    for mode in MODES {
+        for (kind, _env, client) in each_kind(mode) {
+            if kind != "Landlock alone" {
+                let result = client.run(&format!("ipcs -q -i {id} | grep -q mode && echo {DONE}"));
+                assert_refused(&result, &format!("{mode}, {kind}"));
+            }
+        }
+    }
+    let removed = Command::new("ipcrm").args(["-q", &id]).status().expect("ipcrm");
+    assert!(removed.success(), "it is still there");
 }

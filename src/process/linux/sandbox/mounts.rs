@@ -97,6 +97,8 @@ pub(super) struct MountPlan {
     emptied: Vec<CString>,
     /// A directory that is replaced by one with nothing but one other directory in it.
     reduced: Option<Reduced>,
+    /// The directory of devices; only files there work as devices.
+    devices: Option<CString>,
     /// Files that are replaced by the null device.
     covered: Vec<CString>,
 }
@@ -129,6 +131,8 @@ pub(super) fn namespaces() -> Namespaces {
 pub(super) struct Mounts {
     user: Option<&'static OwnedFd>,
     namespace: OwnedFd,
+    /// Goes with it, so that queues and shared memory of outside processes are out of reach.
+    messages: OwnedFd,
     /// Its root directory, as this process sees it: it may be in a `chroot`.
     root: OwnedFd,
     /// Its table of mounts, which changes when a file below a mount is removed outside, and that of
@@ -185,11 +189,12 @@ impl Entrance {
     /// # Errors
     /// The system refuses it.
     pub(super) fn carry_out(&self) -> io::Result<()> {
-        let Mounts { user, namespace, root, .. } = &*self.mounts;
+        let Mounts { user, namespace, messages, root, .. } = &*self.mounts;
         if let Some(user) = user {
             enter(user, libc::CLONE_NEWUSER)?;
         }
         enter(namespace, libc::CLONE_NEWNS)?;
+        enter(messages, libc::CLONE_NEWIPC)?;
         // SAFETY: the path ends with NUL, and the descriptor is open.
         unsafe {
             check(libc::fchdir(root.as_raw_fd()).into())?;
@@ -212,8 +217,8 @@ impl Entrance {
 /// What a child makes for this process.
 struct Making<'a> {
     plan: &'a MountPlan,
-    /// The namespace, its root directory and its table of mounts.
-    opened: [c_int; 3],
+    /// The namespaces, the root directory and the table of mounts.
+    opened: [c_int; 4],
     error: c_int,
 }
 
@@ -224,6 +229,7 @@ impl Making<'_> {
         let directory = libc::O_PATH | libc::O_DIRECTORY;
         let files = [
             (c"/proc/self/ns/mnt", libc::O_RDONLY),
+            (c"/proc/self/ns/ipc", libc::O_RDONLY),
             (c"/", directory),
             (c"/proc/self/mountinfo", libc::O_RDONLY),
         ];
@@ -269,6 +275,9 @@ impl MountPlan {
         }
         let reduced = places.denied.iter().find(is_reduced).zip(remains);
         let mut read_only = [&places.keep[..], &places.protect].concat();
+        // Elsewhere they lead to the whole system, as the usual ones do, which are read-only.
+        let is_inside = |path: &PathBuf| places.write.iter().any(|tree| path.starts_with(tree));
+        read_only.extend(system_mounts().into_iter().filter(is_inside));
         outermost(&mut read_only);
         let hidden: Vec<&PathBuf> =
             emptied.iter().chain(reduced.map(|(directory, _)| directory)).collect();
@@ -289,7 +298,7 @@ impl MountPlan {
             _ => None,
         };
         Ok(MountPlan {
-            flags: libc::CLONE_NEWNS,
+            flags: libc::CLONE_NEWNS | libc::CLONE_NEWIPC,
             user,
             writes_all,
             write: c_paths(places.write.iter().filter(|_| !writes_all))?,
@@ -297,6 +306,7 @@ impl MountPlan {
             read_only: c_paths(&read_only)?,
             emptied: c_paths(&emptied)?,
             covered: c_paths(&covered)?,
+            devices: Path::new("/dev").is_dir().then(|| c"/dev".into()),
             reduced: reduced
                 .map(|(directory, remains)| Reduced::new(directory, remains))
                 .transpose()?,
@@ -310,7 +320,7 @@ impl MountPlan {
     pub(super) fn make(&self) -> io::Result<Mounts> {
         // Opened before, so that no change is missed.
         let outer = File::open("/proc/self/mountinfo")?.into();
-        let mut making = Making { plan: self, opened: [-1; 3], error: 0 };
+        let mut making = Making { plan: self, opened: [-1; 4], error: 0 };
         let child = &raw mut making;
         // The child opens files for this process, which could not open those of another user's.
         // SAFETY: it only makes system calls, and all that `child` points to outlives it.
@@ -321,9 +331,10 @@ impl MountPlan {
         // SAFETY: each that is not negative was opened for this.
         let own = |number| (number >= 0).then(|| unsafe { OwnedFd::from_raw_fd(number) });
         match opened.map(own) {
-            [Some(namespace), Some(root), Some(table)] => Ok(Mounts {
+            [Some(namespace), Some(messages), Some(root), Some(table)] => Ok(Mounts {
                 user: self.user,
                 namespace,
+                messages,
                 root,
                 tables: [table, outer],
                 has_changed: Mutex::new(false),
@@ -349,11 +360,21 @@ impl MountPlan {
         }
         let remains = self.reduced.as_ref().and_then(|reduced| reduced.way.last());
         let remains = remains.map(|path| clone_tree(path)).transpose()?;
-        if !self.writes_all {
-            set_read_only(c"/", libc::AT_RECURSIVE)?;
+        let devices = self.devices.as_deref();
+        let kept = devices.map(clone_tree).transpose()?;
+        let attributes = if self.writes_all { NO_DEVICES } else { NO_DEVICES | READ_ONLY };
+        set_attributes(c"/", libc::AT_RECURSIVE, attributes, 0)?;
+        if let (Some(path), Some(tree)) = (devices, kept) {
+            attach(tree, path)?;
+            if !self.writes_all {
+                set_read_only(path, libc::AT_RECURSIVE)?;
+            }
         }
         for (tree, path) in trees.into_iter().flatten().zip(&self.write) {
             attach(tree, path)?;
+            if Some(path.as_c_str()) != devices {
+                set_attributes(path, libc::AT_RECURSIVE, NO_DEVICES, 0)?;
+            }
         }
         for path in &self.pinned {
             mount(Some(path), path, libc::MS_BIND | libc::MS_REC)?;
@@ -404,6 +425,30 @@ impl Reduced {
 
 fn c_paths<'a>(paths: impl IntoIterator<Item = &'a PathBuf>) -> io::Result<Vec<CString>> {
     paths.into_iter().map(|path| Ok(CString::new(path.as_os_str().as_bytes())?)).collect()
+}
+
+/// Where file systems are mounted that show and change the kernel and its devices, except `/dev` and what
+/// is below it.
+fn system_mounts() -> Vec<PathBuf> {
+    const KINDS: [&str; 9] = [
+        "proc",
+        "sysfs",
+        "devtmpfs",
+        "cgroup",
+        "cgroup2",
+        "debugfs",
+        "tracefs",
+        "securityfs",
+        "configfs",
+    ];
+    let table = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let mounts = table.lines().filter_map(|line| {
+        let (mount, system) = line.split_once(" - ")?;
+        let is_one = KINDS.contains(&system.split(' ').next()?);
+        // Octal escapes stand for blanks, which such a path hardly has.
+        is_one.then(|| PathBuf::from(mount.split(' ').nth(4).unwrap_or_default()))
+    });
+    mounts.filter(|path| !path.starts_with("/dev")).collect()
 }
 
 /// The sockets of others that exist.
@@ -499,6 +544,8 @@ fn attach(tree: OwnedFd, path: &CStr) -> io::Result<()> {
 
 /// `MOUNT_ATTR_RDONLY`.
 const READ_ONLY: u64 = 1;
+/// `MOUNT_ATTR_NODEV`.
+const NO_DEVICES: u64 = 4;
 
 /// Makes a mount read-only; with `AT_RECURSIVE`, those below it too.
 fn set_read_only(path: &CStr, flags: c_int) -> io::Result<()> {

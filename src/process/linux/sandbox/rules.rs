@@ -34,8 +34,8 @@ const DEVICES: [&str; 8] = [
     "/dev/pts",
 ];
 
-/// Entries of `/dev` that are no devices.
-const READABLE_IN_DEV: [&str; 2] = ["/dev/shm", "/dev/mqueue"];
+/// The entry of `/dev` that has files. The queues of `/dev/mqueue` are those of processes outside.
+const FILES_IN_DEV: &str = "/dev/shm";
 
 /// The version of the interface from which on signals and abstract sockets can be kept inside.
 const ABI_SCOPES: u32 = 6;
@@ -120,9 +120,7 @@ impl Layer {
             }
         }
         rules.allow_devices()?;
-        for path in READABLE_IN_DEV {
-            rules.allow(Path::new(path), AccessFs::ReadFile.into())?;
-        }
+        rules.allow(Path::new(FILES_IN_DEV), AccessFs::ReadFile.into())?;
         if let Some(shared) = &places.shared {
             rules.allow(shared, reads() | given(abi))?;
         }
