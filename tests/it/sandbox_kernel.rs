@@ -143,3 +143,29 @@ fn memory_and_queues_of_outside_processes_are_not_in_view() {
     let removed = Command::new("ipcrm").args(["-q", &id]).status().expect("ipcrm");
     assert!(removed.success(), "it is still there");
 }
+
+#[test]
+fn root_keeps_few_capabilities_whichever_it_has() {
+    if !unprivileged::is_root() {
+        return;
+    }
+    const KEPT: u64 = 1 | 1 << 1 | 1 << 3 | 0b1111 << 5 | 1 << 10 | 1 << 18;
+    let env = home();
+    env.configure("sandbox: {mode: workspace}\n");
+    for taken in ["-setpcap", "-sys_time"] {
+        let exec = zsh_tool(&env, &["exec", "--", "grep -E '^Cap(Prm|Eff|Inh)' /proc/self/status"]);
+        let mut limited = env.command("setpriv");
+        limited.args(["--bounding-set", taken, "--inh-caps", taken]).arg(exec.get_program());
+        limited.args(exec.get_args()).current_dir(env.work());
+        limited.envs(exec.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        let result = run(limited);
+        assert_eq!(result.code, 0, "{}", result.stderr);
+        let text = result.text();
+        assert_eq!(text.lines().count(), 3, "{text}");
+        for line in text.lines() {
+            let set = line.rsplit('\t').next().expect("a set");
+            let set = u64::from_str_radix(set, 16).expect("a number");
+            assert_eq!(set & !KEPT, 0, "{taken}: {line}");
+        }
+    }
+}

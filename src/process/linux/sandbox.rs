@@ -129,15 +129,7 @@ impl Sandbox {
             entrance.carry_out()?;
         }
         if self.drops_capabilities {
-            for number in 0..=LAST_CAPABILITY {
-                // What remains in the other sets is lost at the exec.
-                // SAFETY: changes an attribute of this process.
-                let drop = || unsafe { libc::prctl(libc::PR_CAPBSET_DROP, number, 0, 0, 0) };
-                if !KEPT_CAPABILITIES.contains(&number) && drop() < 0 {
-                    // The kernel knows no such number, and none above it.
-                    break;
-                }
-            }
+            drop_capabilities()?;
         }
         // SAFETY: changes an attribute of this process.
         let ambient =
@@ -154,6 +146,33 @@ impl Sandbox {
         }
         self.filter.map_or(Ok(()), Filter::install)
     }
+}
+
+/// Takes all capabilities but the kept ones from this process. Makes only system calls.
+///
+/// As nothing gives new privileges afterwards, it does not gain them at an exec either, even if its
+/// bounding set still has them.
+fn drop_capabilities() -> io::Result<()> {
+    // `_LINUX_CAPABILITY_VERSION_3`, and this process.
+    let header: [u32; 2] = [0x2008_0522, 0];
+    // What is effective, permitted and inheritable, of the first 32 capabilities and of the others.
+    let mut sets = [[0u32; 3]; 2];
+    // SAFETY: the kernel reads the header and writes both sets, which have the size of this version.
+    check(unsafe { libc::syscall(libc::SYS_capget, header.as_ptr(), sets.as_mut_ptr()) })?;
+    let kept = KEPT_CAPABILITIES.iter().fold(0, |kept, number| kept | 1u64 << number);
+    for (half, kept) in sets.iter_mut().zip([kept as u32, (kept >> 32) as u32]) {
+        *half = half.map(|set| set & kept);
+    }
+    // SAFETY: as above, and the kernel only reads both.
+    check(unsafe { libc::syscall(libc::SYS_capset, header.as_ptr(), sets.as_ptr()) })?;
+    for number in 0..=LAST_CAPABILITY {
+        if !KEPT_CAPABILITIES.contains(&number) {
+            // Fails without SETPCAP, and for numbers that the kernel does not know.
+            // SAFETY: changes an attribute of this process.
+            unsafe { libc::prctl(libc::PR_CAPBSET_DROP, number, 0, 0, 0) };
+        }
+    }
+    Ok(())
 }
 
 /// The result of a system call.
