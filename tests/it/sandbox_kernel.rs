@@ -2,7 +2,9 @@
 //! kinds of sockets, devices, and what services of the same user offer.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::net::UnixListener;
+use std::path::Path;
 use std::process::Command;
 
 use crate::sandbox::{DONE, MODES, assert_refused, client_with, each_kind, home};
@@ -168,4 +170,88 @@ fn root_keeps_few_capabilities_whichever_it_has() {
             assert_eq!(set & !KEPT, 0, "{taken}: {line}");
         }
     }
+}
+
+fn connect(path: &Path) -> String {
+    format!(
+        "/usr/bin/python3 -c 'import socket
+socket.socket(socket.AF_UNIX).connect(\"{}\")' && echo {DONE}",
+        path.display()
+    )
+}
+
+#[test]
+fn a_directory_of_sockets_is_closed_whatever_becomes_of_it() {
+    let env = home();
+    let user = fs::metadata(env.work()).expect("the project").uid();
+    let directory = env.work().join(format!("tmux-{user}"));
+    fs::create_dir(&directory).expect("a directory");
+    let first = UnixListener::bind(directory.join("default")).expect("a socket");
+    let place = env.work().display().to_string();
+    let variables = [("TMUX_TMPDIR", place.as_str())];
+    let client = client_with(&env, "sandbox: {mode: workspace}\n", &variables);
+    let try_all = || {
+        for name in ["default", "new"] {
+            assert_refused(&client.run(&connect(&directory.join(name))), name);
+            assert_refused(&client.run(&connect(&env.work().join("other").join(name))), name);
+        }
+    };
+    try_all();
+    let moved = client.run(&format!("mv tmux-{user} other && echo {DONE}"));
+    assert_refused(&moved, "another name");
+    let _later = UnixListener::bind(directory.join("new")).expect("a socket");
+    drop(first);
+    fs::remove_file(directory.join("default")).expect("a socket");
+    let _again = UnixListener::bind(directory.join("default")).expect("a socket");
+    try_all();
+    let own = client.run(&format!(
+        "/usr/bin/python3 -c 'import socket
+listener = socket.socket(socket.AF_UNIX)
+listener.bind(\"tmux-{user}/own\")' && echo made"
+    ));
+    assert_eq!(own.output(), "made", "{}", own.text);
+}
+
+#[test]
+fn the_directory_above_a_closed_socket_keeps_its_name() {
+    let env = home();
+    let directory = env.work().join("run");
+    fs::create_dir(&directory).expect("a directory");
+    fs::write(directory.join("pid"), "1\n").expect("a file");
+    let socket = directory.join("agent");
+    let _listener = UnixListener::bind(&socket).expect("a socket");
+    let address = format!("{}/", socket.display());
+    let variables = [("SSH_AUTH_SOCK", address.as_str())];
+    let client = client_with(&env, "sandbox: {mode: workspace}\n", &variables);
+    assert_refused(&client.run(&connect(&socket)), "the socket");
+    assert_refused(&client.run(&format!("mv run other && echo {DONE}")), "another name");
+    assert_refused(&client.run(&connect(&env.work().join("other/agent"))), "the socket");
+}
+
+#[test]
+fn sockets_in_a_denied_directory_are_closed() {
+    for mode in MODES {
+        let env = home();
+        let socket = env.path("home/.ssh/control");
+        let _listener = UnixListener::bind(&socket).expect("a socket");
+        let client = client_with(&env, &format!("sandbox: {{mode: {mode}}}\n"), &[]);
+        assert_refused(&client.run(&connect(&socket)), mode);
+        let _later = UnixListener::bind(env.path("home/.ssh/later")).expect("a socket");
+        assert_refused(&client.run(&connect(&env.path("home/.ssh/later"))), mode);
+    }
+}
+
+#[test]
+fn a_socket_that_the_sandbox_closes_is_named() {
+    let env = home();
+    let socket = env.path("home/docker.sock");
+    let _engine = UnixListener::bind(&socket).expect("a socket");
+    let address = format!("unix://{}", socket.display());
+    let client = client_with(&env, "sandbox: {mode: workspace}\n", &[("DOCKER_HOST", &address)]);
+    let result = client.run(
+        "echo \"Cannot connect to the Docker daemon at $DOCKER_HOST. Is the docker daemon running?\"; \
+         false",
+    );
+    let expected = "the sandbox closes sockets of programs outside of it, such as ~/docker.sock";
+    assert!(result.text.contains(expected), "{}", result.text);
 }

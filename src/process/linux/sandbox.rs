@@ -25,7 +25,7 @@ use crate::sandbox::limits::{self, Abilities, Namespaces};
 use crate::sandbox::policy::Policy;
 
 use filter::Filter;
-use mounts::{Entrance, MountPlan, Mounts};
+use mounts::{Entrance, MountPlan, Mounts, Services};
 use places::{Places, Seen};
 use rules::Layer;
 
@@ -118,6 +118,12 @@ impl Sandbox {
     /// What its policy protects and was not there when it was prepared.
     pub(crate) fn absent(&self) -> &[PathBuf] {
         &self.common.absent
+    }
+
+    /// The sockets, and directories of sockets, that it closes.
+    pub(crate) fn closed(&self) -> Vec<PathBuf> {
+        let services = self.common.mounts.as_ref().map(|mounts| mounts.services());
+        services.map(|it| [&it.directories[..], &it.sockets].concat()).unwrap_or_default()
     }
 
     /// Confines this process. Runs in the child: makes only system calls.
@@ -227,13 +233,13 @@ impl Common {
         let mounts = match known {
             _ if !has_mounts => None,
             Some(known) => {
-                mounts::sockets(policy.network, &mut seen);
+                Services::find(policy.network, &places, &mut seen);
                 known.mounts.clone()
             }
             None => {
-                let sockets = mounts::sockets(policy.network, &mut seen);
-                let plan = MountPlan::new(&places, &sockets, system.namespaces)?;
-                Some(Arc::new(plan.make()?))
+                let services = Services::find(policy.network, &places, &mut seen);
+                let plan = MountPlan::new(&places, &services, system.namespaces)?;
+                Some(Arc::new(plan.make(services)?))
             }
         };
         let layer = || Layer::make(&places, has_mounts, system.abi).map(Arc::new);
