@@ -255,3 +255,29 @@ fn a_socket_that_the_sandbox_closes_is_named() {
     let expected = "the sandbox closes sockets of programs outside of it, such as ~/docker.sock";
     assert!(result.text.contains(expected), "{}", result.text);
 }
+
+#[test]
+fn the_files_of_other_tasks_are_neither_read_nor_written() {
+    for mode in MODES {
+        for (kind, env, client) in each_kind(mode) {
+            let other = client.start_task("echo SECRET > $TMPDIR/other-$$; cd . && sleep 60; cd .");
+            let names = client.run(&format!(
+                "cd {}/servers/*/sandbox && until ls -d {other}.report; do sleep 0.1; done",
+                env.path("state").display()
+            ));
+            assert!(names.output().contains("report"), "{mode}, {kind}: {}", names.text);
+            for attempt in [
+                format!("timeout 5 dd if={other}.report iflag=nonblock && echo {DONE}"),
+                format!("echo x > {other}.report && echo {DONE}"),
+                format!("rm -f {other}.report && echo {DONE}"),
+                format!("cat {other}.tmp/other-*"),
+                format!("echo x > {other}.tmp/new && echo {DONE}"),
+            ] {
+                let place =
+                    format!("cd {}/servers/*/sandbox && {attempt}", env.path("state").display());
+                assert_refused(&client.run(&place), &format!("{mode}, {kind}: {attempt}"));
+            }
+            client.kill_task(&other);
+        }
+    }
+}
