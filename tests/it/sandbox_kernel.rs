@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::sandbox::{DONE, MODES, assert_refused, client_with, each_kind, home};
-use crate::support::processes::UniqueSleep;
+use crate::support::processes::{UniqueSleep, wait_until};
 use crate::support::program::{run, zsh_tool};
 use crate::support::unprivileged;
 
@@ -279,5 +279,22 @@ fn the_files_of_other_tasks_are_neither_read_nor_written() {
             }
             client.kill_task(&other);
         }
+    }
+}
+
+#[test]
+fn a_temporary_directory_goes_however_deep_and_closed_it_is() {
+    for (kind, _env, client) in each_kind("read-only") {
+        let made = client.run(
+            "print $TMPDIR; mkdir $TMPDIR/a && chmod 555 $TMPDIR/a && /usr/bin/python3 -c 'import os
+os.chdir(os.environ[\"TMPDIR\"])
+for level in range(4000):
+    os.mkdir(\"d\")
+    os.chdir(\"d\")'",
+        );
+        assert_eq!(made.status(), "completed", "{kind}: {}", made.text);
+        let directory = made.output();
+        wait_until("it is removed", || (!Path::new(&directory).exists()).then_some(()));
+        assert_eq!(client.run("echo alive").output(), "alive", "{kind}");
     }
 }
