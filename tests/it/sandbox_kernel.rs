@@ -298,3 +298,26 @@ for level in range(4000):
         assert_eq!(client.run("echo alive").output(), "alive", "{kind}");
     }
 }
+
+#[test]
+fn what_leads_git_elsewhere_is_kept_or_named() {
+    let env = home();
+    for path in [".git/modules/part/hooks", ".husky"] {
+        fs::create_dir_all(env.work().join(path)).expect("a directory");
+    }
+    for path in [".git/modules/part/config", ".git/config.worktree"] {
+        fs::write(env.work().join(path), "[core]\n").expect("a file");
+    }
+    let client = client_with(&env, "sandbox: {mode: workspace}\n", &[]);
+    for path in [
+        ".git/modules/part/config",
+        ".git/modules/part/hooks/post-checkout",
+        ".git/config.worktree",
+        ".husky/pre-commit",
+    ] {
+        assert_refused(&client.run(&format!("echo x > {path} && echo {DONE}")), path);
+    }
+    let made = client.run("echo /tmp/other > .git/commondir");
+    assert!(made.text.contains("made while this ran: "), "{}", made.text);
+    assert!(made.text.contains(".git/commondir"), "{}", made.text);
+}
