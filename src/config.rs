@@ -101,7 +101,7 @@ macro_rules! option_of {
 use option_of;
 
 /// Where secrets usually are, which a sandboxed command does not read.
-pub(crate) const DENY_READ: [&str; 15] = [
+pub(crate) const DENY_READ: [&str; 21] = [
     "~/.ssh",
     "~/.aws",
     "~/.gnupg",
@@ -110,6 +110,12 @@ pub(crate) const DENY_READ: [&str; 15] = [
     "~/.docker/config.json",
     "~/.git-credentials",
     "~/.cargo/credentials.toml",
+    "~/.cargo/credentials",
+    "~/.claude/.credentials.json",
+    "~/.codex/auth.json",
+    "~/.gemini/oauth_creds.json",
+    "~/.config/gcloud",
+    "~/.pypirc",
     "~/.kube/config",
     "~/.mozilla",
     "~/.config/google-chrome",

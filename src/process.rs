@@ -32,6 +32,7 @@ pub(crate) mod needs;
 pub(crate) mod probe;
 mod program;
 pub(crate) mod pty;
+pub(crate) mod removal;
 pub(crate) mod restorer;
 pub(crate) mod scans;
 pub(crate) mod signals;

@@ -33,9 +33,13 @@ const CARGO_CACHES: [&str; 5] =
     ["registry", "git", ".package-cache", ".package-cache-mutate", ".global-cache"];
 
 /// Files and directories of a project that programs outside of the sandbox run or obey.
-const PROTECTED: [&str; 9] = [
+const PROTECTED: [&str; 12] = [
     ".git/hooks",
     ".git/config",
+    ".git/config.worktree",
+    // Leads git to another repository. Nothing is there usually, so it cannot be kept, only named.
+    ".git/commondir",
+    ".husky",
     ".claude",
     ".codex",
     ".mcp.json",
@@ -93,6 +97,10 @@ pub(crate) fn settings(config: &Config, project: &Path) -> Result<Settings, Stri
     write.extend(cargo);
     write.extend(expanded(&config.sandbox_write));
     let mut protect: Vec<PathBuf> = PROTECTED.iter().map(|name| project.join(name)).collect();
+    let modules = std::fs::read_dir(project.join(".git/modules"));
+    for module in modules.into_iter().flatten().flatten() {
+        protect.extend(["hooks", "config"].map(|name| module.path().join(name)));
+    }
     if let Some(Linked { repository, own }) = linked_worktree(project) {
         protect.push(project.join(".git"));
         protect.extend(["hooks", "config", "config.worktree"].map(|name| repository.join(name)));

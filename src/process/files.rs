@@ -12,6 +12,7 @@ use std::path::{Component, Path, PathBuf};
 use rustix::fs::{Access, AtFlags, FlockOperation};
 use rustix::io::Errno;
 
+use super::removal;
 use crate::text::foreign::ShowPath;
 
 /// Why a directory cannot serve as a private one.
@@ -458,7 +459,7 @@ pub(crate) struct TemporaryDirectory(pub(crate) PathBuf);
 
 impl Drop for TemporaryDirectory {
     fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
+        let _ = removal::remove_tree(&self.0);
     }
 }
 

@@ -3,6 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use crate::text::foreign::ShowPath;
+
 /// Why a command is not started in its sandbox.
 #[derive(Debug, thiserror::Error)]
 pub enum SandboxError {
@@ -11,6 +13,11 @@ pub enum SandboxError {
          can set sandbox.best_effort: true to run it all the same, or sandbox.mode: off"
     )]
     NotEnforced { mode: &'static str, missing: String },
+    #[error(
+        "the sandbox ({mode}) does not let commands into {}: give another cwd, or the user can take it \
+         off sandbox.deny_read", directory.shown()
+    )]
+    Directory { mode: &'static str, directory: PathBuf },
     #[error("the sandbox ({mode}) cannot be made ready: {source}; the command was not started")]
     Io { mode: &'static str, source: io::Error },
 }

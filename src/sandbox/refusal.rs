@@ -69,6 +69,17 @@ impl Scene<'_> {
         self.absolute(self.lines().filter(|line| says_one_of(line, &MISSING)).flat_map(words))
     }
 
+    /// The paths of sockets to which it could not connect.
+    pub(crate) fn socket_paths(&self) -> Vec<PathBuf> {
+        let lines = self.lines().filter(|line| says_one_of(line, &["connect"]));
+        let words = lines.flat_map(words).map(|word| {
+            let word = word.trim_end_matches('.');
+            let word = word.strip_prefix("unix:").unwrap_or(word);
+            word.strip_prefix("//").unwrap_or(word)
+        });
+        self.absolute(words)
+    }
+
     /// The paths in the command, if the output says that a write has failed, and not where.
     pub(crate) fn guessed_paths(&self) -> Vec<PathBuf> {
         let names_one = |line: &str| words(line).iter().any(|word| word.starts_with(['/', '~']));
@@ -219,6 +230,19 @@ mod tests {
         for tail in [named, "b: Permission denied", "failed"] {
             let found = scene("cp ~/a /mnt/b", tail).guessed_paths();
             assert_eq!(found, [""; 0].map(PathBuf::from), "{tail}");
+        }
+    }
+
+    #[test]
+    fn a_socket_is_found_where_it_could_not_be_connected_to() {
+        for line in [
+            "Cannot connect to the Docker daemon at unix:///run/a.sock. Is the docker daemon running?",
+            "error connecting to /run/a.sock (No such file or directory)",
+            "Error: connect ECONNREFUSED /run/a.sock",
+            "dial unix /run/a.sock: connect: connection refused",
+        ] {
+            let found = scene("", line).socket_paths();
+            assert!(found.contains(&"/run/a.sock".into()), "{line}: {found:?}");
         }
     }
 

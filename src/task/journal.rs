@@ -24,6 +24,7 @@ use super::stream::StreamName;
 use super::told::ShownMark;
 use crate::process::files::{self, FileLock, PrivateDirError};
 use crate::process::probe::Identity;
+use crate::process::removal;
 use crate::text::foreign::ShowPath;
 use crate::text::redact::Redactor;
 
@@ -101,7 +102,7 @@ impl ServerDir {
 
     /// Removes the directory with its content.
     pub fn remove(&self) {
-        let _ = std::fs::remove_dir_all(&self.path);
+        let _ = removal::remove_tree(&self.path);
     }
 }
 

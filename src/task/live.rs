@@ -93,6 +93,9 @@ pub struct Confined {
     pub missing: Vec<String>,
     /// What it would protect and was not there at the start.
     pub absent: Vec<PathBuf>,
+    /// Sockets, and directories of sockets, of programs outside that it closes.
+    #[serde(default)]
+    pub closed: Vec<PathBuf>,
 }
 
 /// Writes a path whose invalid UTF-8 is replaced, since JSON has no other text.

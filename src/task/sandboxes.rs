@@ -105,9 +105,10 @@ pub(super) fn confined(policy: Policy, sandbox: Option<&Sandbox>) -> Option<Conf
         return None;
     }
     let absent = sandbox.map(|sandbox| sandbox.absent().to_vec()).unwrap_or_default();
+    let closed = sandbox.map(Sandbox::closed).unwrap_or_default();
     let losses = limits::losses(&policy, sandbox::abilities());
     let missing = losses.into_iter().map(|loss| loss.text().to_owned()).collect();
-    Some(Confined { policy, missing, absent })
+    Some(Confined { policy, missing, absent, closed })
 }
 
 /// The sandbox that is in use.
@@ -167,7 +168,8 @@ pub(crate) fn summary(settings: &Result<policy::Settings, String>) -> Summary {
 /// Says what the sandbox refused a command that has failed, by the end of its output. A path counts only
 /// if the policy denies it and its file would not.
 pub(crate) fn refusal(facts: &Facts, end: &End, tail: &str) -> Option<String> {
-    let policy = &facts.sandbox.as_ref()?.policy;
+    let confined = facts.sandbox.as_ref()?;
+    let policy = &confined.policy;
     let home = std::env::var_os("HOME").map(PathBuf::from);
     let home = home.as_deref();
     let directories = [Some(&facts.directory), end.moved_to.as_ref()];
@@ -241,7 +243,19 @@ pub(crate) fn refusal(facts: &Facts, end: &End, tail: &str) -> Option<String> {
         })
     };
     let by_cover = || scene.missing_paths().iter().find_map(unread);
+    let by_socket = || {
+        let sockets = scene.socket_paths();
+        let mut real = sockets.iter().filter_map(|path| files::resolved(path));
+        let is_closed = |path: &PathBuf| confined.closed.iter().any(|it| path.starts_with(it));
+        real.find(is_closed).map(|path| {
+            let shown = shown_below(&path, home);
+            format!(
+                "the sandbox closes sockets of programs outside of it, such as {shown} (mode {mode})"
+            )
+        })
+    };
     by_namespace()
+        .or_else(by_socket)
         .or_else(by_path)
         .or_else(by_cover)
         .or_else(by_guess)

@@ -16,6 +16,7 @@ use super::journal::{self, LOCK, MAX_ENTRY_BYTES, entry_path, is_being_created};
 use super::live::End;
 use super::snapshot::Snapshot;
 use crate::process::files::{self, FileLock};
+use crate::process::removal;
 use crate::process::signals::{Exit, Signal};
 use crate::shell::outcome::Outcome;
 use crate::text::foreign::ShowPath;
@@ -207,7 +208,7 @@ pub(crate) fn sweep(state: &Path, keep: Duration, quota: u64) {
 /// server holds its own.
 fn remove(directory: &Path) {
     if let Ok(Some(_lock)) = FileLock::try_take(&directory.join(LOCK))
-        && let Err(error) = std::fs::remove_dir_all(directory)
+        && let Err(error) = removal::remove_tree(directory)
     {
         tracing::debug!("cannot remove {}: {error}", directory.shown());
     }

@@ -83,6 +83,8 @@ mod sandbox;
 #[cfg(all(target_os = "linux", not(feature = "portable")))]
 mod sandbox_control;
 #[cfg(all(target_os = "linux", not(feature = "portable")))]
+mod sandbox_kernel;
+#[cfg(all(target_os = "linux", not(feature = "portable")))]
 mod sandbox_ways_round;
 mod sandboxes;
 mod screen;

@@ -296,6 +296,9 @@ fn loopback_connects_a_command_with_itself_alone() {
         assert!(!result.is_error, "{kind}: {}", result.text);
         let output = result.output();
         assert!(output.contains("own open") && output.contains("tcp 111"), "{kind}: {output}");
+        for closed in ["vsock", "packet", "audit"] {
+            assert!(output.contains(&format!("{closed} 1\n")), "{kind}: {output}");
+        }
     }
 }
 

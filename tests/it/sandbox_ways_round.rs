@@ -12,7 +12,8 @@ use serde_json::json;
 use crate::sandbox::{DONE, MODES, assert_refused, client_with, each_kind, home};
 use crate::support::client::Client;
 use crate::support::env::binary;
-use crate::support::program::{ran, run, zsh_tool};
+use crate::support::http::Site;
+use crate::support::program::{Program, ran, run, zsh_tool};
 use crate::support::ssh_host::installed;
 
 #[test]
@@ -110,21 +111,21 @@ fn a_task_outside_gets_no_input_from_inside() {
 fn the_page_answers_nothing_without_its_token_which_cannot_be_read() {
     for mode in MODES {
         let env = home();
-        let yaml = format!("sandbox: {{mode: {mode}}}\nhttp: 127.0.0.1:0\n");
-        let client = client_with(&env, &yaml, &[]);
-        let listening = client.run("true && curl --version > /dev/null && echo ready");
-        assert_eq!(listening.output(), "ready", "{}", listening.text);
+        let client = client_with(&env, &format!("sandbox: {{mode: {mode}}}\n"), &[]);
+        let mut monitor = Program::start(zsh_tool(&env, &["monitor"]));
+        let site = Site::of(&mut monitor);
         let attempt = format!(
-            "for port in $(awk 'NR > 1 && $4 == \"0A\" {{ split($2, a, \":\"); print a[2] }}' \
-             /proc/net/tcp); do curl -s -m 5 -o /dev/null -w '%{{http_code}}\\n' \
-             http://127.0.0.1:$((16#$port))/api/sessions; done; \
-             grep -rqs . {}/ && echo {DONE}",
+            "curl -s -m 5 -o /dev/null -w '%{{http_code}}\n' http://{}/api/sessions; \
+             grep -rqs {} {}/ /proc/*/environ && echo {DONE}",
+            site.address,
+            site.token,
             env.path("state").display()
         );
         let result = client.run(&attempt);
         assert_refused(&result, mode);
-        assert!(!result.output().lines().any(|code| code == "200"), "{}", result.text);
-        assert!(result.output().contains("401"), "{}", result.text);
+        assert_eq!(result.output().lines().next(), Some("401"), "{}", result.text);
+        monitor.signal("TERM");
+        monitor.finish();
     }
 }
 

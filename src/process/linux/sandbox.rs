@@ -22,10 +22,10 @@ use parking_lot::Mutex;
 
 use crate::process::needs::{Needs, SandboxError};
 use crate::sandbox::limits::{self, Abilities, Namespaces};
-use crate::sandbox::policy::{Network, Policy};
+use crate::sandbox::policy::Policy;
 
 use filter::Filter;
-use mounts::{Entrance, MountPlan, Mounts};
+use mounts::{Entrance, MountPlan, Mounts, Services};
 use places::{Places, Seen};
 use rules::Layer;
 
@@ -34,9 +34,9 @@ use rules::Layer;
 const LOWERED: &str = "ZSH_TOOL_SANDBOX_LOWERED";
 
 /// Capabilities that root keeps in a sandbox: those with which it uses its own files as other users'.
-/// CHOWN, DAC_OVERRIDE, FOWNER, FSETID, KILL, SETGID, SETUID, SETPCAP, NET_BIND_SERVICE, SYS_CHROOT and
-/// SETFCAP, by their numbers in `linux/capability.h`.
-const KEPT_CAPABILITIES: [u64; 11] = [0, 1, 3, 4, 5, 6, 7, 8, 10, 18, 31];
+/// CHOWN, DAC_OVERRIDE, FOWNER, KILL, SETGID, SETUID, SETPCAP, NET_BIND_SERVICE and SYS_CHROOT, by their
+/// numbers in `linux/capability.h`. Without FSETID a set-user-ID file that is written to is one no more.
+const KEPT_CAPABILITIES: [u64; 9] = [0, 1, 3, 5, 6, 7, 8, 10, 18];
 /// The kernel knows no number above this.
 const LAST_CAPABILITY: u64 = 63;
 
@@ -91,17 +91,20 @@ impl Sandbox {
         }
         let failed = |source| SandboxError::Io { mode, source };
         let common = Common::of(policy, needs, system).map_err(failed)?;
+        let directory = needs.directory.canonicalize().unwrap_or_default();
+        if common.places.denies(&directory) {
+            return Err(SandboxError::Directory { mode, directory });
+        }
         let mut layers = Vec::new();
         if let Some(layer) = &common.layer {
             layers.push(Arc::clone(&layer.rules));
         }
-        if common.layer.is_some() && common.mounts.is_none() {
-            let own = rules::own_layer(&common.places, needs, system.abi).map_err(failed)?;
-            layers.push(Arc::new(own));
+        if let Some(layer) = &common.layer {
+            layers.extend(layer.own(needs, system.abi).map_err(failed)?.map(Arc::new));
         }
         let enter = |mounts: &Arc<Mounts>| Entrance::new(Arc::clone(mounts), policy.network, needs);
         let entrance = common.mounts.as_ref().map(enter).transpose().map_err(failed)?;
-        let filter = system.filters.then(|| filter::filter(policy.network == Network::Off));
+        let filter = system.filters.then(|| filter::filter(policy.network));
         Ok(Some(Sandbox {
             layers,
             filter,
@@ -116,6 +119,12 @@ impl Sandbox {
         &self.common.absent
     }
 
+    /// The sockets, and directories of sockets, that it closes.
+    pub(crate) fn closed(&self) -> Vec<PathBuf> {
+        let services = self.common.mounts.as_ref().map(|mounts| mounts.services());
+        services.map(|it| [&it.directories[..], &it.sockets].concat()).unwrap_or_default()
+    }
+
     /// Confines this process. Runs in the child: makes only system calls.
     ///
     /// # Errors
@@ -125,15 +134,7 @@ impl Sandbox {
             entrance.carry_out()?;
         }
         if self.drops_capabilities {
-            for number in 0..=LAST_CAPABILITY {
-                // What remains in the other sets is lost at the exec.
-                // SAFETY: changes an attribute of this process.
-                let drop = || unsafe { libc::prctl(libc::PR_CAPBSET_DROP, number, 0, 0, 0) };
-                if !KEPT_CAPABILITIES.contains(&number) && drop() < 0 {
-                    // The kernel knows no such number, and none above it.
-                    break;
-                }
-            }
+            drop_capabilities()?;
         }
         // SAFETY: changes an attribute of this process.
         let ambient =
@@ -150,6 +151,33 @@ impl Sandbox {
         }
         self.filter.map_or(Ok(()), Filter::install)
     }
+}
+
+/// Takes all capabilities but the kept ones from this process. Makes only system calls.
+///
+/// As nothing gives new privileges afterwards, it does not gain them at an exec either, even if its
+/// bounding set still has them.
+fn drop_capabilities() -> io::Result<()> {
+    // `_LINUX_CAPABILITY_VERSION_3`, and this process.
+    let header: [u32; 2] = [0x2008_0522, 0];
+    // What is effective, permitted and inheritable, of the first 32 capabilities and of the others.
+    let mut sets = [[0u32; 3]; 2];
+    // SAFETY: the kernel reads the header and writes both sets, which have the size of this version.
+    check(unsafe { libc::syscall(libc::SYS_capget, header.as_ptr(), sets.as_mut_ptr()) })?;
+    let kept = KEPT_CAPABILITIES.iter().fold(0, |kept, number| kept | 1u64 << number);
+    for (half, kept) in sets.iter_mut().zip([kept as u32, (kept >> 32) as u32]) {
+        *half = half.map(|set| set & kept);
+    }
+    // SAFETY: as above, and the kernel only reads both.
+    check(unsafe { libc::syscall(libc::SYS_capset, header.as_ptr(), sets.as_ptr()) })?;
+    for number in 0..=LAST_CAPABILITY {
+        if !KEPT_CAPABILITIES.contains(&number) {
+            // Fails without SETPCAP, and for numbers that the kernel does not know.
+            // SAFETY: changes an attribute of this process.
+            unsafe { libc::prctl(libc::PR_CAPBSET_DROP, number, 0, 0, 0) };
+        }
+    }
+    Ok(())
 }
 
 /// The result of a system call.
@@ -204,13 +232,13 @@ impl Common {
         let mounts = match known {
             _ if !has_mounts => None,
             Some(known) => {
-                mounts::sockets(policy.network, &mut seen);
+                Services::find(policy.network, &places, &mut seen);
                 known.mounts.clone()
             }
             None => {
-                let sockets = mounts::sockets(policy.network, &mut seen);
-                let plan = MountPlan::new(&places, &sockets, system.namespaces)?;
-                Some(Arc::new(plan.make()?))
+                let services = Services::find(policy.network, &places, &mut seen);
+                let plan = MountPlan::new(&places, &services, system.namespaces)?;
+                Some(Arc::new(plan.make(services)?))
             }
         };
         let layer = || Layer::make(&places, has_mounts, system.abi).map(Arc::new);
@@ -247,11 +275,11 @@ mod tests {
     use crate::process::start::start;
     use crate::sandbox::policy::Mode;
 
-    fn policy(write: &Path) -> Policy {
-        let deny_read = vec![write.join("secret")];
+    fn policy(folder: &Path) -> Policy {
+        let deny_read = vec![folder.join("secret")];
         Policy {
             mode: Mode::Workspace,
-            write: vec![write.to_path_buf()],
+            write: vec![folder.join("project")],
             deny_read,
             best_effort: false,
             ..Policy::off()
@@ -259,9 +287,10 @@ mod tests {
     }
 
     /// How long the parent needs until the program runs, and until it has ended.
-    fn time(policy: &Policy) -> (Duration, Duration) {
+    fn time(policy: &Policy, shared: &Path) -> (Duration, Duration) {
         let begun = Instant::now();
-        let needs = Needs { directory: "/".into(), ..Needs::default() };
+        let shared = Some(shared.to_path_buf());
+        let needs = Needs { directory: "/".into(), shared, ..Needs::default() };
         let sandbox = Sandbox::prepare(policy, &needs).expect("a sandbox").map(Arc::new);
         let pid = start(&Program {
             path: Path::new("/bin/true"),
@@ -282,10 +311,17 @@ mod tests {
     #[ignore = "measures"]
     fn what_a_start_costs() {
         const STARTS: usize = 400;
-        let folder = tempfile::tempdir().expect("a directory");
-        std::fs::create_dir(folder.path().join("secret")).expect("a directory");
-        for (name, policy) in [("off", Policy::off()), ("workspace", policy(folder.path()))] {
-            let mut times: Vec<_> = (0..STARTS).map(|_| time(&policy)).collect();
+        // The rules depend on the entries beside what is denied, and those of /tmp change all the time.
+        let kept = tempfile::tempdir_in(".").expect("a directory");
+        let folder = kept.path().canonicalize().expect("its path");
+        let shared = folder.join("secret/tasks");
+        for directory in [&shared, &folder.join("project")] {
+            std::fs::create_dir_all(directory).expect("a directory");
+        }
+        // Directories that have just changed are looked at again by each start.
+        std::thread::sleep(Duration::from_millis(50));
+        for (name, policy) in [("off", Policy::off()), ("workspace", policy(&folder))] {
+            let mut times: Vec<_> = (0..STARTS).map(|_| time(&policy, &shared)).collect();
             let mut median = |part: fn(&(Duration, Duration)) -> Duration| {
                 times.sort_by_key(part);
                 (part(&times[STARTS / 10]), part(&times[STARTS / 2]))

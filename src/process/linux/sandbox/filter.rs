@@ -11,6 +11,7 @@ use std::sync::LazyLock;
 use libc::sock_filter;
 
 use super::check;
+use crate::sandbox::policy::Network;
 
 /// Calls that change or observe the whole system, or that open files in ways that no other part of the
 /// sandbox sees.
@@ -34,9 +35,11 @@ const REFUSED: &[libc::c_long] = &[
     libc::SYS_move_mount,
     libc::SYS_open_by_handle_at,
     libc::SYS_open_tree,
+    SYS_OPEN_TREE_ATTR,
     libc::SYS_perf_event_open,
     libc::SYS_pivot_root,
     libc::SYS_quotactl,
+    libc::SYS_quotactl_fd,
     libc::SYS_reboot,
     libc::SYS_request_key,
     libc::SYS_setns,
@@ -58,7 +61,37 @@ const MISSING: &[libc::c_long] = &[
     libc::SYS_io_uring_setup,
     libc::SYS_io_uring_enter,
     libc::SYS_io_uring_register,
+    // The mode is in memory, too; programs then use `openat`.
+    libc::SYS_openat2,
 ];
+
+/// Set-user-ID and set-group-ID: whoever starts such a file outside gets the rights of its owner.
+const RIGHTS_OF_OWNER: libc::mode_t = libc::S_ISUID | libc::S_ISGID;
+
+/// Flags with which an opened file may be made, so that its mode counts: `O_CREAT`, and `O_TMPFILE`
+/// without `O_DIRECTORY`, which alone makes nothing.
+const MAKES: libc::c_int = libc::O_CREAT | libc::O_TMPFILE & !libc::O_DIRECTORY;
+
+/// Calls that take a mode, and where. A directory that is made gets none of these bits.
+const MODES: &[(libc::c_long, Place)] = &[
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_chmod, Place::SecondMode),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_creat, Place::SecondMode),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_mknod, Place::SecondMode),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_open, Place::Open),
+    (libc::SYS_fchmod, Place::SecondMode),
+    (libc::SYS_fchmodat, Place::ThirdMode),
+    (SYS_FCHMODAT2, Place::ThirdMode),
+    (libc::SYS_mknodat, Place::ThirdMode),
+    (libc::SYS_openat, Place::OpenAt),
+];
+
+/// As in `asm-generic/unistd.h`, which is the same for all processors that are known here.
+const SYS_FCHMODAT2: libc::c_long = 452;
+const SYS_OPEN_TREE_ATTR: libc::c_long = 467;
 
 const CLONE_NEWTIME: libc::c_int = 0x80;
 
@@ -99,11 +132,16 @@ pub(super) fn is_supported() -> bool {
     mode >= 0 && ARCHITECTURE.is_some()
 }
 
-/// The filter, with or without the network.
-pub(super) fn filter(closes_network: bool) -> &'static Filter {
-    static OPEN: LazyLock<Filter> = LazyLock::new(|| Filter(program(false)));
-    static CLOSED: LazyLock<Filter> = LazyLock::new(|| Filter(program(true)));
-    if closes_network { &CLOSED } else { &OPEN }
+/// The filter for commands with this network.
+pub(super) fn filter(network: Network) -> &'static Filter {
+    static OPEN: LazyLock<Filter> = LazyLock::new(|| Filter(program(Network::On)));
+    static OWN: LazyLock<Filter> = LazyLock::new(|| Filter(program(Network::Loopback)));
+    static CLOSED: LazyLock<Filter> = LazyLock::new(|| Filter(program(Network::Off)));
+    match network {
+        Network::On => &OPEN,
+        Network::Loopback => &OWN,
+        Network::Off => &CLOSED,
+    }
 }
 
 impl Filter {
@@ -135,12 +173,14 @@ const ALLOW: u32 = 0x7FFF_0000;
 /// `SECCOMP_RET_ERRNO`.
 const ERRNO: u32 = 0x0005_0000;
 
-/// The offsets in `seccomp_data`; of the arguments, the lower half.
+/// The offsets in `seccomp_data`; of the arguments, the lower half, unless it says otherwise.
 const NUMBER: u32 = 0;
 const ARCH: u32 = 4;
 const FIRST_ARGUMENT: u32 = 16;
 const SECOND_ARGUMENT: u32 = 24;
 const THIRD_ARGUMENT: u32 = 32;
+const UPPER_OF_THIRD: u32 = 36;
+const FOURTH_ARGUMENT: u32 = 40;
 
 /// The first number of the interface x32, whose calls have the same architecture as the others.
 const FIRST_OF_X32: u32 = 0x4000_0000;
@@ -157,6 +197,12 @@ enum Place {
     Miss,
     Clone,
     Ioctl,
+    Limit,
+    Open,
+    OpenAt,
+    /// The mode of a file is an argument of the call.
+    SecondMode,
+    ThirdMode,
     Socket,
     /// A part of the search for the call.
     Search(usize),
@@ -166,8 +212,10 @@ enum Place {
 ///
 /// The kernel runs it for every number when it is installed, to know which are always allowed, so the
 /// search halves what is left at each step.
-fn program(closes_network: bool) -> Vec<sock_filter> {
-    use Place::{Allow, Clone, Ioctl, Miss, Next, Refuse, Socket};
+fn program(network: Network) -> Vec<sock_filter> {
+    use Place::{
+        Allow, Clone, Ioctl, Limit, Miss, Next, Open, OpenAt, Refuse, SecondMode, Socket, ThirdMode,
+    };
     let mut made = Program::default();
     made.load(ARCH);
     made.add(JUMP_IF_EQUAL, ARCHITECTURE.unwrap_or_default(), Next, Refuse);
@@ -176,7 +224,9 @@ fn program(closes_network: bool) -> Vec<sock_filter> {
         .into_iter()
         .flat_map(|(calls, place)| calls.iter().map(move |call| (*call, place)))
         .chain([(libc::SYS_clone, Clone), (libc::SYS_unshare, Clone), (libc::SYS_ioctl, Ioctl)])
-        .chain(closes_network.then_some((libc::SYS_socket, Socket)))
+        .chain([(libc::SYS_prlimit64, Limit)])
+        .chain(MODES.iter().copied())
+        .chain((network != Network::On).then_some((libc::SYS_socket, Socket)))
         .filter_map(|(call, place)| Some((u32::try_from(call).ok()?, place)))
         .collect();
     calls.sort_by_key(|(call, _)| *call);
@@ -201,9 +251,36 @@ fn program(closes_network: bool) -> Vec<sock_filter> {
     made.load(SECOND_ARGUMENT);
     made.add(JUMP_IF_EQUAL, TIOCSTI, Refuse, Next);
     made.add(JUMP_IF_EQUAL, TIOCLINUX, Refuse, Allow);
-    // Sockets other than local ones and those that ask the kernel about its routes are refused.
+    // No limits for other processes: they would end, or fail at what they need.
+    made.place(Limit);
+    made.load(FIRST_ARGUMENT);
+    made.add(JUMP_IF_EQUAL, 0, Allow, Next);
+    made.load(THIRD_ARGUMENT);
+    made.add(JUMP_IF_EQUAL, 0, Next, Refuse);
+    made.load(UPPER_OF_THIRD);
+    made.add(JUMP_IF_EQUAL, 0, Allow, Refuse);
+    made.place(SecondMode);
+    made.load(SECOND_ARGUMENT);
+    made.add(JUMP_IF_ANY, RIGHTS_OF_OWNER, Refuse, Allow);
+    made.place(OpenAt);
+    made.load(THIRD_ARGUMENT);
+    made.add(JUMP_IF_ANY, MAKES.unsigned_abs(), Next, Allow);
+    made.load(FOURTH_ARGUMENT);
+    made.add(JUMP_IF_ANY, RIGHTS_OF_OWNER, Refuse, Allow);
+    made.place(Open);
+    made.load(SECOND_ARGUMENT);
+    made.add(JUMP_IF_ANY, MAKES.unsigned_abs(), Next, Allow);
+    made.place(ThirdMode);
+    made.load(THIRD_ARGUMENT);
+    made.add(JUMP_IF_ANY, RIGHTS_OF_OWNER, Refuse, Allow);
+    // Sockets other than local ones and those that ask the kernel about its routes are refused; an own
+    // network namespace closes the usual networks, and not those that know no namespaces.
     made.place(Socket);
     made.load(FIRST_ARGUMENT);
+    if network == Network::Loopback {
+        made.add(JUMP_IF_EQUAL, libc::AF_INET.unsigned_abs(), Allow, Next);
+        made.add(JUMP_IF_EQUAL, libc::AF_INET6.unsigned_abs(), Allow, Next);
+    }
     made.add(JUMP_IF_EQUAL, libc::AF_UNIX.unsigned_abs(), Allow, Next);
     made.add(JUMP_IF_EQUAL, libc::AF_NETLINK.unsigned_abs(), Next, Refuse);
     made.load(THIRD_ARGUMENT);
@@ -284,7 +361,7 @@ mod tests {
     use super::*;
 
     /// What the program answers to a call with these arguments: the error, or none.
-    fn answer(program: &[sock_filter], number: u32, arguments: [u32; 3]) -> Option<i32> {
+    fn answer(program: &[sock_filter], number: u32, arguments: [u64; 4]) -> Option<i32> {
         let (mut at, mut value) = (0, 0);
         loop {
             let sock_filter { code, jt, jf, k } = program[at];
@@ -295,7 +372,10 @@ mod tests {
                     value = match k {
                         NUMBER => number,
                         ARCH => ARCHITECTURE.unwrap(),
-                        offset => arguments[(offset as usize - 16) / 8],
+                        offset => {
+                            let argument = arguments[(offset as usize - 16) / 8];
+                            (argument >> (offset % 8 * 8)) as u32
+                        }
                     }
                 }
                 JUMP_IF_EQUAL => at += jump(value == k),
@@ -309,8 +389,8 @@ mod tests {
 
     #[test]
     fn each_listed_call_is_refused_and_no_other() {
-        for closes_network in [false, true] {
-            let program = program(closes_network);
+        for network in [Network::On, Network::Loopback, Network::Off] {
+            let program = program(network);
             let refused = |calls: &[libc::c_long], call: u32| calls.contains(&i64::from(call));
             for number in 0..600 {
                 let expected = match number {
@@ -318,38 +398,56 @@ mod tests {
                     _ if refused(MISSING, number) => Some(libc::ENOSYS),
                     // Neither AF_UNIX nor AF_NETLINK.
                     _ if i64::from(number) == libc::SYS_socket => {
-                        closes_network.then_some(libc::EPERM)
+                        (network != Network::On).then_some(libc::EPERM)
                     }
                     _ => None,
                 };
-                assert_eq!(answer(&program, number, [0; 3]), expected, "{number}");
+                assert_eq!(answer(&program, number, [0; 4]), expected, "{number}");
             }
-            let x32 = answer(&program, FIRST_OF_X32 | 1, [0; 3]);
+            let x32 = answer(&program, FIRST_OF_X32 | 1, [0; 4]);
             assert_eq!(x32, Some(libc::ENOSYS));
         }
     }
 
     #[test]
     fn arguments_decide_where_a_call_has_harmless_uses() {
-        let program = program(true);
-        let (vm, user) = (libc::CLONE_VM as u32, libc::CLONE_NEWUSER as u32);
+        let program = program(Network::Off);
+        let (vm, user) = (libc::CLONE_VM as u64, libc::CLONE_NEWUSER as u64);
         let (unix, netlink, inet) =
-            (libc::AF_UNIX as u32, libc::AF_NETLINK as u32, libc::AF_INET as u32);
+            (libc::AF_UNIX as u64, libc::AF_NETLINK as u64, libc::AF_INET as u64);
         for (call, arguments, is_refused) in [
-            (libc::SYS_clone, [vm | 17, 0, 0], false),
-            (libc::SYS_clone, [vm | user, 0, 0], true),
-            (libc::SYS_unshare, [libc::CLONE_FILES as u32, 0, 0], false),
-            (libc::SYS_unshare, [CLONE_NEWTIME as u32, 0, 0], true),
-            (libc::SYS_ioctl, [0, libc::TIOCGWINSZ as u32, 0], false),
-            (libc::SYS_ioctl, [0, TIOCSTI, 0], true),
-            (libc::SYS_ioctl, [0, TIOCLINUX, 0], true),
-            (libc::SYS_socket, [unix, 1, 0], false),
-            (libc::SYS_socket, [netlink, 3, 0], false),
-            (libc::SYS_socket, [netlink, 3, 9], true),
-            (libc::SYS_socket, [inet, 1, 0], true),
+            (libc::SYS_clone, [vm | 17, 0, 0, 0], false),
+            (libc::SYS_clone, [vm | user, 0, 0, 0], true),
+            (libc::SYS_unshare, [libc::CLONE_FILES as u64, 0, 0, 0], false),
+            (libc::SYS_unshare, [CLONE_NEWTIME as u64, 0, 0, 0], true),
+            (libc::SYS_ioctl, [0, libc::TIOCGWINSZ, 0, 0], false),
+            (libc::SYS_ioctl, [0, TIOCSTI.into(), 0, 0], true),
+            (libc::SYS_ioctl, [0, TIOCLINUX.into(), 0, 0], true),
+            (libc::SYS_prlimit64, [0, 0, 1 << 40, 0], false),
+            (libc::SYS_prlimit64, [4711, 0, 1 << 40, 0], true),
+            (libc::SYS_prlimit64, [4711, 0, 0, 0], false),
+            (libc::SYS_fchmod, [3, 0o1777, 0, 0], false),
+            (libc::SYS_fchmod, [3, 0o4755, 0, 0], true),
+            (libc::SYS_fchmodat, [3, 0, 0o755, 0], false),
+            (libc::SYS_fchmodat, [3, 0, 0o2755, 0], true),
+            (libc::SYS_openat, [3, 0, libc::O_RDWR as u64, 0o4755], false),
+            (libc::SYS_openat, [3, 0, libc::O_CREAT as u64, 0o755], false),
+            (libc::SYS_openat, [3, 0, libc::O_CREAT as u64, 0o4755], true),
+            (libc::SYS_openat, [3, 0, libc::O_TMPFILE as u64, 0o4755], true),
+            (libc::SYS_openat, [3, 0, libc::O_DIRECTORY as u64, 0o4755], false),
+            (libc::SYS_socket, [unix, 1, 0, 0], false),
+            (libc::SYS_socket, [netlink, 3, 0, 0], false),
+            (libc::SYS_socket, [netlink, 3, 9, 0], true),
+            (libc::SYS_socket, [inet, 1, 0, 0], true),
         ] {
             let expected = is_refused.then_some(libc::EPERM);
             assert_eq!(answer(&program, call as u32, arguments), expected, "{call} {arguments:?}");
+        }
+        let loopback = super::program(Network::Loopback);
+        for (family, is_refused) in [(inet, false), (unix, false), (libc::AF_VSOCK as u64, true)] {
+            let expected = is_refused.then_some(libc::EPERM);
+            let answer = answer(&loopback, libc::SYS_socket as u32, [family, 1, 0, 0]);
+            assert_eq!(answer, expected, "{family}");
         }
     }
 }

@@ -66,18 +66,24 @@ const NAME_SERVICES: [&str; 3] =
     ["/run/systemd/resolve/io.systemd.Resolve", "/run/nscd/socket", "/run/avahi-daemon/socket"];
 
 /// Variables that name the sockets of programs that a person uses, which would act for a command too.
-const NAMED: [&str; 11] = [
+const NAMED: [&str; 17] = [
     "CONTAINER_HOST",
     "DBUS_SESSION_BUS_ADDRESS",
+    "DISPLAY",
     "DOCKER_HOST",
+    "EMACS_SOCKET_NAME",
+    "GPG_AGENT_INFO",
     "I3SOCK",
     "KITTY_LISTEN_ON",
     "NVIM",
+    "NVIM_LISTEN_ADDRESS",
     "SSH_AUTH_SOCK",
     "SWAYSOCK",
     "TMUX",
     "VSCODE_GIT_IPC_HANDLE",
     "VSCODE_IPC_HOOK_CLI",
+    "WAYLAND_DISPLAY",
+    "WEZTERM_UNIX_SOCKET",
 ];
 
 /// How the mounts are made, with all paths as the kernel takes them.
@@ -93,10 +99,14 @@ pub(super) struct MountPlan {
     /// Directories that must not be renamed, since something below them is protected.
     pinned: Vec<CString>,
     read_only: Vec<CString>,
-    /// Directories that are replaced by an empty one.
+    /// Directories that are replaced by an empty one, which is read-only.
     emptied: Vec<CString>,
+    /// The same, where commands could write and may make their own.
+    renewed: Vec<CString>,
     /// A directory that is replaced by one with nothing but one other directory in it.
     reduced: Option<Reduced>,
+    /// The directory of devices; only files there work as devices.
+    devices: Option<CString>,
     /// Files that are replaced by the null device.
     covered: Vec<CString>,
 }
@@ -113,9 +123,9 @@ struct Reduced {
 pub(super) fn namespaces() -> Namespaces {
     let root = rustix::process::geteuid().is_root();
     let works = |kind| {
-        let plan = MountPlan::new(&Places::default(), &[], kind);
+        let plan = MountPlan::new(&Places::default(), &Services::default(), kind);
         let plan = plan.map(|plan| MountPlan { flags: plan.flags | libc::CLONE_NEWNET, ..plan });
-        plan.and_then(|plan| plan.make()).is_ok()
+        plan.and_then(|plan| plan.make(Services::default())).is_ok()
     };
     match root {
         true if works(Namespaces::Direct) => Namespaces::Direct,
@@ -129,15 +139,23 @@ pub(super) fn namespaces() -> Namespaces {
 pub(super) struct Mounts {
     user: Option<&'static OwnedFd>,
     namespace: OwnedFd,
+    /// Goes with it, so that queues and shared memory of outside processes are out of reach.
+    messages: OwnedFd,
     /// Its root directory, as this process sees it: it may be in a `chroot`.
     root: OwnedFd,
     /// Its table of mounts, which changes when a file below a mount is removed outside, and that of
     /// this process.
     tables: [OwnedFd; 2],
     has_changed: Mutex<bool>,
+    /// What they cover.
+    services: Services,
 }
 
 impl Mounts {
+    pub(super) fn services(&self) -> &Services {
+        &self.services
+    }
+
     /// Whether nothing was mounted or unmounted since.
     pub(super) fn are_current(&self) -> bool {
         let mut has_changed = self.has_changed.lock();
@@ -185,11 +203,12 @@ impl Entrance {
     /// # Errors
     /// The system refuses it.
     pub(super) fn carry_out(&self) -> io::Result<()> {
-        let Mounts { user, namespace, root, .. } = &*self.mounts;
+        let Mounts { user, namespace, messages, root, .. } = &*self.mounts;
         if let Some(user) = user {
             enter(user, libc::CLONE_NEWUSER)?;
         }
         enter(namespace, libc::CLONE_NEWNS)?;
+        enter(messages, libc::CLONE_NEWIPC)?;
         // SAFETY: the path ends with NUL, and the descriptor is open.
         unsafe {
             check(libc::fchdir(root.as_raw_fd()).into())?;
@@ -200,18 +219,20 @@ impl Entrance {
             mount(Some(temporary), temporary, libc::MS_BIND)?;
             set_attributes(temporary, 0, 0, READ_ONLY)?;
         }
-        // Where it cannot be entered, the start reports it.
-        // SAFETY: the path ends with NUL.
-        unsafe { libc::chdir(self.directory.as_ptr()) };
-        Ok(())
+        // From the root, so that nothing outside of the mounts remains in use.
+        // SAFETY: the paths end with NUL.
+        unsafe {
+            check(libc::chdir(c"/".as_ptr()).into())?;
+            check(libc::chdir(self.directory.as_ptr()).into()).map(|_| ())
+        }
     }
 }
 
 /// What a child makes for this process.
 struct Making<'a> {
     plan: &'a MountPlan,
-    /// The namespace, its root directory and its table of mounts.
-    opened: [c_int; 3],
+    /// The namespaces, the root directory and the table of mounts.
+    opened: [c_int; 4],
     error: c_int,
 }
 
@@ -222,6 +243,7 @@ impl Making<'_> {
         let directory = libc::O_PATH | libc::O_DIRECTORY;
         let files = [
             (c"/proc/self/ns/mnt", libc::O_RDONLY),
+            (c"/proc/self/ns/ipc", libc::O_RDONLY),
             (c"/", directory),
             (c"/proc/self/mountinfo", libc::O_RDONLY),
         ];
@@ -249,7 +271,7 @@ impl MountPlan {
     /// A path contains NUL, there are too many writable trees, or there is no user namespace.
     pub(super) fn new(
         places: &Places,
-        sockets: &[PathBuf],
+        services: &Services,
         kind: Namespaces,
     ) -> io::Result<MountPlan> {
         if places.write.len() > MAX_TREES {
@@ -258,22 +280,40 @@ impl MountPlan {
             );
             return Err(io::Error::other(text));
         }
-        let (mut emptied, mut covered) = (Vec::new(), sockets.to_vec());
+        let (mut emptied, mut covered) = (Vec::new(), services.sockets.clone());
+        let is_writable = |path: &Path| places.write.iter().any(|tree| path.starts_with(tree));
         let remains = places.shared.as_deref();
         let is_reduced = |path: &&PathBuf| remains.is_some_and(|remains| remains.starts_with(path));
-        for path in places.denied_inside().filter(|path| !is_reduced(path)) {
-            let covers = if path.is_dir() { &mut emptied } else { &mut covered };
-            covers.push(path.clone());
+        for path in places.denied.iter().filter(|path| !is_reduced(path)) {
+            // Landlock does not stop the use of sockets in a directory.
+            if path.is_dir() && !places.leads_to_writable(path) {
+                emptied.push(path.clone());
+            } else if is_writable(path) {
+                covered.push(path.clone());
+            }
         }
+        let is_denied =
+            |path: &PathBuf| places.denied.iter().any(|denied| path.starts_with(denied));
+        let (renewed, others): (Vec<PathBuf>, Vec<PathBuf>) = services
+            .directories
+            .iter()
+            .filter(|path| !is_denied(path))
+            .cloned()
+            .partition(|path| is_writable(path));
+        emptied.extend(others);
+        covered.retain(|path| !emptied.iter().any(|emptied| path.starts_with(emptied)));
         let reduced = places.denied.iter().find(is_reduced).zip(remains);
         let mut read_only = [&places.keep[..], &places.protect].concat();
+        // Elsewhere they lead to the whole system, as the usual ones do, which are read-only.
+        let is_inside = |path: &PathBuf| places.write.iter().any(|tree| path.starts_with(tree));
+        read_only.extend(system_mounts().into_iter().filter(is_inside));
         outermost(&mut read_only);
         let hidden: Vec<&PathBuf> =
-            emptied.iter().chain(reduced.map(|(directory, _)| directory)).collect();
+            emptied.iter().chain(&renewed).chain(reduced.map(|(directory, _)| directory)).collect();
         let is_hidden = |path: &PathBuf| hidden.iter().any(|hidden| path.starts_with(hidden));
         read_only.retain(|path| !is_hidden(path));
         let mut pinned: Vec<PathBuf> = Vec::new();
-        for path in read_only.iter().chain(hidden.iter().copied()) {
+        for path in read_only.iter().chain(&covered).chain(hidden.iter().copied()) {
             let inside = |above: &&Path| {
                 places.write.iter().any(|tree| above.starts_with(tree) && above != tree)
             };
@@ -287,14 +327,16 @@ impl MountPlan {
             _ => None,
         };
         Ok(MountPlan {
-            flags: libc::CLONE_NEWNS,
+            flags: libc::CLONE_NEWNS | libc::CLONE_NEWIPC,
             user,
             writes_all,
             write: c_paths(places.write.iter().filter(|_| !writes_all))?,
             pinned: c_paths(&pinned)?,
             read_only: c_paths(&read_only)?,
             emptied: c_paths(&emptied)?,
+            renewed: c_paths(&renewed)?,
             covered: c_paths(&covered)?,
+            devices: Path::new("/dev").is_dir().then(|| c"/dev".into()),
             reduced: reduced
                 .map(|(directory, remains)| Reduced::new(directory, remains))
                 .transpose()?,
@@ -305,10 +347,10 @@ impl MountPlan {
     ///
     /// # Errors
     /// The system refuses one of them, or descriptors have run out.
-    pub(super) fn make(&self) -> io::Result<Mounts> {
+    pub(super) fn make(&self, services: Services) -> io::Result<Mounts> {
         // Opened before, so that no change is missed.
         let outer = File::open("/proc/self/mountinfo")?.into();
-        let mut making = Making { plan: self, opened: [-1; 3], error: 0 };
+        let mut making = Making { plan: self, opened: [-1; 4], error: 0 };
         let child = &raw mut making;
         // The child opens files for this process, which could not open those of another user's.
         // SAFETY: it only makes system calls, and all that `child` points to outlives it.
@@ -319,12 +361,14 @@ impl MountPlan {
         // SAFETY: each that is not negative was opened for this.
         let own = |number| (number >= 0).then(|| unsafe { OwnedFd::from_raw_fd(number) });
         match opened.map(own) {
-            [Some(namespace), Some(root), Some(table)] => Ok(Mounts {
+            [Some(namespace), Some(messages), Some(root), Some(table)] => Ok(Mounts {
                 user: self.user,
                 namespace,
+                messages,
                 root,
                 tables: [table, outer],
                 has_changed: Mutex::new(false),
+                services,
             }),
             _ => Err(io::Error::from_raw_os_error(error)),
         }
@@ -347,11 +391,21 @@ impl MountPlan {
         }
         let remains = self.reduced.as_ref().and_then(|reduced| reduced.way.last());
         let remains = remains.map(|path| clone_tree(path)).transpose()?;
-        if !self.writes_all {
-            set_read_only(c"/", libc::AT_RECURSIVE)?;
+        let devices = self.devices.as_deref();
+        let kept = devices.map(clone_tree).transpose()?;
+        let attributes = if self.writes_all { NO_DEVICES } else { NO_DEVICES | READ_ONLY };
+        set_attributes(c"/", libc::AT_RECURSIVE, attributes, 0)?;
+        if let (Some(path), Some(tree)) = (devices, kept) {
+            attach(tree, path)?;
+            if !self.writes_all {
+                set_read_only(path, libc::AT_RECURSIVE)?;
+            }
         }
         for (tree, path) in trees.into_iter().flatten().zip(&self.write) {
             attach(tree, path)?;
+            if Some(path.as_c_str()) != devices {
+                set_attributes(path, libc::AT_RECURSIVE, NO_DEVICES, 0)?;
+            }
         }
         for path in &self.pinned {
             mount(Some(path), path, libc::MS_BIND | libc::MS_REC)?;
@@ -363,6 +417,9 @@ impl MountPlan {
         for path in &self.emptied {
             empty(path)?;
             set_read_only(path, 0)?;
+        }
+        for path in &self.renewed {
+            empty(path)?;
         }
         if let (Some(reduced), Some(remains)) = (&self.reduced, remains) {
             reduced.carry_out(remains)?;
@@ -404,28 +461,128 @@ fn c_paths<'a>(paths: impl IntoIterator<Item = &'a PathBuf>) -> io::Result<Vec<C
     paths.into_iter().map(|path| Ok(CString::new(path.as_os_str().as_bytes())?)).collect()
 }
 
-/// The sockets of others that exist.
-pub(super) fn sockets(network: Network, seen: &mut Seen) -> Vec<PathBuf> {
-    let user = rustix::process::geteuid().as_raw();
-    let own = PathBuf::from(format!("/run/user/{user}"));
-    let named = NAMED.iter().filter_map(|name| named_socket(&std::env::var(name).ok()?));
-    let tmux = PathBuf::from(format!("/tmp/tmux-{user}/default"));
-    let own = OWN_SOCKETS.iter().map(|name| own.join(name));
-    let closed = NAME_SERVICES.iter().filter(|_| network != Network::On);
-    let all = SOCKETS.iter().chain(closed).map(PathBuf::from).chain(own).chain(named).chain([tmux]);
-    let mut found: Vec<PathBuf> = all.filter_map(|path| seen.resolve(&path)).collect();
-    found.sort();
+/// Where file systems are mounted that show and change the kernel and its devices, except `/dev` and what
+/// is below it.
+fn system_mounts() -> Vec<PathBuf> {
+    const KINDS: [&str; 9] = [
+        "proc",
+        "sysfs",
+        "devtmpfs",
+        "cgroup",
+        "cgroup2",
+        "debugfs",
+        "tracefs",
+        "securityfs",
+        "configfs",
+    ];
+    let table = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let mounts = table.lines().filter_map(|line| {
+        let (mount, system) = line.split_once(" - ")?;
+        let is_one = KINDS.contains(&system.split(' ').next()?);
+        // Octal escapes stand for blanks, which such a path hardly has.
+        is_one.then(|| PathBuf::from(mount.split(' ').nth(4).unwrap_or_default()))
+    });
+    mounts.filter(|path| !path.starts_with("/dev")).collect()
+}
+
+/// What programs outside listen on.
+#[derive(Debug, Default)]
+pub(super) struct Services {
+    /// Directories that have nothing else, so that what is made there later is out of reach as well.
+    pub(super) directories: Vec<PathBuf>,
+    /// Sockets elsewhere.
+    pub(super) sockets: Vec<PathBuf>,
+}
+
+impl Services {
+    /// Those that exist.
+    pub(super) fn find(network: Network, places: &Places, seen: &mut Seen) -> Services {
+        let user = rustix::process::geteuid().as_raw();
+        let own = PathBuf::from(format!("/run/user/{user}"));
+        let given = |name| std::env::var_os(name).map(PathBuf::from);
+        let mut directories = vec![
+            PathBuf::from("/tmp/.X11-unix"),
+            PathBuf::from("/tmp/.ICE-unix"),
+            PathBuf::from(format!("/tmp/tmux-{user}")),
+            PathBuf::from(format!("/tmp/emacs{user}")),
+            own.clone(),
+        ];
+        directories.extend(given("TMUX_TMPDIR").map(|path| path.join(format!("tmux-{user}"))));
+        directories.extend(given("XDG_RUNTIME_DIR"));
+        directories.extend(given("SCREENDIR"));
+        directories.extend(given("USER").map(|name| {
+            let mut path = std::ffi::OsString::from("/run/screen/S-");
+            path.push(name);
+            path.into()
+        }));
+        directories.retain(|path| path.is_absolute());
+        let closed = NAME_SERVICES.iter().filter(|_| network != Network::On);
+        let all = SOCKETS.iter().chain(closed).map(PathBuf::from);
+        let all = all.chain(OWN_SOCKETS.iter().map(|name| own.join(name)));
+        let named = NAMED.iter().filter_map(|name| std::env::var(name).ok());
+        let named: Vec<PathBuf> = named.flat_map(|value| named_sockets(&value)).collect();
+        let is_socket = |path: &PathBuf| {
+            use std::os::unix::fs::FileTypeExt;
+            path.metadata().is_ok_and(|data| data.file_type().is_socket())
+        };
+        let found = all.filter_map(|path| seen.resolve(&path));
+        let named = named.iter().filter(|path| is_socket(path));
+        let mut sockets: Vec<PathBuf> =
+            found.chain(named.filter_map(|path| path.canonicalize().ok())).collect();
+        let mut directories: Vec<PathBuf> =
+            directories.iter().filter_map(|path| seen.resolve(path)).collect();
+        for directory in sockets.iter().filter_map(|path| path.parent()) {
+            let Ok(mut entries) = std::fs::read_dir(directory) else { continue };
+            if entries.all(|entry| entry.is_ok_and(|entry| is_socket(&entry.path()))) {
+                directories.extend(seen.resolve(directory));
+            }
+        }
+        directories.retain(|path| path.is_dir() && !places.leads_to_writable(path));
+        outermost(&mut directories);
+        for path in &sockets {
+            seen.resolve(path);
+        }
+        sockets.retain(|path| !directories.iter().any(|directory| path.starts_with(directory)));
+        sockets.sort();
+        sockets.dedup();
+        Services { directories, sockets }
+    }
+}
+
+/// What may be the path in an address such as `unix:guid=1,path=/run/bus;unix:path=/run/other`,
+/// `unix:///run/docker.sock`, `/tmp/tmux-0/default,4711,0` or `/run/S.gpg-agent:4711:1`.
+fn named_sockets(value: &str) -> Vec<PathBuf> {
+    let current = std::env::current_dir().unwrap_or_default();
+    let mut found = Vec::new();
+    for address in value.split(';') {
+        let address = address.strip_prefix("unix:").unwrap_or(address);
+        let keyed = address.split(',').find_map(|part| part.strip_prefix("path="));
+        let first = address.split(',').next().unwrap_or_default();
+        let before = first.split(':').next().unwrap_or_default();
+        let texts = [keyed.map(decoded), Some(first.to_owned()), Some(before.to_owned())];
+        let texts = texts.into_iter().flatten().filter(|text| !text.is_empty());
+        // By its components, a path has no slash at its end.
+        found.extend(texts.map(|text| current.join(text).components().collect::<PathBuf>()));
+    }
     found.dedup();
     found
 }
 
-/// The path in an address such as `unix:path=/run/bus,guid=1`, `unix:///run/docker.sock` or
-/// `/tmp/tmux-0/default,4711,0`.
-fn named_socket(address: &str) -> Option<PathBuf> {
-    let path = address.strip_prefix("unix:").unwrap_or(address);
-    let path = path.strip_prefix("path=").or(path.strip_prefix("//")).unwrap_or(path);
-    let path = PathBuf::from(path.split(',').next()?);
-    path.is_absolute().then_some(path)
+/// A text in which `%64` stands for `d`.
+fn decoded(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((first, after)) = rest.split_first() {
+        let escape = after.split_first_chunk::<2>().filter(|_| *first == b'%');
+        let escaped = escape.and_then(|(code, after)| {
+            let code = std::str::from_utf8(code).ok()?;
+            Some((u8::from_str_radix(code, 16).ok()?, after))
+        });
+        let (byte, after) = escaped.unwrap_or((*first, after));
+        bytes.push(byte);
+        rest = after;
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 /// Enters a namespace of this kind.
@@ -497,6 +654,8 @@ fn attach(tree: OwnedFd, path: &CStr) -> io::Result<()> {
 
 /// `MOUNT_ATTR_RDONLY`.
 const READ_ONLY: u64 = 1;
+/// `MOUNT_ATTR_NODEV`.
+const NO_DEVICES: u64 = 4;
 
 /// Makes a mount read-only; with `AT_RECURSIVE`, those below it too.
 fn set_read_only(path: &CStr, flags: c_int) -> io::Result<()> {
@@ -517,7 +676,7 @@ fn set_attributes(path: &CStr, flags: c_int, attr_set: u64, attr_clr: u64) -> io
 /// Replaces a directory by an empty one.
 fn empty(path: &CStr) -> io::Result<()> {
     let flags = libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC;
-    let (kind, data) = (c"tmpfs".as_ptr(), c"size=16k,mode=755".as_ptr());
+    let (kind, data) = (c"tmpfs".as_ptr(), c"size=16k,mode=700".as_ptr());
     // SAFETY: all texts end with NUL.
     let mounted = unsafe { libc::mount(kind, path.as_ptr(), kind, flags, data.cast()) };
     check(mounted.into()).map(|_| ())
@@ -530,15 +689,19 @@ mod tests {
     #[test]
     fn the_path_of_a_socket_is_found_in_its_address() {
         for (address, path) in [
-            ("/tmp/tmux-0/default,4711,0", Some("/tmp/tmux-0/default")),
-            ("unix:path=/run/user/0/bus,guid=1", Some("/run/user/0/bus")),
-            ("unix:///run/docker.sock", Some("/run/docker.sock")),
-            ("unix:/tmp/kitty", Some("/tmp/kitty")),
-            ("tcp://127.0.0.1:2375", None),
-            ("unix:abstract=/tmp/dbus", None),
-            ("", None),
+            ("/tmp/tmux-0/default,4711,0", "/tmp/tmux-0/default"),
+            ("unix:path=/run/user/0/bus,guid=1", "/run/user/0/bus"),
+            ("unix:guid=1,path=/run/user/0/bus", "/run/user/0/bus"),
+            ("unix:abstract=/tmp/dbus;unix:path=/run/%62us", "/run/bus"),
+            ("unix:///run/docker.sock", "/run/docker.sock"),
+            ("unix:/tmp/kitty", "/tmp/kitty"),
+            ("/tmp/agent/", "/tmp/agent"),
+            ("/run/S.gpg-agent:4711:1", "/run/S.gpg-agent"),
         ] {
-            assert_eq!(named_socket(address), path.map(PathBuf::from), "{address}");
+            assert!(named_sockets(address).contains(&path.into()), "{address}");
         }
+        let current = std::env::current_dir().expect("a directory");
+        assert!(named_sockets("agent").contains(&current.join("agent")));
+        assert!(named_sockets("").is_empty());
     }
 }

@@ -133,6 +133,17 @@ impl Places {
         }
     }
 
+    /// Whether this path without links is denied.
+    pub(super) fn denies(&self, path: &Path) -> bool {
+        let is_shared = || self.shared.as_ref().is_some_and(|shared| path.starts_with(shared));
+        self.denied.iter().any(|denied| path.starts_with(denied)) && !is_shared()
+    }
+
+    /// Whether a writable tree is this directory or below it.
+    pub(super) fn leads_to_writable(&self, directory: &Path) -> bool {
+        self.write.iter().chain(&self.shared).any(|tree| tree.starts_with(directory))
+    }
+
     /// The denied paths inside of trees that are writable.
     pub(super) fn denied_inside(&self) -> impl Iterator<Item = &PathBuf> {
         let is_inside = |path: &&PathBuf| self.write.iter().any(|tree| path.starts_with(tree));

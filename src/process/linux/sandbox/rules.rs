@@ -1,11 +1,12 @@
 //! Landlock: which files a command reads and writes.
 //!
 //! The rules allow what is around the denied paths, so they hold as long as the directories that were
-//! listed for them do not change. They let each command write to the temporary directories of all
-//! commands, which mounts keep apart. Without mounts, a second layer that is made for each command does.
+//! listed for them do not change. They let each command use the files and temporary directories of all
+//! commands; a second layer that is made for each command keeps these apart.
 //!
 //! Limits: a directory's entries can be listed wherever it is. An entry that is made later beside a
-//! denied path is not readable for commands that run already.
+//! denied path is not readable for commands that run already. Nothing is kept apart where a writable tree
+//! has the state directory in it: what is made there later must be allowed.
 
 use std::fs::File;
 use std::io;
@@ -34,8 +35,8 @@ const DEVICES: [&str; 8] = [
     "/dev/pts",
 ];
 
-/// Entries of `/dev` that are no devices.
-const READABLE_IN_DEV: [&str; 2] = ["/dev/shm", "/dev/mqueue"];
+/// The entry of `/dev` that has files. The queues of `/dev/mqueue` are those of processes outside.
+const FILES_IN_DEV: &str = "/dev/shm";
 
 /// The version of the interface from which on signals and abstract sockets can be kept inside.
 const ABI_SCOPES: u32 = 6;
@@ -84,6 +85,8 @@ fn given(abi: ABI) -> BitFlags<AccessFs> {
 #[derive(Debug)]
 pub(super) struct Layer {
     pub(super) rules: Arc<OwnedFd>,
+    /// All paths around the directory for the files of commands; `None` if that is not kept apart.
+    around: Option<Vec<PathBuf>>,
     /// The directories whose entries it depends on.
     listed: Vec<(PathBuf, Option<Version>)>,
 }
@@ -120,9 +123,7 @@ impl Layer {
             }
         }
         rules.allow_devices()?;
-        for path in READABLE_IN_DEV {
-            rules.allow(Path::new(path), AccessFs::ReadFile.into())?;
-        }
+        rules.allow(Path::new(FILES_IN_DEV), AccessFs::ReadFile.into())?;
         if let Some(shared) = &places.shared {
             rules.allow(shared, reads() | given(abi))?;
         }
@@ -133,25 +134,43 @@ impl Layer {
         }
         listed.sort_by(|a, b| a.0.cmp(&b.0));
         listed.dedup_by(|a, b| a.0 == b.0);
-        Ok(Layer { rules: Arc::new(rules.into_layer()?), listed })
+        let is_writable = |path: &PathBuf| places.write.iter().any(|tree| path.starts_with(tree));
+        let shared = places.shared.as_ref().filter(|shared| !is_writable(shared));
+        let around = shared.map(|shared| around_state(places, shared)).transpose()?;
+        Ok(Layer { rules: Arc::new(rules.into_layer()?), around, listed })
     }
 }
 
-/// A layer that lets a command write to no other command's files.
-///
-/// # Errors
-/// As [`Layer::make`].
-pub(super) fn own_layer(places: &Places, needs: &Needs, version: u32) -> io::Result<OwnedFd> {
-    let abi = known(version);
-    let mut rules = Rules::new(Ruleset::default(), writes(abi))?;
-    for tree in places.write.iter().chain(&needs.temporary) {
-        rules.allow(tree, given(abi))?;
+/// The paths around the state directory, which is denied, with `/dev`.
+fn around_state(places: &Places, shared: &Path) -> io::Result<Vec<PathBuf>> {
+    let state = places.denied.iter().filter(|denied| shared.starts_with(denied));
+    let state: Vec<PathBuf> = state.cloned().collect();
+    let mut paths = vec![PathBuf::from("/dev")];
+    around(Path::new("/"), &state, &mut paths, &mut Vec::new())?;
+    Ok(paths)
+}
+
+impl Layer {
+    /// A layer that lets a command use no other command's files, if they can be kept apart.
+    ///
+    /// # Errors
+    /// As [`Layer::make`].
+    pub(super) fn own(&self, needs: &Needs, version: u32) -> io::Result<Option<OwnedFd>> {
+        let Some(around) = &self.around else { return Ok(None) };
+        let abi = known(version);
+        let mut rules = Rules::new(Ruleset::default(), reads() | writes(abi))?;
+        // The other layer says what of it is allowed.
+        for path in around {
+            rules.allow(path, reads() | writes(abi))?;
+        }
+        if let Some(path) = &needs.temporary {
+            rules.allow(path, reads() | given(abi))?;
+        }
+        for file in &needs.files {
+            rules.allow(file, reads() | AccessFs::WriteFile)?;
+        }
+        rules.into_layer().map(Some)
     }
-    for file in &needs.files {
-        rules.allow(file, AccessFs::WriteFile.into())?;
-    }
-    rules.allow_devices()?;
-    rules.into_layer()
 }
 
 /// A layer that is being made.
@@ -159,6 +178,33 @@ struct Rules {
     layer: RulesetCreated,
     /// What it is about; everything else it allows.
     handled: BitFlags<AccessFs>,
+}
+
+/// Collects the paths of which everything in this tree is allowed, apart from `/dev`.
+fn around(
+    tree: &Path,
+    denied: &[PathBuf],
+    paths: &mut Vec<PathBuf>,
+    listed: &mut Vec<(PathBuf, Option<Version>)>,
+) -> io::Result<()> {
+    let is_root = tree == Path::new("/");
+    if !is_root && !denied.iter().any(|path| path.starts_with(tree)) {
+        paths.push(tree.to_path_buf());
+        return Ok(());
+    }
+    // Read before the entries, so that a change meanwhile is noticed.
+    listed.push((tree.to_path_buf(), Version::read(tree)));
+    let Ok(entries) = std::fs::read_dir(tree) else { return Ok(()) };
+    for entry in entries {
+        let entry = entry?;
+        let path = entry.path();
+        let is_link = entry.file_type().is_ok_and(|kind| kind.is_symlink());
+        let is_dev = is_root && entry.file_name() == "dev";
+        if !is_link && !is_dev && !denied.contains(&path) {
+            around(&path, denied, paths, listed)?;
+        }
+    }
+    Ok(())
 }
 
 /// Whether no descriptor is left.
@@ -181,23 +227,9 @@ impl Rules {
         access: BitFlags<AccessFs>,
         listed: &mut Vec<(PathBuf, Option<Version>)>,
     ) -> io::Result<()> {
-        let is_root = tree == Path::new("/");
-        if !is_root && !denied.iter().any(|path| path.starts_with(tree)) {
-            return self.allow(tree, access);
-        }
-        // Read before the entries, so that a change meanwhile is noticed.
-        listed.push((tree.to_path_buf(), Version::read(tree)));
-        let Ok(entries) = std::fs::read_dir(tree) else { return Ok(()) };
-        for entry in entries {
-            let entry = entry?;
-            let path = entry.path();
-            let is_link = entry.file_type().is_ok_and(|kind| kind.is_symlink());
-            let is_dev = is_root && entry.file_name() == "dev";
-            if !is_link && !is_dev && !denied.contains(&path) {
-                self.allow_around(&path, denied, access, listed)?;
-            }
-        }
-        Ok(())
+        let mut paths = Vec::new();
+        around(tree, denied, &mut paths, listed)?;
+        paths.iter().try_for_each(|path| self.allow(path, access))
     }
 
     fn allow_devices(&mut self) -> io::Result<()> {
