@@ -75,9 +75,10 @@ pub fn read<T: DeserializeOwned>(
             continue;
         }
         if is_optional && means_nothing(name, property, &value) {
-            match MAY_BE_MEANT.contains(&name.as_str()) {
-                true => has_empty_sandbox = true,
-                false => is_filled_in = true,
+            if MAY_BE_MEANT.contains(&name.as_str()) {
+                has_empty_sandbox = true;
+            } else {
+                is_filled_in = true;
             }
             continue;
         }
