@@ -537,10 +537,42 @@ fn what_cannot_be_enforced_is_refused_unless_the_user_accepts_less() {
             assert!(result.text.contains(open), "{}", result.text);
         }
     }
-    let old = [("ZSH_TOOL_SANDBOX_LOWERED", "abi=2 namespaces=none")];
-    let client = client_with(&env, "sandbox: {mode: workspace}\n", &old);
-    let refused = client.run("echo ran");
-    assert!(refused.is_error && refused.text.contains("can be emptied"), "{}", refused.text);
+}
+
+#[test]
+fn what_each_kernel_can_do_is_enforced_or_refused_and_said() {
+    // A kernel's version of Landlock, whether commands run without own mounts, and whether signals
+    // are kept inside.
+    for (version, runs, keeps_signals) in
+        [(1, false, false), (2, false, false), (3, true, false), (4, true, false), (6, true, true)]
+    {
+        let env = home();
+        let lowered = format!("abi={version} namespaces=none");
+        let variables = [("ZSH_TOOL_SANDBOX_LOWERED", lowered.as_str())];
+        let client = client_with(&env, "sandbox: {mode: workspace, network: off}\n", &variables);
+        let health = client.call("zsh_health", json!({})).text;
+        let result = client.run("echo ran");
+        assert_eq!(result.is_error, !runs, "{version}: {}", result.text);
+        if !runs {
+            assert!(result.text.contains("can be emptied"), "{version}: {}", result.text);
+            assert!(health.contains("commands are refused"), "{version}: {health}");
+            continue;
+        }
+        let says_signals = health.contains("signals to your other processes");
+        assert_eq!(says_signals, !keeps_signals, "{version}: {health}");
+        for attempt in [
+            "echo x > ~/target",
+            ": > ~/target",
+            "mv ~/target $TMPDIR/t",
+            "cat ~/.ssh/key",
+            "/usr/bin/python3 -c 'import socket; socket.socket()'",
+        ] {
+            let result = client.run(&format!("{attempt} && echo {DONE}"));
+            assert_refused(&result, &format!("{version}: {attempt}"));
+        }
+        let text = fs::read_to_string(env.path("home/target")).expect("the file is there");
+        assert_eq!(text, "before\n", "{version}");
+    }
 }
 
 #[test]
