@@ -371,12 +371,13 @@ impl<'a> Sources<'a> {
             let reader = poller.watch(stdout.as_fd(), Interest::Hangup);
             let next = self.next_attempt();
             let next = next.map(|next| next.saturating_duration_since(Instant::now()));
-            let blind = watch.is_none().then_some(BLIND_RECHECK);
+            // A killed runner's lock is released just after its file is closed, which is seen.
+            let blind = (watch.is_none() || runs::has_live(self.state)).then_some(BLIND_RECHECK);
             poller.wait(next.into_iter().chain(blind).min());
             if poller.ready(Some(reader)) {
                 return Err(OutputError::Closed);
             }
-            is_changed = poller.ready(folder);
+            is_changed = poller.ready(folder) || blind.is_some();
             let ready = self.ready(&poller);
             self.receive(&ready, report)?;
         }

@@ -98,6 +98,11 @@ pub(super) fn claim_ended(
     ends
 }
 
+/// Whether a run whose end is to be reported still runs.
+pub(super) fn has_live(state: &Path) -> bool {
+    unreported::marked(state).iter().any(|run| run.live)
+}
+
 fn is_in(scope: &Scope, run: &RunView) -> bool {
     let Scope::Client { project, .. } = scope else {
         return true;
