@@ -2,8 +2,8 @@
 //! the tasks of all running servers and shims, the ends of detached tasks whose shims are gone, and the
 //! ends of agent runs.
 //!
-//! One thread waits for the owners' streams, for directories of new owners, for changes of runs, and
-//! for the end of the reader of stdout.
+//! One thread waits for the owners' streams, for directories of new owners, for new runs and the ends of
+//! their runners, and for the end of the reader of stdout.
 
 mod runs;
 
@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use self::runs::RunEnd;
+use self::runs::{Found, RunEnd};
 use super::output::{self, OutputError};
 use super::permissions;
 use super::shared;
@@ -29,6 +29,7 @@ use crate::peer::events::{EventStream, Received};
 use crate::peer::{ANSWER_LIMIT, Owner};
 use crate::process::descriptors::{Interest, Poller};
 use crate::process::directory_watch::DirectoryWatch;
+use crate::process::kill::Handle;
 use crate::process::probe::Identity;
 use crate::process::{files, tree};
 use crate::task::environment::client;
@@ -47,7 +48,8 @@ const FIRST_PAUSE: Duration = Duration::from_millis(25);
 const LAST_PAUSE: Duration = Duration::from_secs(30);
 /// A connection that lasted this long resets the pause to the first.
 const LASTING: Duration = Duration::from_secs(10);
-/// How often directories are checked when the user has no inotify watches left.
+/// How often directories are checked when the user has no inotify watches left, and runs whose runners
+/// are not visible.
 const BLIND_RECHECK: Duration = Duration::from_secs(1);
 /// An owner that has sent nothing by then counts as frozen.
 const FROZEN_AFTER: Duration = Duration::from_secs(1);
@@ -258,6 +260,8 @@ struct Sources<'a> {
     claimed: Vec<(PathBuf, String)>,
     /// The ids of ended runs whose reports are held.
     claimed_runs: Vec<String>,
+    /// The runners of runs that are live, as far as they are visible.
+    runners: Vec<Option<Handle>>,
     /// The directories of ended processes, which are scanned once.
     ended: HashSet<PathBuf>,
 }
@@ -280,6 +284,7 @@ impl<'a> Sources<'a> {
             holds: false,
             claimed: Vec::new(),
             claimed_runs: Vec::new(),
+            runners: Vec::new(),
             ended: HashSet::new(),
         }
     }
@@ -319,7 +324,7 @@ impl<'a> Sources<'a> {
     fn pending(&mut self, limit: Duration, report: Report) -> Result<Vec<Owner>, OutputError> {
         let begun = Instant::now();
         self.scan(report)?;
-        self.report_runs(None, report)?;
+        self.report_runs(report)?;
         loop {
             if self.connect_due(false) {
                 self.scan(report)?;
@@ -354,12 +359,12 @@ impl<'a> Sources<'a> {
         let stdout = std::io::stdout();
         let mut is_changed = true;
         loop {
-            if is_changed || watch.is_none() {
+            if is_changed {
                 if let Some(watch) = &watch {
                     watch.drain();
                 }
                 self.scan(report)?;
-                self.report_runs(watch.as_ref(), report)?;
+                self.report_runs(report)?;
             }
             is_changed = self.connect_due(true);
             if is_changed {
@@ -371,13 +376,16 @@ impl<'a> Sources<'a> {
             let reader = poller.watch(stdout.as_fd(), Interest::Hangup);
             let next = self.next_attempt();
             let next = next.map(|next| next.saturating_duration_since(Instant::now()));
-            // A killed runner's lock is released just after its file is closed, which is seen.
-            let blind = (watch.is_none() || runs::has_live(self.state)).then_some(BLIND_RECHECK);
+            let ends = self.runners.iter().map(|runner| runner.as_ref().and_then(Handle::ended));
+            let ends: Vec<_> =
+                ends.map(|end| end.map(|end| poller.watch(end, Interest::Read))).collect();
+            let is_blind = watch.is_none() || ends.contains(&None);
+            let blind = is_blind.then_some(BLIND_RECHECK);
             poller.wait(next.into_iter().chain(blind).min());
             if poller.ready(Some(reader)) {
                 return Err(OutputError::Closed);
             }
-            is_changed = poller.ready(folder) || blind.is_some();
+            is_changed = is_blind || [folder].into_iter().chain(ends).any(|it| poller.ready(it));
             let ready = self.ready(&poller);
             self.receive(&ready, report)?;
         }
@@ -415,12 +423,11 @@ impl<'a> Sources<'a> {
         Ok(())
     }
 
-    fn report_runs(
-        &mut self,
-        watch: Option<&DirectoryWatch>,
-        report: Report,
-    ) -> Result<(), OutputError> {
-        for end in runs::claim_ended(self.state, &self.scope, watch) {
+    /// Reports the ends of runs, and notes who runs the others.
+    fn report_runs(&mut self, report: Report) -> Result<(), OutputError> {
+        let Found { ends, runners } = runs::claim_ended(self.state, &self.scope);
+        self.runners = runners;
+        for end in ends {
             let id = end.oneshot_id.clone();
             if let Err(error) = report(&Event::Run(end)) {
                 unreported::mark(self.state, &id);

@@ -10,7 +10,7 @@ use crate::monitor::runs::exit_code;
 use crate::monitor::session::one_line;
 use crate::oneshot::sessions::{self, RunView};
 use crate::oneshot::unreported;
-use crate::process::directory_watch::DirectoryWatch;
+use crate::process::kill::Handle;
 use crate::text::foreign;
 use crate::text::lines::elide_middle;
 
@@ -70,37 +70,37 @@ impl RunEnd {
     }
 }
 
+/// The ends that this process is to report, and the runners of runs that have not ended.
+#[derive(Default)]
+pub(super) struct Found {
+    pub(super) ends: Vec<RunEnd>,
+    /// `None` for a runner that is not visible, as in another container, or has just ended.
+    pub(super) runners: Vec<Option<Handle>>,
+}
+
 /// Claims the ends that no process has reported, of runs in scope. Runs that are live, or that a
-/// process resumes meanwhile, keep their marks, and the watch sees their changes.
-pub(super) fn claim_ended(
-    state: &Path,
-    scope: &Scope,
-    watch: Option<&DirectoryWatch>,
-) -> Vec<RunEnd> {
-    let mut ends = Vec::new();
+/// process resumes meanwhile, keep their marks.
+pub(super) fn claim_ended(state: &Path, scope: &Scope) -> Found {
+    let mut found = Found::default();
     for run in unreported::marked(state) {
         if !is_in(scope, &run) {
             continue;
         }
-        if let Some(Err(error)) = watch.map(|watch| watch.add(&run.directory)) {
-            output::complain(format_args!("the end of run {} may be late: {error}", run.id()));
-        }
-        let ended = || sessions::view(&run.directory).ok().filter(|run| !run.live);
-        if ended().is_none() || !unreported::claim(state, run.id()) {
+        if run.live {
+            found.runners.push(run.runner.and_then(|runner| Handle::open(runner).ok()));
             continue;
         }
-        match ended() {
-            Some(run) => ends.push(RunEnd::of(&run)),
+        if !unreported::claim(state, run.id()) {
+            continue;
+        }
+        match sessions::view(&run.directory) {
             // A process has resumed it and found the mark of the end before.
-            None => unreported::mark(state, run.id()),
+            Ok(resumed) if resumed.live => unreported::mark(state, run.id()),
+            Ok(run) => found.ends.push(RunEnd::of(&run)),
+            Err(error) => output::complain(error),
         }
     }
-    ends
-}
-
-/// Whether a run whose end is to be reported still runs.
-pub(super) fn has_live(state: &Path) -> bool {
-    unreported::marked(state).iter().any(|run| run.live)
+    found
 }
 
 fn is_in(scope: &Scope, run: &RunView) -> bool {
