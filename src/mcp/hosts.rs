@@ -144,9 +144,9 @@ impl Tools {
             return None;
         };
         Some(format!(
-            "Codex's sandbox cannot be carried over to host {host}: {part}, and a host is told only the mode \
-             and the network; the command was not started. With sandbox=read-only a command there changes \
-             nothing; or choose another permission profile"
+            "Codex's sandbox cannot be carried over to host {host}: {part}, and only the mode and the \
+             network are sent there; the command was not started. Use sandbox=read-only, or choose another \
+             permission profile"
         ))
     }
 }

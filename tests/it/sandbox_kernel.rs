@@ -213,6 +213,27 @@ listener.bind(\"tmux-{user}/own\")' && echo made"
 }
 
 #[test]
+fn a_service_that_starts_between_two_commands_is_closed() {
+    let env = home();
+    let directory = env.path("home/service");
+    fs::create_dir(&directory).expect("a directory");
+    fs::write(directory.join("pid"), "1\n").expect("a file");
+    let socket = directory.join("agent");
+    let address = socket.display().to_string();
+    let variables = [("SSH_AUTH_SOCK", address.as_str())];
+    for mode in MODES {
+        let client = client_with(&env, &format!("sandbox: {{mode: {mode}}}\n"), &variables);
+        // Missing at the first command, there at the next; and once more, for one that restarts.
+        for round in 0..2 {
+            assert_eq!(client.run("echo ran").output(), "ran");
+            let _listener = UnixListener::bind(&socket).expect("a socket");
+            assert_refused(&client.run(&connect(&socket)), &format!("{mode}, {round}"));
+            fs::remove_file(&socket).expect("a socket");
+        }
+    }
+}
+
+#[test]
 fn the_directory_above_a_closed_socket_keeps_its_name() {
     let env = home();
     let directory = env.work().join("run");

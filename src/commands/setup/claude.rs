@@ -71,7 +71,11 @@ impl Sandbox {
                 self.leave_out(key, value, "they run in the sandbox like all others");
             }
             ("autoAllowBashIfSandboxed" | "allowUnsandboxedCommands", _) => {
-                self.leave_out(key, value, "a call can only tighten the sandbox, and asks nobody");
+                self.leave_out(
+                    key,
+                    value,
+                    "calls can only tighten the sandbox, and no prompt asks to leave it",
+                );
             }
             _ => self.leave_out(key, value, "there is nothing like it here"),
         }

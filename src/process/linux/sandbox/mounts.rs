@@ -451,7 +451,7 @@ impl Reduced {
         }
         if let Some(path) = self.way.last() {
             attach(remains, path)?;
-            set_read_only(path, 0)?;
+            set_attributes(path, 0, READ_ONLY | NO_DEVICES, 0)?;
         }
         set_read_only(&self.directory, 0)
     }
@@ -525,10 +525,10 @@ impl Services {
             use std::os::unix::fs::FileTypeExt;
             path.metadata().is_ok_and(|data| data.file_type().is_socket())
         };
-        let found = all.filter_map(|path| seen.resolve(&path));
-        let named = named.iter().filter(|path| is_socket(path));
-        let mut sockets: Vec<PathBuf> =
-            found.chain(named.filter_map(|path| path.canonicalize().ok())).collect();
+        let mut sockets: Vec<PathBuf> = all.filter_map(|path| seen.resolve(&path)).collect();
+        // One that is missing is noted, since its service may start later.
+        let named: Vec<PathBuf> = named.iter().filter_map(|path| seen.resolve(path)).collect();
+        sockets.extend(named.into_iter().filter(is_socket));
         let mut directories: Vec<PathBuf> =
             directories.iter().filter_map(|path| seen.resolve(path)).collect();
         for directory in sockets.iter().filter_map(|path| path.parent()) {
@@ -568,7 +568,7 @@ fn named_sockets(value: &str) -> Vec<PathBuf> {
     found
 }
 
-/// A text in which `%64` stands for `d`.
+/// Decodes a text in which some bytes are written as `%64`.
 fn decoded(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
