@@ -94,7 +94,7 @@ pub struct Request {
 impl Request {
     /// A command that this program runs for its own purposes: without input, terminal, deadline and
     /// sandbox, with its errors in its output.
-    pub(crate) fn of_own(command: CommandLine) -> Request {
+    pub fn of_own(command: CommandLine) -> Request {
         Request {
             id: None,
             command,

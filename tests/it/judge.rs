@@ -24,7 +24,7 @@ use zsh_tool::testing::shell::mode::ShellMode;
 use zsh_tool::testing::task::environment::EnvironmentSettings;
 use zsh_tool::testing::task::live::{Cancel, WaitStep};
 use zsh_tool::testing::task::registry::TaskHandle;
-use zsh_tool::testing::task::request::{Request, Stderr, Stdin};
+use zsh_tool::testing::task::request::Request;
 use zsh_tool::testing::task::state::KillRequest;
 use zsh_tool::testing::task::supervisor::{Settings, Supervisor};
 use zsh_tool::testing::text::redact::Redactor;
@@ -396,26 +396,7 @@ fn a_task_goes_on_while_three_checks_are_under_way() {
     let go = env.path("go");
     let endpoint = Endpoint::start(&env, &json!([{"text": "A", "wait_for": go}]));
     let supervisor = supervisor(&env);
-    let flood = Request {
-        command: CommandLine::parse("exec yes a line of output"),
-        shell: None,
-        description: None,
-        id: None,
-        part_of: None,
-        detached: None,
-        directory: None,
-        session: None,
-        environment: Vec::new(),
-        start: None,
-        stderr: Stderr::Merged,
-        stdin: Stdin::Null,
-        terminal: None,
-        emulated: false,
-        timeout: None,
-        at_timeout: Default::default(),
-        memory_max: None,
-        sandbox: sandbox::policy::Policy::off(),
-    };
+    let flood = Request::of_own(CommandLine::parse("exec yes a line of output"));
     let task = supervisor.start(flood, None).expect("a task");
     let checks = Checks::new(judge_at(endpoint.base_url()), true);
     // None of them can end before the file is there: to start one does not wait for it.
