@@ -91,7 +91,7 @@ pub(crate) fn settings(config: &Config, project: &Path) -> Result<Settings, Stri
     let cargo = directory("CARGO_HOME");
     let cargo = cargo.iter().flat_map(|cargo| CARGO_CACHES.map(|name| cargo.join(name)));
     // Many programs use /tmp wherever TMPDIR leads.
-    let mut write = vec![project.to_path_buf(), std::env::temp_dir(), PathBuf::from("/tmp")];
+    let mut write = vec![as_entered(project), std::env::temp_dir(), PathBuf::from("/tmp")];
     write.extend(cache);
     write.extend(CACHES.iter().filter_map(|name| below_home(name)));
     write.extend(cargo);
@@ -209,8 +209,18 @@ fn real(path: &Path) -> PathBuf {
     files::resolved(path).unwrap_or_else(|| path.to_path_buf())
 }
 
-/// The paths that no command can lead elsewhere. One that goes through another of these trees is
-/// writable as a part of that tree, and could be replaced by a link to anywhere.
+/// The working directory by the way on which the shell that started this program went there, which may
+/// lead through links. Other directories as they are.
+fn as_entered(project: &Path) -> PathBuf {
+    let entered = std::env::var_os("PWD").map(PathBuf::from).filter(|path| path.is_absolute());
+    let real = project.canonicalize().ok();
+    let entered = entered.filter(|path| real.is_some() && path.canonicalize().ok() == real);
+    entered.unwrap_or_else(|| project.to_path_buf())
+}
+
+/// The paths that no command can lead elsewhere, without links. One that goes through another of these
+/// trees is writable as a part of that tree, and could be replaced by a link to anywhere. What becomes a
+/// link later, by a command of another server, is writable no more.
 fn unchangeable(paths: Vec<PathBuf>) -> Vec<PathBuf> {
     let real: Vec<PathBuf> = paths.iter().map(|path| real(path)).collect();
     let is_changeable = |path: &&PathBuf| {
@@ -218,7 +228,8 @@ fn unchangeable(paths: Vec<PathBuf>) -> Vec<PathBuf> {
         let mut entries = entries.filter_map(|directory| directory.canonicalize().ok());
         entries.any(|directory| real.iter().any(|tree| directory.starts_with(tree)))
     };
-    paths.iter().filter(|path| !is_changeable(path)).cloned().collect()
+    let kept = paths.iter().filter(|path| !is_changeable(path));
+    kept.filter_map(|path| files::real_path(path)).collect()
 }
 
 /// Whether a command could put something else at this path, although a mount holds what is there: it is

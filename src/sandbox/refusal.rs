@@ -39,6 +39,10 @@ const NETWORK: [&str; 7] = [
 /// they count only if the network is closed.
 const CLOSED: [&str; 3] = ["couldn't connect to server", "connect eperm", "socket creation failed"];
 
+/// What programs of OpenSSH say without its agent.
+const AGENT: [&str; 2] =
+    ["error connecting to agent", "could not open a connection to your authentication agent"];
+
 /// Words near an error that names nothing, if it is about a socket.
 const SOCKETS: [&str; 4] = ["socket", "connect", "urlopen", "inet"];
 
@@ -78,6 +82,11 @@ impl Scene<'_> {
             word.strip_prefix("//").unwrap_or(word)
         });
         self.absolute(words)
+    }
+
+    /// Whether it says that the agent which holds keys for ssh could not be reached.
+    pub(crate) fn misses_agent(&self) -> bool {
+        self.lines().any(|line| says_one_of(line, &AGENT))
     }
 
     /// The paths in the command, if the output says that a write has failed, and not where.

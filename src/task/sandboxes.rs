@@ -244,7 +244,10 @@ pub(crate) fn refusal(facts: &Facts, end: &End, tail: &str) -> Option<String> {
     };
     let by_cover = || scene.missing_paths().iter().find_map(unread);
     let by_socket = || {
-        let sockets = scene.socket_paths();
+        let mut sockets = scene.socket_paths();
+        if scene.misses_agent() {
+            sockets.extend(std::env::var_os("SSH_AUTH_SOCK").map(PathBuf::from));
+        }
         let mut real = sockets.iter().filter_map(|path| files::resolved(path));
         let is_closed = |path: &PathBuf| confined.closed.iter().any(|it| path.starts_with(it));
         real.find(is_closed).map(|path| {

@@ -52,17 +52,21 @@ pub fn client_with(env: &Env, yaml: &str, variables: &[(&str, &str)]) -> Client 
 
 /// A server of each kind, each with a home of its own, for this mode.
 pub fn each_kind(mode: &str) -> Vec<(&'static str, Env, Client)> {
-    let yaml = format!("sandbox: {{mode: {mode}}}\n");
+    each_kind_with(|_| format!("sandbox: {{mode: {mode}}}\n"))
+}
+
+/// The same, for a configuration that depends on the home.
+pub fn each_kind_with(yaml: impl Fn(&Env) -> String) -> Vec<(&'static str, Env, Client)> {
     let with_mounts = home();
     let alone = home();
     let mut kinds = Vec::new();
-    let client = client_with(&with_mounts, &yaml, &[]);
+    let client = client_with(&with_mounts, &yaml(&with_mounts), &[]);
     kinds.push(("with mounts", with_mounts, client));
-    let client = client_with(&alone, &yaml, &[LANDLOCK_ALONE]);
+    let client = client_with(&alone, &yaml(&alone), &[LANDLOCK_ALONE]);
     kinds.push(("Landlock alone", alone, client));
     if unprivileged::is_root() {
         let ordinary = home();
-        ordinary.configure(&yaml);
+        ordinary.configure(&yaml(&ordinary));
         let client = unprivileged::client(&ordinary);
         kinds.push(("an ordinary user", ordinary, client));
     }

@@ -9,7 +9,7 @@ use std::process::Command;
 
 use serde_json::json;
 
-use crate::sandbox::{DONE, MODES, assert_refused, client_with, each_kind, home};
+use crate::sandbox::{DONE, MODES, assert_refused, client_with, each_kind, each_kind_with, home};
 use crate::support::client::Client;
 use crate::support::env::binary;
 use crate::support::http::Site;
@@ -139,7 +139,13 @@ fn a_container_engine_and_keys_are_refused_and_named() {
     keygen.args(["-q", "-t", "ed25519", "-N", "", "-f"]).arg(&key);
     assert!(keygen.status().expect("ssh-keygen").success());
     let address = format!("unix://{}", socket.display());
-    let client = client_with(&env, "sandbox: {mode: workspace}\n", &[("DOCKER_HOST", &address)]);
+    let agent = env.path("home/agent.sock");
+    let _agent = UnixListener::bind(&agent).expect("a socket");
+    let agent = agent.to_str().expect("a path");
+    let variables = [("DOCKER_HOST", &*address), ("SSH_AUTH_SOCK", agent)];
+    let client = client_with(&env, "sandbox: {mode: workspace}\n", &variables);
+    let unreached = client.run("ssh-add -l");
+    assert!(unreached.text.contains("such as ~/agent.sock"), "{}", unreached.text);
     let engine = client.run(&format!(
         "curl -s --unix-socket {} http://engine/containers/json && echo {DONE}",
         socket.display()
@@ -206,6 +212,46 @@ fn a_writable_path_is_not_led_elsewhere_by_a_link() {
     assert_eq!(ran(&env, &["exec", "--", "echo x > ~/target"]).code, 1);
     let text = fs::read_to_string(env.path("home/target")).expect("the file is there");
     assert_eq!(text, "before\n");
+}
+
+#[test]
+fn what_becomes_a_link_while_a_server_runs_is_not_followed() {
+    for (kind, env, client) in each_kind_with(|env| {
+        let data = env.path("home/shared/data");
+        fs::create_dir_all(&data).expect("a directory");
+        format!("sandbox: {{mode: workspace, write: [{}]}}\n", data.display())
+    }) {
+        let write = |to: &str| client.run(&format!("echo x > {to} && echo {DONE}"));
+        let before = write("~/shared/data/file");
+        assert!(before.output().contains(DONE), "{kind}: {}", before.text);
+        // The project of another server has it inside.
+        let mut other = zsh_tool(&env, &["exec", "--", "rm -r data && ln -s .. data && echo ok"]);
+        other.env("CLAUDE_PROJECT_DIR", env.path("home/shared"));
+        other.current_dir(env.path("home/shared"));
+        assert_eq!(run(other).text(), "ok\n", "{kind}");
+        assert_refused(&write("~/target"), kind);
+        assert_refused(&write("~/shared/data/target"), kind);
+        let text = fs::read_to_string(env.path("home/target")).expect("the file is there");
+        assert_eq!(text, "before\n", "{kind}");
+    }
+}
+
+#[test]
+fn a_project_that_was_entered_through_a_writable_directory_is_not_writable() {
+    let env = home();
+    let (real, link) = (env.path("home/elsewhere"), env.work().join("link"));
+    fs::create_dir(&real).expect("a directory");
+    std::os::unix::fs::symlink(&real, &link).expect("a link");
+    env.configure(&format!("sandbox: {{mode: workspace, write: [{}]}}\n", env.work().display()));
+    let attempt = |entered: &Path| {
+        let mut exec = zsh_tool(&env, &["exec", "--", "echo x > file"]);
+        exec.current_dir(&real).env("PWD", entered);
+        run(exec)
+    };
+    let refused = attempt(&link);
+    assert_eq!(refused.code, 1, "{}", refused.stderr);
+    assert!(refused.stderr.contains("the sandbox refused a write"), "{}", refused.stderr);
+    assert_eq!(attempt(&real).code, 0);
 }
 
 #[test]

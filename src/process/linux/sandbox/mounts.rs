@@ -23,7 +23,7 @@ use libc::{c_int, c_void};
 use parking_lot::Mutex;
 use rustix::event::{PollFd, PollFlags, poll};
 
-use super::places::{Places, Seen, outermost};
+use super::places::{self, Places, Seen, outermost};
 use super::{check, user};
 use crate::process::needs::Needs;
 use crate::process::vfork;
@@ -66,7 +66,7 @@ const NAME_SERVICES: [&str; 3] =
     ["/run/systemd/resolve/io.systemd.Resolve", "/run/nscd/socket", "/run/avahi-daemon/socket"];
 
 /// Variables that name the sockets of programs that a person uses, which would act for a command too.
-const NAMED: [&str; 17] = [
+const NAMED: [&str; 19] = [
     "CONTAINER_HOST",
     "DBUS_SESSION_BUS_ADDRESS",
     "DISPLAY",
@@ -81,9 +81,11 @@ const NAMED: [&str; 17] = [
     "SWAYSOCK",
     "TMUX",
     "VSCODE_GIT_IPC_HANDLE",
+    "VSCODE_IPC_HOOK",
     "VSCODE_IPC_HOOK_CLI",
     "WAYLAND_DISPLAY",
     "WEZTERM_UNIX_SOCKET",
+    "ZED_TERM_SOCK",
 ];
 
 /// How the mounts are made, with all paths as the kernel takes them.
@@ -510,11 +512,12 @@ impl Services {
         directories.extend(given("TMUX_TMPDIR").map(|path| path.join(format!("tmux-{user}"))));
         directories.extend(given("XDG_RUNTIME_DIR"));
         directories.extend(given("SCREENDIR"));
-        directories.extend(given("USER").map(|name| {
-            let mut path = std::ffi::OsString::from("/run/screen/S-");
-            path.push(name);
-            path.into()
-        }));
+        directories.extend(given("HOME").map(|home| home.join(".screen")));
+        for above in given("USER").iter().flat_map(|_| ["/run/screen/S-", "/tmp/screens/S-"]) {
+            let mut path = std::ffi::OsString::from(above);
+            path.extend(std::env::var_os("USER"));
+            directories.push(path.into());
+        }
         directories.retain(|path| path.is_absolute());
         let closed = NAME_SERVICES.iter().filter(|_| network != Network::On);
         let all = SOCKETS.iter().chain(closed).map(PathBuf::from);
@@ -629,13 +632,17 @@ fn mount(source: Option<&CStr>, target: &CStr, flags: libc::c_ulong) -> io::Resu
     check(mounted.into()).map(|_| ())
 }
 
-/// A copy of the mounts of a tree, as they are now.
+/// A copy of the mounts of a tree, as they are now. The path has no links, unless somebody has just made
+/// one, which is not followed.
 fn clone_tree(path: &CStr) -> io::Result<OwnedFd> {
     const OPEN_TREE_CLONE: c_int = 1;
-    let flags = OPEN_TREE_CLONE | libc::O_CLOEXEC | libc::AT_RECURSIVE;
-    // SAFETY: the path ends with NUL.
-    let tree =
-        check(unsafe { libc::syscall(libc::SYS_open_tree, libc::AT_FDCWD, path.as_ptr(), flags) })?;
+    let flags = OPEN_TREE_CLONE | libc::O_CLOEXEC | libc::AT_RECURSIVE | libc::AT_EMPTY_PATH;
+    let directory = places::open(path)?;
+    // SAFETY: the path ends with NUL, and the descriptor is open.
+    let tree = check(unsafe {
+        let (at, itself) = (directory.as_raw_fd(), c"".as_ptr());
+        libc::syscall(libc::SYS_open_tree, at, itself, flags)
+    })?;
     // SAFETY: the call has just opened it.
     Ok(unsafe { OwnedFd::from_raw_fd(tree as c_int) })
 }

@@ -1,12 +1,17 @@
 //! A policy's paths as they are now: resolved, and only those that exist; and whether they still are.
 
 use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
+use rustix::path::Arg;
+
 use crate::process::needs::Needs;
-use crate::sandbox::policy::{Mode, Policy};
+use crate::sandbox::policy::{self, Policy};
 
 /// A file's device, inode and birth. Another file can get the number of one that was removed.
 type Identity = (u64, u64, Option<SystemTime>);
@@ -35,6 +40,17 @@ impl Version {
     pub(super) fn is_of(version: Option<Version>, directory: &Path) -> bool {
         version.is_some() && version == Version::read(directory)
     }
+}
+
+/// Opens what is at a path without links, for what is done with it apart from reading and writing.
+/// Allocates nothing.
+///
+/// # Errors
+/// There is no such file, or a link is on the way.
+pub(super) fn open(path: impl Arg) -> io::Result<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    let without_links = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+    Ok(rustix::fs::openat2(CWD, path, flags, Mode::empty(), without_links)?)
 }
 
 /// What was found at paths.
@@ -107,12 +123,14 @@ pub(super) struct Places {
 
 impl Places {
     pub(super) fn resolve(policy: &Policy, needs: &Needs, seen: &mut Seen) -> Places {
+        // They were resolved when the settings were read. A link that is there now was made since, maybe
+        // by a command that may write around it, to lead this one elsewhere.
         let mut write = seen.resolve_all(&policy.write);
-        if policy.mode == Mode::Workspace {
+        write.retain(|path| policy.write.contains(path));
+        if policy.mode == policy::Mode::Workspace {
             write.extend(seen.resolve(Path::new("/dev/shm")));
         }
-        // What the server has just made is not a link.
-        write.extend(needs.temporary_elsewhere().cloned());
+        write.extend(needs.temporary_elsewhere().and_then(|path| seen.resolve(path)));
         outermost(&mut write);
         let mut denied = seen.resolve_all(&policy.deny_read);
         outermost(&mut denied);

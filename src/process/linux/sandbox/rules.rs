@@ -11,7 +11,6 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -20,7 +19,7 @@ use landlock::{
     RulesetCreatedAttr, Scope,
 };
 
-use super::places::{Places, Version};
+use super::places::{self, Places, Version};
 use crate::process::needs::Needs;
 
 /// Devices that programs read and write: none of them leads to other files.
@@ -123,7 +122,9 @@ impl Layer {
             }
         }
         rules.allow_devices()?;
-        rules.allow(Path::new(FILES_IN_DEV), AccessFs::ReadFile.into())?;
+        if let Ok(path) = Path::new(FILES_IN_DEV).canonicalize() {
+            rules.allow(&path, AccessFs::ReadFile.into())?;
+        }
         if let Some(shared) = &places.shared {
             rules.allow(shared, reads() | given(abi))?;
         }
@@ -164,10 +165,10 @@ impl Layer {
             rules.allow(path, reads() | writes(abi))?;
         }
         if let Some(path) = &needs.temporary {
-            rules.allow(path, reads() | given(abi))?;
+            rules.allow(&path.canonicalize()?, reads() | given(abi))?;
         }
         for file in &needs.files {
-            rules.allow(file, reads() | AccessFs::WriteFile)?;
+            rules.allow(&file.canonicalize()?, reads() | AccessFs::WriteFile)?;
         }
         rules.into_layer().map(Some)
     }
@@ -235,16 +236,15 @@ impl Rules {
     fn allow_devices(&mut self) -> io::Result<()> {
         let access =
             AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::Truncate | AccessFs::IoctlDev;
-        DEVICES.iter().try_for_each(|path| self.allow(Path::new(path), access))
+        let devices = DEVICES.iter().filter_map(|path| Path::new(path).canonicalize().ok());
+        devices.into_iter().try_for_each(|path| self.allow(&path, access))
     }
 
     /// Allows these actions, as far as the layer is about them, on a path and below it. What cannot be
     /// opened remains denied.
     fn allow(&mut self, path: &Path, access: BitFlags<AccessFs>) -> io::Result<()> {
-        let mut options = File::options();
-        let options = options.read(true).custom_flags(libc::O_PATH | libc::O_CLOEXEC);
-        let file = match options.open(path) {
-            Ok(file) => file,
+        let file = match places::open(path) {
+            Ok(file) => File::from(file),
             Err(error) if is_exhausted(&error) => return Err(error),
             Err(_) => return Ok(()),
         };
