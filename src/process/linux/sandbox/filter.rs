@@ -27,7 +27,7 @@ const REFUSED: &[libc::c_long] = &[
     libc::SYS_fsopen,
     libc::SYS_fspick,
     libc::SYS_init_module,
-    libc::SYS_kexec_file_load,
+    SYS_KEXEC_FILE_LOAD,
     libc::SYS_kexec_load,
     libc::SYS_keyctl,
     libc::SYS_mount,
@@ -93,6 +93,12 @@ const MODES: &[(libc::c_long, Place)] = &[
 /// As in `asm-generic/unistd.h`, which is the same for all processors that are known here.
 const SYS_FCHMODAT2: libc::c_long = 452;
 const SYS_OPEN_TREE_ATTR: libc::c_long = 467;
+
+/// Not all C libraries know it.
+#[cfg(target_arch = "x86_64")]
+const SYS_KEXEC_FILE_LOAD: libc::c_long = libc::SYS_kexec_file_load;
+#[cfg(not(target_arch = "x86_64"))]
+const SYS_KEXEC_FILE_LOAD: libc::c_long = 294;
 
 const CLONE_NEWTIME: libc::c_int = 0x80;
 
