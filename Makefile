@@ -55,14 +55,15 @@ test: test-programs ## Run the Rust tests with the real zsh and man, and the mod
 	@$(MAKE) --no-print-directory test-by-host
 	cargo test --features shuttle --test model
 
-# SOAK_CALLS and LAST_LINES say how many calls and commands the last two take.
+# SOAK_CALLS and LAST_LINES say how many calls and commands the soaks take, SOAK_MINUTES how long the
+# one with kills goes on.
 test-long: ## Bear faults for long, watch process shapes, run all of zsh's own tests, many calls, long calls.
 	@scripts/need cargo cc $(PROGRAMS) $(LONG_PROGRAMS)
 	@scripts/zsh-suite
 	@scripts/shape-programs long
 	@$(MAKE) --no-print-directory test-sandboxed
 	cargo test --test it -- --ignored long::
-	RUST_TEST_THREADS=1 cargo test --test it -- --ignored soak::
+	RUST_TEST_THREADS=1 cargo test --test it -- --ignored soak:: soak_restarts::
 	tests/clients/run long
 
 test-portable: ## Run the Rust tests without what Linux alone can do.

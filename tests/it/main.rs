@@ -95,6 +95,7 @@ mod setup;
 mod shown;
 mod shutdown;
 mod soak;
+mod soak_restarts;
 mod streams;
 mod structured;
 mod subcommands;

@@ -27,7 +27,7 @@ fn server_other_than(guard: u32, known: Option<u32>) -> Option<u32> {
 }
 
 /// Kills the server of a client; returns the pid of the next.
-fn kill_server(client: &Client, known: Option<u32>) -> u32 {
+pub fn kill_server(client: &Client, known: Option<u32>) -> u32 {
     let server = wait_until("the server", || server_other_than(client.pid(), known));
     send_signal("KILL", server);
     wait_until("the next server", || server_other_than(client.pid(), Some(server)))

@@ -10,22 +10,23 @@ use std::process::{Child, Command};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::support::client::Client;
 use crate::support::database::wait_for_observations;
 use crate::support::env::Env;
 use crate::support::processes::{assert_none_left, descendants_of, memory_kib, wait_until};
+use crate::support::result::ToolResult;
 
-const CALLERS: usize = 8;
+pub const CALLERS: usize = 8;
 /// Finished tasks that are kept: few, so that memory is what it will be from early on.
-const KEPT: usize = 40;
+pub const KEPT: usize = 40;
 /// Idle connections to the database, and what looks at the machine at the moment.
-const SPARE_DESCRIPTORS: usize = 10;
+pub const SPARE_DESCRIPTORS: usize = 10;
 /// Threads that wait for a call, and those that are about to end at the moment.
-const SPARE_THREADS: usize = 8;
+pub const SPARE_THREADS: usize = 8;
 /// What an allocator may keep more or less of at the end than in the middle.
-const SPARE_KIB: u64 = 6 * 1024;
+pub const SPARE_KIB: u64 = 6 * 1024;
 const DEFAULT_CALLS: usize = 10_000;
 const DEFAULT_LAST_LINES: usize = 20_000;
 
@@ -103,7 +104,7 @@ impl Drop for CpuQuota {
     }
 }
 
-fn size_from(variable: &str, default: usize) -> usize {
+pub fn size_from(variable: &str, default: usize) -> usize {
     std::env::var(variable).map_or(default, |size| {
         size.parse().unwrap_or_else(|_| panic!("{variable} is no number: {size}"))
     })
@@ -185,12 +186,7 @@ fn mixed_calls(calls: usize) {
     let env = Env::new();
     env.configure(&format!("max_finished_tasks: {KEPT}\n"));
     let client = env.client();
-    let soak = Soak {
-        env: &env,
-        client: &client,
-        calls: AtomicUsize::new(0),
-        commands: AtomicUsize::new(0),
-    };
+    let soak = Soak::new(&env, &client);
     // By now all that is loaded once has been, and as many tasks are kept as ever will be.
     soak.until(calls / 4);
     let first = soak.rest();
@@ -212,22 +208,27 @@ fn mixed_calls(calls: usize) {
 }
 
 /// Calls of all kinds to one server.
-struct Soak<'a> {
+pub struct Soak<'a> {
     env: &'a Env,
     client: &'a Client,
-    calls: AtomicUsize,
-    commands: AtomicUsize,
+    pub calls: AtomicUsize,
+    /// Commands on this machine.
+    pub commands: AtomicUsize,
 }
 
 /// What a server that has nothing to do holds.
 #[derive(Debug)]
-struct Holdings {
-    descriptors: usize,
-    threads: usize,
-    kib: u64,
+pub struct Holdings {
+    pub descriptors: usize,
+    pub threads: usize,
+    pub kib: u64,
 }
 
-impl Soak<'_> {
+impl<'a> Soak<'a> {
+    pub fn new(env: &'a Env, client: &'a Client) -> Soak<'a> {
+        Soak { env, client, calls: AtomicUsize::new(0), commands: AtomicUsize::new(0) }
+    }
+
     /// Goes on until there were this many calls.
     fn until(&self, calls: usize) {
         thread::scope(|scope| {
@@ -243,11 +244,12 @@ impl Soak<'_> {
         });
     }
 
-    /// Waits until nothing runs below the server; what it holds then.
-    fn rest(&self) -> Holdings {
+    /// Waits until nothing runs below the server but what carries calls to hosts; what it holds then.
+    pub fn rest(&self) -> Holdings {
         let server = self.client.server_pid();
         wait_until("no process below the server", || {
-            descendants_of(server).is_empty().then_some(())
+            let below = descendants_of(server);
+            below.iter().all(|process| process.arguments.starts_with("ssh ")).then_some(())
         });
         wait_until("no task that runs", || {
             let listed = self.client.call("zsh_tasks", json!({}));
@@ -269,9 +271,9 @@ impl Soak<'_> {
         }
     }
 
-    fn call(&self, tool: &str, arguments: serde_json::Value) -> crate::support::result::ToolResult {
+    pub fn call(&self, tool: &str, arguments: Value) -> ToolResult {
         self.calls.fetch_add(1, Ordering::Relaxed);
-        if tool == "zsh" {
+        if tool == "zsh" && arguments.get("host").is_none() {
             self.commands.fetch_add(1, Ordering::Relaxed);
         }
         let result = self.client.call(tool, arguments);
@@ -279,7 +281,7 @@ impl Soak<'_> {
         result
     }
 
-    fn one_of_a_kind(&self, kind: usize) {
+    pub fn one_of_a_kind(&self, kind: usize) {
         match kind % 8 {
             0 => self.quick(kind),
             1 => self.many_lines(kind),
@@ -323,19 +325,26 @@ impl Soak<'_> {
     fn background(&self) {
         let command = "for i in {1..5}; do echo line $i; sleep 0.02; done";
         let arguments = json!({"command": command, "background": true, "yield_after": 0});
-        let mut result = self.call("zsh", arguments);
-        let (task, mut lines) = (result.task_id(), Vec::new());
+        let started = self.call("zsh", arguments);
+        self.follow(started, 5);
+    }
+
+    /// Polls a task that writes so many numbered lines until it has ended: each is shown once. Its last
+    /// answer.
+    pub fn follow(&self, started: ToolResult, lines: usize) -> ToolResult {
+        let (task, mut result, mut shown) = (started.task_id(), started, Vec::new());
         loop {
             let output = result.output();
-            let shown = output.lines().filter_map(|line| line.find("line ").map(|at| &line[at..]));
-            lines.extend(shown.map(str::to_owned));
+            let found = output.lines().filter_map(|line| line.find("line ").map(|at| &line[at..]));
+            shown.extend(found.map(str::to_owned));
             if result.status() != "running" {
                 break;
             }
             result = self.call("zsh_poll", json!({"task_id": task, "listen": 25}));
         }
-        let expected: Vec<String> = (1..=5).map(|number| format!("line {number}")).collect();
-        assert_eq!(lines, expected);
+        let expected: Vec<String> = (1..=lines).map(|number| format!("line {number}")).collect();
+        assert_eq!(shown, expected, "{}", result.text);
+        result
     }
 
     fn killed(&self, kind: usize) {
