@@ -4,9 +4,9 @@
 import { spawn } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
-import readline from 'node:readline';
 import { KEYS, startBrowser } from './browser.mjs';
 import { check, eventually, finish, running, scratch } from './lib.mjs';
+import { startServer as serve } from './server.mjs';
 
 const [binary] = process.argv.slice(2);
 const LEAST_CONTRAST = 4.5;
@@ -15,29 +15,10 @@ const SIZES = { wide: [1280, 900], narrow: [390, 844] };
 const SHELL = { PATH: process.env.PATH, HOME: scratch, ZSH_TOOL_STATE_DIR: path.join(scratch, 'state'), LANG: 'C.UTF-8' };
 const started = [];
 
-// A server: its process, the call of `zsh` and, where it serves the page, the page's link.
 async function startServer(environment = {}) {
-  const server = spawn(binary, ['serve'], { stdio: ['pipe', 'pipe', 'inherit'], env: { ...SHELL, ...environment }, cwd: scratch });
-  started.push(server);
-  const waiting = new Map();
-  readline.createInterface({ input: server.stdout }).on('line', (line) => {
-    const message = JSON.parse(line);
-    waiting.get(message.id)?.(message.result);
-  });
-  let last = 0;
-  const send = (message) => server.stdin.write(`${JSON.stringify({ jsonrpc: '2.0', ...message })}\n`);
-  const ask = (method, params) =>
-    new Promise((settle) => {
-      const id = (last += 1);
-      waiting.set(id, settle);
-      send({ id, method, params });
-    });
-  const call = async (name, given) => (await ask('tools/call', { name, arguments: given })).content.map(({ text }) => text).join('\n');
-  const zsh = async (command, more = {}) => /task=((?:\w+:)?[0-9a-f]{8})/.exec(await call('zsh', { command, yield_after: 0.1, ...more }))?.[1];
-  await ask('initialize', { protocolVersion: '2025-06-18', capabilities: {}, clientInfo: { name: 'dashboard-checks', version: '1' } });
-  send({ method: 'notifications/initialized' });
-  const file = /\S+\/monitor\.url/.exec(await call('zsh_health', {}))?.[0];
-  return { process: server, zsh, link: file && fs.readFileSync(file, 'utf8').trim() };
+  const server = await serve(binary, { ...SHELL, ...environment }, scratch);
+  started.push(server.process);
+  return server;
 }
 
 // What is asked in the page. Each runs there, so it uses nothing from here.
