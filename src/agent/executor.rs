@@ -195,8 +195,8 @@ impl Executor {
         !self.is_user_defined
     }
 
-    /// The versions with which its entry was verified.
-    pub(crate) fn verified_versions(&self) -> &[String] {
+    /// The versions with which its entry was verified, the newest last.
+    pub fn verified_versions(&self) -> &[String] {
         &self.listing.verified
     }
 
@@ -378,12 +378,15 @@ fn own_program() -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::path::Path;
     use std::sync::LazyLock;
 
     use proptest::prelude::*;
 
     use super::*;
     use crate::agent::deeds::Deeds;
+    use crate::agent::outage;
     use crate::agent::stream::Framer;
     use crate::arbitrary;
 
@@ -514,6 +517,32 @@ mod tests {
                 _ => None,
             });
             assert_eq!(retry, Some(format!("retrying: {expected}")), "{name}");
+        }
+    }
+
+    /// 500 and 429 may pass, 401 does not.
+    #[test]
+    fn the_outages_in_recorded_streams_are_told_from_lasting_errors() {
+        let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/agents");
+        for name in EXECUTORS.names() {
+            let executor = EXECUTORS.find(name).unwrap();
+            let Some(newest) = executor.verified_versions().last() else { continue };
+            for (case, passes) in [("failed", true), ("limited", true), ("refused", false)] {
+                let folder = fixtures.join(name).join(newest).join(case);
+                let stream = ["stream.ndjson", "stream.txt"].map(|file| folder.join(file));
+                let stream = stream.iter().find_map(|path| fs::read_to_string(path).ok());
+                let mut answer = executor.answer();
+                let activities = activities(name, &stream.expect(name), "");
+                activities.iter().for_each(|activity| answer.add(activity));
+                let error = answer.error().or_else(|| executor.failure_in(answer.text()));
+                // It was ended before it said that its endpoint had failed.
+                let Some(error) = error else {
+                    assert_eq!((name, case), ("qwen", "limited"));
+                    continue;
+                };
+                let found = outage::of(error, answer.text(), 0.0);
+                assert_eq!(found.is_some(), passes, "{name}, {case}: {}", answer.text());
+            }
         }
     }
 

@@ -94,7 +94,8 @@ export function agentsIn(scratch, project, environment) {
       prepare: () => {},
       environment: (url) => ({
         COPILOT_PROVIDER_BASE_URL: `${url}/v1`,
-        COPILOT_PROVIDER_API_KEY: 'x',
+        // It replaces its key wherever it prints it, also within words.
+        COPILOT_PROVIDER_API_KEY: 'scripted-key',
         COPILOT_MODEL: 'gpt-4.1',
         COPILOT_OFFLINE: 'true',
       }),

@@ -32,6 +32,7 @@ export const scratch = fs.mkdtempSync(path.join(os.tmpdir(), 'zsh-tool-clients-'
 // The server and all that it started, told by their scratch HOME or the task cookie.
 const marks = [`HOME=${scratch}\0`];
 export const learnCookie = (instance) => marks.push(`ZSH_TOOL_TASK=${instance}`);
+export const learnHome = (home) => marks.push(`HOME=${home}\0`);
 
 // Command lines of the marked processes that carry all the arguments.
 export const running = (...args) => marked(args).map(({ command }) => command);

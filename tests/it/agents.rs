@@ -1,6 +1,7 @@
 //! Agent programs: how they are started, what their output means, and what can be told
 //! from what they leave. Streams and storage are those of the real programs, recorded with
-//! a scripted endpoint; `tests/fixtures/agents` has one folder for each.
+//! a scripted endpoint; `tests/fixtures/agents` has one folder for each. In it, the folder of the
+//! newest version has a run of each of [`CASES`], recorded by `tests/clients/record_agents.mjs`.
 
 use std::ffi::OsString;
 use std::fs;
@@ -22,6 +23,82 @@ use crate::support::recordings::{copy, fixture};
 const SESSION: &str = "11111111-1111-4111-8111-111111111111";
 /// Codex names its sessions itself.
 const CODEX_SESSION: &str = "01a201d3-7f4b-72a2-97d5-23f326a5f9ce";
+
+/// How the stream of a run ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    Answer,
+    Error(AgentError),
+    /// It says neither.
+    Open,
+}
+
+/// What is recorded of the newest version of each program: a run that ends well, one whose endpoint
+/// never answers, and ones whose endpoint answers with 500, 429 and 401.
+const CASES: [(&str, End); 5] = [
+    ("good", End::Answer),
+    ("hung", End::Open),
+    ("failed", End::Error(AgentError::ApiError)),
+    ("limited", End::Error(AgentError::ApiError)),
+    ("refused", End::Error(AgentError::AuthFailed)),
+];
+
+/// The streams that end in another way than the others of their case.
+const OTHER_ENDS: [(&str, &str, End); 3] = [
+    // It was ended while it tried again, of which it says nothing.
+    ("qwen", "limited", End::Open),
+    // It reports that it was ended.
+    ("copilot", "hung", End::Error(AgentError::ToolError)),
+    // All of its output is its answer; that it was ended, only its exit code shows.
+    ("aider", "hung", End::Answer),
+];
+
+/// The executors without recordings: this program itself, and one that is known by its source.
+const NOT_RECORDED: [&str; 2] = ["openai", "goose"];
+
+/// A recorded run of the newest version of a program.
+struct Run {
+    name: String,
+    case: &'static str,
+    /// Its folder of `tests/fixtures/agents`.
+    folder: String,
+    end: End,
+}
+
+/// A run of each of [`CASES`] for each program.
+fn recorded_runs() -> Vec<Run> {
+    let executors = executors(&[]);
+    let mut runs = Vec::new();
+    for name in executors.names() {
+        let Some(newest) = executors.find(name).expect(name).verified_versions().last() else {
+            assert!(NOT_RECORDED.contains(&name), "{name} has no verified version");
+            continue;
+        };
+        for (case, end) in CASES {
+            let other = OTHER_ENDS.iter().find(|(other, at, _)| (*other, *at) == (name, case));
+            runs.push(Run {
+                name: name.to_owned(),
+                case,
+                folder: format!("{name}/{newest}/{case}"),
+                end: other.map_or(end, |(_, _, end)| *end),
+            });
+        }
+    }
+    runs
+}
+
+impl Run {
+    fn stream(&self) -> String {
+        let form = if self.name == "aider" { "txt" } else { "ndjson" };
+        format!("{}/stream.{form}", self.folder)
+    }
+
+    /// The session of its conversation; `None` if nothing that is read is kept.
+    fn keeps(&self) -> Option<Option<&'static str>> {
+        let keeper = KEEPERS.iter().find(|(name, _)| *name == self.name)?;
+        Some(keeper.1)
+    }
+}
 
 fn ids<'a>(prompt: &'a str, model: Option<&'a str>) -> Ids<'a> {
     Ids {
@@ -561,6 +638,55 @@ fn a_killed_agents_cost_is_what_it_has_reported() {
     assert_eq!(cost(cline, "cline/streams/ok.ndjson", 12).tokens(), Some(4));
 }
 
+/// A new newest version has its runs recorded. What is kept holds the prompt, so that no agent is
+/// said to have done nothing for want of a conversation.
+#[test]
+fn every_case_of_every_newest_version_is_recorded() {
+    let mut missing = Vec::new();
+    for run in recorded_runs() {
+        if !fixture(&run.stream()).is_file() {
+            missing.push(run.stream());
+        }
+        let folder = if run.name == "aider" { "project" } else { "home" };
+        let storage = format!("{}/{folder}", run.folder);
+        let holds_prompt = || {
+            let kept = fs::read_to_string(largest(&fixture(&storage))).expect("a conversation");
+            kept.contains("do the thing")
+        };
+        if run.keeps().is_some() && !(fixture(&storage).is_dir() && holds_prompt()) {
+            missing.push(storage);
+        }
+    }
+    assert!(missing.is_empty(), "record them with tests/clients/record_agents.mjs: {missing:#?}");
+}
+
+#[test]
+fn the_ends_of_recorded_runs_are_told_apart() {
+    let executors = executors(&[]);
+    for run in recorded_runs() {
+        let (folder, executor) = (&run.folder, executors.find(&run.name).expect(&run.name));
+        let (activities, answer) = said(executor, &run.stream());
+        let error = answer.error().or_else(|| executor.failure_in(answer.text()));
+        let end = match error {
+            Some(error) => End::Error(error),
+            None if answer.is_final() || executor.final_text_is_stdout() => End::Answer,
+            None => End::Open,
+        };
+        assert_eq!(end, run.end, "{folder}: {:?}", short(&activities));
+        let text = answer.text();
+        match end {
+            End::Answer if run.case == "good" => {
+                assert!(text.contains("all is done"), "{folder}: {text}");
+            }
+            End::Answer => assert!(!text.contains("Tokens: "), "{folder}: {text}"),
+            End::Error(_) => assert!(!text.is_empty(), "{folder} says what went wrong"),
+            End::Open => assert_eq!(text, "", "{folder}"),
+        }
+        let acts = activities.iter().any(Activity::is_act);
+        assert_eq!(acts, run.case == "good" && run.name != "aider", "{folder}");
+    }
+}
+
 #[test]
 fn the_errors_of_recorded_streams_are_told_apart() {
     let executors = executors(&[]);
@@ -700,6 +826,12 @@ fn a_finished_conversation_is_success() {
         // Also when the id is not known: it is the newest of this directory.
         assert_eq!(left.recover(name, None), done(), "{name}");
     }
+    for run in recorded_runs().iter().filter(|run| run.case == "good") {
+        let (name, left) = (&run.name, Left::of(&run.folder));
+        let expected = if run.keeps().is_some() { done() } else { Recovery::Nothing };
+        assert_eq!(left.recover(name, run.keeps().flatten()), expected, "{}", run.folder);
+        assert_eq!(left.recover(name, None), expected, "{}", run.folder);
+    }
     assert_eq!(Left::of("gemini/document").recover("gemini", Some(SESSION)), done());
     assert_eq!(Left::of("cline/shown").recover("cline", None), done());
 }
@@ -735,20 +867,19 @@ fn a_prompt_alone_is_nothing() {
     }
     // Errors of its endpoint are no answer, nor is what was sent there: Claude Code stores its
     // system prompt, and Cline stores an error as its own message.
-    for (name, case, session) in [
-        ("claude", "refused", Some(SESSION)),
-        ("claude", "hung", Some(SESSION)),
-        ("claude", "denied", Some(SESSION)),
-        ("claude", "limited", Some(SESSION)),
-        ("qwen", "hung", Some(SESSION)),
-        ("qwen", "denied", Some(SESSION)),
-        ("qwen", "limited", Some(SESSION)),
-        ("cline", "denied", None),
-        ("cline", "hung", None),
-        ("aider", "denied", None),
-    ] {
+    for run in recorded_runs().iter().filter(|run| run.case != "good") {
+        let left = Left::of(&run.folder);
+        for session in [run.keeps().flatten(), None] {
+            let recovery = left.recover(&run.name, session);
+            assert_eq!(recovery, Recovery::Nothing, "{}", run.folder);
+        }
+    }
+    // Earlier versions, and an endpoint that refused the connection.
+    for (name, case) in
+        [("claude", "refused"), ("qwen", "hung"), ("qwen", "denied"), ("qwen", "limited")]
+    {
         let left = Left::of(&format!("{name}/{case}"));
-        assert_eq!(left.recover(name, session), Recovery::Nothing, "{name}/{case}");
+        assert_eq!(left.recover(name, Some(SESSION)), Recovery::Nothing, "{name}/{case}");
     }
 }
 

@@ -505,6 +505,9 @@ impl Rule {
 
 /// What programs call a class of errors, where that is a single word.
 const NAMED_CLASSES: [(&str, AgentError); 1] = [("auth", AgentError::AuthFailed)];
+/// What Cline calls an error of its endpoint that it has no class for. It names no class of other
+/// errors.
+const UNCLASSED: &str = "unknown";
 
 /// Without a text, the error's message becomes the text.
 fn final_event(text: String, problem: Option<String>, status: Option<u64>) -> Final {
@@ -517,7 +520,10 @@ fn final_event(text: String, problem: Option<String>, status: Option<u64>) -> Fi
             _ => None,
         };
         let class = named.or(of_status).or_else(|| class_of(problem)).or_else(|| class_of(&text));
-        class.unwrap_or(AgentError::ToolError)
+        class.unwrap_or(match problem {
+            UNCLASSED => AgentError::ApiError,
+            _ => AgentError::ToolError,
+        })
     });
     let mut text = match problem {
         Some(problem) if text.is_empty() => problem,
