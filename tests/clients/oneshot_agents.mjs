@@ -1,5 +1,5 @@
 // Runs of `zsh-tool oneshot` with a real coding agent as worker and auditor, against a scripted
-// model: oneshot_agents.mjs BINARY FOLDER NAME. What is checked is how the run ends and that no
+// model: oneshot_agents.mjs BINARY FOLDERS NAME. What is checked is how the run ends and that no
 // auditor is paid for what is no work. Exits 1 when a check failed.
 import fs from 'node:fs';
 import path from 'node:path';
