@@ -152,7 +152,7 @@ function runningBadge(session) {
 function attentionText(session) {
   if (!needsAttention(session)) return null;
   const held = stallReason(session);
-  if (held === 'stuck') return 'It is alive, but nothing new has happened for a while.';
+  if (held === 'stuck') return 'It makes no progress, and nothing is seen that would end that.';
   if (held === 'stopped') return 'One of its processes is stopped.';
   return session.prompt ? `It asks: ${session.prompt.trim()}` : 'It is reading its input.';
 }

@@ -25,8 +25,9 @@ TOOL_SECONDS = 20
 GRACE_SECONDS = 0.3
 # The server reads manual pages of failed programs by `man`, which ends by itself.
 SERVER_GRACE_SECONDS = 5
-# Lines that look at their own parents see the tool there.
-ANCESTRY = re.compile(r"\bpstree\b|\bPPID\b|\bppid\b")
+# Lines that look at their own parents see the tool there. Bare zsh runs the last command in its own
+# place, and the tool's shell remains to report how that ended: a shell that is started last is one deeper.
+ANCESTRY = re.compile(r"\bpstree\b|\bPPID\b|\bppid\b|\$0 -c '[^']*SHLVL")
 # How often bare zsh runs a line with a difference again, to find out whether it varies by itself.
 REPETITIONS = 8
 ENVIRONMENT = {
