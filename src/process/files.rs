@@ -23,6 +23,9 @@ pub enum PrivateDirError {
     /// Another user could put files there: the directory or its parent.
     #[error("{path} is writable by everyone: run `chmod o-w {path}` or choose another directory", path = .0.shown())]
     WorldWritable(PathBuf),
+    /// Its mode is what all users rely on, such as that of `/tmp`.
+    #[error("{path} is for all users: name a directory in it instead", path = .0.shown())]
+    Shared(PathBuf),
     /// Its owner could put files there, and read ours.
     #[error(
         "{path} belongs to another user (uid {owner}): remove it, or choose another directory",
@@ -75,6 +78,7 @@ fn make_private(path: &Path, flags: i32) -> Result<(), PrivateDirError> {
         .map_err(failed)?;
     let found = directory.metadata().map_err(failed)?;
     check_owner(path, &found)?;
+    check_unshared(path, &found)?;
     set_mode(path, &directory, &found, 0o700).map_err(failed)?;
     check_parent(path)
 }
@@ -99,6 +103,20 @@ fn check_owner(path: &Path, found: &Metadata) -> Result<(), PrivateDirError> {
         return Ok(());
     }
     Err(PrivateDirError::OfAnotherUser { path: path.to_path_buf(), owner })
+}
+
+/// Checks that a directory is not one that is there for other users too, who would be shut out.
+fn check_unshared(path: &Path, found: &Metadata) -> Result<(), PrivateDirError> {
+    let is_sticky = found.mode() & libc::S_ISVTX != 0 && found.mode() & 0o002 != 0;
+    let is_root = || std::fs::metadata("/").is_ok_and(|root| is_same(&root, found));
+    if is_sticky || is_root() {
+        return Err(PrivateDirError::Shared(path.to_path_buf()));
+    }
+    Ok(())
+}
+
+fn is_same(one: &Metadata, other: &Metadata) -> bool {
+    (one.dev(), one.ino()) == (other.dev(), other.ino())
 }
 
 /// Gives a directory this mode, and says so.
@@ -134,6 +152,7 @@ pub(crate) fn without_other_writers(path: &Path) -> Result<(), PrivateDirError> 
         .map_err(failed)?;
     let found = directory.metadata().map_err(failed)?;
     check_owner(path, &found)?;
+    check_unshared(path, &found)?;
     set_mode(path, &directory, &found, found.mode() & 0o755).map_err(failed)?;
     check_parent(path)
 }
@@ -565,7 +584,7 @@ mod tests {
     use super::*;
 
     fn mode(path: &Path) -> u32 {
-        std::fs::metadata(path).unwrap().mode() & 0o777
+        std::fs::metadata(path).unwrap().mode() & 0o7777
     }
 
     #[test]
@@ -584,6 +603,20 @@ mod tests {
         // The user may have made the whole directory a link.
         private_dir(&link).unwrap();
         assert_eq!(mode(&elsewhere), 0o700);
+    }
+
+    #[test]
+    fn a_directory_for_all_users_remains_one() {
+        let scratch = tempfile::tempdir().unwrap();
+        let shared = PermissionsExt::from_mode(0o1777);
+        std::fs::set_permissions(scratch.path(), shared).unwrap();
+        for make in [private_dir, private_subdir, without_other_writers] {
+            let refused = make(scratch.path());
+            assert!(matches!(refused, Err(PrivateDirError::Shared(_))), "{refused:?}");
+            assert_eq!(mode(scratch.path()), 0o1777);
+        }
+        // What is in it can be private.
+        private_dir(&scratch.path().join("own")).unwrap();
     }
 
     #[test]
