@@ -1,10 +1,10 @@
 //! The sandbox of commands, as configured: the paths of the settings, resolved in this environment.
 
 use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use crate::config::Config;
-use crate::process::files;
+use crate::process::files::{self, Hop};
 use crate::sandbox::policy::{Mode, Policy, Settings};
 use crate::text::foreign::ShowPath;
 
@@ -33,12 +33,7 @@ const CARGO_CACHES: [&str; 5] =
     ["registry", "git", ".package-cache", ".package-cache-mutate", ".global-cache"];
 
 /// Files and directories of a project that programs outside of the sandbox run or obey.
-const PROTECTED: [&str; 12] = [
-    ".git/hooks",
-    ".git/config",
-    ".git/config.worktree",
-    // Leads git to another repository. Nothing is there usually, so it cannot be kept, only named.
-    ".git/commondir",
+const PROTECTED: [&str; 8] = [
     ".husky",
     ".claude",
     ".codex",
@@ -48,6 +43,18 @@ const PROTECTED: [&str; 12] = [
     ".mise.toml",
     ".oneshot.json",
 ];
+
+/// … of its `.git`. Its submodules and work trees are looked up when a command starts.
+const PROTECTED_IN_GIT: [&str; 4] = [
+    "hooks",
+    "config",
+    "config.worktree",
+    // Leads git to another repository. Nothing is there usually, so it cannot be kept, only named.
+    "commondir",
+];
+
+/// Directories without which no program runs.
+const NEEDED: [&str; 3] = ["/", "/dev", "/proc"];
 
 /// Files and directories of the home directory that programs outside of the sandbox run or obey, for a
 /// project that has the home directory in it.
@@ -86,24 +93,33 @@ pub(crate) fn settings(config: &Config, project: &Path) -> Result<Settings, Stri
     let expanded = |paths: &[PathBuf]| -> Vec<PathBuf> {
         paths.iter().filter_map(|path| expand(path, home.as_deref())).collect()
     };
+    // A variable that names the root is hardly meant to open all of it.
+    let is_root = |path: &PathBuf| files::real_path(path).is_some_and(|it| it == Path::new("/"));
     let below_home = |name: &str| home.as_ref().map(|home| home.join(name));
     let cache = directory("XDG_CACHE_HOME").or_else(|| below_home(".cache"));
+    let temporary = Some(std::env::temp_dir()).filter(|path| path.is_absolute());
+    let named = [temporary, cache].into_iter().flatten().filter(|path| !is_root(path));
     let cargo = directory("CARGO_HOME");
     let cargo = cargo.iter().flat_map(|cargo| CARGO_CACHES.map(|name| cargo.join(name)));
     // Many programs use /tmp wherever TMPDIR leads.
-    let mut write = vec![as_entered(project), std::env::temp_dir(), PathBuf::from("/tmp")];
-    write.extend(cache);
+    let mut write = vec![as_entered(project), PathBuf::from("/tmp")];
+    write.extend(named);
     write.extend(CACHES.iter().filter_map(|name| below_home(name)));
     write.extend(cargo);
-    write.extend(expanded(&config.sandbox_write));
-    let mut protect: Vec<PathBuf> = PROTECTED.iter().map(|name| project.join(name)).collect();
-    let modules = std::fs::read_dir(project.join(".git/modules"));
-    for module in modules.into_iter().flatten().flatten() {
-        protect.extend(["hooks", "config"].map(|name| module.path().join(name)));
+    let listed = expanded(&config.sandbox_write);
+    write.extend(listed.iter().cloned());
+    let (mut protect, mut git) = (Vec::new(), Vec::new());
+    for root in [project].into_iter().chain(listed.iter().map(PathBuf::as_path)) {
+        protect.extend(PROTECTED.iter().map(|name| root.join(name)));
+        let directory = if root.ends_with(".git") { root.to_path_buf() } else { root.join(".git") };
+        // A submodule's leads to its repository.
+        protect.extend(Some(directory.clone()).filter(|directory| directory.is_file()));
+        protect.extend(PROTECTED_IN_GIT.iter().map(|name| directory.join(name)));
+        git.push(directory);
     }
     if let Some(Linked { repository, own }) = linked_worktree(project) {
-        protect.push(project.join(".git"));
         protect.extend(["hooks", "config", "config.worktree"].map(|name| repository.join(name)));
+        git.push(repository.clone());
         protect.extend(["commondir", "gitdir", "config.worktree"].map(|name| own.join(name)));
         write.push(repository);
     }
@@ -112,11 +128,12 @@ pub(crate) fn settings(config: &Config, project: &Path) -> Result<Settings, Stri
         protect.extend(PROTECTED_AT_HOME.iter().map(|name| home.join(name)));
     }
     let state = config.state_dir.clone().ok();
-    let mut deny_read = expanded(&config.sandbox_deny_read);
-    deny_read.extend(state);
+    let denied = expanded(&config.sandbox_deny_read);
     let configuration = directory("XDG_CONFIG_HOME").or_else(|| below_home(".config"));
-    let named = variable("ZSH_TOOL_CONFIG").map(PathBuf::from);
-    let plugin = directory("CLAUDE_PLUGIN_ROOT");
+    let current = std::env::current_dir().unwrap_or_default();
+    let named = variable("ZSH_TOOL_CONFIG").map(|path| current.join(path));
+    // Who works on a plugin has it as the project.
+    let plugin = directory("CLAUDE_PLUGIN_ROOT").filter(|plugin| !project.starts_with(plugin));
     // The configuration, and the program that other machines have put here.
     let data = directory("XDG_DATA_HOME").or_else(|| below_home(".local/share"));
     let own: Vec<PathBuf> =
@@ -127,7 +144,8 @@ pub(crate) fn settings(config: &Config, project: &Path) -> Result<Settings, Stri
             let _ = files::private_dir(directory);
         }
         let links = own.iter().map(|directory| directory.join("config.yaml"));
-        let links = links.filter(|file| file.is_symlink() && is_inside(file, &write));
+        let is_led = |file: &PathBuf| file.is_symlink() && is_inside(file, &write);
+        let links = links.filter(|file| is_led(file) || is_behind_link(file, &write));
         let obeyed = own.iter().chain(&named).filter(|path| is_replaceable(path, &write)).cloned();
         if let Some(path) = obeyed.chain(links).next().filter(|_| !config.sandbox_best_effort) {
             return Err(format!(
@@ -137,19 +155,38 @@ pub(crate) fn settings(config: &Config, project: &Path) -> Result<Settings, Stri
             ));
         }
     }
-    let database = config.alan_db.clone();
-    // What this program reads decides what later commands may do.
-    let denied = expanded(&config.sandbox_deny_write);
-    let keep = own.into_iter().chain(named).chain(plugin).chain(database).chain(denied);
+    let database = config.alan_db.iter().flat_map(|path| {
+        ["", "-wal", "-shm", "-journal"].map(|suffix| {
+            let mut name = path.clone().into_os_string();
+            name.push(suffix);
+            PathBuf::from(name)
+        })
+    });
+    // What this program and its shells read decides what later commands may do.
+    let prelude = config.prelude.clone().into_iter().chain(directory("CLAUDE_ENV_FILE"));
+    let kept = expanded(&config.sandbox_deny_write);
+    let fixed = denied.iter().chain(&state).chain(&kept).chain(&plugin);
+    let led = fixed.filter(|_| config.sandbox_mode != Mode::Off && !config.sandbox_best_effort);
+    if let Some(path) = led.into_iter().find(|path| is_behind_link(path, &write)) {
+        return Err(format!(
+            "{} is behind a link where commands may write, so that they could lead it elsewhere: name \
+             the path to which it leads",
+            path.shown()
+        ));
+    }
+    let keep = own.into_iter().chain(named).chain(plugin).chain(database).chain(prelude);
+    let keep: Vec<PathBuf> = keep.chain(kept).collect();
+    let deny_read: Vec<PathBuf> = denied.into_iter().chain(state).collect();
     Ok(Settings {
         mode: config.sandbox_mode,
         faults,
         workspace: Policy {
             mode: Mode::Workspace,
             write,
-            keep: keep.collect(),
+            keep: with_real(keep),
             protect,
-            deny_read,
+            git,
+            deny_read: with_real(deny_read),
             network: config.sandbox_network,
             best_effort: config.sandbox_best_effort,
         },
@@ -174,9 +211,21 @@ fn fault_of_paths(config: &Config, home: Option<&Path>) -> Option<String> {
         if given.to_string_lossy().contains(['*', '?', '[']) && !path.exists() {
             return Some(format!("{key}: {shown} is a pattern, and only paths are understood"));
         }
-        let is_all = key == "sandbox.deny_read" && files::real_path(&path)? == Path::new("/");
-        is_all.then(|| format!("{key}: {shown} would leave no program that could be read and run"))
+        let Some(real) = files::real_path(&path) else {
+            let goes_up = path.components().any(|part| part == Component::ParentDir);
+            return goes_up.then(|| format!("{key}: it is not known where {shown} leads"));
+        };
+        let is_needed = key == "sandbox.deny_read" && NEEDED.iter().any(|it| real == Path::new(it));
+        is_needed
+            .then(|| format!("{key}: {shown} would leave no program that could be read and run"))
     })
+}
+
+/// The paths as they are given, for what appears there, and those to which they lead now, whatever becomes
+/// of the links.
+fn with_real(paths: Vec<PathBuf>) -> Vec<PathBuf> {
+    let real: Vec<PathBuf> = paths.iter().filter_map(|path| files::real_path(path)).collect();
+    [paths, real].concat()
 }
 
 /// Why commands cannot be confined in a mode as the user means it.
@@ -224,9 +273,8 @@ fn as_entered(project: &Path) -> PathBuf {
 fn unchangeable(paths: Vec<PathBuf>) -> Vec<PathBuf> {
     let real: Vec<PathBuf> = paths.iter().map(|path| real(path)).collect();
     let is_changeable = |path: &&PathBuf| {
-        let entries = path.ancestors().filter_map(Path::parent);
-        let mut entries = entries.filter_map(|directory| directory.canonicalize().ok());
-        entries.any(|directory| real.iter().any(|tree| directory.starts_with(tree)))
+        let is_in = |hop: &Hop| real.iter().any(|tree| hop.directory.starts_with(tree));
+        files::hops(path).iter().any(is_in)
     };
     let kept = paths.iter().filter(|path| !is_changeable(path));
     kept.filter_map(|path| files::real_path(path)).collect()
@@ -235,13 +283,19 @@ fn unchangeable(paths: Vec<PathBuf>) -> Vec<PathBuf> {
 /// Whether a command could put something else at this path, although a mount holds what is there: it is
 /// missing, or a link, or behind one, in one of these trees.
 fn is_replaceable(path: &Path, trees: &[PathBuf]) -> bool {
+    hops_in(path, trees).iter().any(|hop| hop.is_link || !hop.exists)
+}
+
+/// The same, of what is there.
+fn is_behind_link(path: &Path, trees: &[PathBuf]) -> bool {
+    hops_in(path, trees).iter().any(|hop| hop.is_link)
+}
+
+/// The names that are looked up for a path in one of these trees.
+fn hops_in(path: &Path, trees: &[PathBuf]) -> Vec<Hop> {
     let trees: Vec<PathBuf> = trees.iter().map(|tree| real(tree)).collect();
-    path.ancestors().any(|at| {
-        let directory = at.parent().and_then(|parent| parent.canonicalize().ok());
-        let is_changeable =
-            directory.is_some_and(|at| trees.iter().any(|tree| at.starts_with(tree)));
-        is_changeable && (at.is_symlink() || !at.exists())
-    })
+    let is_in = |hop: &Hop| trees.iter().any(|tree| hop.directory.starts_with(tree));
+    files::hops(path).into_iter().filter(is_in).collect()
 }
 
 /// A worktree that `git worktree add` has made.
@@ -279,8 +333,10 @@ fn read_line(path: &Path) -> Option<String> {
 
 /// A path whose `~/` means the home directory.
 fn expand(path: &Path, home: Option<&Path>) -> Option<PathBuf> {
-    match path.strip_prefix("~") {
-        Ok(rest) => Some(home?.join(rest)),
-        Err(_) => Some(path.to_path_buf()),
-    }
+    let path = match path.strip_prefix("~") {
+        Ok(rest) => home?.join(rest),
+        Err(_) => path.to_path_buf(),
+    };
+    // A file has no slash at its end.
+    Some(path.components().collect())
 }

@@ -385,7 +385,7 @@ fn settings(config: &Config) -> Settings {
 /// The project's directory, in which commands start.
 pub(crate) fn project_directory() -> PathBuf {
     let named = std::env::var_os("CLAUDE_PROJECT_DIR").filter(is_given);
-    named.map_or_else(own_directory, PathBuf::from)
+    named.map_or_else(own_directory, |named| own_directory().join(named))
 }
 
 /// The working directory. If it was removed, a path that does not exist, so that commands fail

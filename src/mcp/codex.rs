@@ -53,6 +53,7 @@ impl Surroundings<'_> {
             write: Vec::new(),
             keep: self.workspace.keep.clone(),
             protect: self.workspace.protect.clone(),
+            git: self.workspace.git.clone(),
             deny_read: self.state.map(Path::to_path_buf).into_iter().collect(),
             network,
             best_effort: self.workspace.best_effort,

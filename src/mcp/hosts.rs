@@ -155,7 +155,8 @@ impl Tools {
 fn without_own_paths(mut policy: Policy, state: Option<&Path>) -> Policy {
     policy.write.retain(|path| path == Path::new("/"));
     policy.deny_read.retain(|path| Some(path.as_path()) != state);
-    Policy { keep: Vec::new(), protect: Vec::new(), best_effort: true, ..policy }
+    let (keep, protect, git) = (Vec::new(), Vec::new(), Vec::new());
+    Policy { keep, protect, git, best_effort: true, ..policy }
 }
 
 enum HostFailure {

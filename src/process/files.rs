@@ -441,6 +441,60 @@ pub(crate) fn real_path(path: &Path) -> Option<PathBuf> {
     Some(real)
 }
 
+/// A name that is looked up on the way to a file.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Hop {
+    /// Where, without links.
+    pub(crate) directory: PathBuf,
+    /// Whether the name is that of a link.
+    pub(crate) is_link: bool,
+    /// Whether there is something with this name.
+    pub(crate) exists: bool,
+}
+
+/// The names that are looked up for an absolute path, also those that its links lead through, up to the
+/// first one that is missing.
+pub(crate) fn hops(path: &Path) -> Vec<Hop> {
+    // As many links as Linux follows.
+    let (mut hops, mut links) = (Vec::new(), 40);
+    let mut directory = PathBuf::from("/");
+    let mut rest: Vec<PathBuf> = vec![path.to_path_buf()];
+    while let Some(next) = rest.pop() {
+        let mut parts = next.components();
+        let Some(part) = parts.next() else { continue };
+        if !parts.as_path().as_os_str().is_empty() {
+            rest.push(parts.as_path().to_path_buf());
+        }
+        let name = match part {
+            Component::Normal(name) => name,
+            Component::ParentDir => {
+                directory.pop();
+                continue;
+            }
+            Component::RootDir => {
+                directory = PathBuf::from("/");
+                continue;
+            }
+            Component::CurDir | Component::Prefix(_) => continue,
+        };
+        let at = directory.join(name);
+        let found = std::fs::symlink_metadata(&at);
+        let is_link = found.as_ref().is_ok_and(Metadata::is_symlink);
+        hops.push(Hop { directory: directory.clone(), is_link, exists: found.is_ok() });
+        if found.is_err() || links == 0 {
+            break;
+        }
+        match std::fs::read_link(&at) {
+            Ok(target) if is_link => {
+                links -= 1;
+                rest.push(target);
+            }
+            _ => directory = at,
+        }
+    }
+    hops
+}
+
 /// Whether this process could read a file or list a directory.
 pub(crate) fn is_readable(path: &Path) -> bool {
     rustix::fs::access(path, rustix::fs::Access::READ_OK).is_ok()
@@ -603,6 +657,30 @@ mod tests {
         // The user may have made the whole directory a link.
         private_dir(&link).unwrap();
         assert_eq!(mode(&elsewhere), 0o700);
+    }
+
+    #[test]
+    fn the_way_to_a_file_has_the_links_that_it_goes_through() {
+        let scratch = tempfile::tempdir().unwrap();
+        let at = |name: &str| scratch.path().canonicalize().unwrap().join(name);
+        std::fs::create_dir_all(at("a/b")).unwrap();
+        symlink("../c", at("a/link")).unwrap();
+        symlink(at("a/b"), at("c")).unwrap();
+        let way = |path: &str| -> Vec<Hop> {
+            let all = hops(&at(path)).into_iter();
+            all.filter(|hop| hop.directory.starts_with(at(""))).collect()
+        };
+        let hop = |directory: &str, is_link, exists| {
+            let directory = at(directory).components().collect();
+            Hop { directory, is_link, exists }
+        };
+        let through = [hop("", false, true), hop("a", true, true), hop("", true, true)];
+        let mut expected: Vec<Hop> = through.into();
+        expected.extend([hop("", false, true), hop("a", false, true), hop("a/b", false, false)]);
+        assert_eq!(way("a/link/missing/more"), expected);
+        symlink("round", at("round")).unwrap();
+        assert!(way("round").len() <= 41);
+        assert_eq!(way("a/../a"), [hop("", false, true), hop("", false, true)]);
     }
 
     #[test]

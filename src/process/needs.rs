@@ -1,5 +1,6 @@
 //! What a sandboxed command needs, and why it may not get its sandbox.
 
+use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
 
@@ -22,6 +23,35 @@ pub enum SandboxError {
     Io { mode: &'static str, source: io::Error },
 }
 
+/// Variables that name the sockets of programs that a person uses, which would act for a command too.
+const SOCKET_VARIABLES: [&str; 19] = [
+    "CONTAINER_HOST",
+    "DBUS_SESSION_BUS_ADDRESS",
+    "DISPLAY",
+    "DOCKER_HOST",
+    "EMACS_SOCKET_NAME",
+    "GPG_AGENT_INFO",
+    "I3SOCK",
+    "KITTY_LISTEN_ON",
+    "NVIM",
+    "NVIM_LISTEN_ADDRESS",
+    "SSH_AUTH_SOCK",
+    "SWAYSOCK",
+    "TMUX",
+    "VSCODE_GIT_IPC_HANDLE",
+    "VSCODE_IPC_HOOK",
+    "VSCODE_IPC_HOOK_CLI",
+    "WAYLAND_DISPLAY",
+    "WEZTERM_UNIX_SOCKET",
+    "ZED_TERM_SOCK",
+];
+
+/// The values of those variables in an environment.
+pub(crate) fn socket_names(environment: &[(OsString, OsString)]) -> Vec<String> {
+    let named = environment.iter().filter(|(name, _)| SOCKET_VARIABLES.iter().any(|it| name == it));
+    named.filter_map(|(_, value)| value.to_str().map(str::to_owned)).collect()
+}
+
 /// What one command needs besides what its policy says.
 #[derive(Debug, Clone, Default)]
 #[cfg_attr(
@@ -37,6 +67,8 @@ pub(crate) struct Needs {
     pub(crate) temporary: Option<PathBuf>,
     /// The directory of those files and of temporary directories: it may read there.
     pub(crate) shared: Option<PathBuf>,
+    /// What may name sockets of programs outside of the sandbox ([`socket_names`]).
+    pub(crate) named: Vec<String>,
 }
 
 #[cfg(all(target_os = "linux", not(feature = "portable")))]

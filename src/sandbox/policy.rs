@@ -69,6 +69,10 @@ pub struct Policy {
     /// The same where own mount namespaces can be made, and otherwise writable: Landlock cannot take
     /// away a right below a directory that has it.
     pub protect: Vec<PathBuf>,
+    /// Git directories. What makes git run programs in their submodules and work trees is protected too,
+    /// as it is when a command starts.
+    #[serde(default)]
+    pub git: Vec<PathBuf>,
     /// What may not be read, and not written to either.
     pub deny_read: Vec<PathBuf>,
     pub network: Network,
@@ -84,6 +88,7 @@ impl Policy {
             write: Vec::new(),
             keep: Vec::new(),
             protect: Vec::new(),
+            git: Vec::new(),
             deny_read: Vec::new(),
             network: Network::On,
             best_effort: true,
@@ -92,6 +97,11 @@ impl Policy {
 
     pub fn is_off(&self) -> bool {
         self.mode == Mode::Off
+    }
+
+    /// Whether all that is not kept or denied may be written to.
+    pub fn writes_all(&self) -> bool {
+        self.mode == Mode::Workspace && self.write.iter().any(|tree| tree == Path::new("/"))
     }
 
     pub fn may_read(&self, path: &Path) -> bool {
@@ -104,10 +114,20 @@ impl Policy {
             Mode::Off => true,
             Mode::Workspace => {
                 let kept = [&self.keep, &self.protect, &self.deny_read];
-                contains(&self.write, path) && !kept.iter().any(|trees| contains(trees, path))
+                contains(&self.write, path)
+                    && !kept.iter().any(|trees| contains(trees, path))
+                    && !self.git.iter().any(|git| path.strip_prefix(git).is_ok_and(is_obeyed))
             }
             Mode::ReadOnly => false,
         }
+    }
+
+    /// What it protects or keeps inside of writable trees and is not there. Nothing can keep a command
+    /// from making it.
+    pub fn absent(&self, exists: impl Fn(&Path) -> bool) -> Vec<PathBuf> {
+        let all = self.protect.iter().chain(&self.keep);
+        let inside = all.filter(|path| contains(&self.write, path));
+        inside.filter(|path| !exists(path)).cloned().collect()
     }
 
     /// The loosest policy that allows nothing that one of the two does not allow.
@@ -123,6 +143,7 @@ impl Policy {
             write: common_trees(&self.write, &other.write),
             keep: [&self.keep[..], &other.keep].concat(),
             protect: [&self.protect[..], &other.protect].concat(),
+            git: [&self.git[..], &other.git].concat(),
             deny_read: [&self.deny_read[..], &other.deny_read].concat(),
             network: self.network.max(other.network),
             best_effort: self.best_effort && other.best_effort,
@@ -133,7 +154,7 @@ impl Policy {
     /// The same policy with these paths in place of its own.
     #[must_use]
     pub fn with_paths(mut self, path: impl Fn(PathBuf) -> PathBuf) -> Policy {
-        for trees in [&mut self.write, &mut self.keep, &mut self.protect, &mut self.deny_read] {
+        for trees in self.all_paths() {
             *trees = trees.drain(..).map(&path).collect();
         }
         self.normal()
@@ -150,14 +171,18 @@ impl Policy {
             return Policy::off();
         }
         if self.mode == Mode::ReadOnly {
-            for trees in [&mut self.write, &mut self.keep, &mut self.protect] {
+            for trees in [&mut self.write, &mut self.keep, &mut self.protect, &mut self.git] {
                 trees.clear();
             }
         }
-        for trees in [&mut self.write, &mut self.keep, &mut self.protect, &mut self.deny_read] {
+        for trees in self.all_paths() {
             without_nested(trees);
         }
         self
+    }
+
+    fn all_paths(&mut self) -> [&mut Vec<PathBuf>; 5] {
+        [&mut self.write, &mut self.keep, &mut self.protect, &mut self.git, &mut self.deny_read]
     }
 }
 
@@ -169,6 +194,19 @@ impl fmt::Display for Policy {
             Network::On => Ok(()),
             restricted => write!(f, " network={}", restricted.name()),
         }
+    }
+}
+
+/// Whether git runs programs that a file names, by its path in a git directory: the hooks and the
+/// configuration of submodules, and the configuration of other work trees.
+pub(crate) fn is_obeyed(path: &Path) -> bool {
+    let parts: Vec<&str> = path.iter().filter_map(|part| part.to_str()).collect();
+    match &parts[..] {
+        ["modules", _, inside @ ..] => {
+            inside.contains(&"hooks") || matches!(inside, [.., "config" | "config.worktree"])
+        }
+        ["worktrees", _, "config.worktree"] => true,
+        _ => false,
     }
 }
 
@@ -252,8 +290,10 @@ impl Tightening {
                 _ => return Err(UnknownSandbox),
             }
         }
+        let restricted = asked.network.is_some_and(|network| network != Network::On);
         match asked {
             Tightening { mode: None, network: None } => Err(UnknownSandbox),
+            Tightening { mode: Some(Mode::Off), .. } if restricted => Err(UnknownSandbox),
             asked => Ok(asked),
         }
     }
@@ -340,7 +380,8 @@ mod tests {
         let network = prop::sample::select(vec![Network::On, Network::Loopback, Network::Off]);
         (mode, paths(), paths(), paths(), paths(), network, any::<bool>()).prop_map(
             |(mode, write, keep, protect, deny_read, network, best_effort)| {
-                Policy { mode, write, keep, protect, deny_read, network, best_effort }.normal()
+                let git = Vec::new();
+                Policy { mode, write, keep, protect, git, deny_read, network, best_effort }.normal()
             },
         )
     }

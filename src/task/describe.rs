@@ -187,7 +187,8 @@ pub(crate) fn memory_limit(limit: Option<u64>, by_group: bool) -> String {
 
 /// A task's sandbox: `sandbox=workspace network=off`.
 pub(crate) fn sandbox_phrase(sandbox: &Confined) -> String {
-    format!("sandbox={}", sandbox.policy)
+    let files = if sandbox.policy.writes_all() { " files=all" } else { "" };
+    format!("sandbox={}{files}", sandbox.policy)
 }
 
 /// Says what of a task's sandbox is not enforced, if anything.

@@ -154,7 +154,10 @@ impl Planner {
             Stdin::Null | Stdin::Open => InputChunk::default(),
         };
         let needed = sideband.iter().map(SideBand::name).chain(files.iter().map(|file| &*file.0));
-        let sandbox = Sandbox::prepare(&request.sandbox, &place.needs(&directory, needed))?;
+        let sandbox = match &request.sandbox {
+            policy if policy.is_off() => None,
+            policy => Sandbox::prepare(policy, &place.needs(&directory, needed, &environment))?,
+        };
         let confined = sandboxes::confined(request.sandbox, sandbox.as_ref());
         let group = request.memory_max.and_then(|most| ControlGroup::create(id, most));
         Ok(Plan {

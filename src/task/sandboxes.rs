@@ -10,7 +10,7 @@ use super::journal::ServerDir;
 use super::live::{Confined, End, Facts};
 use super::request::StartError;
 use crate::process::files::{self, TemporaryDirectory};
-use crate::process::needs::Needs;
+use crate::process::needs::{Needs, socket_names};
 use crate::process::sandbox::{self, Sandbox};
 use crate::sandbox::limits::{self, Namespaces};
 use crate::sandbox::policy::{self, Mode, Network, Policy};
@@ -84,8 +84,10 @@ impl Place {
         &self,
         directory: &Path,
         files: impl Iterator<Item = &'a Path>,
+        environment: &[(OsString, OsString)],
     ) -> Needs {
         Needs {
+            named: socket_names(environment),
             directory: directory.to_path_buf(),
             files: files.map(Path::to_path_buf).collect(),
             temporary: self.temporary.as_ref().map(|temporary| temporary.0.clone()),

@@ -10,24 +10,28 @@
 mod filter;
 mod mounts;
 mod places;
+mod repositories;
 mod rules;
+mod seen;
+mod system;
 mod user;
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::PathBuf;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, LazyLock, OnceLock};
 
 use parking_lot::Mutex;
 
-use crate::process::needs::{Needs, SandboxError};
+use crate::process::needs::{Needs, SandboxError, socket_names};
 use crate::sandbox::limits::{self, Abilities, Namespaces};
 use crate::sandbox::policy::Policy;
 
 use filter::Filter;
 use mounts::{Entrance, MountPlan, Mounts, Services};
-use places::{Places, Seen};
+use places::Places;
 use rules::Layer;
+use seen::Seen;
 
 /// Lowers what this system is taken for, as in `abi=3 namespaces=none`. For tests: it can only make
 /// commands be refused.
@@ -194,6 +198,8 @@ struct Common {
     policy: Policy,
     shared: Option<PathBuf>,
     temporary: Option<PathBuf>,
+    /// The values of the variables that may name sockets.
+    named: Vec<String>,
     places: Places,
     /// What the policy protects and is not there.
     absent: Vec<PathBuf>,
@@ -211,8 +217,14 @@ impl Common {
     /// # Errors
     /// The system refuses it, or descriptors have run out.
     fn of(policy: &Policy, needs: &Needs, system: Abilities) -> io::Result<Arc<Common>> {
+        static OWN: LazyLock<Vec<String>> =
+            LazyLock::new(|| socket_names(&std::env::vars_os().collect::<Vec<_>>()));
+        let mut named: Vec<String> = OWN.iter().chain(&needs.named).cloned().collect();
+        named.sort();
+        named.dedup();
         let is_for = |common: &Arc<Common>| {
             common.shared == needs.shared
+                && common.named == named
                 && common.temporary.as_ref() == needs.temporary_elsewhere()
                 && common.policy == *policy
         };
@@ -227,16 +239,16 @@ impl Common {
             return Ok(Arc::clone(known));
         }
         let mut seen = Seen::default();
-        let places = Places::resolve(policy, needs, &mut seen);
+        let places = Places::resolve(policy, needs, &mut seen)?;
         let has_mounts = system.namespaces != Namespaces::Unavailable;
         let mounts = match known {
             _ if !has_mounts => None,
             Some(known) => {
-                Services::find(policy.network, &places, &mut seen);
+                Services::find(policy.network, &named, &places, &mut seen);
                 known.mounts.clone()
             }
             None => {
-                let services = Services::find(policy.network, &places, &mut seen);
+                let services = Services::find(policy.network, &named, &places, &mut seen);
                 let plan = MountPlan::new(&places, &services, system.namespaces)?;
                 Some(Arc::new(plan.make(services)?))
             }
@@ -247,7 +259,8 @@ impl Common {
             policy: policy.clone(),
             shared: needs.shared.clone(),
             temporary: needs.temporary_elsewhere().cloned(),
-            absent: policy.protect.iter().filter(|path| !path.exists()).cloned().collect(),
+            named: named.clone(),
+            absent: policy.absent(|path| path.symlink_metadata().is_ok()),
             places,
             seen,
             mounts,

@@ -54,6 +54,15 @@ const REFUSED: &[libc::c_long] = &[
     libc::SYS_iopl,
 ];
 
+/// Calls that take over other processes, which Landlock allows on a command's own alone.
+const OF_OTHERS: &[libc::c_long] = &[
+    libc::SYS_pidfd_getfd,
+    libc::SYS_process_madvise,
+    libc::SYS_process_vm_readv,
+    libc::SYS_process_vm_writev,
+    libc::SYS_ptrace,
+];
+
 /// Calls that programs do without.
 const MISSING: &[libc::c_long] = &[
     // Its flags are in memory, which a filter does not see; programs then use `clone`.
@@ -112,6 +121,25 @@ const NAMESPACES: libc::c_int = libc::CLONE_NEWCGROUP
     | libc::CLONE_NEWUSER
     | libc::CLONE_NEWUTS;
 
+/// Make and remove copies of whole directories, in which nothing is denied: what file systems do by
+/// themselves, without asking whether a path may be read or written. As in `linux/btrfs.h`,
+/// `ocfs2_ioctl.h` and `bcachefs_ioctl.h` of Linux.
+const SNAPSHOTS: [u32; 9] = [
+    // BTRFS_IOC_SNAP_CREATE, SUBVOL_CREATE, SNAP_DESTROY, SNAP_CREATE_V2, SUBVOL_CREATE_V2 and
+    // SNAP_DESTROY_V2.
+    0x5000_9401,
+    0x5000_940e,
+    0x5000_940f,
+    0x5000_9417,
+    0x5000_9418,
+    0x5000_943f,
+    // OCFS2_IOC_REFLINK.
+    0x4018_6f04,
+    // BCH_IOCTL_SUBVOLUME_CREATE and _DESTROY.
+    0x4020_bc10,
+    0x4020_bc11,
+];
+
 /// Types into a terminal. C libraries give it different types.
 const TIOCSTI: u32 = 0x5412;
 /// Pastes into a console.
@@ -141,9 +169,9 @@ pub(super) fn is_supported() -> bool {
 
 /// The filter for commands with this network.
 pub(super) fn filter(network: Network) -> &'static Filter {
-    static OPEN: LazyLock<Filter> = LazyLock::new(|| Filter(program(Network::On)));
-    static OWN: LazyLock<Filter> = LazyLock::new(|| Filter(program(Network::Loopback)));
-    static CLOSED: LazyLock<Filter> = LazyLock::new(|| Filter(program(Network::Off)));
+    static OPEN: LazyLock<Filter> = LazyLock::new(|| Filter::of(Network::On));
+    static OWN: LazyLock<Filter> = LazyLock::new(|| Filter::of(Network::Loopback));
+    static CLOSED: LazyLock<Filter> = LazyLock::new(|| Filter::of(Network::Off));
     match network {
         Network::On => &OPEN,
         Network::Loopback => &OWN,
@@ -152,6 +180,11 @@ pub(super) fn filter(network: Network) -> &'static Filter {
 }
 
 impl Filter {
+    fn of(network: Network) -> Filter {
+        let by_landlock = super::abilities().abi > 0;
+        Filter(program(network, if by_landlock { &[] } else { OF_OTHERS }))
+    }
+
     /// Applies the filter to this process. Makes only system calls.
     ///
     /// # Errors
@@ -219,7 +252,7 @@ enum Place {
 ///
 /// The kernel runs it for every number when it is installed, to know which are always allowed, so the
 /// search halves what is left at each step.
-fn program(network: Network) -> Vec<sock_filter> {
+fn program(network: Network, refused_too: &[libc::c_long]) -> Vec<sock_filter> {
     use Place::{
         Allow, Clone, Ioctl, Limit, Miss, Next, Open, OpenAt, Refuse, SecondMode, Socket, ThirdMode,
     };
@@ -227,13 +260,14 @@ fn program(network: Network) -> Vec<sock_filter> {
     made.load(ARCH);
     made.add(JUMP_IF_EQUAL, ARCHITECTURE.unwrap_or_default(), Next, Refuse);
     made.load(NUMBER);
-    let mut calls: Vec<(u32, Place)> = [(REFUSED, Refuse), (MISSING, Miss)]
+    let of_network = [libc::SYS_socket, libc::SYS_socketpair].map(|call| (call, Socket));
+    let mut calls: Vec<(u32, Place)> = [(REFUSED, Refuse), (refused_too, Refuse), (MISSING, Miss)]
         .into_iter()
         .flat_map(|(calls, place)| calls.iter().map(move |call| (*call, place)))
         .chain([(libc::SYS_clone, Clone), (libc::SYS_unshare, Clone), (libc::SYS_ioctl, Ioctl)])
         .chain([(libc::SYS_prlimit64, Limit)])
         .chain(MODES.iter().copied())
-        .chain((network != Network::On).then_some((libc::SYS_socket, Socket)))
+        .chain(of_network.into_iter().filter(|_| network != Network::On))
         .filter_map(|(call, place)| Some((u32::try_from(call).ok()?, place)))
         .collect();
     calls.sort_by_key(|(call, _)| *call);
@@ -257,6 +291,9 @@ fn program(network: Network) -> Vec<sock_filter> {
     made.place(Ioctl);
     made.load(SECOND_ARGUMENT);
     made.add(JUMP_IF_EQUAL, TIOCSTI, Refuse, Next);
+    for snapshot in SNAPSHOTS {
+        made.add(JUMP_IF_EQUAL, snapshot, Refuse, Next);
+    }
     made.add(JUMP_IF_EQUAL, TIOCLINUX, Refuse, Allow);
     // No limits for other processes: they would end, or fail at what they need.
     made.place(Limit);
@@ -397,14 +434,16 @@ mod tests {
     #[test]
     fn each_listed_call_is_refused_and_no_other() {
         for network in [Network::On, Network::Loopback, Network::Off] {
-            let program = program(network);
+            let program = program(network, OF_OTHERS);
             let refused = |calls: &[libc::c_long], call: u32| calls.contains(&i64::from(call));
             for number in 0..600 {
                 let expected = match number {
-                    _ if refused(REFUSED, number) => Some(libc::EPERM),
+                    _ if refused(REFUSED, number) || refused(OF_OTHERS, number) => {
+                        Some(libc::EPERM)
+                    }
                     _ if refused(MISSING, number) => Some(libc::ENOSYS),
                     // Neither AF_UNIX nor AF_NETLINK.
-                    _ if i64::from(number) == libc::SYS_socket => {
+                    _ if refused(&[libc::SYS_socket, libc::SYS_socketpair], number) => {
                         (network != Network::On).then_some(libc::EPERM)
                     }
                     _ => None,
@@ -418,7 +457,7 @@ mod tests {
 
     #[test]
     fn arguments_decide_where_a_call_has_harmless_uses() {
-        let program = program(Network::Off);
+        let program = program(Network::Off, &[]);
         let (vm, user) = (libc::CLONE_VM as u64, libc::CLONE_NEWUSER as u64);
         let (unix, netlink, inet) =
             (libc::AF_UNIX as u64, libc::AF_NETLINK as u64, libc::AF_INET as u64);
@@ -430,6 +469,8 @@ mod tests {
             (libc::SYS_ioctl, [0, libc::TIOCGWINSZ, 0, 0], false),
             (libc::SYS_ioctl, [0, TIOCSTI.into(), 0, 0], true),
             (libc::SYS_ioctl, [0, TIOCLINUX.into(), 0, 0], true),
+            (libc::SYS_ioctl, [3, 0x5000_9401, 0, 0], true),
+            (libc::SYS_ioctl, [3, 0x4020_bc11, 0, 0], true),
             (libc::SYS_prlimit64, [0, 0, 1 << 40, 0], false),
             (libc::SYS_prlimit64, [4711, 0, 1 << 40, 0], true),
             (libc::SYS_prlimit64, [4711, 0, 0, 0], false),
@@ -446,11 +487,13 @@ mod tests {
             (libc::SYS_socket, [netlink, 3, 0, 0], false),
             (libc::SYS_socket, [netlink, 3, 9, 0], true),
             (libc::SYS_socket, [inet, 1, 0, 0], true),
+            (libc::SYS_socketpair, [unix, 1, 0, 0], false),
+            (libc::SYS_socketpair, [libc::AF_TIPC as u64, 2, 0, 0], true),
         ] {
             let expected = is_refused.then_some(libc::EPERM);
             assert_eq!(answer(&program, call as u32, arguments), expected, "{call} {arguments:?}");
         }
-        let loopback = super::program(Network::Loopback);
+        let loopback = super::program(Network::Loopback, &[]);
         for (family, is_refused) in [(inet, false), (unix, false), (libc::AF_VSOCK as u64, true)] {
             let expected = is_refused.then_some(libc::EPERM);
             let answer = answer(&loopback, libc::SYS_socket as u32, [family, 1, 0, 0]);

@@ -10,11 +10,12 @@
 //! Limits: what is mounted outside while a command runs appears in its namespace too, where Landlock
 //! alone protects it.
 
-use std::ffi::{CStr, CString};
+use std::ffi::{CStr, CString, OsStr};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::ptr;
 use std::sync::Arc;
@@ -23,7 +24,8 @@ use libc::{c_int, c_void};
 use parking_lot::Mutex;
 use rustix::event::{PollFd, PollFlags, poll};
 
-use super::places::{self, Places, Seen, outermost};
+use super::places::{self, Places, outermost};
+use super::seen::Seen;
 use super::{check, user};
 use crate::process::needs::Needs;
 use crate::process::vfork;
@@ -34,18 +36,32 @@ use crate::sandbox::policy::Network;
 const MAX_TREES: usize = 64;
 
 /// Sockets of services that would act for a command outside of its sandbox.
-const SOCKETS: [&str; 10] = [
+const SOCKETS: [&str; 12] = [
     "/run/docker.sock",
     "/run/podman/podman.sock",
     "/run/containerd/containerd.sock",
     "/run/crio/crio.sock",
     "/run/dbus/system_bus_socket",
     "/run/systemd/private",
+    "/run/systemd/io.systemd.Manager",
+    "/run/systemd/machine/io.systemd.Machine",
     "/run/snapd.socket",
     "/run/libvirt/libvirt-sock",
     "/tmp/.X11-unix/X0",
     "/tmp/.X11-unix/X1",
 ];
+
+/// … below the user's home directory.
+const SOCKETS_AT_HOME: [&str; 4] = [
+    ".docker/desktop/docker.sock",
+    ".docker/run/docker.sock",
+    ".colima/default/docker.sock",
+    ".1password/agent.sock",
+];
+
+/// The beginnings of names in `/tmp` of sockets, or of directories of sockets.
+const IN_TMP: [&str; 8] =
+    [".X11-unix", ".ICE-unix", "emacs", "nvim.", "ssh-", "tmux-", "vscode-", "zellij-"];
 
 /// … in the user's own directory of sockets.
 const OWN_SOCKETS: [&str; 10] = [
@@ -62,30 +78,11 @@ const OWN_SOCKETS: [&str; 10] = [
 ];
 
 /// … that look up names for a command that has no network.
-const NAME_SERVICES: [&str; 3] =
-    ["/run/systemd/resolve/io.systemd.Resolve", "/run/nscd/socket", "/run/avahi-daemon/socket"];
-
-/// Variables that name the sockets of programs that a person uses, which would act for a command too.
-const NAMED: [&str; 19] = [
-    "CONTAINER_HOST",
-    "DBUS_SESSION_BUS_ADDRESS",
-    "DISPLAY",
-    "DOCKER_HOST",
-    "EMACS_SOCKET_NAME",
-    "GPG_AGENT_INFO",
-    "I3SOCK",
-    "KITTY_LISTEN_ON",
-    "NVIM",
-    "NVIM_LISTEN_ADDRESS",
-    "SSH_AUTH_SOCK",
-    "SWAYSOCK",
-    "TMUX",
-    "VSCODE_GIT_IPC_HANDLE",
-    "VSCODE_IPC_HOOK",
-    "VSCODE_IPC_HOOK_CLI",
-    "WAYLAND_DISPLAY",
-    "WEZTERM_UNIX_SOCKET",
-    "ZED_TERM_SOCK",
+const NAME_SERVICES: [&str; 4] = [
+    "/run/systemd/resolve/io.systemd.Resolve",
+    "/run/nscd/socket",
+    "/run/avahi-daemon/socket",
+    "/var/lib/sss/pipes/nss",
 ];
 
 /// How the mounts are made, with all paths as the kernel takes them.
@@ -306,9 +303,8 @@ impl MountPlan {
         covered.retain(|path| !emptied.iter().any(|emptied| path.starts_with(emptied)));
         let reduced = places.denied.iter().find(is_reduced).zip(remains);
         let mut read_only = [&places.keep[..], &places.protect].concat();
-        // Elsewhere they lead to the whole system, as the usual ones do, which are read-only.
-        let is_inside = |path: &PathBuf| places.write.iter().any(|tree| path.starts_with(tree));
-        read_only.extend(system_mounts().into_iter().filter(is_inside));
+        // They lead to the whole system, as the usual ones do, which are read-only.
+        read_only.extend_from_slice(&places.system);
         outermost(&mut read_only);
         let hidden: Vec<&PathBuf> =
             emptied.iter().chain(&renewed).chain(reduced.map(|(directory, _)| directory)).collect();
@@ -463,30 +459,6 @@ fn c_paths<'a>(paths: impl IntoIterator<Item = &'a PathBuf>) -> io::Result<Vec<C
     paths.into_iter().map(|path| Ok(CString::new(path.as_os_str().as_bytes())?)).collect()
 }
 
-/// Where file systems are mounted that show and change the kernel and its devices, except `/dev` and what
-/// is below it.
-fn system_mounts() -> Vec<PathBuf> {
-    const KINDS: [&str; 9] = [
-        "proc",
-        "sysfs",
-        "devtmpfs",
-        "cgroup",
-        "cgroup2",
-        "debugfs",
-        "tracefs",
-        "securityfs",
-        "configfs",
-    ];
-    let table = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-    let mounts = table.lines().filter_map(|line| {
-        let (mount, system) = line.split_once(" - ")?;
-        let is_one = KINDS.contains(&system.split(' ').next()?);
-        // Octal escapes stand for blanks, which such a path hardly has.
-        is_one.then(|| PathBuf::from(mount.split(' ').nth(4).unwrap_or_default()))
-    });
-    mounts.filter(|path| !path.starts_with("/dev")).collect()
-}
-
 /// What programs outside listen on.
 #[derive(Debug, Default)]
 pub(super) struct Services {
@@ -497,46 +469,50 @@ pub(super) struct Services {
 }
 
 impl Services {
-    /// Those that exist.
-    pub(super) fn find(network: Network, places: &Places, seen: &mut Seen) -> Services {
-        let user = rustix::process::geteuid().as_raw();
-        let own = PathBuf::from(format!("/run/user/{user}"));
+    /// Those that exist. `named` are the values of the variables that may name some.
+    pub(super) fn find(
+        network: Network,
+        named: &[String],
+        places: &Places,
+        seen: &mut Seen,
+    ) -> Services {
+        let user = rustix::process::geteuid();
+        let own = PathBuf::from(format!("/run/user/{}", user.as_raw()));
         let given = |name| std::env::var_os(name).map(PathBuf::from);
-        let mut directories = vec![
-            PathBuf::from("/tmp/.X11-unix"),
-            PathBuf::from("/tmp/.ICE-unix"),
-            PathBuf::from(format!("/tmp/tmux-{user}")),
-            PathBuf::from(format!("/tmp/emacs{user}")),
-            own.clone(),
-        ];
-        directories.extend(given("TMUX_TMPDIR").map(|path| path.join(format!("tmux-{user}"))));
+        // Root may use those of all users.
+        let all = user.is_root().then(|| PathBuf::from("/run/user"));
+        let mut directories: Vec<PathBuf> =
+            all.into_iter().chain(["/run/screen", "/tmp/screens"].map(PathBuf::from)).collect();
+        directories.push(own.clone());
+        let is_one = |name: &OsStr| {
+            let name = name.as_encoded_bytes();
+            IN_TMP.iter().any(|beginning| name.starts_with(beginning.as_bytes()))
+        };
+        let found = std::fs::read_dir("/tmp").into_iter().flatten().flatten();
+        let found = found.filter(|entry| is_one(&entry.file_name())).map(|entry| entry.path());
+        let (in_tmp, others): (Vec<PathBuf>, Vec<PathBuf>) = found.partition(|path| path.is_dir());
+        directories.extend(in_tmp.into_iter().filter(|path| has_only_sockets(path, 2)));
+        let name = format!("tmux-{}", user.as_raw());
+        directories.extend(given("TMUX_TMPDIR").map(|path| path.join(name)));
         directories.extend(given("XDG_RUNTIME_DIR"));
         directories.extend(given("SCREENDIR"));
-        directories.extend(given("HOME").map(|home| home.join(".screen")));
-        for above in given("USER").iter().flat_map(|_| ["/run/screen/S-", "/tmp/screens/S-"]) {
-            let mut path = std::ffi::OsString::from(above);
-            path.extend(std::env::var_os("USER"));
-            directories.push(path.into());
-        }
+        let home = given("HOME");
+        directories.extend(home.iter().map(|home| home.join(".screen")));
         directories.retain(|path| path.is_absolute());
         let closed = NAME_SERVICES.iter().filter(|_| network != Network::On);
         let all = SOCKETS.iter().chain(closed).map(PathBuf::from);
-        let all = all.chain(OWN_SOCKETS.iter().map(|name| own.join(name)));
-        let named = NAMED.iter().filter_map(|name| std::env::var(name).ok());
-        let named: Vec<PathBuf> = named.flat_map(|value| named_sockets(&value)).collect();
-        let is_socket = |path: &PathBuf| {
-            use std::os::unix::fs::FileTypeExt;
-            path.metadata().is_ok_and(|data| data.file_type().is_socket())
-        };
+        let all = all.chain(OWN_SOCKETS.iter().map(|name| own.join(name))).chain(others);
+        let at_home = home.iter().flat_map(|home| SOCKETS_AT_HOME.map(|name| home.join(name)));
+        let all = all.chain(at_home);
+        let named: Vec<PathBuf> = named.iter().flat_map(|value| named_sockets(value)).collect();
         let mut sockets: Vec<PathBuf> = all.filter_map(|path| seen.resolve(&path)).collect();
         // One that is missing is noted, since its service may start later.
         let named: Vec<PathBuf> = named.iter().filter_map(|path| seen.resolve(path)).collect();
-        sockets.extend(named.into_iter().filter(is_socket));
+        sockets.extend(named.into_iter().filter(|path| is_socket(path)));
         let mut directories: Vec<PathBuf> =
             directories.iter().filter_map(|path| seen.resolve(path)).collect();
         for directory in sockets.iter().filter_map(|path| path.parent()) {
-            let Ok(mut entries) = std::fs::read_dir(directory) else { continue };
-            if entries.all(|entry| entry.is_ok_and(|entry| is_socket(&entry.path()))) {
+            if has_only_sockets(directory, 1) {
                 directories.extend(seen.resolve(directory));
             }
         }
@@ -550,6 +526,21 @@ impl Services {
         sockets.dedup();
         Services { directories, sockets }
     }
+}
+
+fn is_socket(path: &Path) -> bool {
+    path.metadata().is_ok_and(|data| data.file_type().is_socket())
+}
+
+/// Whether there is nothing but sockets in a directory, and in those in it, so many levels deep.
+fn has_only_sockets(directory: &Path, levels: usize) -> bool {
+    let Ok(mut entries) = std::fs::read_dir(directory) else { return false };
+    entries.all(|entry| {
+        entry.is_ok_and(|entry| {
+            let path = entry.path();
+            is_socket(&path) || levels > 1 && path.is_dir() && has_only_sockets(&path, levels - 1)
+        })
+    })
 }
 
 /// What may be the path in an address such as `unix:guid=1,path=/run/bus;unix:path=/run/other`,

@@ -8,9 +8,11 @@
 //! denied path is not readable for commands that run already. Nothing is kept apart where a writable tree
 //! has the state directory in it: what is made there later must be allowed.
 
-use std::fs::File;
+use std::collections::HashMap;
+use std::fs::{DirEntry, File};
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -19,7 +21,8 @@ use landlock::{
     RulesetCreatedAttr, Scope,
 };
 
-use super::places::{self, Places, Version};
+use super::places::{self, Places};
+use super::seen::Version;
 use crate::process::needs::Needs;
 
 /// Devices that programs read and write: none of them leads to other files.
@@ -111,7 +114,7 @@ impl Layer {
             // What is mounted over these hides or protects them.
             denied.retain(|path| !inside.contains(path));
         } else {
-            kept = [&places.keep[..], &inside].concat();
+            kept = [&places.keep[..], &places.system, &inside].concat();
         }
         let mut rules = Rules::new(ruleset, handled)?;
         let mut listed = Vec::new();
@@ -147,7 +150,7 @@ fn around_state(places: &Places, shared: &Path) -> io::Result<Vec<PathBuf>> {
     let state = places.denied.iter().filter(|denied| shared.starts_with(denied));
     let state: Vec<PathBuf> = state.cloned().collect();
     let mut paths = vec![PathBuf::from("/dev")];
-    around(Path::new("/"), &state, &mut paths, &mut Vec::new())?;
+    around(Path::new("/"), &Denied::new(state), &mut paths, &mut Vec::new())?;
     Ok(paths)
 }
 
@@ -181,15 +184,49 @@ struct Rules {
     handled: BitFlags<AccessFs>,
 }
 
+/// Denied paths, and the directories above them, by their devices and inodes: a rule for one of these
+/// holds under all of its names.
+struct Denied {
+    paths: Vec<PathBuf>,
+    known: HashMap<(u64, u64), PathBuf>,
+}
+
+impl Denied {
+    fn new(paths: Vec<PathBuf>) -> Denied {
+        let all = paths.iter().flat_map(|path| path.ancestors());
+        let known = all.filter(|path| *path != Path::new("/")).filter_map(|path| {
+            let data = std::fs::symlink_metadata(path).ok()?;
+            Some(((data.dev(), data.ino()), path.to_path_buf()))
+        });
+        Denied { known: known.collect(), paths }
+    }
+
+    /// What an entry is another name of.
+    fn other_name(&self, entry: &DirEntry) -> Option<&Path> {
+        let data = entry.metadata().ok()?;
+        let known = self.known.get(&(data.dev(), data.ino()))?;
+        Some(known.as_path()).filter(|known| *known != entry.path())
+    }
+
+    /// The denied paths in a directory, by another name of it.
+    fn by_name(&self, directory: &Path, name: &Path) -> Vec<PathBuf> {
+        let inside = self.paths.iter().filter_map(|path| path.strip_prefix(directory).ok());
+        inside.map(|rest| name.join(rest)).collect()
+    }
+}
+
 /// Collects the paths of which everything in this tree is allowed, apart from `/dev`.
 fn around(
     tree: &Path,
-    denied: &[PathBuf],
+    denied: &Denied,
     paths: &mut Vec<PathBuf>,
     listed: &mut Vec<(PathBuf, Option<Version>)>,
 ) -> io::Result<()> {
     let is_root = tree == Path::new("/");
-    if !is_root && !denied.iter().any(|path| path.starts_with(tree)) {
+    if denied.paths.iter().any(|path| path == tree) {
+        return Ok(());
+    }
+    if !is_root && !denied.paths.iter().any(|path| path.starts_with(tree)) {
         paths.push(tree.to_path_buf());
         return Ok(());
     }
@@ -201,8 +238,15 @@ fn around(
         let path = entry.path();
         let is_link = entry.file_type().is_ok_and(|kind| kind.is_symlink());
         let is_dev = is_root && entry.file_name() == "dev";
-        if !is_link && !is_dev && !denied.contains(&path) {
-            around(&path, denied, paths, listed)?;
+        if is_link || is_dev {
+            continue;
+        }
+        match denied.other_name(&entry) {
+            Some(other) => {
+                let here = Denied { paths: denied.by_name(other, &path), known: HashMap::new() };
+                around(&path, &here, paths, listed)?;
+            }
+            None => around(&path, denied, paths, listed)?,
         }
     }
     Ok(())
@@ -229,7 +273,7 @@ impl Rules {
         listed: &mut Vec<(PathBuf, Option<Version>)>,
     ) -> io::Result<()> {
         let mut paths = Vec::new();
-        around(tree, denied, &mut paths, listed)?;
+        around(tree, &Denied::new(denied.to_vec()), &mut paths, listed)?;
         paths.iter().try_for_each(|path| self.allow(path, access))
     }
 

@@ -1,0 +1,206 @@
+//! Settings of the sandbox against what commands do to the paths that they name.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::os::unix::net::UnixListener;
+
+use crate::sandbox::{DONE, LANDLOCK_ALONE, assert_refused, client_with, each_kind_with, home};
+use crate::support::env::Env;
+use crate::support::program::{ran, run, zsh_tool};
+
+fn shell(env: &Env, script: &str) {
+    let mut command = env.command("sh");
+    command.args(["-ec", script]).env("GIT_CONFIG_GLOBAL", "/dev/null");
+    assert!(command.status().expect("sh").success(), "{script}");
+}
+
+#[test]
+fn a_path_that_leads_through_a_writable_tree_is_not_followed_later() {
+    let env = home();
+    fs::remove_dir(env.path("home/.cache")).expect("an empty directory");
+    fs::create_dir(env.path("home/.config")).expect("a directory");
+    fs::create_dir(env.work().join("cache")).expect("a directory");
+    symlink(env.work().join("cache"), env.path("home/.cache")).expect("a link");
+    env.configure("sandbox: {mode: workspace}\n");
+    let replaced = ran(
+        &env,
+        &["exec", "--", "echo x > ~/.cache/file && rm -r cache && ln -s ~/.config cache"],
+    );
+    assert_eq!(replaced.code, 0, "{}", replaced.stderr);
+    assert_eq!(ran(&env, &["exec", "--", "echo x > ~/.config/evil"]).code, 1);
+    assert!(!env.path("home/.config/evil").exists());
+}
+
+#[test]
+fn a_configuration_behind_a_link_that_commands_can_replace_refuses_them() {
+    let env = home();
+    let (real, way) = (env.path("configuration"), env.work().join("way"));
+    fs::create_dir(&real).expect("a directory");
+    fs::write(real.join("config.yaml"), "sandbox: {mode: workspace}\n").expect("a file");
+    symlink(&real, &way).expect("a link");
+    fs::create_dir(env.path("home/.config")).expect("a directory");
+    symlink(&way, env.path("home/.config/zsh-tool")).expect("a link");
+    let refused = ran(&env, &["exec", "--", "true"]);
+    assert_eq!(refused.code, 125, "{}", refused.stderr);
+    assert!(refused.stderr.contains("could replace it"), "{}", refused.stderr);
+}
+
+#[test]
+fn what_is_denied_by_a_link_is_denied_where_it_leads() {
+    for (kind, env, client) in each_kind_with(|env| {
+        fs::create_dir(env.path("home/secret")).expect("a directory");
+        fs::write(env.path("home/secret/key"), "SECRET\n").expect("a file");
+        symlink("secret", env.path("home/link")).expect("a link");
+        "sandbox: {mode: workspace, deny_read: [~/link]}\n".to_owned()
+    }) {
+        assert_refused(&client.run("cat ~/link/key; cat ~/secret/key"), kind);
+        fs::remove_file(env.path("home/link")).expect("a link");
+        assert_refused(&client.run("cat ~/secret/key"), kind);
+    }
+    // A command could remove this one.
+    let env = home();
+    symlink("/", env.work().join("link")).expect("a link");
+    for key in ["deny_read", "deny_write"] {
+        env.configure(&format!(
+            "sandbox: {{mode: workspace, {key}: [{}/link/etc]}}\n",
+            env.work().display()
+        ));
+        let refused = ran(&env, &["exec", "--", "true"]);
+        assert_eq!(refused.code, 125, "{}", refused.stderr);
+        assert!(refused.stderr.contains("could lead it elsewhere"), "{}", refused.stderr);
+    }
+}
+
+#[test]
+fn what_is_kept_or_denied_above_a_writable_tree_is_not_written_to() {
+    for (kind, env, client) in each_kind_with(|env| {
+        fs::create_dir_all(env.path("home/.cargo/registry")).expect("a directory");
+        format!(
+            "sandbox:\n  mode: workspace\n  deny_read: [~/.cargo]\n  deny_write: [~/.cache, {}]\n",
+            env.work().display()
+        )
+    }) {
+        for path in ["~/.cargo/registry/file", "~/.cache/file", "file"] {
+            assert_refused(&client.run(&format!("echo x > {path} && echo {DONE}")), kind);
+        }
+        let allowed = client.run(&format!("echo x > ~/.npm/file && echo {DONE}"));
+        assert!(allowed.output().contains(DONE), "{kind}: {}", allowed.text);
+        drop(env);
+    }
+    for denied in ["~/.cache", "/dev/shm"] {
+        let env = home();
+        env.configure(&format!("sandbox: {{mode: workspace, deny_read: [{denied}]}}\n"));
+        let ended = ran(&env, &["exec", "--", "echo works"]);
+        assert_eq!(ended.text(), "works\n", "{denied}: {}", ended.stderr);
+    }
+}
+
+#[test]
+fn a_directory_whose_time_was_set_back_is_looked_at_again() {
+    let env = home();
+    let client = client_with(&env, "sandbox: {mode: workspace}\n", &[]);
+    let made = client.run("touch -r . /tmp/$$.t; git init -q; touch -r /tmp/$$.t .; rm /tmp/$$.t");
+    assert!(made.text.contains("made while this ran"), "{}", made.text);
+    let attempt = format!("echo x > .git/hooks/post-commit && echo {DONE}");
+    assert_refused(&client.run(&attempt), "the next command");
+}
+
+#[test]
+fn what_makes_git_run_programs_in_submodules_and_work_trees_is_kept() {
+    let env = home();
+    let git = "git -c user.name=a -c user.email=a@b -c protocol.file.allow=always";
+    shell(
+        &env,
+        &format!(
+            "git init -q ../part && {git} -C ../part commit -q --allow-empty -m part && git init -q && \
+             {git} submodule --quiet add ../part third/part && {git} commit -qm one && \
+             git config extensions.worktreeConfig true && git config core.hooksPath .githooks && \
+             mkdir .githooks && git worktree add -q ../tree && \
+             git -C ../tree config --worktree core.bare false"
+        ),
+    );
+    let client = client_with(&env, "sandbox: {mode: workspace}\n", &[]);
+    let module = ".git/modules/third/part";
+    for path in [
+        &format!("{module}/config"),
+        &format!("{module}/hooks/post-commit"),
+        ".git/worktrees/tree/config.worktree",
+        ".githooks/pre-commit",
+        "third/part/.git",
+    ] {
+        let attempt = format!("rm -f {path}; echo x > {path} && echo {DONE}");
+        assert_refused(&client.run(&attempt), path);
+    }
+    // A submodule that is added while the server runs.
+    shell(&env, &format!("{git} submodule --quiet add ../part other"));
+    for path in [".git/modules/other/config", "other/.git"] {
+        let attempt = format!("rm -f {path}; echo x > {path} && echo {DONE}");
+        assert_refused(&client.run(&attempt), path);
+    }
+    let commit = format!("cd other && {git} commit -q --allow-empty -m two && echo {DONE}");
+    let committed = client.run(&commit);
+    assert!(committed.output().contains(DONE), "{}", committed.text);
+}
+
+#[test]
+fn a_second_name_of_a_file_gives_no_way_to_it() {
+    let env = home();
+    fs::create_dir(env.path("home/notes")).expect("a directory");
+    fs::write(env.path("home/notes/kept"), "before\n").expect("a file");
+    fs::hard_link(env.path("home/notes/kept"), env.path("home/notes/other")).expect("a link");
+    let yaml = "sandbox: {mode: workspace, write: [~/notes], deny_write: [~/notes/kept]}\n";
+    let client = client_with(&env, yaml, &[LANDLOCK_ALONE]);
+    for name in ["kept", "other"] {
+        assert_refused(&client.run(&format!("echo x > ~/notes/{name} && echo {DONE}")), name);
+    }
+    let allowed = client.run(&format!("echo x > ~/notes/new && echo {DONE}"));
+    assert!(allowed.text.contains(DONE) || allowed.text.contains("ermission"), "{}", allowed.text);
+}
+
+#[test]
+fn odd_settings_mean_what_they_say_or_are_faults() {
+    let env = home();
+    env.configure("sandbox: {mode: workspace}\n");
+    let with = |name: &str, value: &str, line: &str| {
+        let mut exec = zsh_tool(&env, &["exec", "--", line]);
+        exec.env(name, value);
+        run(exec)
+    };
+    assert_eq!(with("TMPDIR", "", "echo x > file").code, 0);
+    for name in ["TMPDIR", "XDG_CACHE_HOME"] {
+        assert_eq!(with(name, "/", "echo x > ~/target").code, 1, "{name}");
+    }
+    fs::write(env.work().join(".env"), "SECRET\n").expect("a file");
+    env.configure(&format!(
+        "sandbox: {{mode: workspace, deny_read: [{}/.env/]}}\n",
+        env.work().display()
+    ));
+    assert!(!ran(&env, &["exec", "--", "cat .env"]).text().contains("SECRET"));
+    for denied in ["/proc", "/dev", "/missing/../etc"] {
+        env.configure(&format!("sandbox: {{mode: workspace, deny_read: [{denied}]}}\n"));
+        let refused = ran(&env, &["exec", "--", "true"]);
+        assert_eq!(refused.code, 125, "{denied}: {}", refused.stderr);
+    }
+    let contradiction = ran(&env, &["exec", "--sandbox", "off network=off", "--", "true"]);
+    assert_eq!(contradiction.code, 125, "{}", contradiction.stderr);
+}
+
+#[test]
+fn a_socket_that_only_the_commands_environment_names_is_closed() {
+    let env = home();
+    let socket = env.path("home/agent.sock");
+    let _agent = UnixListener::bind(&socket).expect("a socket");
+    fs::create_dir_all(env.path("zdotdir")).expect("a directory");
+    let export = "export SSH_AUTH_SOCK=$HOME/agent.sock\n";
+    fs::write(env.path("zdotdir/.zshenv"), export).expect("a file");
+    let yaml = "sandbox: {mode: workspace}\nenvironment: login\n";
+    let client = client_with(&env, yaml, &[]);
+    let line = format!(
+        "print $SSH_AUTH_SOCK; python3 -c 'import os, socket; \
+         socket.socket(socket.AF_UNIX).connect(os.environ[\"SSH_AUTH_SOCK\"])' && echo {DONE}"
+    );
+    let result = client.run(&line);
+    let named = socket.to_str().expect("a path");
+    assert!(result.output().starts_with(named), "{}", result.text);
+    assert_refused(&result, "the socket");
+}
