@@ -24,6 +24,8 @@ fi
 scripts/need cargo gcc musl-gcc ar readelf
 # SQLite's C sources are also compiled for musl.
 export CC_x86_64_unknown_linux_musl=musl-gcc
+# No panic passes through them: what unwinding needs to know of each function is left out.
+export CFLAGS_x86_64_unknown_linux_musl="${CFLAGS_x86_64_unknown_linux_musl-} -fno-asynchronous-unwind-tables"
 
 # rustup provides the linker lld, which merges identical functions. Its musl, unlike
 # Debian's, can read relocations in the short form (RELR).
