@@ -65,9 +65,15 @@ build_with_debian() {
     for flag in -Ctarget-feature=+crt-static -Clink-self-contained=yes "-Clink-arg=$link"; do
         flags=${flags:+$flags$(printf '\037')}$flag
     done
+    # Reading its own symbols for the backtrace of a panic is of no use to a stripped binary.
+    case $profile in
+        release) features=panic-unwind ;;
+        *) features=panic-unwind,backtrace ;;
+    esac
     # -Z build-std is what RUSTC_BOOTSTRAP is for: Debian has no std for musl.
     RUSTC=$sysroot/rustc RUSTC_BOOTSTRAP=1 CARGO_ENCODED_RUSTFLAGS=$flags \
-        cargo build -Z build-std=std,panic_unwind --profile "$profile" --target "$target" "$@"
+        cargo build -Z build-std=std,panic_unwind -Z "build-std-features=$features" \
+        --profile "$profile" --target "$target" "$@"
 }
 
 if scripts/has-target "$target"; then
