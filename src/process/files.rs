@@ -422,6 +422,39 @@ pub(crate) fn real_path(path: &Path) -> Option<PathBuf> {
     Some(real)
 }
 
+/// The places that the system looks at on the way to an absolute path: directories, links, and last what
+/// they lead to. Those behind a missing one are as they are named.
+pub(crate) fn way(path: &Path) -> Vec<PathBuf> {
+    /// As many as the kernel follows.
+    const MAX_LINKS: usize = 40;
+    let mut way = Vec::new();
+    let mut links = 0;
+    let mut at = PathBuf::from("/");
+    let parts = |path: &Path| -> Vec<PathBuf> {
+        path.components().rev().map(|part| PathBuf::from(part.as_os_str())).collect()
+    };
+    let mut ahead = parts(path);
+    while let Some(part) = ahead.pop() {
+        match part.components().next() {
+            Some(Component::Normal(name)) => at.push(name),
+            Some(Component::ParentDir) => {
+                at.pop();
+            }
+            Some(Component::RootDir) => at = PathBuf::from("/"),
+            _ => continue,
+        }
+        way.push(at.clone());
+        if let Ok(target) = std::fs::read_link(&at)
+            && links < MAX_LINKS
+        {
+            links += 1;
+            at.pop();
+            ahead.extend(parts(&target));
+        }
+    }
+    way
+}
+
 /// Whether this process could read a file or list a directory.
 pub(crate) fn is_readable(path: &Path) -> bool {
     rustix::fs::access(path, rustix::fs::Access::READ_OK).is_ok()
@@ -441,6 +474,35 @@ pub(crate) fn is_changeable(path: &Path) -> bool {
         Err(rustix::io::Errno::NOENT) => path.parent().is_some_and(|above| writable(above).is_ok()),
         tried => tried.is_ok(),
     }
+}
+
+/// Whether this process could remove or rename what is at a path, or make something there.
+pub(crate) fn is_entry_changeable(path: &Path) -> bool {
+    let Some(above) = path.parent() else { return false };
+    let is_sticky = above.metadata().is_ok_and(|data| data.mode() & 0o1000 != 0);
+    let is_others = || path.symlink_metadata().is_ok() && !is_own(path) && !is_own(above);
+    rustix::fs::access(above, Access::WRITE_OK).is_ok() && !(is_sticky && is_others())
+}
+
+/// Whether this process could change the mode and the times of what is at a path: it belongs to this
+/// user, or this is root.
+pub(crate) fn is_own(path: &Path) -> bool {
+    let user = rustix::process::geteuid();
+    user.is_root() || path.symlink_metadata().is_ok_and(|data| data.uid() == user.as_raw())
+}
+
+/// Whether a path names a device.
+pub(crate) fn is_device(path: &Path) -> bool {
+    use std::os::unix::fs::FileTypeExt;
+    let kind = path.metadata().map(|data| data.file_type());
+    kind.is_ok_and(|kind| kind.is_char_device() || kind.is_block_device())
+}
+
+/// Whether a file begins as programs do.
+pub(crate) fn is_like_program(path: &Path) -> bool {
+    let mut start = Vec::new();
+    let read = open_regular(path).and_then(|file| file.take(4).read_to_end(&mut start));
+    read.is_ok() && (start.starts_with(b"#!") || start == b"\x7fELF")
 }
 
 /// A file that is removed, if it is still there, when this is dropped.
@@ -584,6 +646,29 @@ mod tests {
         // The user may have made the whole directory a link.
         private_dir(&link).unwrap();
         assert_eq!(mode(&elsewhere), 0o700);
+    }
+
+    #[test]
+    fn the_way_to_a_path_leads_through_its_links() {
+        let scratch = tempfile::tempdir().unwrap();
+        let root = scratch.path().canonicalize().unwrap();
+        std::fs::create_dir_all(root.join("a/b")).unwrap();
+        symlink("a/b", root.join("link")).unwrap();
+        symlink(root.join("link"), root.join("a/again")).unwrap();
+        symlink("round", root.join("round")).unwrap();
+        let places = |path: &str| -> Vec<PathBuf> {
+            way(&root.join(path)).into_iter().filter(|at| at.starts_with(&root)).collect()
+        };
+        let at = |names: &[&str]| -> Vec<PathBuf> {
+            names.iter().map(|name| root.join(name).components().collect()).collect()
+        };
+        assert_eq!(
+            places("a/../link/c/d"),
+            at(&["", "a", "", "link", "a", "a/b", "a/b/c", "a/b/c/d"])
+        );
+        let again = ["", "a", "a/again", "", "link", "a", "a/b"];
+        assert_eq!(places("a/again"), at(&again));
+        assert!(places("round").len() > 1);
     }
 
     #[test]

@@ -463,7 +463,7 @@ fn a_refused_action_is_named_with_the_setting() {
         (
             "workspace",
             "touch ~/.npmrc",
-            "refused a write to ~/.npmrc (mode workspace): the user can make it and add it to sandbox.write",
+            "refused a write to ~/.npmrc (mode workspace): the user can add ~ to sandbox.write",
         ),
         (
             "workspace",
@@ -475,7 +475,7 @@ fn a_refused_action_is_named_with_the_setting() {
         (
             "workspace",
             "/usr/bin/python3 -c 'import os; os.makedirs(os.path.expanduser(\"~/new/er\"))'",
-            "refused a write to ~/new (mode workspace): the user can make it",
+            "refused a write to ~/new (mode workspace): the user can add ~ to",
         ),
     ] {
         for variables in [&[][..], &[LANDLOCK_ALONE]] {
