@@ -498,11 +498,35 @@ pub(crate) fn is_device(path: &Path) -> bool {
     kind.is_ok_and(|kind| kind.is_char_device() || kind.is_block_device())
 }
 
+/// Whether a file or directory has the rights of its owner or group: set-user-ID or set-group-ID.
+pub(crate) fn has_set_id(path: &Path) -> bool {
+    path.symlink_metadata().is_ok_and(|data| !data.is_symlink() && data.mode() & 0o6000 != 0)
+}
+
 /// Whether a file begins as programs do.
 pub(crate) fn is_like_program(path: &Path) -> bool {
     let mut start = Vec::new();
     let read = open_regular(path).and_then(|file| file.take(4).read_to_end(&mut start));
     read.is_ok() && (start.starts_with(b"#!") || start == b"\x7fELF")
+}
+
+/// Whether two directories or files are seen through the same mount, so that files can be moved and
+/// linked between them.
+#[cfg(target_os = "linux")]
+pub(crate) fn are_on_one_mount(one: &Path, other: &Path) -> bool {
+    use rustix::fs::{CWD, StatxFlags, statx};
+    let mount = |path: &Path| {
+        let data = statx(CWD, path, AtFlags::SYMLINK_NOFOLLOW, StatxFlags::MNT_ID).ok()?;
+        let is_known = data.stx_mask & StatxFlags::MNT_ID.bits() != 0;
+        is_known.then_some((data.stx_mnt_id, data.stx_dev_major, data.stx_dev_minor))
+    };
+    mount(one).is_some_and(|mount_of_one| Some(mount_of_one) == mount(other))
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn are_on_one_mount(one: &Path, other: &Path) -> bool {
+    let device = |path: &Path| path.symlink_metadata().ok().map(|data| data.dev());
+    device(one).is_some_and(|device_of_one| Some(device_of_one) == device(other))
 }
 
 /// A file that is removed, if it is still there, when this is dropped.

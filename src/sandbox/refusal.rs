@@ -138,7 +138,8 @@ pub(crate) struct Scene<'a> {
 
 /// A line of the output that tells of an error.
 #[derive(Debug)]
-pub(crate) struct Told {
+pub(crate) struct Told<'a> {
+    pub(crate) line: &'a str,
     pub(crate) kind: Kind,
     /// What was tried, if it says so.
     pub(crate) change: Option<Change>,
@@ -148,12 +149,12 @@ pub(crate) struct Told {
 
 impl Scene<'_> {
     /// The lines that tell of an error with files, the last first.
-    pub(crate) fn told(&self) -> Vec<Told> {
+    pub(crate) fn told(&self) -> Vec<Told<'_>> {
         let lines = self.lines().filter(|line| !is_about_namespaces(line));
         let errors = lines.filter_map(|line| Some((line, kind_of(line)?)));
         let told = errors.map(|(line, kind)| {
             let paths = self.absolute(words(line).into_iter());
-            Told { kind, change: change_in(line), paths }
+            Told { line, kind, change: change_in(line), paths }
         });
         told.collect()
     }
@@ -187,6 +188,39 @@ impl Scene<'_> {
             words.find(|word| !word.is_empty() && !BEFORE.contains(word) && !is_assignment(word))
         });
         self.absolute(first.filter(|word| word.contains('/')))
+    }
+
+    /// All words of the command as paths.
+    pub(crate) fn named_paths(&self) -> Vec<PathBuf> {
+        const WORDS: usize = 100;
+        self.absolute(self.command.split(is_edge).filter(|word| !word.is_empty()).take(WORDS))
+    }
+
+    /// Whether the command or this line of its output has a mode with set-user-ID or set-group-ID.
+    pub(crate) fn sets_id(&self, line: &str) -> bool {
+        const PROGRAMS: [&str; 3] = ["chmod", "install", "mkdir"];
+        let is_mode = |word: &str| {
+            let digits = word.strip_prefix("0").unwrap_or(word);
+            let is_octal = digits.len() == 4
+                && digits.starts_with(|first| ('2'..='7').contains(&first))
+                && digits.bytes().all(|digit| (b'0'..=b'7').contains(&digit));
+            let symbolic = |part: &str| {
+                let (who, rights) = part.split_once(['+', '=']).unwrap_or_default();
+                who.bytes().all(|who| b"ugoa".contains(&who))
+                    && rights.contains('s')
+                    && rights.bytes().all(|right| b"rwxXst".contains(&right))
+            };
+            is_octal || word.split(',').any(symbolic)
+        };
+        // As `rwxr-sr-x`.
+        let is_shown = |word: &str| {
+            word.len() == 9
+                && word.contains(['s', 'S'])
+                && word.bytes().all(|right| b"rwxsStT-".contains(&right))
+        };
+        let mut words = self.command.split(is_edge);
+        words.any(|word| PROGRAMS.contains(&word)) && words.any(is_mode)
+            || line.split([' ', ':']).any(is_shown)
     }
 
     /// The paths of sockets to which it could not connect.
@@ -523,6 +557,21 @@ mod tests {
             assert!(!scene(command, "").run_paths().contains(&path), "{command}");
         }
         assert!(!scene("cat ~/a < b", "").written_paths().contains(&path));
+    }
+
+    #[test]
+    fn a_mode_with_the_rights_of_the_owner_is_told_from_others() {
+        for command in ["chmod g+s a", "chmod 2755 a", "chmod 04755 a", "install -d -m 2775 a"] {
+            assert!(scene(command, "").sets_id(""), "{command}");
+        }
+        for command in ["chmod g+x a", "chmod 755 a", "chmod 1777 a", "echo 4755", "chmod 0644 yes"]
+        {
+            assert!(!scene(command, "").sets_id(""), "{command}");
+        }
+        let line = "tar: a: Cannot change mode to rwxr-sr-x: Operation not permitted";
+        assert!(scene("tar xf a.tar", line).sets_id(line));
+        let line = "tar: a: Cannot change mode to rwxr-xr-x: Operation not permitted";
+        assert!(!scene("tar xf a.tar", line).sets_id(line));
     }
 
     #[test]

@@ -239,6 +239,125 @@ fn where_a_hidden_link_leads_is_not_told() {
 }
 
 #[test]
+fn what_is_busy_is_named_where_a_mount_holds_it() {
+    let yaml = "sandbox: {mode: workspace, write: [~/data], deny_write: [~/data/sub/kept]}\n";
+    let env = home();
+    outside(
+        &env,
+        "mkdir -p home/data/sub/kept home/.cache/inner; cd work; git init -q; echo a > .mcp.json",
+    );
+    let client = client_with(&env, yaml, &[]);
+    let move_git = "(mode workspace): ";
+    for (command, sentence) in [
+        ("mv .git x", "the sandbox refused to move or remove "),
+        ("mv .git x", move_git),
+        ("mv .git x", "in it is protected (zsh-tool help sandbox)"),
+        ("sed -i s/a/b/ .git/config", ".git/config (mode workspace): it is protected"),
+        ("sed -i s/a/b/ .mcp.json", ".mcp.json (mode workspace): it is protected"),
+        ("git config a.b c", ".git/config (mode workspace): it is protected"),
+        (
+            "mv ~/data/sub ~/data/x",
+            "refused to move or remove ~/data/sub (mode workspace): ~/data/sub/kept in it is in \
+             sandbox.deny_write",
+        ),
+        (
+            "mv ~/data/sub/kept ~/data/x",
+            "refused a write to ~/data/sub/kept (mode workspace): it is in sandbox.deny_write",
+        ),
+        ("rm -r ~/data", "the sandbox refused"),
+        (
+            "rmdir ~/.npm",
+            "refused to move or remove ~/.npm (mode workspace): what is in it is writable",
+        ),
+    ] {
+        assert_said(&client, "with mounts", command, sentence);
+    }
+    for command in [
+        "echo 'mv: cannot move own: Device or resource busy'; false",
+        "echo 'rm: cannot remove /proc: Device or resource busy'; false",
+        "echo 'dd: failed to open /dev/null: Device or resource busy'; false",
+        "echo 'umask: Device or resource busy'; false",
+        "echo 'mv: cannot move /dev/shm: Device or resource busy'; false",
+    ] {
+        assert_said(&client, "with mounts", command, "");
+    }
+}
+
+#[test]
+fn a_link_between_writable_trees_is_explained() {
+    let yaml = "sandbox: {mode: workspace, write: [~/data, ~/other]}\n";
+    let env = home();
+    outside(&env, "mkdir home/data home/other; echo a > home/data/a; echo b > home/other/b");
+    let client = client_with(&env, yaml, &[]);
+    let expected =
+        "the sandbox refused to link or move ~/data/a to ~/other/a (mode workspace): between";
+    for command in [
+        "ln ~/data/a ~/other/a",
+        "/usr/bin/python3 -c 'import os; os.link(os.environ[\"HOME\"] + \"/data/a\", os.environ[\"HOME\"] + \"/other/a\")'",
+        "/usr/bin/python3 -c 'import os; os.rename(os.environ[\"HOME\"] + \"/data/a\", os.environ[\"HOME\"] + \"/other/a\")'",
+    ] {
+        assert_said(&client, "with mounts", command, expected);
+    }
+    let outside = "refused to link or move ~/target to ~/data/t (mode workspace)";
+    assert_said(&client, "with mounts", "ln ~/target ~/data/t", outside);
+    let alone = client_with(&env, yaml, &[LANDLOCK_ALONE]);
+    assert_said(&alone, "Landlock alone", "ln ~/target ~/data/t", outside);
+    for command in [
+        "ln ~/data/a /dev/shm/zsh-tool-none-a",
+        "echo 'ln: failed: /proc/version => /tmp/a: Invalid cross-device link'; false",
+        "echo \"ln: $HOME/data/b => $HOME/data/a: Invalid cross-device link\"; false",
+        "echo 'Invalid cross-device link'; false",
+    ] {
+        assert_said(&client, "with mounts", command, "");
+        if !command.contains("/dev/shm") {
+            assert_said(&alone, "Landlock alone", command, "");
+        }
+    }
+}
+
+#[test]
+fn a_mode_with_the_rights_of_the_owner_is_explained() {
+    for (kind, env, client) in each_kind("workspace") {
+        outside(
+            &env,
+            "mkdir -p work/from/sub work/set; echo a > work/from/sub/a; chmod a+rwX -R work",
+        );
+        if unprivileged::is_root() && kind == "an ordinary user" {
+            outside(&env, "chown -R 65534:65534 work");
+        }
+        outside(&env, "chmod g+s work/from/sub work/set");
+        let copy = "/usr/bin/python3 -c 'import shutil; shutil.copytree(\"from\", \"copy\")'";
+        for (command, path) in [
+            ("chmod g+s own", "own"),
+            ("chmod 4755 own", "own"),
+            ("chmod 755 set", "set"),
+            ("mkdir -m 2755 made", "made"),
+            ("cp -a from copied", "copied/sub"),
+            ("rsync -a from/ synced", "synced/sub"),
+            (copy, "copy/sub"),
+        ] {
+            let program = command.split(' ').next().unwrap();
+            if client.run(&format!("command -v {program}")).status() != "completed" {
+                continue;
+            }
+            let sentence = format!(
+                "work/{path} (mode workspace): no command in it sets the bits set-user-ID and set-group-ID"
+            );
+            assert_said(&client, kind, command, &sentence);
+        }
+        for command in [
+            "echo \"chmod: changing permissions of 'own': Operation not permitted\"; false",
+            "chmod 755 /etc",
+            "chown 4711 own && false",
+            "chmod 755 none",
+        ] {
+            let said = said(&client.run(command).text);
+            assert!(!said.contains("set-user-ID"), "{kind}: {command}: {said}");
+        }
+    }
+}
+
+#[test]
 fn a_project_that_was_entered_through_a_changeable_link_is_explained() {
     let env = home();
     let link =

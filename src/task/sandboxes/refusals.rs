@@ -123,7 +123,9 @@ impl Judge<'_> {
     /// What a line of the output tells of the sandbox.
     fn by(&self, told: &Told) -> Option<String> {
         match told.kind {
-            Kind::Busy | Kind::CrossDevice | Kind::NotPermitted => None,
+            Kind::Busy => self.by_mount(told),
+            Kind::CrossDevice => self.by_border(told),
+            Kind::NotPermitted => self.by_mode(told),
             Kind::Missing if !self.has_mounts => None,
             Kind::Missing => told.paths.iter().find_map(|path| self.unread(path, told)),
             Kind::ReadOnly | Kind::Denied | Kind::Unopened => told.paths.iter().find_map(|path| {
@@ -320,6 +322,134 @@ impl Judge<'_> {
                  and the like are open",
                 self.mode()
             )
+        })
+    }
+
+    /// What is mounted in a sandbox cannot be moved or removed, nor the directories above it.
+    fn by_mount(&self, told: &Told) -> Option<String> {
+        if !self.has_mounts {
+            return None;
+        }
+        told.paths.iter().find_map(|named| {
+            let real =
+                self.place(named, Some(Change::Entry)).filter(|place| !place.is_hidden)?.real;
+            let above = real.parent()?;
+            // What is mounted there outside is busy there, too.
+            if real.exists() && !files::are_on_one_mount(&real, above) {
+                return None;
+            }
+            self.held(named, &real).or_else(|| {
+                // A program that writes a new file and cannot put it into the place of a protected one
+                // may name the new one only.
+                let mut others = self.scene.named_paths().into_iter();
+                others.find_map(|other| {
+                    let place = self.place(&other, Some(Change::Entry))?;
+                    let is_other = place.real.parent() == Some(above) && place.real.is_file();
+                    (is_other && !place.is_hidden).then(|| self.held(&other, &place.real))?
+                })
+            })
+        })
+    }
+
+    fn held(&self, named: &Path, real: &Path) -> Option<String> {
+        let (shown, mode) = (self.shown(named), self.mode());
+        let is_inside = self.policy.write.iter().any(|tree| real.starts_with(tree) && real != tree);
+        if !is_inside || !files::is_entry_changeable(real) {
+            return None;
+        }
+        if self.confined.closed.iter().any(|closed| closed.starts_with(real)) {
+            return Some(self.closed_socket(&shown));
+        }
+        if let Some(why) = self.guard(real) {
+            return Some(format!("the sandbox refused a write to {shown} (mode {mode}): {why}"));
+        }
+        let Policy { keep, protect, deny_read, .. } = &self.policy;
+        let reasons = [
+            (keep, "is in sandbox.deny_write, or zsh-tool's own"),
+            (protect, "is protected (zsh-tool help sandbox)"),
+            (deny_read, "is in sandbox.deny_read, or zsh-tool's own"),
+        ];
+        reasons.into_iter().find_map(|(trees, reason)| {
+            let tree = trees.iter().find(|tree| tree.starts_with(real) && tree.exists())?;
+            let what = if tree == real {
+                "it".to_owned()
+            } else {
+                format!("{} in it", shown_below(tree, self.home))
+            };
+            Some(format!(
+                "the sandbox refused to move or remove {shown} (mode {mode}): {what} {reason}"
+            ))
+        })
+    }
+
+    /// Between parts that are mounted apart, and out of what is not writable, files are only copied.
+    fn by_border(&self, told: &Told) -> Option<String> {
+        let place = |named| self.place(named, Some(Change::Entry)).filter(|place| !place.is_hidden);
+        let places: Vec<Place> = told.paths.iter().filter_map(|path| place(path)).collect();
+        let pairs = places.iter().flat_map(|from| places.iter().map(move |to| (from, to)));
+        pairs.filter(|(from, to)| from.real != to.real).find_map(|(from, to)| {
+            let (above, below) = (from.real.parent()?, to.real.parent()?);
+            let could = from.real.symlink_metadata().is_ok_and(|data| data.is_file())
+                && files::are_on_one_mount(above, below)
+                && files::are_on_one_mount(&from.real, below)
+                && files::is_own(&from.real)
+                && files::is_entry_changeable(&to.real);
+            let is_border = match self.policy.mode {
+                Mode::Workspace if self.has_mounts => self.part(&from.real) != self.part(below),
+                Mode::Workspace => !self.policy.may_write(&from.real),
+                _ => true,
+            };
+            (could && is_border).then(|| {
+                format!(
+                    "the sandbox refused to link or move {} to {} (mode {}): between parts of the file \
+                     system with different rights, files are only copied",
+                    self.shown(from.named),
+                    self.shown(to.named),
+                    self.mode()
+                )
+            })
+        })
+    }
+
+    /// The innermost part that has a mount of its own, and this path in it.
+    fn part(&self, real: &Path) -> Option<&Path> {
+        let Policy { write, keep, protect, deny_read, .. } = &self.policy;
+        let is_inside = |path: &&Path| write.iter().any(|tree| path.starts_with(tree));
+        let guarded = [keep, protect, deny_read].into_iter().flatten().filter(|path| path.exists());
+        let guarded = guarded.flat_map(|path| path.ancestors()).filter(is_inside);
+        let parts = guarded.chain(write.iter().map(PathBuf::as_path));
+        parts.filter(|part| real.starts_with(part)).max_by_key(|part| part.components().count())
+    }
+
+    /// No command gives a file the rights of its owner or group.
+    fn by_mode(&self, told: &Told) -> Option<String> {
+        let is_asked = || self.scene.sets_id(told.line);
+        told.paths.iter().find_map(|named| {
+            let real = self.place(named, None).filter(|place| !place.is_hidden)?.real;
+            let is_own = real.exists() && files::is_own(&real);
+            if !is_own || !self.system.filters || told.change == Some(Change::Entry) {
+                return None;
+            }
+            (files::has_set_id(&real) || is_asked() || self.is_copy_with_set_id(named)).then(|| {
+                format!(
+                    "the sandbox refused to set the mode of {} (mode {}): no command in it sets the bits \
+                     set-user-ID and set-group-ID",
+                    self.shown(named),
+                    self.mode()
+                )
+            })
+        })
+    }
+
+    /// Whether the command names what this path may be a copy of, and that has such a mode.
+    fn is_copy_with_set_id(&self, copy: &Path) -> bool {
+        let has_it = |path: &Path| path != copy && files::has_set_id(path);
+        let parts: Vec<_> = copy.components().collect();
+        self.scene.named_paths().iter().filter(|named| named.exists()).any(|named| {
+            (1..parts.len()).any(|start| {
+                let rest: PathBuf = parts.iter().skip(start).collect();
+                has_it(&named.join(rest))
+            }) || has_it(named) && !named.starts_with(copy) && !copy.starts_with(named)
         })
     }
 
