@@ -4,6 +4,7 @@
 mod refusals;
 
 pub(crate) use refusals::refusal;
+pub(super) use refusals::start_error;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

@@ -6,7 +6,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::process::Command;
 
-use crate::sandbox::{LANDLOCK_ALONE, client_with, each_kind, home};
+use crate::sandbox::{LANDLOCK_ALONE, client_with, each_kind, each_kind_with, home};
 use crate::support::client::Client;
 use crate::support::env::Env;
 use crate::support::unprivileged;
@@ -200,6 +200,33 @@ fn what_is_refused_without_a_sandbox_too_is_not_blamed_on_it() {
         for command in [format!("kill {server}"), format!("sh -c 'kill -0 {server}'")] {
             assert_said(&client, kind, &command, signals);
         }
+    }
+}
+
+#[test]
+fn a_shell_that_must_not_be_read_is_named() {
+    let shell = fs::canonicalize("/bin/sh").expect("a shell");
+    for (kind, env, client) in each_kind_with(|env| {
+        let (tools, shell) = (env.path("home/tools"), env.path("home/tools/sh"));
+        format!(
+            "shell: {}\nsandbox: {{mode: workspace, deny_read: [{}]}}\n",
+            shell.display(),
+            tools.display()
+        )
+    }) {
+        fs::create_dir(env.path("home/tools")).expect("a directory");
+        let copy = env.path("home/tools/sh");
+        fs::copy(&shell, &copy).expect("a copy");
+        let result = client.run("echo ran");
+        let expected = "the sandbox (workspace) does not let commands read ";
+        assert!(
+            result.is_error
+                && result.text.contains(expected)
+                && result.text.contains("home/tools/sh")
+                && result.text.contains("sandbox.deny_read"),
+            "{kind}: {}",
+            result.text
+        );
     }
 }
 

@@ -8,12 +8,14 @@ use std::path::{Path, PathBuf};
 
 use super::shown_below;
 use crate::process::sandbox;
+use crate::process::spawn::SpawnError;
 use crate::process::{files, kill};
 use crate::sandbox::limits::{self, Abilities, Namespaces};
 use crate::sandbox::policy::{Mode, Network, Policy};
 use crate::sandbox::refusal::{Change, Kind, Scene, Told};
 use crate::task::journal::SERVERS;
 use crate::task::live::{Confined, End, Facts};
+use crate::task::request::StartError;
 
 /// Says what the sandbox refused a command that has failed, by the end of its output.
 pub(crate) fn refusal(facts: &Facts, end: &End, tail: &str) -> Option<String> {
@@ -44,6 +46,24 @@ pub(crate) fn refusal(facts: &Facts, end: &End, tail: &str) -> Option<String> {
         .or_else(|| judge.by_guess())
         .or_else(|| judge.by_network())
         .or_else(|| judge.by_signal())
+}
+
+/// Says that a program was not started since the sandbox denies reading it.
+pub(in crate::task) fn start_error(error: SpawnError, sandbox: Option<&Confined>) -> StartError {
+    let (SpawnError::MissingProgram(program) | SpawnError::NotPermitted(program)) = &error else {
+        return error.into();
+    };
+    let is_denied = |confined: &Confined| {
+        let policy = enforced(confined, sandbox::abilities());
+        files::way(program).iter().any(|at| !policy.may_read(at))
+    };
+    match sandbox.filter(|confined| is_denied(confined) && files::is_program(program)) {
+        Some(confined) => StartError::SandboxProgram {
+            mode: confined.policy.mode.name(),
+            program: program.clone(),
+        },
+        None => error.into(),
+    }
 }
 
 /// The policy as it is enforced: its paths without links, and none that could not be protected.
