@@ -231,6 +231,21 @@ fn a_shell_that_must_not_be_read_is_named() {
 }
 
 #[test]
+fn a_shell_that_cannot_be_started_anyway_is_not_blamed_on_the_sandbox() {
+    for (kind, env, client) in each_kind_with(|env| {
+        let shell = env.work().join("sh");
+        format!("shell: {}\nsandbox: {{mode: workspace, deny_read: [~/.ssh]}}\n", shell.display())
+    }) {
+        let shell = env.work().join("sh");
+        fs::write(&shell, "#!/no/such/interpreter\n").expect("a file");
+        set_mode(&shell, 0o755);
+        let result = client.run("echo ran");
+        assert!(result.is_error && result.text.contains("cannot start"), "{kind}: {}", result.text);
+        assert!(!result.text.contains("sandbox"), "{kind}: {}", result.text);
+    }
+}
+
+#[test]
 fn where_a_hidden_link_leads_is_not_told() {
     for (kind, env, client) in each_kind("workspace") {
         outside(&env, "mkdir home/place; echo a > home/place/a; chmod -R a+rwX home/place");
