@@ -307,6 +307,7 @@ fn exit_code_of(error: &StartError) -> u8 {
         StartError::NoShell(_) | StartError::Spawn(SpawnError::MissingProgram(_)) => EXIT_NOT_FOUND,
         StartError::Sandbox(_)
         | StartError::SandboxPlace(_)
+        | StartError::SandboxProgram { .. }
         | StartError::SandboxSettings(_)
         | StartError::NoSandbox(_) => EXIT_REFUSED,
         StartError::Full { .. }

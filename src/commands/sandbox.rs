@@ -4,7 +4,7 @@ use std::io::Read;
 use std::path::{Component, Path, PathBuf};
 
 use crate::config::Config;
-use crate::process::files::{self, Hop};
+use crate::process::files;
 use crate::sandbox::policy::{Mode, Policy, Settings};
 use crate::text::foreign::ShowPath;
 
@@ -272,10 +272,7 @@ fn as_entered(project: &Path) -> PathBuf {
 /// link later, by a command of another server, is writable no more.
 fn unchangeable(paths: Vec<PathBuf>) -> Vec<PathBuf> {
     let real: Vec<PathBuf> = paths.iter().map(|path| real(path)).collect();
-    let is_changeable = |path: &&PathBuf| {
-        let is_in = |hop: &Hop| real.iter().any(|tree| hop.directory.starts_with(tree));
-        files::hops(path).iter().any(is_in)
-    };
+    let is_changeable = |path: &&PathBuf| !places_in(path, &real).is_empty();
     let kept = paths.iter().filter(|path| !is_changeable(path));
     kept.filter_map(|path| files::real_path(path)).collect()
 }
@@ -283,19 +280,21 @@ fn unchangeable(paths: Vec<PathBuf>) -> Vec<PathBuf> {
 /// Whether a command could put something else at this path, although a mount holds what is there: it is
 /// missing, or a link, or behind one, in one of these trees.
 fn is_replaceable(path: &Path, trees: &[PathBuf]) -> bool {
-    hops_in(path, trees).iter().any(|hop| hop.is_link || !hop.exists)
+    places_in(path, trees).iter().any(|at| at.is_symlink() || !at.exists())
 }
 
 /// The same, of what is there.
 fn is_behind_link(path: &Path, trees: &[PathBuf]) -> bool {
-    hops_in(path, trees).iter().any(|hop| hop.is_link)
+    places_in(path, trees).iter().any(|at| at.is_symlink())
 }
 
-/// The names that are looked up for a path in one of these trees.
-fn hops_in(path: &Path, trees: &[PathBuf]) -> Vec<Hop> {
+/// Where one of these trees is looked up on the way to a path: what is there can be replaced.
+fn places_in(path: &Path, trees: &[PathBuf]) -> Vec<PathBuf> {
     let trees: Vec<PathBuf> = trees.iter().map(|tree| real(tree)).collect();
-    let is_in = |hop: &Hop| trees.iter().any(|tree| hop.directory.starts_with(tree));
-    files::hops(path).into_iter().filter(is_in).collect()
+    let is_in = |at: &PathBuf| {
+        at.parent().is_some_and(|above| trees.iter().any(|tree| above.starts_with(tree)))
+    };
+    files::way(path).into_iter().filter(is_in).collect()
 }
 
 /// A worktree that `git worktree add` has made.

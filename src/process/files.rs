@@ -441,58 +441,37 @@ pub(crate) fn real_path(path: &Path) -> Option<PathBuf> {
     Some(real)
 }
 
-/// A name that is looked up on the way to a file.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Hop {
-    /// Where, without links.
-    pub(crate) directory: PathBuf,
-    /// Whether the name is that of a link.
-    pub(crate) is_link: bool,
-    /// Whether there is something with this name.
-    pub(crate) exists: bool,
-}
-
-/// The names that are looked up for an absolute path, also those that its links lead through, up to the
-/// first one that is missing.
-pub(crate) fn hops(path: &Path) -> Vec<Hop> {
-    // As many links as Linux follows.
-    let (mut hops, mut links) = (Vec::new(), 40);
-    let mut directory = PathBuf::from("/");
-    let mut rest: Vec<PathBuf> = vec![path.to_path_buf()];
-    while let Some(next) = rest.pop() {
-        let mut parts = next.components();
-        let Some(part) = parts.next() else { continue };
-        if !parts.as_path().as_os_str().is_empty() {
-            rest.push(parts.as_path().to_path_buf());
+/// The places that the system looks at on the way to an absolute path: directories, links, and last what
+/// they lead to. Those behind a missing one are as they are named.
+pub(crate) fn way(path: &Path) -> Vec<PathBuf> {
+    /// As many as the kernel follows.
+    const MAX_LINKS: usize = 40;
+    let mut way = Vec::new();
+    let mut links = 0;
+    let mut at = PathBuf::from("/");
+    let parts = |path: &Path| -> Vec<PathBuf> {
+        path.components().rev().map(|part| PathBuf::from(part.as_os_str())).collect()
+    };
+    let mut ahead = parts(path);
+    while let Some(part) = ahead.pop() {
+        match part.components().next() {
+            Some(Component::Normal(name)) => at.push(name),
+            Some(Component::ParentDir) => {
+                at.pop();
+            }
+            Some(Component::RootDir) => at = PathBuf::from("/"),
+            _ => continue,
         }
-        let name = match part {
-            Component::Normal(name) => name,
-            Component::ParentDir => {
-                directory.pop();
-                continue;
-            }
-            Component::RootDir => {
-                directory = PathBuf::from("/");
-                continue;
-            }
-            Component::CurDir | Component::Prefix(_) => continue,
-        };
-        let at = directory.join(name);
-        let found = std::fs::symlink_metadata(&at);
-        let is_link = found.as_ref().is_ok_and(Metadata::is_symlink);
-        hops.push(Hop { directory: directory.clone(), is_link, exists: found.is_ok() });
-        if found.is_err() || links == 0 {
-            break;
-        }
-        match std::fs::read_link(&at) {
-            Ok(target) if is_link => {
-                links -= 1;
-                rest.push(target);
-            }
-            _ => directory = at,
+        way.push(at.clone());
+        if let Ok(target) = std::fs::read_link(&at)
+            && links < MAX_LINKS
+        {
+            links += 1;
+            at.pop();
+            ahead.extend(parts(&target));
         }
     }
-    hops
+    way
 }
 
 /// Whether this process could read a file or list a directory.
@@ -514,6 +493,59 @@ pub(crate) fn is_changeable(path: &Path) -> bool {
         Err(rustix::io::Errno::NOENT) => path.parent().is_some_and(|above| writable(above).is_ok()),
         tried => tried.is_ok(),
     }
+}
+
+/// Whether this process could remove or rename what is at a path, or make something there.
+pub(crate) fn is_entry_changeable(path: &Path) -> bool {
+    let Some(above) = path.parent() else { return false };
+    let is_sticky = above.metadata().is_ok_and(|data| data.mode() & 0o1000 != 0);
+    let is_others = || path.symlink_metadata().is_ok() && !is_own(path) && !is_own(above);
+    rustix::fs::access(above, Access::WRITE_OK).is_ok() && !(is_sticky && is_others())
+}
+
+/// Whether this process could change the mode and the times of what is at a path: it belongs to this
+/// user, or this is root.
+pub(crate) fn is_own(path: &Path) -> bool {
+    let user = rustix::process::geteuid();
+    user.is_root() || path.symlink_metadata().is_ok_and(|data| data.uid() == user.as_raw())
+}
+
+/// Whether a path names a device.
+pub(crate) fn is_device(path: &Path) -> bool {
+    use std::os::unix::fs::FileTypeExt;
+    let kind = path.metadata().map(|data| data.file_type());
+    kind.is_ok_and(|kind| kind.is_char_device() || kind.is_block_device())
+}
+
+/// Whether a file or directory has the rights of its owner or group: set-user-ID or set-group-ID.
+pub(crate) fn has_set_id(path: &Path) -> bool {
+    path.symlink_metadata().is_ok_and(|data| !data.is_symlink() && data.mode() & 0o6000 != 0)
+}
+
+/// Whether a file begins as programs do.
+pub(crate) fn is_like_program(path: &Path) -> bool {
+    let mut start = Vec::new();
+    let read = open_regular(path).and_then(|file| file.take(4).read_to_end(&mut start));
+    read.is_ok() && (start.starts_with(b"#!") || start == b"\x7fELF")
+}
+
+/// Whether two directories or files are seen through the same mount, so that files can be moved and
+/// linked between them.
+#[cfg(target_os = "linux")]
+pub(crate) fn are_on_one_mount(one: &Path, other: &Path) -> bool {
+    use rustix::fs::{CWD, StatxFlags, statx};
+    let mount = |path: &Path| {
+        let data = statx(CWD, path, AtFlags::SYMLINK_NOFOLLOW, StatxFlags::MNT_ID).ok()?;
+        let is_known = data.stx_mask & StatxFlags::MNT_ID.bits() != 0;
+        is_known.then_some((data.stx_mnt_id, data.stx_dev_major, data.stx_dev_minor))
+    };
+    mount(one).is_some_and(|mount_of_one| Some(mount_of_one) == mount(other))
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn are_on_one_mount(one: &Path, other: &Path) -> bool {
+    let device = |path: &Path| path.symlink_metadata().ok().map(|data| data.dev());
+    device(one).is_some_and(|device_of_one| Some(device_of_one) == device(other))
 }
 
 /// A file that is removed, if it is still there, when this is dropped.
@@ -660,27 +692,26 @@ mod tests {
     }
 
     #[test]
-    fn the_way_to_a_file_has_the_links_that_it_goes_through() {
+    fn the_way_to_a_path_leads_through_its_links() {
         let scratch = tempfile::tempdir().unwrap();
-        let at = |name: &str| scratch.path().canonicalize().unwrap().join(name);
-        std::fs::create_dir_all(at("a/b")).unwrap();
-        symlink("../c", at("a/link")).unwrap();
-        symlink(at("a/b"), at("c")).unwrap();
-        let way = |path: &str| -> Vec<Hop> {
-            let all = hops(&at(path)).into_iter();
-            all.filter(|hop| hop.directory.starts_with(at(""))).collect()
+        let root = scratch.path().canonicalize().unwrap();
+        std::fs::create_dir_all(root.join("a/b")).unwrap();
+        symlink("a/b", root.join("link")).unwrap();
+        symlink(root.join("link"), root.join("a/again")).unwrap();
+        symlink("round", root.join("round")).unwrap();
+        let places = |path: &str| -> Vec<PathBuf> {
+            way(&root.join(path)).into_iter().filter(|at| at.starts_with(&root)).collect()
         };
-        let hop = |directory: &str, is_link, exists| {
-            let directory = at(directory).components().collect();
-            Hop { directory, is_link, exists }
+        let at = |names: &[&str]| -> Vec<PathBuf> {
+            names.iter().map(|name| root.join(name).components().collect()).collect()
         };
-        let through = [hop("", false, true), hop("a", true, true), hop("", true, true)];
-        let mut expected: Vec<Hop> = through.into();
-        expected.extend([hop("", false, true), hop("a", false, true), hop("a/b", false, false)]);
-        assert_eq!(way("a/link/missing/more"), expected);
-        symlink("round", at("round")).unwrap();
-        assert!(way("round").len() <= 41);
-        assert_eq!(way("a/../a"), [hop("", false, true), hop("", false, true)]);
+        assert_eq!(
+            places("a/../link/c/d"),
+            at(&["", "a", "", "link", "a", "a/b", "a/b/c", "a/b/c/d"])
+        );
+        let again = ["", "a", "a/again", "", "link", "a", "a/b"];
+        assert_eq!(places("a/again"), at(&again));
+        assert!(places("round").len() > 1);
     }
 
     #[test]

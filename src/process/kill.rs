@@ -83,6 +83,16 @@ impl Handle {
     }
 }
 
+/// Whether this user may signal a process; `None` if there is none of that number.
+pub(crate) fn may_signal(pid: u32) -> Option<bool> {
+    let pid = Pid::from_raw(i32::try_from(pid).ok()?)?;
+    match rustix::process::test_kill_process(pid) {
+        Ok(()) => Some(true),
+        Err(Errno::PERM) => Some(false),
+        Err(_) => None,
+    }
+}
+
 /// Sends a signal to the whole process group of a process, if it still is in it.
 ///
 /// # Errors

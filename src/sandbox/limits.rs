@@ -101,10 +101,15 @@ pub(crate) fn losses(policy: &Policy, system: Abilities) -> Vec<Loss> {
     losses
 }
 
+/// Whether signals to processes outside of a sandbox are refused.
+pub(crate) fn keeps_signals(system: Abilities) -> bool {
+    system.abi >= ABI_SCOPES
+}
+
 /// What no policy promises here, for people who rely on it.
 pub(crate) fn gaps(system: Abilities) -> Vec<&'static str> {
     let mut gaps = Vec::new();
-    if system.abi < ABI_SCOPES {
+    if !keeps_signals(system) {
         gaps.push(
             "signals to your other processes, and abstract sockets (Landlock refuses them from Linux 6.12 on)",
         );

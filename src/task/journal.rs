@@ -28,7 +28,7 @@ use crate::process::removal;
 use crate::text::foreign::ShowPath;
 use crate::text::redact::Redactor;
 
-const SERVERS: &str = "servers";
+pub(super) const SERVERS: &str = "servers";
 pub(super) const LOCK: &str = "lock";
 /// The process that started a server.
 const CLIENT: &str = "client";

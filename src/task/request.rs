@@ -184,6 +184,11 @@ pub enum StartError {
     Unlisted(String),
     #[error(transparent)]
     Sandbox(#[from] SandboxError),
+    #[error(
+        "the sandbox ({mode}) does not let commands read {}, which runs them: choose another shell, or \
+         the user can take it off sandbox.deny_read", .program.shown()
+    )]
+    SandboxProgram { mode: &'static str, program: PathBuf },
     #[error("{0}; make room in the state directory and let it be written")]
     SandboxPlace(String),
     /// The settings of the sandbox are wrong.

@@ -1,20 +1,24 @@
 //! What a sandboxed task has of its own: a place for its files, apart from those that it may not read,
 //! and in the mode read-only a temporary directory.
 
+mod refusals;
+
+pub(crate) use refusals::refusal;
+pub(super) use refusals::start_error;
+
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
 use super::journal::ServerDir;
-use super::live::{Confined, End, Facts};
+use super::live::Confined;
 use super::request::StartError;
 use crate::process::files::{self, TemporaryDirectory};
 use crate::process::needs::{Needs, socket_names};
 use crate::process::sandbox::{self, Sandbox};
 use crate::sandbox::limits::{self, Namespaces};
-use crate::sandbox::policy::{self, Mode, Network, Policy};
-use crate::sandbox::refusal::Scene;
+use crate::sandbox::policy::{self, Mode, Policy};
 use crate::text::foreign::ShowPath;
 
 /// The directory, in that of the server, for the files of sandboxed tasks.
@@ -167,107 +171,6 @@ pub(crate) fn summary(settings: &Result<policy::Settings, String>) -> Summary {
     Summary { text: format!("{policy}, enforced by {means}{open}"), problem }
 }
 
-/// Says what the sandbox refused a command that has failed, by the end of its output. A path counts only
-/// if the policy denies it and its file would not.
-pub(crate) fn refusal(facts: &Facts, end: &End, tail: &str) -> Option<String> {
-    let confined = facts.sandbox.as_ref()?;
-    let policy = &confined.policy;
-    let home = std::env::var_os("HOME").map(PathBuf::from);
-    let home = home.as_deref();
-    let directories = [Some(&facts.directory), end.moved_to.as_ref()];
-    let directories = directories.into_iter().flatten().map(PathBuf::as_path).collect();
-    let scene = Scene { command: &facts.command, tail, directories, home };
-    let mode = policy.mode.name();
-    let unread = |path: &PathBuf| {
-        let real = files::resolved(path)?;
-        let refused = !policy.may_read(&real) && files::is_readable(&real);
-        refused.then(|| {
-            let shown = shown_below(&real, home);
-            format!(
-                "the sandbox refused to read {shown} (mode {mode}): the user can take it off \
-                 sandbox.deny_read"
-            )
-        })
-    };
-    let unwritten = |path: &PathBuf| {
-        // A path may lead through links, and the last part of one that is to be made does not exist.
-        let real = files::resolved(path)?;
-        let shown = shown_below(&real, home);
-        if policy.may_write(&real) || !files::is_changeable(&real) {
-            return None;
-        }
-        if !policy.may_read(&real) {
-            return Some(format!(
-                "the sandbox refused a write to {shown} (mode {mode}): what may not be read is not \
-                 written either (sandbox.deny_read)"
-            ));
-        }
-        Some(match policy.mode {
-            Mode::ReadOnly => format!(
-                "the sandbox refused a write to {shown} (mode read-only): only $TMPDIR is writable; \
-                 where more is needed, the mode is workspace"
-            ),
-            _ if policy.write.iter().any(|tree| real.starts_with(tree)) => format!(
-                "the sandbox refused a write to {shown} (mode {mode}): it is protected, since \
-                 programs outside of the sandbox obey it (zsh-tool help sandbox)"
-            ),
-            _ => {
-                let makes = if real.exists() { "" } else { "make it and " };
-                format!(
-                    "the sandbox refused a write to {shown} (mode {mode}): the user can {makes}add it \
-                     to sandbox.write"
-                )
-            }
-        })
-    };
-    let by_path = || {
-        let refused = scene.refused_paths();
-        refused.iter().find_map(|path| unread(path).or_else(|| unwritten(path)))
-    };
-    let by_guess = || scene.guessed_paths().iter().find_map(unwritten);
-    let by_namespace = || {
-        let is_refused =
-            scene.misses_namespace() && sandbox::abilities().namespaces != Namespaces::Unavailable;
-        is_refused.then(|| "in a sandbox nothing is mounted and no namespace is made".to_owned())
-    };
-    let by_network = || {
-        let is_closed = policy.network == Network::Off;
-        let closed = policy.network != Network::On && scene.misses_network(is_closed);
-        let network = policy.network.name();
-        closed.then(|| {
-            format!("the sandbox has network={network}: the user can change sandbox.network")
-        })
-    };
-    let by_signal = || {
-        scene.misses_process().then(|| {
-            "in a sandbox a command signals only its own processes: zsh_kill ends other tasks"
-                .to_owned()
-        })
-    };
-    let by_cover = || scene.missing_paths().iter().find_map(unread);
-    let by_socket = || {
-        let mut sockets = scene.socket_paths();
-        if scene.misses_agent() {
-            sockets.extend(std::env::var_os("SSH_AUTH_SOCK").map(PathBuf::from));
-        }
-        let mut real = sockets.iter().filter_map(|path| files::resolved(path));
-        let is_closed = |path: &PathBuf| confined.closed.iter().any(|it| path.starts_with(it));
-        real.find(is_closed).map(|path| {
-            let shown = shown_below(&path, home);
-            format!(
-                "the sandbox closes sockets of programs outside of it, such as {shown} (mode {mode})"
-            )
-        })
-    };
-    by_namespace()
-        .or_else(by_socket)
-        .or_else(by_path)
-        .or_else(by_cover)
-        .or_else(by_guess)
-        .or_else(by_network)
-        .or_else(by_signal)
-}
-
 /// Names what programs outside of the sandbox obey and was made while a command ran: what is missing
 /// when it starts cannot be protected.
 pub(crate) fn unprotected(sandbox: &Confined) -> Option<String> {
@@ -282,10 +185,11 @@ pub(crate) fn unprotected(sandbox: &Confined) -> Option<String> {
     })
 }
 
-/// The path with `~` for the home directory.
+/// The path with `~` for the home directory, as that is given or without links.
 fn shown_below(path: &Path, home: Option<&Path>) -> String {
-    let home = home.and_then(|home| home.canonicalize().ok());
-    match home.and_then(|home| path.strip_prefix(home).ok().map(Path::to_path_buf)) {
+    let real = home.and_then(|home| home.canonicalize().ok());
+    let homes = [home, real.as_deref()].into_iter().flatten();
+    match homes.filter_map(|home| path.strip_prefix(home).ok()).next() {
         Some(rest) if rest.as_os_str().is_empty() => "~".to_owned(),
         Some(rest) => Path::new("~").join(rest).shown().to_string(),
         None => path.shown().to_string(),

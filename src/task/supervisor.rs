@@ -21,6 +21,7 @@ use super::output::spool::SpoolWriter;
 use super::planner::{PlanContext, Planner};
 use super::registry::{Registry, TaskHandle};
 use super::request::{InputError, Request, StartError};
+use super::sandboxes;
 use super::secret_input::{PATIENCE, SecretError, SecretInput};
 use super::settings::Settings;
 use super::shell::{NoShell, Shell};
@@ -692,8 +693,9 @@ fn run_task(
     mut setup: Setup,
     report: impl FnOnce(Result<Arc<LiveTask>, StartError>),
 ) {
-    let spawned =
-        announce(&task, &mut setup.journal).and_then(|()| launch.spawn().map_err(StartError::from));
+    let spawned = announce(&task, &mut setup.journal).and_then(|()| {
+        launch.spawn().map_err(|error| sandboxes::start_error(error, task.facts.sandbox.as_ref()))
+    });
     let spawned = match spawned {
         Ok(spawned) => spawned,
         Err(error) => {

@@ -85,6 +85,8 @@ mod sandbox_control;
 #[cfg(all(target_os = "linux", not(feature = "portable")))]
 mod sandbox_kernel;
 #[cfg(all(target_os = "linux", not(feature = "portable")))]
+mod sandbox_refusals;
+#[cfg(all(target_os = "linux", not(feature = "portable")))]
 mod sandbox_settings;
 #[cfg(all(target_os = "linux", not(feature = "portable")))]
 mod sandbox_ways_round;
