@@ -1,0 +1,73 @@
+//! What happens around sandboxed commands: what prepares them, what they leave to later ones, and what
+//! they need of the server.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::sandbox::{client_with, home};
+use crate::support::client::Client;
+use crate::support::env::{Env, binary};
+use crate::support::processes::wait_until;
+use crate::support::program::{ran, run, zsh_tool};
+use crate::support::result::ToolResult;
+
+const TIGHT: &str = "read-only network=off";
+
+/// Runs a command to its end, in this sandbox unless it is empty.
+fn run_in(client: &Client, sandbox: &str, command: &str, mut arguments: Value) -> ToolResult {
+    arguments["command"] = json!(command);
+    arguments["yield_after"] = json!(25);
+    if !sandbox.is_empty() {
+        arguments["sandbox"] = json!(sandbox);
+    }
+    client.call("zsh", arguments)
+}
+
+#[test]
+fn a_refused_namespace_ends_no_command() {
+    // As Docker's default profile does: `unshare` and `setns` fail.
+    const WITHOUT: &str = r#"
+import ctypes, os, struct, sys
+numbers = {"x86_64": (272, 308), "aarch64": (97, 268)}[os.uname().machine]
+def step(code, true, false, value):
+    return struct.pack("HBBI", code, true, false, value)
+program = (step(0x20, 0, 0, 0) + step(0x15, 1, 0, numbers[0]) + step(0x15, 0, 1, numbers[1])
+    + step(6, 0, 0, 0x00050001) + step(6, 0, 0, 0x7fff0000))
+text = ctypes.create_string_buffer(program)
+class Program(ctypes.Structure):
+    _fields_ = [("length", ctypes.c_ushort), ("steps", ctypes.c_void_p)]
+filter = Program(len(program) // 8, ctypes.addressof(text))
+libc = ctypes.CDLL(None, use_errno=True)
+libc.prctl(38, 1, 0, 0, 0)
+assert libc.prctl(22, 2, ctypes.byref(filter), 0, 0) == 0
+os.execv(sys.argv[1], sys.argv[1:])
+"#;
+    // Whatever else reaps children is faster than the standard library.
+    const LATE: &str = r#"
+#define _GNU_SOURCE
+#include <errno.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+pid_t waitpid(pid_t pid, int *status, int options) {
+    struct timespec left = {2, 500000000};
+    if (strcmp(program_invocation_short_name, "zsh-tool") == 0)
+        while (nanosleep(&left, &left) != 0 && errno == EINTR) {}
+    return wait4(pid, status, options, NULL);
+}
+"#;
+    let env = home();
+    let (source, library) = (env.work().join("late.c"), env.work().join("late.so"));
+    fs::write(&source, LATE).expect("a file");
+    let mut compiler = std::process::Command::new("cc");
+    compiler.args(["-shared", "-fPIC", "-o"]).arg(&library).arg(&source);
+    assert!(compiler.status().expect("cc").success());
+    let mut python = env.command("/usr/bin/python3");
+    python.env("LD_PRELOAD", &library).args(["-c", WITHOUT]).arg(binary());
+    python.args(["exec", "--sandbox", "workspace", "--", "echo it ran"]);
+    let ended = run(python);
+    assert_eq!((ended.code, ended.text()), (0, "it ran\n".to_owned()), "{}", ended.stderr);
+}
