@@ -71,3 +71,28 @@ pid_t waitpid(pid_t pid, int *status, int options) {
     let ended = run(python);
     assert_eq!((ended.code, ended.text()), (0, "it ran\n".to_owned()), "{}", ended.stderr);
 }
+
+#[test]
+fn the_files_of_a_killed_server_s_sandboxes_are_removed() {
+    let env = home();
+    let client = client_with(&env, "sandbox: {mode: read-only}\n", &[]);
+    let task = client.start_until("print x > $TMPDIR/file; print ready; sleep 60", "ready");
+    let folders = || sandboxes_of(&env);
+    let files = |folder: &Path| fs::read_dir(folder).map_or(0, Iterator::count);
+    assert_eq!(folders().iter().map(|folder| files(folder)).sum::<usize>(), 1, "{task}");
+    client.kill_server();
+    wait_until("its files to go", || {
+        // The next one sweeps.
+        assert_eq!(ran(&env, &["exec", "--", "true"]).code, 0);
+        let next = env.client();
+        next.run("true");
+        let left = folders().iter().map(|folder| files(folder)).sum::<usize>();
+        (left == 0).then_some(())
+    });
+}
+
+/// The directories of servers for the files of sandboxed tasks.
+fn sandboxes_of(env: &Env) -> Vec<std::path::PathBuf> {
+    let servers = fs::read_dir(env.path("state/servers")).expect("a directory");
+    servers.map(|server| server.expect("an entry").path().join("sandbox")).collect()
+}
