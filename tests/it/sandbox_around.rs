@@ -27,6 +27,30 @@ fn run_in(client: &Client, sandbox: &str, command: &str, mut arguments: Value) -
 }
 
 #[test]
+fn the_doctor_asks_a_shell_for_its_version_in_the_tightest_sandbox() {
+    let env = home();
+    env.configure("sandbox: {mode: workspace}\n");
+    // A directory of the project that PATH has, as that of an activated environment.
+    let programs = env.work().join("bin");
+    fs::create_dir(&programs).expect("a directory");
+    let program = programs.join("zsh");
+    let text = "#!/bin/sh\n[ \"$1\" = --version ] || exec /bin/sh \"$@\"\n\
+                echo x > ~/target; echo x > made; echo x > /tmp/made-$$; echo shell 1.0\n";
+    fs::write(&program, text.replace("made;", &format!("{}/made;", env.work().display())))
+        .expect("a script");
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("a mode");
+    let mut doctor = zsh_tool(&env, &["doctor"]);
+    let path = std::env::var("PATH").expect("a PATH");
+    doctor.env("PATH", format!("{}:{path}", programs.display()));
+    let told = run(doctor);
+    let line = told.text().lines().find(|line| line.contains("shell:")).map(str::to_owned);
+    assert!(line.as_ref().is_some_and(|line| line.ends_with("zsh, shell 1.0")), "{line:?}");
+    let kept = fs::read_to_string(env.path("home/target")).expect("the file is there");
+    assert_eq!(kept, "before\n");
+    assert!(!env.work().join("made").exists());
+}
+
+#[test]
 fn a_refused_namespace_ends_no_command() {
     // As Docker's default profile does: `unshare` and `setns` fail.
     const WITHOUT: &str = r#"
