@@ -20,9 +20,14 @@ use crate::text::foreign::ShowPath;
 /// The directory, in that of the server, for the files of sandboxed tasks.
 const SHARED: &str = "sandbox";
 
+/// That directory.
+pub(super) fn shared_directory(server: &ServerDir) -> PathBuf {
+    server.path.join(SHARED)
+}
+
 /// Where a task's files are.
 pub(super) struct Place {
-    /// `None` without a sandbox, or if the server has no directory.
+    /// `None` without a sandbox.
     shared: Option<PathBuf>,
     temporary: Option<TemporaryDirectory>,
 }
@@ -31,7 +36,7 @@ impl Place {
     /// Makes the directories that a task with this policy needs.
     ///
     /// # Errors
-    /// One of them cannot be made.
+    /// One of them cannot be made, or the server has no directory.
     pub(super) fn create(
         policy: &Policy,
         server: Result<&ServerDir, &str>,
@@ -43,20 +48,16 @@ impl Place {
         let failed = |error: &dyn std::fmt::Display| {
             StartError::SandboxPlace(format!("no directory for the files of its sandbox: {error}"))
         };
-        let shared = server.ok().map(|server| server.path.join(SHARED));
-        if let Some(shared) = &shared {
-            files::private_subdir(shared).map_err(|error| failed(&error))?;
-        }
+        // Elsewhere, such as in /tmp, other sandboxed commands could replace them.
+        let shared = shared_directory(server.map_err(|cause| failed(&cause))?);
+        files::private_subdir(&shared).map_err(|error| failed(&error))?;
         let mut temporary = None;
         if policy.mode == Mode::ReadOnly {
-            let path = match &shared {
-                Some(shared) => shared.join(format!("{id}.tmp")),
-                None => std::env::temp_dir().join(format!("zsh-tool-{}", files::random_id())),
-            };
+            let path = shared.join(format!("{id}.tmp"));
             files::private_subdir(&path).map_err(|error| failed(&error))?;
             temporary = Some(TemporaryDirectory(path));
         }
-        Ok(Place { shared, temporary })
+        Ok(Place { shared: Some(shared), temporary })
     }
 
     /// The directory for the task's files, if it is not the server's.

@@ -51,6 +51,35 @@ fn the_doctor_asks_a_shell_for_its_version_in_the_tightest_sandbox() {
 }
 
 #[test]
+fn without_a_state_directory_no_command_is_sandboxed_among_the_files_of_others() {
+    let env = home();
+    fs::write(env.path("file"), "").expect("a file");
+    for mode in ["workspace", "read-only", "off"] {
+        env.configure(&format!("sandbox: {{mode: {mode}}}\n"));
+        let mut server = env.serve();
+        server.env("ZSH_TOOL_STATE_DIR", env.path("file"));
+        let client = Client::start(server, env.path("stderr"));
+        client.initialize();
+        for arguments in [json!({}), json!({"shell": "bash"})] {
+            let result = run_in(&client, "", "print -r IT RAN || echo IT RAN", arguments);
+            if mode == "off" {
+                assert!(result.output().contains("IT RAN"), "{}", result.text);
+            } else {
+                assert!(result.is_error && !result.text.contains("exit="), "{}", result.text);
+                assert!(
+                    result.text.contains("no directory for the files of its sandbox")
+                        && result.text.contains("let it be written"),
+                    "{}",
+                    result.text
+                );
+            }
+        }
+        drop(client);
+        assert_eq!(fs::read_dir(env.path("tmp")).expect("a directory").count(), 0, "{mode}");
+    }
+}
+
+#[test]
 fn a_refused_namespace_ends_no_command() {
     // As Docker's default profile does: `unshare` and `setns` fail.
     const WITHOUT: &str = r#"

@@ -193,7 +193,6 @@ fn check(result: libc::c_long) -> io::Result<libc::c_long> {
 struct Common {
     policy: Policy,
     shared: Option<PathBuf>,
-    temporary: Option<PathBuf>,
     places: Places,
     /// What the policy protects and is not there.
     absent: Vec<PathBuf>,
@@ -211,11 +210,8 @@ impl Common {
     /// # Errors
     /// The system refuses it, or descriptors have run out.
     fn of(policy: &Policy, needs: &Needs, system: Abilities) -> io::Result<Arc<Common>> {
-        let is_for = |common: &Arc<Common>| {
-            common.shared == needs.shared
-                && common.temporary.as_ref() == needs.temporary_elsewhere()
-                && common.policy == *policy
-        };
+        let is_for =
+            |common: &Arc<Common>| common.shared == needs.shared && common.policy == *policy;
         let known = KEPT.lock().iter().find(|common| is_for(common)).cloned();
         let is_whole = |mounts: &Option<Arc<Mounts>>| {
             mounts.as_ref().is_none_or(|mounts| mounts.are_current())
@@ -246,7 +242,6 @@ impl Common {
         let common = Arc::new(Common {
             policy: policy.clone(),
             shared: needs.shared.clone(),
-            temporary: needs.temporary_elsewhere().cloned(),
             absent: policy.protect.iter().filter(|path| !path.exists()).cloned().collect(),
             places,
             seen,
