@@ -15,7 +15,7 @@ use super::environment::StartEnvironment;
 use super::events::{EventKind, EventSignal};
 use super::input::{InputChunk, MAX_QUEUED_INPUT};
 use super::journal::{self, CONTROL_SOCKET, Journal, ServerDir};
-use super::live::{Input, LiveTask};
+use super::live::{Facts, Input, LiveTask};
 use super::output::budget::{Budget, StorageKind};
 use super::output::spool::SpoolWriter;
 use super::planner::{PlanContext, Planner};
@@ -44,6 +44,7 @@ use crate::process::scans::Scans;
 use crate::process::spawn::Launch;
 use crate::process::survivors;
 use crate::process::tree;
+use crate::sandbox::policy::Policy;
 use crate::shell::dialect::Dialect;
 use crate::shell::mode::ShellName;
 use crate::text::mask::Secret;
@@ -207,15 +208,17 @@ impl Supervisor {
         self.find_shell(name).map_or(Dialect::Other, |shell| shell.dialect(takes_bash))
     }
 
-    /// The environment and files for a command in this directory, which a shim will start.
+    /// The environment and files for a command with this policy, which a shim will start, and the
+    /// directory if it is not the default one.
     ///
     /// # Errors
     /// No shell was found.
-    pub(crate) fn start_environment(
+    pub(crate) fn start_elsewhere(
         &self,
         directory: Option<&Path>,
-    ) -> Result<StartEnvironment, NoShell> {
-        self.planner.start_environment(&self.settings, directory)
+        policy: &Policy,
+    ) -> Result<(Option<PathBuf>, StartEnvironment), NoShell> {
+        self.planner.start_elsewhere(&self.settings, self.directory(), directory, policy)
     }
 
     /// Whether commands of this process are in a sandbox, by its settings or because a call asked for it.
@@ -288,18 +291,12 @@ impl Supervisor {
         snapshot.is_some_and(|snapshot| snapshot.facts.sandbox.is_some())
     }
 
-    /// Where commands start, unless in the default directory.
-    pub fn kept_directory(&self) -> Option<PathBuf> {
-        self.planner.kept_directory()
-    }
-
-    /// Makes later commands start in this directory, if the settings say so; returns whether they
-    /// do. For the call that started a command and saw it end there.
-    pub fn keep_directory(&self, directory: &Path) -> bool {
-        if self.settings.keep_directory {
-            self.planner.keep_directory(directory);
-        }
+    /// Makes later commands in the same sandbox start in this directory, if the settings say so;
+    /// returns whether they do. For the call that started this command and saw it end there.
+    pub(crate) fn keep_directory(&self, facts: &Facts, directory: &Path) -> bool {
+        let policy = facts.sandbox.as_ref().map_or_else(Policy::off, |it| it.policy.clone());
         self.settings.keep_directory
+            && self.planner.keep_directory(self.directory(), &policy, directory)
     }
 
     fn check(&self, request: &Request) -> Result<(), StartError> {

@@ -27,6 +27,107 @@ fn run_in(client: &Client, sandbox: &str, command: &str, mut arguments: Value) -
 }
 
 #[test]
+fn what_prepares_a_command_runs_in_the_sandbox_that_its_call_asks_for() {
+    const PREPARES: &str = "$(touch made 2> /dev/null && echo free || echo confined)";
+    const SHOWS: &str = "print -r -- $FROM_LOGIN,$FROM_DIRENV";
+    for mode in ["off", "workspace"] {
+        let env = home();
+        // The login shell runs in the home directory.
+        let write = env.path("home/shared");
+        fs::create_dir(&write).expect("a directory");
+        fs::write(
+            env.path("zdotdir/.zprofile"),
+            format!("export FROM_LOGIN=\"$(cd {} && echo {PREPARES})\"\n", write.display()),
+        )
+        .expect("a file");
+        fs::write(env.work().join(".envrc"), format!("export FROM_DIRENV=\"{PREPARES}\"\n"))
+            .expect("a file");
+        let allowed = env.command("direnv").arg("allow").status().expect("direnv");
+        assert!(allowed.success());
+        let yaml = format!(
+            "sandbox: {{mode: {mode}, write: [{}]}}\nenvironment: login\n\
+             environment_tools: [direnv]\n",
+            write.display()
+        );
+        let client = client_with(&env, &yaml, &[]);
+        let made = || {
+            let below = |folder: &Path| {
+                let entries = fs::read_dir(folder).expect("a directory");
+                entries.filter(|entry| {
+                    let name = entry.as_ref().expect("an entry").file_name();
+                    name.to_string_lossy().starts_with("made")
+                })
+            };
+            below(&write).count() + below(&env.work()).count()
+        };
+        for _ in 0..2 {
+            let tight = run_in(&client, TIGHT, SHOWS, json!({}));
+            assert_eq!(tight.output(), "confined,confined", "{mode}: {}", tight.text);
+        }
+        let detached = run_in(&client, TIGHT, SHOWS, json!({"detach": true, "until": "confined"}));
+        assert!(detached.output().contains("confined,confined"), "{mode}: {}", detached.text);
+        assert_eq!(made(), 0, "{mode}");
+        let plain = run_in(&client, "", SHOWS, json!({}));
+        assert_eq!(plain.output(), "free,free", "{mode}: {}", plain.text);
+        assert_eq!(made(), 2, "{mode}");
+        // What it has answered outside is not for a command inside.
+        let tight = run_in(&client, TIGHT, SHOWS, json!({}));
+        assert_eq!(tight.output(), "confined,confined", "{mode}: {}", tight.text);
+    }
+}
+
+#[test]
+fn a_directory_is_kept_for_commands_in_the_same_sandbox() {
+    let env = home();
+    let client = client_with(&env, "keep_cwd: true\n", &[]);
+    let here = env.work().display().to_string();
+    let place = |sandbox: &str| run_in(&client, sandbox, "pwd", json!({})).output();
+    let moved = run_in(&client, "workspace", "mkdir one two && cd one", json!({}));
+    assert!(!moved.text.contains("not kept"), "{}", moved.text);
+    assert_eq!((place(""), place("read-only")), (here.clone(), here.clone()));
+    assert_eq!(place("workspace"), format!("{here}/one"));
+    run_in(&client, "", "cd two", json!({}));
+    assert_eq!((place(""), place("workspace")), (format!("{here}/two"), format!("{here}/one")));
+    let detached = json!({"detach": true, "until": "o(ne|wo)"});
+    let found = run_in(&client, "workspace", "pwd", detached);
+    assert!(found.output().ends_with("/one"), "{}", found.text);
+}
+
+#[test]
+fn a_kept_directory_that_is_gone_is_given_up_and_named() {
+    let env = home();
+    let client = client_with(&env, "keep_cwd: true\n", &[]);
+    let here = env.work().display().to_string();
+    let (folder, given_up) =
+        (env.work().join("folder"), format!("is gone: this one starts in {here}"));
+    for arguments in [json!({}), json!({"detach": true, "until": "work"})] {
+        fs::create_dir(&folder).expect("a directory");
+        run_in(&client, "workspace", "cd folder", json!({}));
+        fs::remove_dir(&folder).expect("it was there");
+        let next = run_in(&client, "workspace", "pwd", arguments.clone());
+        assert!(next.output().ends_with(&here), "{}", next.text);
+        assert!(next.text.contains(&given_up), "{}", next.text);
+        let last = run_in(&client, "workspace", "pwd", json!({}));
+        assert_eq!((last.output(), last.text.contains(&given_up)), (here.clone(), false));
+    }
+}
+
+#[test]
+fn a_temporary_directory_that_goes_with_its_task_is_not_kept() {
+    let env = home();
+    let client = client_with(&env, "keep_cwd: true\nsandbox: {mode: read-only}\n", &[]);
+    let here = env.work().display().to_string();
+    let moved = client.run("cd $TMPDIR");
+    assert!(moved.text.contains("not kept"), "{}", moved.text);
+    assert_eq!(client.run("pwd").output(), here);
+    let session = json!({"session": "s"});
+    run_in(&client, "", "cd $TMPDIR; export KEPT=1", session.clone());
+    let next = run_in(&client, "", "print $PWD $KEPT", session);
+    assert_eq!(next.output(), format!("{here} 1"), "{}", next.text);
+    assert!(next.text.contains(&format!("is gone: this one starts in {here}")), "{}", next.text);
+}
+
+#[test]
 fn the_doctor_asks_a_shell_for_its_version_in_the_tightest_sandbox() {
     let env = home();
     env.configure("sandbox: {mode: workspace}\n");

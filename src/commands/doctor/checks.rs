@@ -95,7 +95,8 @@ pub(crate) fn login_path(config: &Config) -> Vec<Finding> {
         // Commands are refused, and it is not known what the shell may do.
         return Vec::new();
     }
-    let start = Environments::default().environment_for(&settings, &shell, Path::new("/"));
+    let start =
+        Environments::default().environment_for(&settings, &shell, Path::new("/"), &Policy::off());
     if let Some(problem) = start.problems.into_iter().next() {
         return vec![match config.environment {
             EnvironmentChoice::Inherit => Finding::ok(WHAT, problem),
