@@ -18,6 +18,7 @@ use super::sandboxes::{self, Place};
 use super::sessions::{Sessions, ShellEnd};
 use super::settings::Settings;
 use super::shell::{self, NoShell, Report, Shell, SideBand};
+use super::unprotected::Unprotected;
 use super::worker::OnShellEnd;
 use crate::base::clock::Clock;
 use crate::process::control_group::ControlGroup;
@@ -57,6 +58,7 @@ pub(super) struct PlanContext<'a> {
     /// By which the task's processes are recognised.
     pub(super) cookie: String,
     pub(super) clock: &'a dyn Clock,
+    pub(super) unprotected: &'a Unprotected,
 }
 
 #[derive(Default)]
@@ -82,7 +84,9 @@ impl Planner {
         request: Request,
         shell: &Shell,
     ) -> Result<Plan, StartError> {
-        let PlanContext { settings, cookie, .. } = with;
+        let PlanContext { settings, cookie, unprotected, .. } = with;
+        let made = sandboxes::note_made_before(&unprotected.tell(id));
+        unprotected.watch(&request.sandbox.protect);
         let place = Place::create(&request.sandbox, with.directory, id)?;
         let named = request.session.as_ref();
         let mut session = named.map(|name| self.sessions.lock().get(name, &request.sandbox));
@@ -210,7 +214,7 @@ impl Planner {
                 sandbox: confined,
                 input,
                 shell: Identity::default(),
-                start_notes: [shell.note.clone(), moved]
+                start_notes: [shell.note.clone(), moved, made]
                     .into_iter()
                     .flatten()
                     .chain(problems)

@@ -267,15 +267,25 @@ pub(crate) fn refusal(facts: &Facts, end: &End, tail: &str) -> Option<String> {
         .or_else(by_signal)
 }
 
-/// Names what programs outside of the sandbox obey and was made while a command ran: what is missing
-/// when it starts cannot be protected.
-pub(crate) fn unprotected(sandbox: &Confined) -> Option<String> {
+/// Names what programs outside of the sandbox obey and was made while a command ran, or since an
+/// earlier one: what is missing when it starts cannot be protected.
+pub(crate) fn notes_made(sandbox: &Confined, made: &[PathBuf]) -> Vec<String> {
+    let (own, others): (Vec<PathBuf>, Vec<PathBuf>) =
+        made.iter().cloned().partition(|path| sandbox.absent.contains(path));
+    note_made("while this ran", &own).into_iter().chain(note_made_before(&others)).collect()
+}
+
+/// The same for what was made before a command started.
+pub(super) fn note_made_before(made: &[PathBuf]) -> Option<String> {
+    note_made("since an earlier command started", made)
+}
+
+fn note_made(when: &str, made: &[PathBuf]) -> Option<String> {
     let home = std::env::var_os("HOME").map(PathBuf::from);
-    let made = sandbox.absent.iter().filter(|path| path.is_symlink() || path.exists());
-    let made: Vec<String> = made.map(|path| shown_below(path, home.as_deref())).collect();
+    let made: Vec<String> = made.iter().map(|path| shown_below(path, home.as_deref())).collect();
     (!made.is_empty()).then(|| {
         format!(
-            "made while this ran: {}. Programs outside of the sandbox obey it, so look at it first",
+            "made {when}: {}. Programs outside of the sandbox obey it, so look at it first",
             made.join(", ")
         )
     })

@@ -30,6 +30,7 @@ use super::terminal::Terminal;
 use super::termination::Receipt;
 use super::told::ShownMark;
 use super::tombstone::{EndCause, ServerEnd};
+use super::unprotected::Unprotected;
 use super::worker::{Setup, Worker};
 use super::worker_requests::{MAX_REQUESTS, RequestSender, SendError, WorkerRequest};
 use crate::base::clock::Clock;
@@ -90,6 +91,7 @@ pub struct Supervisor {
     /// Receives the directory's path once it exists.
     on_directory: Mutex<Option<Sender<PathBuf>>>,
     planner: Planner,
+    pub(super) unprotected: Arc<Unprotected>,
     /// Tasks of ended servers that were requested recently.
     pub(super) recalled: Mutex<VecDeque<Arc<TaskHandle>>>,
     pub(super) workers: Mutex<Vec<(String, JoinHandle<()>)>>,
@@ -112,6 +114,7 @@ impl Supervisor {
         Supervisor {
             budget: Budget::new(settings.directory_quota),
             planner: Planner::default(),
+            unprotected: Arc::default(),
             scans: Arc::default(),
             settings,
             clock,
@@ -188,7 +191,10 @@ impl Supervisor {
                     let _ = task.requests.send(WorkerRequest::Shutdown);
                 }
             }
-            Err(_) => self.registry.lock().release(),
+            Err(_) => {
+                self.unprotected.take_back(&id);
+                self.registry.lock().release();
+            }
         }
         self.evict_surplus();
         started
@@ -347,6 +353,7 @@ impl Supervisor {
             directory: self.directory(),
             cookie: self.cookie(id),
             clock: &*self.clock,
+            unprotected: &self.unprotected,
         };
         let plan = self.planner.plan(with, id, request, shell)?;
         let spools = PerStream {
@@ -382,6 +389,7 @@ impl Supervisor {
         let (report, started) = handover();
         let (launch, mut task) = (plan.launch, LiveTask::new(plan.facts));
         task.events = Some(Arc::clone(&self.events));
+        task.unprotected = Some(Arc::clone(&self.unprotected));
         task.terminal = plan.emulated.map(Terminal::new);
         task.report(|state| state.columns = plan.columns);
         let thread = std::thread::Builder::new()
@@ -435,6 +443,7 @@ impl Supervisor {
     /// Restores what results had shown before one that did not reach the client.
     pub fn take_back(&self, task: &Arc<TaskHandle>, before: ShownMark) {
         task.live.report(|state| state.take_back(before));
+        self.unprotected.take_back(task.id());
         self.registry.lock().reopen(task);
     }
 

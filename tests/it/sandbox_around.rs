@@ -127,6 +127,58 @@ fn a_temporary_directory_that_goes_with_its_task_is_not_kept() {
     assert!(next.text.contains(&format!("is gone: this one starts in {here}")), "{}", next.text);
 }
 
+/// Waits for a file that a command makes later.
+fn await_file(path: &Path) {
+    wait_until("the file", || path.symlink_metadata().is_ok().then_some(()));
+}
+
+#[test]
+fn what_a_process_left_behind_makes_is_told_once() {
+    let env = home();
+    symlink("nowhere", env.work().join(".mise.toml")).expect("a link");
+    let client = client_with(&env, "sandbox: {mode: workspace}\n", &[]);
+    let pipe = env.named_pipe("go");
+    let left = client.run("(read < go; print x > .mcp.json) > /dev/null 2>&1 &!");
+    assert!(!left.text.contains("look at it first"), "{}", left.text);
+    fs::write(&pipe, "go\n").expect("it is read");
+    await_file(&env.work().join(".mcp.json"));
+    let next = client.run("true");
+    assert!(next.text.contains("made since an earlier command started:"), "{}", next.text);
+    assert!(next.text.contains("/.mcp.json. Programs outside"), "{}", next.text);
+    let last = client.run("true");
+    assert!(!last.text.contains("look at it first"), "{}", last.text);
+    let again = client.run("rm .mcp.json");
+    assert_eq!(again.meta["exit_code"], 1, "it is protected now: {}", again.text);
+}
+
+#[test]
+fn the_receipt_of_a_kill_names_what_was_made() {
+    let env = home();
+    let client = client_with(&env, "sandbox: {mode: workspace}\n", &[]);
+    let pipe = env.named_pipe("go");
+    let task = client.start_task("read < go; mkdir .husky; sleep 60");
+    fs::write(&pipe, "go\n").expect("it is read");
+    await_file(&env.work().join(".husky"));
+    let killed = client.kill_task(&task);
+    assert!(killed.text.contains("made while this ran:"), "{}", killed.text);
+    assert!(killed.text.contains("/.husky. Programs outside"), "{}", killed.text);
+    let polled = client.poll_to_end(&task);
+    assert!(!polled.text.contains("look at it first"), "{}", polled.text);
+}
+
+#[test]
+fn an_answer_names_at_once_what_a_running_command_has_made() {
+    let env = home();
+    let client = client_with(&env, "sandbox: {mode: workspace}\n", &[]);
+    let made = client.call(
+        "zsh",
+        json!({"command": "mkdir .husky; print ready; sleep 60", "until": "ready", "yield_after": 25}),
+    );
+    assert!(made.text.contains("/.husky. Programs outside"), "{}", made.text);
+    let killed = client.kill_task(&made.task_id());
+    assert!(!killed.text.contains("look at it first"), "{}", killed.text);
+}
+
 #[test]
 fn the_doctor_asks_a_shell_for_its_version_in_the_tightest_sandbox() {
     let env = home();

@@ -239,10 +239,12 @@ impl Common {
         };
         let layer = || Layer::make(&places, has_mounts, system.abi).map(Arc::new);
         let layer = (system.abi > 0).then(layer).transpose()?;
+        // A link that leads nowhere is there.
+        let absent = policy.protect.iter().filter(|path| path.symlink_metadata().is_err());
         let common = Arc::new(Common {
             policy: policy.clone(),
             shared: needs.shared.clone(),
-            absent: policy.protect.iter().filter(|path| !path.exists()).cloned().collect(),
+            absent: absent.cloned().collect(),
             places,
             seen,
             mounts,
