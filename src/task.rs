@@ -5,7 +5,8 @@
 //! - Start: [`request`] is what is asked for, [`supervisor`] starts it within the limits, [`registry`]
 //!   has all of them, `planner` decides what is started: [`shell`], [`prologue`] and [`invocation`]
 //!   make the shell's arguments, [`environment`] its variables, [`sessions`] has what earlier commands
-//!   left, [`sandboxes`] what a sandboxed command has of its own.
+//!   left, [`sandboxes`] what a sandboxed command has of its own, `by_policy` keeps commands in
+//!   different sandboxes apart, [`unprotected`] watches what no sandbox can protect.
 //! - Run: [`state`] is a task's life as a pure machine, [`worker`] the thread that carries it out,
 //!   [`worker_requests`] how others reach it, [`input`], [`terminal`], [`secret_input`] and
 //!   [`attached`] the ways in.
@@ -24,6 +25,7 @@
 //! May touch: processes and files, through [`crate::process`].
 
 pub(crate) mod attached;
+mod by_policy;
 pub(crate) mod completion;
 pub(crate) mod describe;
 mod earlier;
@@ -57,6 +59,7 @@ pub(crate) mod terminal;
 pub(crate) mod termination;
 pub(crate) mod told;
 pub(crate) mod tombstone;
+pub(crate) mod unprotected;
 pub(crate) mod watch;
 pub(crate) mod worker;
 pub(crate) mod worker_requests;

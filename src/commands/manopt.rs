@@ -32,7 +32,7 @@ pub(crate) fn run(words: &[String]) -> ExitCode {
         output::complain("name a command before its options, as in `zsh-tool manopt git push -f`");
         return ExitCode::from(EXIT_USAGE);
     }
-    let sandbox = shared::sandbox_of_man(&config);
+    let sandbox = shared::tightest_sandbox(&config);
     let environment = shared::environment(&config);
     match manopt::table(&words, &environment, sandbox.as_ref(), config.manopt_timeout) {
         Ok(table) => {

@@ -172,17 +172,26 @@ pub(crate) fn recorder(config: &Config, redactor: &Arc<Redactor>) -> Arc<Recorde
         },
         options_time: config.manopt_timeout,
         environment: environment(config),
-        sandbox: sandbox_of_man(config),
+        sandbox: tightest_sandbox(config),
         redactor: Arc::clone(redactor),
     }))
 }
 
-/// The sandbox of `man`: the tightest one, where commands have one.
-pub(crate) fn sandbox_of_man(config: &Config) -> Option<Policy> {
-    let settings = sandbox::settings(config, &project_directory()).ok()?;
+/// The sandbox of programs that only print, such as `man`: the tightest one, where commands have one or
+/// its settings are wrong.
+pub(crate) fn tightest_sandbox(config: &Config) -> Option<Policy> {
     let tightest = Tightening { mode: Some(Mode::ReadOnly), network: Some(Network::Off) };
-    let policy = settings.tightened(Some(tightest)).ok()?;
-    (settings.mode != Mode::Off).then_some(policy)
+    let of_settings = match sandbox::settings(config, &project_directory()) {
+        Ok(settings) if settings.mode == Mode::Off => return None,
+        Ok(settings) => settings.tightened(Some(tightest)).ok(),
+        Err(_) => None,
+    };
+    Some(of_settings.unwrap_or_else(|| Policy {
+        mode: Mode::ReadOnly,
+        network: Network::Off,
+        best_effort: false,
+        ..Policy::off()
+    }))
 }
 
 /// The path of the command history; empty without a state directory, which keeps the history in

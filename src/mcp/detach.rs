@@ -58,19 +58,21 @@ impl Tools {
                     .to_owned(),
             );
         };
-        run.cwd = run
-            .cwd
-            .or_else(|| Some(self.supervisor.kept_directory()?.to_string_lossy().into_owned()));
-        let directory = run.cwd.as_deref().map(Path::new);
-        let start = match self.supervisor.start_environment(directory) {
-            Ok(start) => Some(RelayedStart::from(start)),
-            Err(error) => return refused(error.to_string()),
-        };
-        let sandbox = match self.sandbox(run.sandbox.as_deref(), &call.given) {
-            Ok(policy) => Some(policy),
+        let policy = match self.sandbox(run.sandbox.as_deref(), &call.given) {
+            Ok(policy) => policy,
             Err(NoResult::Refused(text)) => return refused(text),
             Err(_) => return None,
         };
+        let start =
+            match self.supervisor.start_elsewhere(run.cwd.as_deref().map(Path::new), &policy) {
+                Ok((directory, start)) => {
+                    let directory = directory.map(|it| it.to_string_lossy().into_owned());
+                    run.cwd = run.cwd.or(directory);
+                    Some(RelayedStart::from(start))
+                }
+                Err(error) => return refused(error.to_string()),
+            };
+        let sandbox = Some(policy);
         let yields_after = run.yield_after.and_then(|wait| Duration::try_from_secs_f64(wait).ok());
         let yields_after = yields_after.unwrap_or_default().min(call.client.ceiling);
         let request = PeerCall {

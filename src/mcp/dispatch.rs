@@ -183,14 +183,16 @@ impl CallContext<'_> {
         mark: impl FnOnce(&mut LiveState) -> PerStream<Delta>,
     ) -> View {
         if self.for_person {
-            return View::take(&task.live);
+            let made = task.live.made_unprotected(false);
+            return View { made, ..View::take(&task.live) };
         }
-        View::take_with(&task.live, |state| {
+        let view = View::take_with(&task.live, |state| {
             self.shown_before = Some((Arc::clone(task), state.told.mark()));
             let continues = state.continues_unasked(&task.live.facts, Instant::now());
             state.told.continues |= continues.is_some();
             mark(state)
-        })
+        });
+        View { made: task.live.made_unprotected(true), ..view }
     }
 
     /// Describes the client to another process that carries out the call.

@@ -197,7 +197,8 @@ impl Tools {
         notes: Vec<ResultNote>,
         client: ClientProfile,
     ) -> Answer {
-        let view = View::take(&task.live);
+        let made = task.live.made_unprotected(false);
+        let view = View { made, ..View::take(&task.live) };
         let result = TaskResult::new(view, notes);
         self.show_output(task, result, Extent::Whole, Numbering::Plain, max_output, client)
     }

@@ -21,6 +21,7 @@ use crate::process::signals::Signal;
 use crate::progress::wait::ProcessName;
 use crate::task::live::{ActiveCall, Facts, LiveState, WaitStep};
 use crate::task::registry::TaskHandle;
+use crate::task::sandboxes;
 use crate::task::state::KillRequest;
 use crate::task::supervisor::KillError;
 use crate::task::termination::{Receipt, SurvivalReason};
@@ -84,6 +85,12 @@ impl Tools {
             .map(ProcessInfo::label)
             .collect();
         let mut text = receipt_text(facts, &view, request, &receipt, &unproved, call.client);
+        let made = facts.sandbox.iter().flat_map(|it| sandboxes::notes_made(it, &view.made));
+        for note in made {
+            let line = call.client.palette.paint(YELLOW, &format!("⚠ {note}"));
+            text.push('\n');
+            text.push_str(&line);
+        }
         if let Some(insight) = &insight {
             text.push('\n');
             text.push_str(&insight_line(insight, call.client.palette));

@@ -127,7 +127,7 @@ impl Tools {
         let moved_to = view.task.ended.as_ref().and_then(|end| end.moved_to.as_ref());
         // A session keeps its own directory.
         if let Some(directory) = moved_to.filter(|_| arguments.session.is_none()) {
-            view.keeps_directory = self.supervisor.keep_directory(directory);
+            view.keeps_directory = self.supervisor.keep_directory(&task.live.facts, directory);
         }
         let mut result = TaskResult::new(view, notes);
         self.note_found(&mut result, stopped, until);

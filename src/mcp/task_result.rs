@@ -250,7 +250,7 @@ impl Tools {
             .map(|text| lines::last_chars(text, TAIL_CHARS))
             .join("\n");
         let run_record = self.recorder.record_of(task.id());
-        let mut insights = notes::of_task(facts, end, &task.losses(), &ends);
+        let mut insights = notes::of_task(facts, end, &task.losses(), &ends, &result.view.made);
         insights.extend(
             result.view.continues_anew.as_ref().map(|verdict| continues_note(facts, verdict)),
         );

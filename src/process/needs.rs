@@ -63,18 +63,10 @@ pub(crate) struct Needs {
     pub(crate) directory: PathBuf,
     /// Files that it reads and writes although they are in a directory that it may not read.
     pub(crate) files: Vec<PathBuf>,
-    /// Its own temporary directory.
+    /// Its own temporary directory, in the shared one.
     pub(crate) temporary: Option<PathBuf>,
     /// The directory of those files and of temporary directories: it may read there.
     pub(crate) shared: Option<PathBuf>,
     /// What may name sockets of programs outside of the sandbox ([`socket_names`]).
     pub(crate) named: Vec<String>,
-}
-
-#[cfg(all(target_os = "linux", not(feature = "portable")))]
-impl Needs {
-    /// The temporary directory, if it is not in the shared one.
-    pub(in crate::process) fn temporary_elsewhere(&self) -> Option<&PathBuf> {
-        self.temporary.as_ref().filter(|_| self.shared.is_none())
-    }
 }

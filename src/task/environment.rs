@@ -2,10 +2,14 @@
 //! login shell, what direnv and mise add for its directory, and the files of the client that are
 //! sourced before it.
 
+use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use parking_lot::Mutex;
+
+use super::by_policy::ByPolicy;
 use super::sessions::{Variables, variable};
 use super::shell::Shell;
 use crate::process::needs::{Needs, SandboxError};
@@ -36,20 +40,25 @@ pub struct EnvironmentSettings {
     pub client: ClientFiles,
     /// Programs that a login shell may leave running.
     pub daemons: Arc<[String]>,
-    /// The sandbox of the login shell and of tools, which is that of commands: they run programs that
-    /// commands can write. `None` without one.
+    /// The user's sandbox. The login shell and tools run in it, or in that of the command, where that
+    /// one is tighter: they run programs that commands can write. `None` without one.
     pub sandbox: Option<Policy>,
 }
 
 impl EnvironmentSettings {
-    /// The sandbox of a program that runs in this directory.
-    fn sandbox(&self, directory: &Path) -> Result<Option<Arc<Sandbox>>, SandboxError> {
-        let Some(policy) = &self.sandbox else {
-            return Ok(None);
-        };
-        let needs = Needs { directory: directory.to_path_buf(), ..Needs::default() };
-        Ok(Sandbox::prepare(policy, &needs)?.map(Arc::new))
+    /// What programs that prepare a command with this policy may do.
+    fn policy_for<'a>(&'a self, command: &'a Policy) -> Cow<'a, Policy> {
+        match &self.sandbox {
+            Some(own) if own != command => Cow::Owned(own.meet(command)),
+            _ => Cow::Borrowed(command),
+        }
     }
+}
+
+/// The sandbox of a program that runs in this directory.
+fn sandbox(policy: &Policy, directory: &Path) -> Result<Option<Arc<Sandbox>>, SandboxError> {
+    let needs = Needs { directory: directory.to_path_buf(), ..Needs::default() };
+    Ok(Sandbox::prepare(policy, &needs)?.map(Arc::new))
 }
 
 /// What one command starts with.
@@ -62,21 +71,27 @@ pub struct StartEnvironment {
     pub problems: Vec<String>,
 }
 
-/// The environments of a server's commands.
+/// The environments of a server's commands, apart for each sandbox: what a program answers that may do
+/// more is not for a command that may do less, nor the other way round.
 #[derive(Debug, Default)]
-pub(crate) struct Environments {
+pub(crate) struct Environments(Mutex<ByPolicy<Arc<Answers>>>);
+
+/// What the programs have answered in one sandbox.
+#[derive(Debug, Default)]
+struct Answers {
     login: LoginShell,
     tools: Tools,
 }
 
 impl Environments {
-    /// What a command starts with in this directory. May run the login shell and the tools; a
-    /// second command waits for the login shell that the first one has started.
+    /// What a command with this policy starts with in this directory. May run the login shell and the
+    /// tools; a second command waits for the login shell that the first one has started.
     pub(crate) fn environment_for(
         &self,
         settings: &EnvironmentSettings,
         shell: &Shell,
         directory: &Path,
+        policy: &Policy,
     ) -> StartEnvironment {
         let is_hidden = |name: &OsStr| settings.hidden.iter().any(|hidden| name == hidden.as_str());
         let hide = |variables: &mut Arc<Variables>| {
@@ -86,20 +101,33 @@ impl Environments {
         };
         let mut problems = Vec::new();
         let mut variables = Arc::clone(&settings.inherited);
+        if !settings.login && settings.tools.is_empty() {
+            return StartEnvironment { variables, files: settings.client.files(), problems };
+        }
+        let policy = settings.policy_for(policy);
+        let answers = self.answers(&policy);
         if settings.login {
-            let (login, problem) = self.login.environment(settings, shell);
+            let (login, problem) = answers.login.environment(settings, shell, &policy);
             variables = login.unwrap_or(variables);
             problems.extend(problem);
             // Before the tools run: they run programs of the directory.
             hide(&mut variables);
         }
         for tool in &settings.tools {
-            let problem =
-                self.tools.apply(*tool, settings, directory, Arc::make_mut(&mut variables));
-            problems.extend(problem);
+            let set = Arc::make_mut(&mut variables);
+            problems.extend(answers.tools.apply(*tool, &policy, directory, set));
             hide(&mut variables);
         }
         StartEnvironment { variables, files: settings.client.files(), problems }
+    }
+
+    fn answers(&self, policy: &Policy) -> Arc<Answers> {
+        let mut kept = self.0.lock();
+        kept.get(policy).unwrap_or_else(|| {
+            let new = Arc::<Answers>::default();
+            kept.put(policy, Arc::clone(&new));
+            new
+        })
     }
 }
 

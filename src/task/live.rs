@@ -16,6 +16,7 @@ use super::request::{AtTimeout, Detached};
 use super::stream::{Delta, PerStream, StreamMark, StreamName, StreamState};
 use super::terminal::Terminal;
 use super::told::{EmptyPolls, ShownMark, Told};
+use super::unprotected::Unprotected;
 use crate::base::cancel::{Cancel, Wake};
 use crate::base::clock::Now;
 use crate::base::sync::{CondvarMutex, Guard};
@@ -570,6 +571,8 @@ pub struct LiveTask {
     pub(super) terminal: Option<Terminal>,
     /// Notified when its pending event changes, with no lock held.
     pub(super) events: Option<Arc<EventSignal>>,
+    /// What its server watches; `None` for a task without one.
+    pub(super) unprotected: Option<Arc<Unprotected>>,
 }
 
 impl LiveTask {
@@ -579,12 +582,23 @@ impl LiveTask {
             monitor: CondvarMutex::new(LiveState::new()),
             terminal: None,
             events: None,
+            unprotected: None,
         }
     }
 
     /// Its emulated terminal; `None` without a terminal, or if a person's own terminal draws.
     pub fn terminal(&self) -> Option<&Terminal> {
         self.terminal.as_ref()
+    }
+
+    /// What programs outside of its sandbox obey, was made, and no answer has told. If an answer that
+    /// the agent gets `tells` it, no other one does.
+    pub(crate) fn made_unprotected(&self, tells: bool) -> Vec<PathBuf> {
+        let (Some(unprotected), Some(sandbox)) = (&self.unprotected, &self.facts.sandbox) else {
+            return Vec::new();
+        };
+        unprotected.watch_for(&sandbox.absent);
+        if tells { unprotected.tell(&self.facts.id) } else { unprotected.untold() }
     }
 
     /// Its state, locked. Hold it briefly.

@@ -1,11 +1,13 @@
 //! Decides what is started for a request: the shell and its arguments, the environment, the directory
 //! and the input. Remembers what commands leave to the next ones.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+use super::by_policy::ByPolicy;
 use super::environment::{self, Environments, StartEnvironment, search_path};
 use super::input::InputChunk;
 use super::invocation::{self, LaunchContext, Prepared, StartupFileCache};
@@ -16,6 +18,7 @@ use super::sandboxes::{self, Place};
 use super::sessions::{Sessions, ShellEnd};
 use super::settings::Settings;
 use super::shell::{self, NoShell, Report, Shell, SideBand};
+use super::unprotected::Unprotected;
 use super::worker::OnShellEnd;
 use crate::base::clock::Clock;
 use crate::process::control_group::ControlGroup;
@@ -24,7 +27,9 @@ use crate::process::probe::Identity;
 use crate::process::pty::TerminalSize;
 use crate::process::sandbox::Sandbox;
 use crate::process::spawn::{Launch, StderrTarget, Wiring};
+use crate::sandbox::policy::Policy;
 use crate::shell::mode::ShellName;
+use crate::text::foreign::ShowPath;
 
 /// What is started for a request: the shell, what is known of the task before, and what its worker
 /// gets.
@@ -53,11 +58,13 @@ pub(super) struct PlanContext<'a> {
     /// By which the task's processes are recognised.
     pub(super) cookie: String,
     pub(super) clock: &'a dyn Clock,
+    pub(super) unprotected: &'a Unprotected,
 }
 
 #[derive(Default)]
 pub(super) struct Planner {
-    kept_directory: Mutex<Option<PathBuf>>,
+    /// Where the last command of each sandbox ended.
+    kept_directories: Mutex<ByPolicy<PathBuf>>,
     sessions: Arc<Mutex<Sessions>>,
     /// The configured shell, once it was found.
     shell: Mutex<Option<Shell>>,
@@ -77,15 +84,33 @@ impl Planner {
         request: Request,
         shell: &Shell,
     ) -> Result<Plan, StartError> {
-        let PlanContext { settings, cookie, .. } = with;
+        let PlanContext { settings, cookie, unprotected, .. } = with;
+        let made = sandboxes::note_made_before(&unprotected.tell(id));
+        unprotected.watch(&request.sandbox.protect);
+        let place = Place::create(&request.sandbox, with.directory, id)?;
         let named = request.session.as_ref();
-        let session = named.map(|name| self.sessions.lock().get(name, &request.sandbox));
-        let directory = match (&request.directory, &session) {
-            (None, Some(session)) => session.directory.clone(),
-            _ => None,
+        let mut session = named.map(|name| self.sessions.lock().get(name, &request.sandbox));
+        let mut gone = None;
+        let directory = match (&request.directory, &mut session) {
+            (Some(named), _) => Some(settings.directory.join(named)),
+            (None, Some(session)) => {
+                // One that is gone for another reason is refused by its name: the caller relies on it.
+                let goes_with_task = |it: &PathBuf| goes_with_task(it, with.directory);
+                if session.directory.as_ref().is_some_and(goes_with_task) {
+                    gone = Arc::make_mut(session).directory.take();
+                }
+                session.directory.clone()
+            }
+            (None, None) => None,
         };
-        let directory = directory
-            .unwrap_or_else(|| self.start_directory(settings, request.directory.as_deref()));
+        let directory = directory.unwrap_or_else(|| {
+            let kept = self.kept_directory(with.directory, &request.sandbox);
+            kept.unwrap_or_else(|lost| {
+                gone = gone.take().or(lost);
+                settings.directory.clone()
+            })
+        });
+        let moved = gone.map(|gone| note_gone(&gone, &directory));
         let configured = match request.shell {
             Some(_) => self.configured_shell(settings).ok(),
             None => Some(shell.clone()),
@@ -97,12 +122,17 @@ impl Planner {
             request.start.unwrap_or_else(|| {
                 // The same for every shell that a caller chooses.
                 let shell = configured.as_ref().unwrap_or(shell);
-                self.environments.environment_for(&settings.environment, shell, &directory)
+                let environments = &self.environments;
+                environments.environment_for(
+                    &settings.environment,
+                    shell,
+                    &directory,
+                    &request.sandbox,
+                )
             });
         if let Some(session) = &session {
             session.apply(Arc::make_mut(&mut variables));
         }
-        let place = Place::create(&request.sandbox, with.directory, id)?;
         let mut environment = environment::environment(
             &variables,
             &request.environment,
@@ -187,7 +217,11 @@ impl Planner {
                 sandbox: confined,
                 input,
                 shell: Identity::default(),
-                start_notes: shell.note.iter().cloned().chain(problems).collect(),
+                start_notes: [shell.note.clone(), moved, made]
+                    .into_iter()
+                    .flatten()
+                    .chain(problems)
+                    .collect(),
             },
             cookie,
             first_input,
@@ -229,35 +263,86 @@ impl Planner {
         Ok(found)
     }
 
-    /// The environment and files for a command in this directory, which a shim will start.
+    /// The environment and files for a command with this policy, which a shim will start, and the
+    /// directory if it is not the default one.
     ///
     /// # Errors
     /// No shell was found.
-    pub(super) fn start_environment(
+    pub(super) fn start_elsewhere(
         &self,
         settings: &Settings,
-        directory: Option<&Path>,
-    ) -> Result<StartEnvironment, NoShell> {
+        own: Result<&ServerDir, &str>,
+        requested: Option<&Path>,
+        policy: &Policy,
+    ) -> Result<(Option<PathBuf>, StartEnvironment), NoShell> {
         let shell = self.configured_shell(settings)?;
-        let directory = self.start_directory(settings, directory);
-        Ok(self.environments.environment_for(&settings.environment, &shell, &directory))
-    }
-
-    fn start_directory(&self, settings: &Settings, requested: Option<&Path>) -> PathBuf {
         let base = &settings.directory;
-        match requested {
-            Some(directory) => base.join(directory),
-            None => self.kept_directory.lock().clone().unwrap_or_else(|| base.clone()),
+        let found = match requested {
+            Some(directory) => Ok(base.join(directory)),
+            None => self.kept_directory(own, policy),
+        };
+        let directory = found.as_ref().unwrap_or(base);
+        let environments = &self.environments;
+        let mut start =
+            environments.environment_for(&settings.environment, &shell, directory, policy);
+        if let Err(Some(gone)) = &found {
+            start.problems.push(note_gone(gone, base));
         }
+        Ok((found.ok(), start))
     }
 
-    /// Where commands start, unless in the default directory.
-    pub(super) fn kept_directory(&self) -> Option<PathBuf> {
-        self.kept_directory.lock().clone()
+    /// Where commands with this policy start.
+    ///
+    /// # Errors
+    /// In the default directory; with the one that is given up, if there was another.
+    fn kept_directory(
+        &self,
+        own: Result<&ServerDir, &str>,
+        policy: &Policy,
+    ) -> Result<PathBuf, Option<PathBuf>> {
+        let mut all = self.kept_directories.lock();
+        let kept = all.get(policy).ok_or(None)?;
+        if is_usable(&kept, own) {
+            return Ok(kept);
+        }
+        all.remove(policy);
+        Err(Some(kept))
     }
 
-    /// Makes later commands start in this directory.
-    pub(super) fn keep_directory(&self, directory: &Path) {
-        *self.kept_directory.lock() = Some(directory.to_path_buf());
+    /// Makes later commands with this policy start in this directory; returns whether they do.
+    pub(super) fn keep_directory(
+        &self,
+        own: Result<&ServerDir, &str>,
+        policy: &Policy,
+        directory: &Path,
+    ) -> bool {
+        let is_usable = is_usable(directory, own);
+        if is_usable {
+            self.kept_directories.lock().put(policy, directory.to_path_buf());
+        }
+        is_usable
     }
+}
+
+/// Whether this is in the temporary directory of a sandboxed task.
+fn goes_with_task(directory: &Path, own: Result<&ServerDir, &str>) -> bool {
+    own.is_ok_and(|own| directory.starts_with(sandboxes::shared_directory(own)))
+}
+
+/// Whether a later command can start in this directory: it is there, and does not go with its task.
+fn is_usable(directory: &Path, own: Result<&ServerDir, &str>) -> bool {
+    // One that this process may not look at is left to the command, which is told why.
+    let is_gone = || match directory.metadata() {
+        Ok(found) => !found.is_dir(),
+        Err(error) => matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory),
+    };
+    !goes_with_task(directory, own) && !is_gone()
+}
+
+fn note_gone(gone: &Path, start: &Path) -> String {
+    format!(
+        "{}, where an earlier command ended, is gone: this one starts in {}",
+        gone.shown(),
+        start.shown()
+    )
 }

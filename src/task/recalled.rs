@@ -47,7 +47,13 @@ impl Supervisor {
             Ok(PerStream { output, errors: Spool::reopen(errors, &kept.errors.starts)? })
         });
         let task = match reopened {
-            Ok(reopened) => Arc::new(revive(remains, reopened)),
+            Ok(reopened) => {
+                let mut task = revive(remains, reopened);
+                if let Some(live) = Arc::get_mut(&mut task.live) {
+                    live.unprotected = Some(Arc::clone(&self.unprotected));
+                }
+                Arc::new(task)
+            }
             Err(error) => {
                 tracing::warn!("the output of task {id} cannot be read: {error}");
                 return Some(RecalledTask::Ended(Box::new(remains.task)));

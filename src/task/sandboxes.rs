@@ -24,9 +24,14 @@ use crate::text::foreign::ShowPath;
 /// The directory, in that of the server, for the files of sandboxed tasks.
 const SHARED: &str = "sandbox";
 
+/// That directory.
+pub(super) fn shared_directory(server: &ServerDir) -> PathBuf {
+    server.path.join(SHARED)
+}
+
 /// Where a task's files are.
 pub(super) struct Place {
-    /// `None` without a sandbox, or if the server has no directory.
+    /// `None` without a sandbox.
     shared: Option<PathBuf>,
     temporary: Option<TemporaryDirectory>,
 }
@@ -35,7 +40,7 @@ impl Place {
     /// Makes the directories that a task with this policy needs.
     ///
     /// # Errors
-    /// One of them cannot be made.
+    /// One of them cannot be made, or the server has no directory.
     pub(super) fn create(
         policy: &Policy,
         server: Result<&ServerDir, &str>,
@@ -47,20 +52,16 @@ impl Place {
         let failed = |error: &dyn std::fmt::Display| {
             StartError::SandboxPlace(format!("no directory for the files of its sandbox: {error}"))
         };
-        let shared = server.ok().map(|server| server.path.join(SHARED));
-        if let Some(shared) = &shared {
-            files::private_subdir(shared).map_err(|error| failed(&error))?;
-        }
+        // Elsewhere, such as in /tmp, other sandboxed commands could replace them.
+        let shared = shared_directory(server.map_err(|cause| failed(&cause))?);
+        files::private_subdir(&shared).map_err(|error| failed(&error))?;
         let mut temporary = None;
         if policy.mode == Mode::ReadOnly {
-            let path = match &shared {
-                Some(shared) => shared.join(format!("{id}.tmp")),
-                None => std::env::temp_dir().join(format!("zsh-tool-{}", files::random_id())),
-            };
+            let path = shared.join(format!("{id}.tmp"));
             files::private_subdir(&path).map_err(|error| failed(&error))?;
             temporary = Some(TemporaryDirectory(path));
         }
-        Ok(Place { shared, temporary })
+        Ok(Place { shared: Some(shared), temporary })
     }
 
     /// The directory for the task's files, if it is not the server's.
@@ -171,15 +172,25 @@ pub(crate) fn summary(settings: &Result<policy::Settings, String>) -> Summary {
     Summary { text: format!("{policy}, enforced by {means}{open}"), problem }
 }
 
-/// Names what programs outside of the sandbox obey and was made while a command ran: what is missing
-/// when it starts cannot be protected.
-pub(crate) fn unprotected(sandbox: &Confined) -> Option<String> {
+/// Names what programs outside of the sandbox obey and was made while a command ran, or since an
+/// earlier one: what is missing when it starts cannot be protected.
+pub(crate) fn notes_made(sandbox: &Confined, made: &[PathBuf]) -> Vec<String> {
+    let (own, others): (Vec<PathBuf>, Vec<PathBuf>) =
+        made.iter().cloned().partition(|path| sandbox.absent.contains(path));
+    note_made("while this ran", &own).into_iter().chain(note_made_before(&others)).collect()
+}
+
+/// The same for what was made before a command started.
+pub(super) fn note_made_before(made: &[PathBuf]) -> Option<String> {
+    note_made("since an earlier command started", made)
+}
+
+fn note_made(when: &str, made: &[PathBuf]) -> Option<String> {
     let home = std::env::var_os("HOME").map(PathBuf::from);
-    let made = sandbox.absent.iter().filter(|path| path.is_symlink() || path.exists());
-    let made: Vec<String> = made.map(|path| shown_below(path, home.as_deref())).collect();
+    let made: Vec<String> = made.iter().map(|path| shown_below(path, home.as_deref())).collect();
     (!made.is_empty()).then(|| {
         format!(
-            "made while this ran: {}. Programs outside of the sandbox obey it, so look at it first",
+            "made {when}: {}. Programs outside of the sandbox obey it, so look at it first",
             made.join(", ")
         )
     })

@@ -15,7 +15,7 @@ use super::environment::StartEnvironment;
 use super::events::{EventKind, EventSignal};
 use super::input::{InputChunk, MAX_QUEUED_INPUT};
 use super::journal::{self, CONTROL_SOCKET, Journal, ServerDir};
-use super::live::{Input, LiveTask};
+use super::live::{Facts, Input, LiveTask};
 use super::output::budget::{Budget, StorageKind};
 use super::output::spool::SpoolWriter;
 use super::planner::{PlanContext, Planner};
@@ -31,6 +31,7 @@ use super::terminal::Terminal;
 use super::termination::Receipt;
 use super::told::ShownMark;
 use super::tombstone::{EndCause, ServerEnd};
+use super::unprotected::Unprotected;
 use super::worker::{Setup, Worker};
 use super::worker_requests::{MAX_REQUESTS, RequestSender, SendError, WorkerRequest};
 use crate::base::clock::Clock;
@@ -45,6 +46,7 @@ use crate::process::scans::Scans;
 use crate::process::spawn::Launch;
 use crate::process::survivors;
 use crate::process::tree;
+use crate::sandbox::policy::Policy;
 use crate::shell::dialect::Dialect;
 use crate::shell::mode::ShellName;
 use crate::text::mask::Secret;
@@ -90,6 +92,7 @@ pub struct Supervisor {
     /// Receives the directory's path once it exists.
     on_directory: Mutex<Option<Sender<PathBuf>>>,
     planner: Planner,
+    pub(super) unprotected: Arc<Unprotected>,
     /// Tasks of ended servers that were requested recently.
     pub(super) recalled: Mutex<VecDeque<Arc<TaskHandle>>>,
     pub(super) workers: Mutex<Vec<(String, JoinHandle<()>)>>,
@@ -112,6 +115,7 @@ impl Supervisor {
         Supervisor {
             budget: Budget::new(settings.directory_quota),
             planner: Planner::default(),
+            unprotected: Arc::default(),
             scans: Arc::default(),
             settings,
             clock,
@@ -188,7 +192,10 @@ impl Supervisor {
                     let _ = task.requests.send(WorkerRequest::Shutdown);
                 }
             }
-            Err(_) => self.registry.lock().release(),
+            Err(_) => {
+                self.unprotected.take_back(&id);
+                self.registry.lock().release();
+            }
         }
         self.evict_surplus();
         started
@@ -208,15 +215,17 @@ impl Supervisor {
         self.find_shell(name).map_or(Dialect::Other, |shell| shell.dialect(takes_bash))
     }
 
-    /// The environment and files for a command in this directory, which a shim will start.
+    /// The environment and files for a command with this policy, which a shim will start, and the
+    /// directory if it is not the default one.
     ///
     /// # Errors
     /// No shell was found.
-    pub(crate) fn start_environment(
+    pub(crate) fn start_elsewhere(
         &self,
         directory: Option<&Path>,
-    ) -> Result<StartEnvironment, NoShell> {
-        self.planner.start_environment(&self.settings, directory)
+        policy: &Policy,
+    ) -> Result<(Option<PathBuf>, StartEnvironment), NoShell> {
+        self.planner.start_elsewhere(&self.settings, self.directory(), directory, policy)
     }
 
     /// Whether commands of this process are in a sandbox, by its settings or because a call asked for it.
@@ -289,18 +298,12 @@ impl Supervisor {
         snapshot.is_some_and(|snapshot| snapshot.facts.sandbox.is_some())
     }
 
-    /// Where commands start, unless in the default directory.
-    pub fn kept_directory(&self) -> Option<PathBuf> {
-        self.planner.kept_directory()
-    }
-
-    /// Makes later commands start in this directory, if the settings say so; returns whether they
-    /// do. For the call that started a command and saw it end there.
-    pub fn keep_directory(&self, directory: &Path) -> bool {
-        if self.settings.keep_directory {
-            self.planner.keep_directory(directory);
-        }
+    /// Makes later commands in the same sandbox start in this directory, if the settings say so;
+    /// returns whether they do. For the call that started this command and saw it end there.
+    pub(crate) fn keep_directory(&self, facts: &Facts, directory: &Path) -> bool {
+        let policy = facts.sandbox.as_ref().map_or_else(Policy::off, |it| it.policy.clone());
         self.settings.keep_directory
+            && self.planner.keep_directory(self.directory(), &policy, directory)
     }
 
     fn check(&self, request: &Request) -> Result<(), StartError> {
@@ -351,6 +354,7 @@ impl Supervisor {
             directory: self.directory(),
             cookie: self.cookie(id),
             clock: &*self.clock,
+            unprotected: &self.unprotected,
         };
         let plan = self.planner.plan(with, id, request, shell)?;
         let spools = PerStream {
@@ -386,6 +390,7 @@ impl Supervisor {
         let (report, started) = handover();
         let (launch, mut task) = (plan.launch, LiveTask::new(plan.facts));
         task.events = Some(Arc::clone(&self.events));
+        task.unprotected = Some(Arc::clone(&self.unprotected));
         task.terminal = plan.emulated.map(Terminal::new);
         task.report(|state| state.columns = plan.columns);
         let thread = std::thread::Builder::new()
@@ -439,6 +444,7 @@ impl Supervisor {
     /// Restores what results had shown before one that did not reach the client.
     pub fn take_back(&self, task: &Arc<TaskHandle>, before: ShownMark) {
         task.live.report(|state| state.take_back(before));
+        self.unprotected.take_back(task.id());
         self.registry.lock().reopen(task);
     }
 

@@ -117,7 +117,11 @@ pub(crate) fn conclude(directory: &Path, cause: EndCause, reaped: &[(i32, Exit)]
     let (kept, unused): (Vec<PathBuf>, Vec<PathBuf>) =
         files::entries(directory).map(|file| file.path()).partition(|path| is_kept(path));
     for path in unused {
-        let _ = std::fs::remove_file(path);
+        // The files of sandboxed tasks are in a directory, with their temporary ones.
+        let _ = match path.symlink_metadata() {
+            Ok(found) if found.is_dir() => removal::remove_tree(&path),
+            _ => std::fs::remove_file(path),
+        };
     }
     if kept.iter().all(|path| path.ends_with(LOCK)) {
         remove(directory);

@@ -81,6 +81,8 @@ mod run_files;
 #[cfg(all(target_os = "linux", not(feature = "portable")))]
 mod sandbox;
 #[cfg(all(target_os = "linux", not(feature = "portable")))]
+mod sandbox_around;
+#[cfg(all(target_os = "linux", not(feature = "portable")))]
 mod sandbox_control;
 #[cfg(all(target_os = "linux", not(feature = "portable")))]
 mod sandbox_kernel;

@@ -171,7 +171,10 @@ fn no_worktree_that_a_command_has_made_up_opens_a_tree() {
              print $PWD/.git > .git-own/gitdir && print / > .git-own/commondir && echo ready",
         );
         assert_eq!(made.output(), "ready", "{kind}: {}", made.text);
-        let later = zsh_tool(&env, &["exec", "--sandbox", "workspace", "--", "echo x > ~/target"]);
+        let mut later =
+            zsh_tool(&env, &["exec", "--sandbox", "workspace", "--", "echo x > ~/target"]);
+        // The other one may belong to another user.
+        later.env("ZSH_TOOL_STATE_DIR", env.path("own-state"));
         assert_eq!(run(later).code, 1, "{kind}");
         let text = fs::read_to_string(env.path("home/target")).expect("the file is there");
         assert_eq!(text, "before\n", "{kind}");
@@ -228,6 +231,8 @@ fn what_becomes_a_link_while_a_server_runs_is_not_followed() {
         let mut other = zsh_tool(&env, &["exec", "--", "rm -r data && ln -s .. data && echo ok"]);
         other.env("CLAUDE_PROJECT_DIR", env.path("home/shared"));
         other.current_dir(env.path("home/shared"));
+        // The other one may belong to another user.
+        other.env("ZSH_TOOL_STATE_DIR", env.path("own-state"));
         assert_eq!(run(other).text(), "ok\n", "{kind}");
         assert_refused(&write("~/target"), kind);
         assert_refused(&write("~/shared/data/target"), kind);

@@ -3,7 +3,7 @@
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
@@ -27,9 +27,14 @@ use crate::peer::client::{Peer, PeerCall};
 use crate::peer::hosts::Purpose;
 use crate::peer::relayed::RelayedClient;
 use crate::peer::{ANSWER_LIMIT, PeerError};
+use crate::process::capture::{self, Limits};
 use crate::process::control_group::ControlGroup;
+use crate::process::needs::Needs;
 use crate::process::probe::VisibilityLimit;
+use crate::process::sandbox::Sandbox;
+use crate::process::spawn::{Launch, StderrTarget, Wiring};
 use crate::process::{files, orphans, processes, pty, tree, wait};
+use crate::sandbox::policy::Policy;
 use crate::task::describe;
 use crate::task::environment::{self, EnvironmentSettings, Environments};
 use crate::task::journal::{self, CONTROL_SOCKET};
@@ -42,6 +47,9 @@ use crate::text::quantity::{seconds, size};
 
 /// How much of what a host says a finding shows, in characters.
 const REMOTE_CHARS: usize = 1_000;
+/// How long a shell may take to print its version, and how much of it is read.
+const VERSION_TIME: Duration = Duration::from_secs(5);
+const MAX_VERSION: usize = 64 << 10;
 /// How much of a command a finding shows.
 const COMMAND_CHARS: usize = 60;
 
@@ -54,7 +62,7 @@ pub(crate) fn shell(config: &Config) -> Finding {
         Err(error) => return Finding::error(WHAT, error.to_string(), INSTALL_ZSH),
     };
     let version = match shell.kind {
-        ShellKind::Zsh | ShellKind::Bash => version_of(&shell.path),
+        ShellKind::Zsh | ShellKind::Bash => version_of(&shell.path, config),
         // POSIX defines no such option.
         ShellKind::Sh => None,
     };
@@ -83,7 +91,12 @@ pub(crate) fn login_path(config: &Config) -> Vec<Finding> {
     let Ok(shell) = supervisor.find_shell(None) else {
         return Vec::new();
     };
-    let start = Environments::default().environment_for(&settings, &shell, Path::new("/"));
+    if supervisor.settings.sandbox.is_err() {
+        // Commands are refused, and it is not known what the shell may do.
+        return Vec::new();
+    }
+    let start =
+        Environments::default().environment_for(&settings, &shell, Path::new("/"), &Policy::off());
     if let Some(problem) = start.problems.into_iter().next() {
         return vec![match config.environment {
             EnvironmentChoice::Inherit => Finding::ok(WHAT, problem),
@@ -117,17 +130,25 @@ const INSTALL_ZSH: &str = if cfg!(target_os = "macos") {
     "install zsh (Debian: run `apt-get install zsh`)"
 };
 
-/// The first line of `--version`.
-fn version_of(shell: &Path) -> Option<String> {
-    let output = Command::new(shell)
-        .arg("--version")
+/// The first line of `--version`. Commands may have written the program, so it runs in the tightest
+/// sandbox.
+fn version_of(shell: &Path, config: &Config) -> Option<String> {
+    let limits = Limits { time: VERSION_TIME, output: MAX_VERSION, daemons: None };
+    let directory = PathBuf::from("/");
+    let policy = shared::tightest_sandbox(config).unwrap_or_else(Policy::off);
+    let needs = Needs { directory: directory.clone(), ..Needs::default() };
+    let launch = Launch {
+        program: shell.to_path_buf(),
+        args: vec!["--version".into()],
         // The environment may contain secrets, and `--version` needs none of it.
-        .env_clear()
-        .stdin(Stdio::null())
-        .stderr(Stdio::null())
-        .output()
-        .ok()?;
-    let text = String::from_utf8_lossy(&output.stdout);
+        environment: Vec::new(),
+        directory,
+        wiring: Wiring::Pipe(StderrTarget::Nowhere),
+        group: None,
+        sandbox: Sandbox::prepare(&policy, &needs).ok()?.map(Arc::new),
+    };
+    let output = capture::run(launch, &limits).ok()?.output;
+    let text = String::from_utf8_lossy(&output);
     Some(text.lines().next()?.trim().to_owned()).filter(|line| !line.is_empty())
 }
 
@@ -395,7 +416,7 @@ pub(crate) fn manual(config: &Config) -> Finding {
     };
     let path = path.shown();
     let words = [WHAT.to_owned()];
-    let sandbox = shared::sandbox_of_man(config);
+    let sandbox = shared::tightest_sandbox(config);
     let environment = shared::environment(config);
     match manopt::table(&words, &environment, sandbox.as_ref(), config.manopt_timeout) {
         Ok(table) => Finding::ok(

@@ -38,7 +38,8 @@ pub(crate) fn status(task: &TaskHandle, leftovers: &[ProcessName], config: &Conf
         if let Some(gap) = describe::sandbox_gap(sandbox) {
             say_on_stderr(format_args!("⚠ {gap}"));
         }
-        for note in [refusal(task), sandboxes::unprotected(sandbox)].iter().flatten() {
+        let made = sandboxes::notes_made(sandbox, &live.made_unprotected(false));
+        for note in refusal(task).iter().chain(&made) {
             say_on_stderr(format_args!("⚠ {note}"));
         }
     }
@@ -150,7 +151,10 @@ fn refusal(task: &TaskHandle) -> Option<String> {
 /// gaps itself.
 fn warnings(task: &LiveTask, losses: &Losses) -> Vec<String> {
     let mut warnings: Vec<String> = task.facts.start_notes.clone();
-    warnings.extend(task.facts.sandbox.as_ref().and_then(describe::sandbox_gap));
+    if let Some(sandbox) = &task.facts.sandbox {
+        warnings.extend(describe::sandbox_gap(sandbox));
+        warnings.extend(sandboxes::notes_made(sandbox, &task.made_unprotected(false)));
+    }
     if is_cut(task) {
         warnings.push(describe::OUTPUT_CUT.to_owned());
     }

@@ -1,5 +1,6 @@
 //! Remarks about a task besides its output and status.
 
+use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
 use jiff::Timestamp;
@@ -78,12 +79,14 @@ fn server_end(end: &ServerEnd) -> String {
     }
 }
 
-/// The insights about the task itself. `tail` is the end of the shown text.
+/// The insights about the task itself. `tail` is the end of the shown text, `made` what the answer is
+/// to tell of unprotected files.
 pub(crate) fn of_task(
     facts: &Facts,
     end: Option<&End>,
     losses: &Losses,
     tail: &str,
+    made: &[PathBuf],
 ) -> Vec<ResultNote> {
     let notes = facts.start_notes.iter().cloned();
     let mut insights: Vec<ResultNote> = notes.map(ResultNote::warning).collect();
@@ -113,8 +116,8 @@ pub(crate) fn of_task(
             "a program wanted a terminal and there is none: run it again with pty: true and answer with zsh_send.",
         ));
     }
-    if let Some(sandbox) = facts.sandbox.as_ref().filter(|_| end.is_some()) {
-        insights.extend(sandboxes::unprotected(sandbox).map(ResultNote::warning));
+    if let Some(sandbox) = &facts.sandbox {
+        insights.extend(sandboxes::notes_made(sandbox, made).into_iter().map(ResultNote::warning));
     }
     if let Some(end) = end.filter(|_| failed) {
         insights.extend(sandboxes::refusal(facts, end, tail).map(ResultNote::warning));

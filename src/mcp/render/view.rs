@@ -1,5 +1,6 @@
 //! A task at one moment, as results report it.
 
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use crate::progress::advice::MUTE_FROM;
@@ -37,6 +38,8 @@ pub struct View {
     pub(crate) continues_anew: Option<Verdict>,
     /// Whether the next command starts where this one ended.
     pub(crate) keeps_directory: bool,
+    /// What programs outside of the sandbox obey, was made, and this answer is to tell.
+    pub(crate) made: Vec<PathBuf>,
     /// `None` before the first probe.
     pub(crate) progress: Option<ProgressStatus>,
 }
@@ -76,6 +79,7 @@ impl View {
             repeats_anew,
             continues_anew,
             keeps_directory,
+            made: Vec::new(),
             progress,
         }
     }

@@ -197,7 +197,6 @@ fn check(result: libc::c_long) -> io::Result<libc::c_long> {
 struct Common {
     policy: Policy,
     shared: Option<PathBuf>,
-    temporary: Option<PathBuf>,
     /// The values of the variables that may name sockets.
     named: Vec<String>,
     places: Places,
@@ -223,10 +222,7 @@ impl Common {
         named.sort();
         named.dedup();
         let is_for = |common: &Arc<Common>| {
-            common.shared == needs.shared
-                && common.named == named
-                && common.temporary.as_ref() == needs.temporary_elsewhere()
-                && common.policy == *policy
+            common.shared == needs.shared && common.named == named && common.policy == *policy
         };
         let known = KEPT.lock().iter().find(|common| is_for(common)).cloned();
         let is_whole = |mounts: &Option<Arc<Mounts>>| {
@@ -255,10 +251,10 @@ impl Common {
         };
         let layer = || Layer::make(&places, has_mounts, system.abi).map(Arc::new);
         let layer = (system.abi > 0).then(layer).transpose()?;
+        // A link that leads nowhere is there.
         let common = Arc::new(Common {
             policy: policy.clone(),
             shared: needs.shared.clone(),
-            temporary: needs.temporary_elsewhere().cloned(),
             named: named.clone(),
             absent: policy.absent(|path| path.symlink_metadata().is_ok()),
             places,

@@ -7,13 +7,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{EnvironmentSettings, entries, search_path, value};
+use super::{EnvironmentSettings, entries, sandbox, search_path, value};
 use crate::base::sync::CondvarMutex;
 use crate::process::capture::{self, CaptureError, Limits};
 use crate::process::files::{self, FileVersion, version};
 use crate::process::needs::SandboxError;
 use crate::process::spawn::{Launch, StderrTarget, Wiring};
 use crate::process::tree::COOKIE_VARIABLE;
+use crate::sandbox::policy::Policy;
 use crate::task::prologue::single_quoted;
 use crate::task::sessions::{OF_THE_SHELL, Variables};
 use crate::task::shell::{Shell, ShellKind};
@@ -80,6 +81,7 @@ impl LoginShell {
         &self,
         settings: &EnvironmentSettings,
         shell: &Shell,
+        policy: &Policy,
     ) -> (Option<Arc<Variables>>, Option<String>) {
         let mut state = self.0.lock();
         loop {
@@ -102,7 +104,7 @@ impl LoginShell {
         let mut running = Running { shell: self, answer: None };
         let files = start_files(shell, &settings.inherited);
         let mut versions: Vec<_> = files.iter().cloned().map(with_version).collect();
-        let result = run(settings, shell);
+        let result = run(settings, shell, policy);
         let problem = result.as_ref().err().map(|error| {
             format!(
                 "environment: login: `{} -lic` failed: {error}. Commands start with the environment of \
@@ -167,7 +169,11 @@ enum LoginError {
 
 /// Runs the shell as a terminal window would, but without a terminal. Leaves out what its start
 /// files print.
-fn run(settings: &EnvironmentSettings, shell: &Shell) -> Result<Variables, LoginError> {
+fn run(
+    settings: &EnvironmentSettings,
+    shell: &Shell,
+    policy: &Policy,
+) -> Result<Variables, LoginError> {
     let inherited = &settings.inherited;
     let env = files::find_program("env", search_path(inherited)).map_err(|_| LoginError::NoEnv)?;
     let marker = format!("zsh-tool:{}:", files::random_id());
@@ -179,7 +185,7 @@ fn run(settings: &EnvironmentSettings, shell: &Shell) -> Result<Variables, Login
         program: shell.path.clone(),
         args: vec!["-lic".into(), script.into()],
         environment: inherited.to_vec(),
-        sandbox: settings.sandbox(&directory)?,
+        sandbox: sandbox(policy, &directory)?,
         directory,
         wiring: Wiring::Pipe(StderrTarget::Nowhere),
         group: None,

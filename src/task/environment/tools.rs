@@ -7,12 +7,13 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use super::{EnvironmentSettings, search_path};
+use super::{sandbox, search_path};
 use crate::process::capture::{self, Limits, RunError};
 use crate::process::files::{self, NoProgram};
 use crate::process::needs::SandboxError;
 use crate::process::signals::Exit;
 use crate::process::spawn::{Launch, StderrTarget, Wiring};
+use crate::sandbox::policy::Policy;
 use crate::shell::mode::EnvironmentTool;
 use crate::task::sessions::Variables;
 use crate::text::foreign::ShowPath;
@@ -51,7 +52,7 @@ impl Tools {
     pub(super) fn apply(
         &self,
         tool: EnvironmentTool,
-        settings: &EnvironmentSettings,
+        policy: &Policy,
         directory: &Path,
         variables: &mut Variables,
     ) -> Option<String> {
@@ -64,7 +65,7 @@ impl Tools {
         if tool == EnvironmentTool::Direnv {
             set(variables, &changes);
         }
-        let answer = run(tool, settings, directory, variables);
+        let answer = run(tool, policy, directory, variables);
         let pause = match answer {
             Err(ToolError::Run(RunError::Late(_))) => PAUSE,
             _ => Duration::ZERO,
@@ -123,7 +124,7 @@ enum ToolError {
 /// A tool's answer, and its problem. A failing direnv has both: it unsets what it has set.
 fn run(
     tool: EnvironmentTool,
-    settings: &EnvironmentSettings,
+    policy: &Policy,
     directory: &Path,
     variables: &Variables,
 ) -> Result<(Changes, Option<String>), ToolError> {
@@ -135,7 +136,7 @@ fn run(
         directory: directory.to_path_buf(),
         wiring: Wiring::Pipe(StderrTarget::Nowhere),
         group: None,
-        sandbox: settings.sandbox(directory)?,
+        sandbox: sandbox(policy, directory)?,
     };
     let limits = Limits { time: LIMIT, output: MAX_OUTPUT, daemons: None };
     let captured = capture::run(launch, &limits)?;

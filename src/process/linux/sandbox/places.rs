@@ -57,7 +57,6 @@ impl Places {
         if policy.mode == policy::Mode::Workspace {
             write.extend(seen.resolve(Path::new("/dev/shm")));
         }
-        write.extend(needs.temporary_elsewhere().and_then(|path| seen.resolve(path)));
         let mut denied = seen.resolve_all(&policy.deny_read);
         outermost(&mut denied);
         let keep = seen.resolve_all(&policy.keep);

@@ -7,13 +7,17 @@ use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
+use std::thread;
 
 use super::check;
 
 /// The namespace, made by the first call; `None` if the system refuses it.
 pub(super) fn namespace() -> Option<&'static OwnedFd> {
     static MADE: OnceLock<Option<OwnedFd>> = OnceLock::new();
-    MADE.get_or_init(|| make().ok()).as_ref()
+    // On a thread of its own: the children of the main thread count as adopted, and another thread reaps
+    // them, while the standard library waits for this one.
+    let made = || thread::scope(|scope| scope.spawn(make).join().ok()?.ok());
+    MADE.get_or_init(made).as_ref()
 }
 
 /// Lets a shell enter a new namespace, and takes that from it. This process cannot enter one for a
