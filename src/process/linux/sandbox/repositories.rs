@@ -48,10 +48,11 @@ fn named_in(config: &Path, variable: &str) -> Option<PathBuf> {
     let mut text = Vec::new();
     files::open_regular(config).ok()?.take(MAX_BYTES).read_to_end(&mut text).ok()?;
     let text = String::from_utf8_lossy(&text);
-    let values = text.lines().filter_map(|line| {
+    // The last one counts.
+    let mut values = text.lines().rev().filter_map(|line| {
         let (name, value) = line.split_once('=')?;
         let value = value.trim().trim_matches('"');
         (name.trim().eq_ignore_ascii_case(variable) && !value.is_empty()).then_some(value)
     });
-    values.last().map(PathBuf::from)
+    values.next().map(PathBuf::from)
 }
