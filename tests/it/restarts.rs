@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::support::client::{Client, PATIENCE, send_signal};
+use crate::support::client::{Client, PATIENCE, kill_those_alive, send_signal};
 use crate::support::env::{Env, binary};
 use crate::support::processes::{UniqueSleep, descendants_of, wait_until};
 
@@ -149,7 +149,7 @@ fn a_server_that_dies_at_its_start_is_not_replaced_for_ever() {
         let Ok(children) = children else { break };
         for pid in children.split_whitespace().filter_map(|pid| pid.parse::<u32>().ok()) {
             if !killed.contains(&pid) {
-                send_signal("KILL", pid);
+                kill_those_alive([pid]);
                 killed.push(pid);
             }
         }

@@ -49,9 +49,13 @@ fn a_connection_of_a_process_that_has_ended_is_refused() {
     // While the server accepts nothing, a process connects and ends, and another one gets its pid, where
     // pids can be chosen.
     let script = r#"
-import os, signal
+import os, signal, time
 server = int(sys.argv[2])
 os.kill(server, signal.SIGSTOP)
+def is_stopped(thread):
+    return open(f"/proc/{server}/task/{thread}/stat").read().rpartition(")")[2].split()[0] == "T"
+while not all(map(is_stopped, os.listdir(f"/proc/{server}/task"))):
+    time.sleep(0.001)
 made = socket.socket(socket.AF_UNIX)
 first = os.fork()
 if first == 0:
