@@ -5,7 +5,7 @@ use std::path::{Component, Path, PathBuf};
 
 use crate::config::Config;
 use crate::process::files;
-use crate::sandbox::policy::{Mode, Policy, Settings};
+use crate::sandbox::policy::{Mode, Policy, SHARED_MEMORY, Settings};
 use crate::text::foreign::ShowPath;
 
 /// Caches of build tools below the home directory. What only programs outside of the sandbox would run,
@@ -84,7 +84,7 @@ pub(crate) fn settings(config: &Config, project: &Path) -> Result<Settings, Stri
     let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
     let directory = |name| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let home = directory("HOME");
-    let faults = faults(config, project, home.as_deref());
+    let mut faults = faults(config, project, home.as_deref());
     let in_use = faults.iter().find(|(mode, _)| *mode == config.sandbox_mode);
     let in_use = in_use.map(|(_, fault)| fault.clone());
     if let Some(fault) = fault_of_paths(config, home.as_deref()).or(in_use) {
@@ -102,7 +102,7 @@ pub(crate) fn settings(config: &Config, project: &Path) -> Result<Settings, Stri
     let cargo = directory("CARGO_HOME");
     let cargo = cargo.iter().flat_map(|cargo| CARGO_CACHES.map(|name| cargo.join(name)));
     // Many programs use /tmp wherever TMPDIR leads.
-    let mut write = vec![as_entered(project), PathBuf::from("/tmp")];
+    let mut write = vec![as_entered(project), PathBuf::from("/tmp"), PathBuf::from(SHARED_MEMORY)];
     write.extend(named);
     write.extend(CACHES.iter().filter_map(|name| below_home(name)));
     write.extend(cargo);
@@ -114,8 +114,13 @@ pub(crate) fn settings(config: &Config, project: &Path) -> Result<Settings, Stri
         let directory = if root.ends_with(".git") { root.to_path_buf() } else { root.join(".git") };
         // A submodule's leads to its repository.
         protect.extend(Some(directory.clone()).filter(|directory| directory.is_file()));
-        protect.extend(PROTECTED_IN_GIT.iter().map(|name| directory.join(name)));
-        git.push(directory);
+        let led = read_line(&directory);
+        let led = led.as_deref().and_then(|line| line.strip_prefix("gitdir: "));
+        let all = led.map(|led| root.join(led)).into_iter().chain([directory]);
+        for directory in all {
+            protect.extend(PROTECTED_IN_GIT.iter().map(|name| directory.join(name)));
+            git.push(directory);
+        }
     }
     if let Some(Linked { repository, own }) = linked_worktree(project) {
         protect.extend(["hooks", "config", "config.worktree"].map(|name| repository.join(name)));
@@ -138,22 +143,27 @@ pub(crate) fn settings(config: &Config, project: &Path) -> Result<Settings, Stri
     let data = directory("XDG_DATA_HOME").or_else(|| below_home(".local/share"));
     let own: Vec<PathBuf> =
         [configuration, data].into_iter().flatten().map(|path| path.join("zsh-tool")).collect();
-    if config.sandbox_mode != Mode::Off {
-        // Only what exists can be kept, and a command could make one of its own.
-        for directory in own.iter().filter(|directory| is_inside(directory, &write)) {
-            let _ = files::private_dir(directory);
+    let mut replaceable = None;
+    if !config.sandbox_best_effort {
+        if config.sandbox_mode != Mode::Off {
+            // Only what exists can be kept, and a command could make one of its own.
+            for directory in own.iter().filter(|directory| is_inside(directory, &write)) {
+                let _ = files::private_dir(directory);
+            }
         }
         let links = own.iter().map(|directory| directory.join("config.yaml"));
         let is_led = |file: &PathBuf| file.is_symlink() && is_inside(file, &write);
         let links = links.filter(|file| is_led(file) || is_behind_link(file, &write));
-        let obeyed = own.iter().chain(&named).filter(|path| is_replaceable(path, &write)).cloned();
-        if let Some(path) = obeyed.chain(links).next().filter(|_| !config.sandbox_best_effort) {
-            return Err(format!(
-                "zsh-tool's own {} is missing or behind a link where commands may write, so that they \
-                 could replace it: make it a file or a directory there, or move it elsewhere",
+        let all = own.iter().chain(&named).chain(&config.prelude);
+        let obeyed = all.filter(|path| is_replaceable(path, &write)).cloned();
+        replaceable = obeyed.chain(links).next().map(|path| {
+            format!(
+                "{}, which zsh-tool or its shells obey, is missing or behind a link where commands may \
+                 write, so that they could replace it: make it a file or a directory there, or move it \
+                 elsewhere",
                 path.shown()
-            ));
-        }
+            )
+        });
     }
     let database = config.alan_db.iter().flat_map(|path| {
         ["", "-wal", "-shm", "-journal"].map(|suffix| {
@@ -163,17 +173,23 @@ pub(crate) fn settings(config: &Config, project: &Path) -> Result<Settings, Stri
         })
     });
     // What this program and its shells read decides what later commands may do.
-    let prelude = config.prelude.clone().into_iter().chain(directory("CLAUDE_ENV_FILE"));
+    let environment = directory("CLAUDE_ENV_FILE");
     let kept = expanded(&config.sandbox_deny_write);
-    let fixed = denied.iter().chain(&state).chain(&kept).chain(&plugin);
-    let led = fixed.filter(|_| config.sandbox_mode != Mode::Off && !config.sandbox_best_effort);
-    if let Some(path) = led.into_iter().find(|path| is_behind_link(path, &write)) {
-        return Err(format!(
+    let fixed = denied.iter().chain(&state).chain(&kept).chain(&plugin).chain(&environment);
+    let mut led = fixed.filter(|path| !config.sandbox_best_effort && is_behind_link(path, &write));
+    let led = led.next().map(|path| {
+        format!(
             "{} is behind a link where commands may write, so that they could lead it elsewhere: name \
              the path to which it leads",
             path.shown()
-        ));
+        )
+    });
+    match replaceable.or(led) {
+        Some(fault) if config.sandbox_mode != Mode::Off => return Err(fault),
+        // It counts for a call that asks for a sandbox.
+        fault => faults.extend(fault.map(|fault| (Mode::Workspace, fault))),
     }
+    let prelude = config.prelude.clone().into_iter().chain(environment);
     let keep = own.into_iter().chain(named).chain(plugin).chain(database).chain(prelude);
     let keep: Vec<PathBuf> = keep.chain(kept).collect();
     let deny_read: Vec<PathBuf> = denied.into_iter().chain(state).collect();

@@ -528,9 +528,14 @@ impl ValueParser for Paths {
         // In a variable, paths that may contain anything else are separated by commas too.
         let items = items(raw);
         let none = |item: &Raw| item.text().is_some_and(|text| text.trim() == "none");
-        let items = items.iter().filter(|item| !item.is_unset() && !none(item));
+        let items = items.iter().filter(|item| !none(item));
         items
             .map(|item| {
+                if item.is_unset() {
+                    return Err("an item of the list is empty: in YAML, ~ alone is nothing, and \
+                                \"~/\" is the home directory"
+                        .to_owned());
+                }
                 let path = item.text().map(str::trim).filter(|path| {
                     (path.starts_with('/') || path.starts_with("~/")) && !path.contains('\0')
                 });

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::sandbox::policy::{Mode, Network, Policy};
+use crate::sandbox::policy::{Mode, Network, Policy, SHARED_MEMORY};
 use crate::text::foreign::{self, ShowPath};
 
 /// The key of the description, and the capability that asks for it.
@@ -235,8 +235,12 @@ impl Translation<'_> {
         }
     }
 
-    fn writing(&self, write: Vec<PathBuf>, network: Network) -> Policy {
+    fn writing(&self, mut write: Vec<PathBuf>, network: Network) -> Policy {
         let mode = if write.is_empty() { Mode::ReadOnly } else { Mode::Workspace };
+        if mode == Mode::Workspace {
+            // What processes share is not named by its profiles.
+            write.extend((self.with.resolve)(Path::new(SHARED_MEMORY)));
+        }
         Policy { mode, write, ..self.with.policy(network) }
     }
 

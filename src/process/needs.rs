@@ -24,17 +24,24 @@ pub enum SandboxError {
 }
 
 /// Variables that name the sockets of programs that a person uses, which would act for a command too.
-const SOCKET_VARIABLES: [&str; 19] = [
+const SOCKET_VARIABLES: [&str; 28] = [
+    "BUILDKIT_HOST",
+    "CONTAINERD_ADDRESS",
     "CONTAINER_HOST",
     "DBUS_SESSION_BUS_ADDRESS",
     "DISPLAY",
     "DOCKER_HOST",
     "EMACS_SOCKET_NAME",
+    "GNOME_KEYRING_CONTROL",
+    "GNUPGHOME",
     "GPG_AGENT_INFO",
     "I3SOCK",
     "KITTY_LISTEN_ON",
     "NVIM",
     "NVIM_LISTEN_ADDRESS",
+    "PULSE_SERVER",
+    "SCREENDIR",
+    "SESSION_MANAGER",
     "SSH_AUTH_SOCK",
     "SWAYSOCK",
     "TMUX",
@@ -43,7 +50,9 @@ const SOCKET_VARIABLES: [&str; 19] = [
     "VSCODE_IPC_HOOK_CLI",
     "WAYLAND_DISPLAY",
     "WEZTERM_UNIX_SOCKET",
+    "XDG_RUNTIME_DIR",
     "ZED_TERM_SOCK",
+    "ZELLIJ_SOCKET_DIR",
 ];
 
 /// The values of those variables in an environment.

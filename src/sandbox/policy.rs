@@ -9,6 +9,9 @@ use std::path::{Path, PathBuf};
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
+/// The memory that processes share, which the mode workspace lets commands write to.
+pub(crate) const SHARED_MEMORY: &str = "/dev/shm";
+
 /// How much of the file system a command may change, loosest first.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, ValueEnum, Serialize, Deserialize,

@@ -137,6 +137,10 @@ fn what_makes_git_run_programs_in_submodules_and_work_trees_is_kept() {
         let attempt = format!("rm -f {path}; echo x > {path} && echo {DONE}");
         assert_refused(&client.run(&attempt), path);
     }
+    // What a command makes beside it does not hide it.
+    client.run("mkdir .git/modules/third/{objects,refs}; touch .git/modules/third/HEAD");
+    let path = format!("{module}/config");
+    assert_refused(&client.run(&format!("echo x > {path} && echo {DONE}")), &path);
     let commit = format!("cd other && {git} commit -q --allow-empty -m two && echo {DONE}");
     let committed = client.run(&commit);
     assert!(committed.output().contains(DONE), "{}", committed.text);
@@ -203,4 +207,69 @@ fn a_socket_that_only_the_commands_environment_names_is_closed() {
     let named = socket.to_str().expect("a path");
     assert!(result.output().starts_with(named), "{}", result.text);
     assert_refused(&result, "the socket");
+}
+
+#[test]
+fn a_socket_in_a_directory_that_a_command_has_prepared_is_closed() {
+    let env = home();
+    let directory = env.path("home/run");
+    fs::create_dir_all(directory.join("deep")).expect("a directory");
+    fs::write(directory.join("file"), "").expect("a file");
+    let variables = [("ZELLIJ_SOCKET_DIR", directory.to_str().expect("a path"))];
+    let sockets = [directory.join("one"), directory.join("deep/two")];
+    let _listeners: Vec<UnixListener> =
+        sockets.iter().map(|socket| UnixListener::bind(socket).expect("a socket")).collect();
+    let client = client_with(&env, "sandbox: {mode: workspace}\n", &variables);
+    for socket in &sockets {
+        let line = format!(
+            "python3 -c 'import socket; socket.socket(socket.AF_UNIX).connect(\"{}\")' && echo {DONE}",
+            socket.display()
+        );
+        assert_refused(&client.run(&line), &socket.display().to_string());
+    }
+}
+
+#[test]
+fn what_shells_obey_and_commands_could_replace_refuses_them() {
+    let env = home();
+    fs::create_dir(env.path("other")).expect("a directory");
+    fs::write(env.path("other/prelude.zsh"), "").expect("a file");
+    symlink(env.path("other"), env.work().join("way")).expect("a link");
+    let prelude = env.work().join("way/prelude.zsh");
+    for mode in ["off", "workspace"] {
+        env.configure(&format!("sandbox: {{mode: {mode}}}\nprelude: {}\n", prelude.display()));
+        let refused = ran(&env, &["exec", "--sandbox", "workspace", "--", "true"]);
+        assert_eq!(refused.code, 125, "{mode}: {}", refused.stderr);
+        assert!(refused.stderr.contains("could replace it"), "{mode}: {}", refused.stderr);
+    }
+    // In YAML, ~ is nothing.
+    env.configure("sandbox: {mode: workspace, deny_read: [~]}\n");
+    let refused = ran(&env, &["exec", "--", "true"]);
+    assert_ne!(refused.code, 0, "{}", refused.stderr);
+    assert!(refused.stderr.contains("sandbox.deny_read"), "{}", refused.stderr);
+}
+
+#[test]
+fn shared_memory_is_a_writable_tree_as_others_are() {
+    let env = home();
+    let place = tempfile::tempdir_in("/dev/shm").expect("a directory");
+    let data = place.path().join("data");
+    fs::create_dir(&data).expect("a directory");
+    env.configure(&format!("sandbox: {{mode: workspace, write: [{}]}}\n", data.display()));
+    let replace = format!("rmdir {0} && ln -s ~ {0}", data.display());
+    assert_eq!(ran(&env, &["exec", "--", &replace]).code, 0);
+    assert_eq!(ran(&env, &["exec", "--", "echo x > ~/target"]).code, 1);
+    fs::write(place.path().join("key"), "SECRET\n").expect("a file");
+    for mode in ["workspace", "read-only"] {
+        env.configure(&format!(
+            "sandbox: {{mode: {mode}, deny_read: [{}/key]}}\n",
+            place.path().display()
+        ));
+        let read = format!("cat {}/key", place.path().display());
+        for variables in [&[][..], &[LANDLOCK_ALONE]] {
+            let mut exec = zsh_tool(&env, &["exec", "--", &read]);
+            exec.envs(variables.iter().copied());
+            assert!(!run(exec).text().contains("SECRET"), "{mode}, {variables:?}");
+        }
+    }
 }

@@ -10,7 +10,7 @@
 //! Limits: what is mounted outside while a command runs appears in its namespace too, where Landlock
 //! alone protects it.
 
-use std::ffi::{CStr, CString, OsStr};
+use std::ffi::{CStr, CString};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -36,10 +36,16 @@ use crate::sandbox::policy::Network;
 const MAX_TREES: usize = 64;
 
 /// Sockets of services that would act for a command outside of its sandbox.
-const SOCKETS: [&str; 12] = [
+const SOCKETS: [&str; 18] = [
     "/run/docker.sock",
     "/run/podman/podman.sock",
     "/run/containerd/containerd.sock",
+    "/run/docker/containerd/containerd.sock",
+    "/run/k3s/containerd/containerd.sock",
+    "/run/buildkit/buildkitd.sock",
+    "/run/cri-dockerd.sock",
+    "/var/lib/incus/unix.socket",
+    "/var/snap/lxd/common/lxd/unix.socket",
     "/run/crio/crio.sock",
     "/run/dbus/system_bus_socket",
     "/run/systemd/private",
@@ -52,16 +58,26 @@ const SOCKETS: [&str; 12] = [
 ];
 
 /// … below the user's home directory.
-const SOCKETS_AT_HOME: [&str; 4] = [
+const SOCKETS_AT_HOME: [&str; 7] = [
     ".docker/desktop/docker.sock",
     ".docker/run/docker.sock",
+    ".colima/docker.sock",
     ".colima/default/docker.sock",
+    ".orbstack/run/docker.sock",
+    ".rd/docker.sock",
     ".1password/agent.sock",
 ];
 
-/// The beginnings of names in `/tmp` of sockets, or of directories of sockets.
+/// Directories in `/tmp` that are only for sockets, whatever a command has put there.
+const ONLY_FOR_SOCKETS: [&str; 4] = [".X11-unix", ".ICE-unix", "emacs", "tmux-"];
+
+/// The beginnings of other names in `/tmp` of sockets, or of directories that have some.
 const IN_TMP: [&str; 8] =
-    [".X11-unix", ".ICE-unix", "emacs", "nvim.", "ssh-", "tmux-", "vscode-", "zellij-"];
+    ["dbus-", "keyring-", "nvim.", "ssh-", "tmate-", "vscode-", "zed-", "zellij-"];
+
+/// How deep sockets are looked for in such directories, and how many entries.
+const LEVELS: usize = 3;
+const MOST_ENTRIES: usize = 500;
 
 /// … in the user's own directory of sockets.
 const OWN_SOCKETS: [&str; 10] = [
@@ -484,15 +500,14 @@ impl Services {
         let mut directories: Vec<PathBuf> =
             all.into_iter().chain(["/run/screen", "/tmp/screens"].map(PathBuf::from)).collect();
         directories.push(own.clone());
-        let is_one = |name: &OsStr| {
-            let name = name.as_encoded_bytes();
-            IN_TMP.iter().any(|beginning| name.starts_with(beginning.as_bytes()))
-        };
-        let found = std::fs::read_dir("/tmp").into_iter().flatten().flatten();
-        let found = found.filter(|entry| is_one(&entry.file_name())).map(|entry| entry.path());
-        let (in_tmp, others): (Vec<PathBuf>, Vec<PathBuf>) = found.partition(|path| path.is_dir());
-        directories.extend(in_tmp.into_iter().filter(|path| has_only_sockets(path, 2)));
         let name = format!("tmux-{}", user.as_raw());
+        // Where they are missing, that is noted.
+        let usual = ["/tmp/.X11-unix", "/tmp/.ICE-unix"].map(PathBuf::from);
+        directories.extend(usual);
+        directories.push(Path::new("/tmp").join(&name));
+        directories.push(PathBuf::from(format!("/tmp/emacs{}", user.as_raw())));
+        let (emptied, in_tmp) = sockets_in_tmp();
+        directories.extend(emptied);
         directories.extend(given("TMUX_TMPDIR").map(|path| path.join(name)));
         directories.extend(given("XDG_RUNTIME_DIR"));
         directories.extend(given("SCREENDIR"));
@@ -501,14 +516,22 @@ impl Services {
         directories.retain(|path| path.is_absolute());
         let closed = NAME_SERVICES.iter().filter(|_| network != Network::On);
         let all = SOCKETS.iter().chain(closed).map(PathBuf::from);
-        let all = all.chain(OWN_SOCKETS.iter().map(|name| own.join(name))).chain(others);
+        let all = all.chain(OWN_SOCKETS.iter().map(|name| own.join(name))).chain(in_tmp);
         let at_home = home.iter().flat_map(|home| SOCKETS_AT_HOME.map(|name| home.join(name)));
         let all = all.chain(at_home);
         let named: Vec<PathBuf> = named.iter().flat_map(|value| named_sockets(value)).collect();
         let mut sockets: Vec<PathBuf> = all.filter_map(|path| seen.resolve(&path)).collect();
         // One that is missing is noted, since its service may start later.
         let named: Vec<PathBuf> = named.iter().filter_map(|path| seen.resolve(path)).collect();
-        sockets.extend(named.into_iter().filter(|path| is_socket(path)));
+        for path in named {
+            if is_socket(&path) {
+                sockets.push(path);
+            } else if path.is_dir() && has_only_sockets(&path, LEVELS) {
+                directories.push(path);
+            } else {
+                add_sockets(&path, LEVELS, &mut sockets);
+            }
+        }
         let mut directories: Vec<PathBuf> =
             directories.iter().filter_map(|path| seen.resolve(path)).collect();
         for directory in sockets.iter().filter_map(|path| path.parent()) {
@@ -530,6 +553,36 @@ impl Services {
 
 fn is_socket(path: &Path) -> bool {
     path.metadata().is_ok_and(|data| data.file_type().is_socket())
+}
+
+/// Directories in `/tmp` in which are only sockets, and the sockets in others.
+fn sockets_in_tmp() -> (Vec<PathBuf>, Vec<PathBuf>) {
+    let (mut directories, mut sockets) = (Vec::new(), Vec::new());
+    for entry in std::fs::read_dir("/tmp").into_iter().flatten().flatten() {
+        let (name, path) = (entry.file_name(), entry.path());
+        let begins = |beginning: &&str| name.as_encoded_bytes().starts_with(beginning.as_bytes());
+        let is_one = IN_TMP.iter().any(&begins);
+        let is_sure = ONLY_FOR_SOCKETS.iter().any(begins);
+        if is_sure && path.is_dir() || is_one && has_only_sockets(&path, LEVELS) {
+            directories.push(path);
+        } else if is_one || is_sure {
+            add_sockets(&path, LEVELS, &mut sockets);
+        }
+    }
+    (directories, sockets)
+}
+
+/// Adds a socket, or those below a directory.
+fn add_sockets(path: &Path, levels: usize, sockets: &mut Vec<PathBuf>) {
+    if is_socket(path) {
+        sockets.push(path.to_path_buf());
+    }
+    let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
+    for entry in entries.filter(|_| levels > 0).take(MOST_ENTRIES) {
+        if entry.file_type().is_ok_and(|kind| kind.is_socket() || kind.is_dir()) {
+            add_sockets(&entry.path(), levels - 1, sockets);
+        }
+    }
 }
 
 /// Whether there is nothing but sockets in a directory, and in those in it, so many levels deep.

@@ -10,7 +10,7 @@ use rustix::path::Arg;
 use super::seen::Seen;
 use super::{repositories, system};
 use crate::process::needs::Needs;
-use crate::sandbox::policy::{self, Policy};
+use crate::sandbox::policy::Policy;
 
 /// Opens what is at a path without links, for what is done with it apart from reading and writing.
 /// Allocates nothing.
@@ -54,9 +54,6 @@ impl Places {
         // by a command that may write around it, to lead this one elsewhere.
         let mut write = seen.resolve_all(&policy.write);
         write.retain(|path| policy.write.contains(path));
-        if policy.mode == policy::Mode::Workspace {
-            write.extend(seen.resolve(Path::new("/dev/shm")));
-        }
         let mut denied = seen.resolve_all(&policy.deny_read);
         outermost(&mut denied);
         let keep = seen.resolve_all(&policy.keep);
@@ -73,7 +70,7 @@ impl Places {
         };
         let mut protect = policy.protect.clone();
         for directory in &policy.git {
-            repositories::add_parts(directory, seen, &mut protect);
+            repositories::add_parts(directory, seen, &mut protect)?;
         }
         Ok(Places {
             keep: inside(keep),

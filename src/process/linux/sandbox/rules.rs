@@ -14,6 +14,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::sync::Arc;
 
 use landlock::{
@@ -126,7 +127,7 @@ impl Layer {
         }
         rules.allow_devices()?;
         if let Ok(path) = Path::new(FILES_IN_DEV).canonicalize() {
-            rules.allow(&path, AccessFs::ReadFile.into())?;
+            rules.allow_around(&path, &denied, AccessFs::ReadFile.into(), &mut listed)?;
         }
         if let Some(shared) = &places.shared {
             rules.allow(shared, reads() | given(abi))?;
@@ -188,7 +189,7 @@ struct Rules {
 /// holds under all of its names.
 struct Denied {
     paths: Vec<PathBuf>,
-    known: HashMap<(u64, u64), PathBuf>,
+    known: Rc<HashMap<(u64, u64), PathBuf>>,
 }
 
 impl Denied {
@@ -198,7 +199,7 @@ impl Denied {
             let data = std::fs::symlink_metadata(path).ok()?;
             Some(((data.dev(), data.ino()), path.to_path_buf()))
         });
-        Denied { known: known.collect(), paths }
+        Denied { known: Rc::new(known.collect()), paths }
     }
 
     /// What an entry is another name of.
@@ -243,7 +244,8 @@ fn around(
         }
         match denied.other_name(&entry) {
             Some(other) => {
-                let here = Denied { paths: denied.by_name(other, &path), known: HashMap::new() };
+                let paths_here = denied.by_name(other, &path);
+                let here = Denied { paths: paths_here, known: Rc::clone(&denied.known) };
                 around(&path, &here, paths, listed)?;
             }
             None => around(&path, denied, paths, listed)?,

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 /// # Errors
 /// The table of mounts cannot be read.
 pub(super) fn mounts() -> io::Result<Vec<PathBuf>> {
-    const KINDS: [&[u8]; 9] = [
+    const KINDS: [&[u8]; 22] = [
         b"proc",
         b"sysfs",
         b"devtmpfs",
@@ -21,6 +21,19 @@ pub(super) fn mounts() -> io::Result<Vec<PathBuf>> {
         b"tracefs",
         b"securityfs",
         b"configfs",
+        b"autofs",
+        b"binfmt_misc",
+        b"bpf",
+        b"devpts",
+        b"efivarfs",
+        b"fusectl",
+        b"hugetlbfs",
+        b"mqueue",
+        b"nfsd",
+        b"pstore",
+        b"resctrl",
+        b"rpc_pipefs",
+        b"selinuxfs",
     ];
     let table = std::fs::read("/proc/self/mountinfo")?;
     let mounts = table.split(|byte| *byte == b'\n').filter_map(|line| {
