@@ -1,6 +1,5 @@
 //! The sandbox of commands, as configured: the paths of the settings, resolved in this environment.
 
-use std::io::Read;
 use std::path::{Component, Path, PathBuf};
 
 use crate::config::Config;
@@ -114,7 +113,7 @@ pub(crate) fn settings(config: &Config, project: &Path) -> Result<Settings, Stri
         let directory = if root.ends_with(".git") { root.to_path_buf() } else { root.join(".git") };
         // A submodule's leads to its repository.
         protect.extend(Some(directory.clone()).filter(|directory| directory.is_file()));
-        let led = read_line(&directory);
+        let led = files::first_line(&directory);
         let led = led.as_deref().and_then(|line| line.strip_prefix("gitdir: "));
         let all = led.map(|led| root.join(led)).into_iter().chain([directory]);
         for directory in all {
@@ -264,10 +263,10 @@ fn faults(config: &Config, project: &Path, home: Option<&Path>) -> Vec<(Mode, St
     faults
 }
 
-/// Whether a directory is in one of these trees.
+/// Whether a directory is in one of these trees, which are named without links.
 fn is_inside(directory: &Path, trees: &[PathBuf]) -> bool {
     let directory = real(directory);
-    trees.iter().any(|tree| directory.starts_with(real(tree)))
+    trees.iter().any(|tree| directory.starts_with(tree))
 }
 
 fn real(path: &Path) -> PathBuf {
@@ -304,9 +303,9 @@ fn is_behind_link(path: &Path, trees: &[PathBuf]) -> bool {
     places_in(path, trees).iter().any(|at| at.is_symlink())
 }
 
-/// Where one of these trees is looked up on the way to a path: what is there can be replaced.
+/// The places on the way to a path that are in one of these trees, which are named without links: what is
+/// there can be replaced.
 fn places_in(path: &Path, trees: &[PathBuf]) -> Vec<PathBuf> {
-    let trees: Vec<PathBuf> = trees.iter().map(|tree| real(tree)).collect();
     let is_in = |at: &PathBuf| {
         at.parent().is_some_and(|above| trees.iter().any(|tree| above.starts_with(tree)))
     };
@@ -325,25 +324,17 @@ struct Linked {
 /// so only a place that git would have made counts.
 fn linked_worktree(project: &Path) -> Option<Linked> {
     let link = project.join(".git");
-    let text = read_line(&link)?;
+    let text = files::first_line(&link)?;
     let own = project.join(text.strip_prefix("gitdir: ")?).canonicalize().ok()?;
-    let back = own.join(read_line(&own.join("gitdir"))?).canonicalize().ok()?;
+    let back = own.join(files::first_line(&own.join("gitdir"))?).canonicalize().ok()?;
     let repository = own.parent().filter(|parent| parent.ends_with("worktrees"))?.parent()?;
-    let shared = own.join(read_line(&own.join("commondir"))?).canonicalize().ok()?;
+    let shared = own.join(files::first_line(&own.join("commondir"))?).canonicalize().ok()?;
     let is_made_by_git = back == link.canonicalize().ok()?
         && shared == repository
         && repository.join("HEAD").is_file()
         && repository.join("objects").is_dir()
         && !project.starts_with(repository);
     is_made_by_git.then(|| Linked { repository: repository.to_path_buf(), own: own.clone() })
-}
-
-/// The first line of a small file.
-fn read_line(path: &Path) -> Option<String> {
-    const MAX_BYTES: u64 = 4096;
-    let mut text = String::new();
-    files::open_regular(path).ok()?.take(MAX_BYTES).read_to_string(&mut text).ok()?;
-    text.lines().next().map(str::to_owned)
 }
 
 /// A path whose `~/` means the home directory.

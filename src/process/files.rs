@@ -208,6 +208,14 @@ pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
     open_only_regular(OpenOptions::new().read(true), path, 0)
 }
 
+/// The first line of a small text file; `None` if there is none.
+pub(crate) fn first_line(path: &Path) -> Option<String> {
+    const MAX_BYTES: u64 = 4096;
+    let mut text = String::new();
+    open_regular(path).ok()?.take(MAX_BYTES).read_to_string(&mut text).ok()?;
+    text.lines().next().map(str::to_owned)
+}
+
 /// The first bytes of a regular file, at most `max_bytes`, never read through a link.
 ///
 /// # Errors

@@ -136,7 +136,7 @@ pub(crate) struct Scene<'a> {
     pub(crate) home: Option<&'a Path>,
 }
 
-/// A line of the output that tells of an error.
+/// An error line of the output.
 #[derive(Debug)]
 pub(crate) struct Told<'a> {
     pub(crate) line: &'a str,

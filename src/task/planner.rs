@@ -300,12 +300,11 @@ impl Planner {
         own: Result<&ServerDir, &str>,
         policy: &Policy,
     ) -> Result<PathBuf, Option<PathBuf>> {
-        let mut all = self.kept_directories.lock();
-        let kept = all.get(policy).ok_or(None)?;
+        let kept = self.kept_directories.lock().get(policy).ok_or(None)?;
         if is_usable(&kept, own) {
             return Ok(kept);
         }
-        all.remove(policy);
+        self.kept_directories.lock().remove(policy);
         Err(Some(kept))
     }
 
@@ -331,7 +330,7 @@ fn goes_with_task(directory: &Path, own: Result<&ServerDir, &str>) -> bool {
 
 /// Whether a later command can start in this directory: it is there, and does not go with its task.
 fn is_usable(directory: &Path, own: Result<&ServerDir, &str>) -> bool {
-    // One that this process may not look at is left to the command, which is told why.
+    // If this process may not look at it, the command starts there and says why that fails.
     let is_gone = || match directory.metadata() {
         Ok(found) => !found.is_dir(),
         Err(error) => matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory),

@@ -13,8 +13,10 @@ pub(crate) struct Unprotected(Mutex<BTreeMap<PathBuf, Option<String>>>);
 impl Unprotected {
     /// Watches those of the paths that are missing: a command starts whose sandbox would protect them.
     pub(super) fn watch(&self, paths: &[PathBuf]) {
+        // The disk may be slow, so nothing is looked at while others wait.
         let missing = paths.iter().filter(|path| !is_there(path));
-        self.0.lock().extend(missing.map(|path| (path.clone(), None)));
+        let missing: Vec<PathBuf> = missing.cloned().collect();
+        self.0.lock().extend(missing.into_iter().map(|path| (path, None)));
     }
 
     /// Watches what was missing when a task began, maybe under another server.
@@ -27,16 +29,20 @@ impl Unprotected {
 
     /// What was made and that no answer has told.
     pub(super) fn untold(&self) -> Vec<PathBuf> {
-        let watched = self.0.lock();
-        let made = watched.iter().filter(|(path, told)| told.is_none() && is_there(path));
-        made.map(|(path, _)| path.clone()).collect()
+        let watched = self.0.lock().clone();
+        let untold = watched.into_iter().filter(|(_, told)| told.is_none());
+        untold.map(|(path, _)| path).filter(|path| is_there(path)).collect()
     }
 
     /// The same, which an answer about this task tells now.
     pub(super) fn tell(&self, task: &str) -> Vec<PathBuf> {
+        let watched: Vec<PathBuf> = self.0.lock().keys().cloned().collect();
+        let there: Vec<bool> = watched.iter().map(|path| is_there(path)).collect();
+        let mut all = self.0.lock();
         let mut made = Vec::new();
-        for (path, told) in self.0.lock().iter_mut() {
-            if !is_there(path) {
+        for (path, is_there) in watched.iter().zip(there) {
+            let Some(told) = all.get_mut(path) else { continue };
+            if !is_there {
                 // It may be made again.
                 *told = None;
             } else if told.is_none() {

@@ -140,7 +140,7 @@ impl Judge<'_> {
         shown_below(if is_same { &plain } else { path }, self.home)
     }
 
-    /// What a line of the output tells of the sandbox.
+    /// What an output line says about the sandbox.
     fn by(&self, told: &Told) -> Option<String> {
         match told.kind {
             Kind::Busy => self.by_mount(told),

@@ -74,8 +74,8 @@ const MISSING: &[libc::c_long] = &[
     libc::SYS_openat2,
 ];
 
-/// Set-user-ID and set-group-ID: outside, such a program has the rights of its owner or group, whoever
-/// starts it.
+/// Set-user-ID and set-group-ID. Outside of the sandbox, a program with one of them runs with the rights
+/// of its owner or group, whoever starts it.
 const RIGHTS_OF_OWNER: libc::mode_t = libc::S_ISUID | libc::S_ISGID;
 
 /// Flags with which an opened file may be made, so that its mode counts: `O_CREAT`, and `O_TMPFILE`

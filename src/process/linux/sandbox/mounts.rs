@@ -676,8 +676,8 @@ fn mount(source: Option<&CStr>, target: &CStr, flags: libc::c_ulong) -> io::Resu
     check(mounted.into()).map(|_| ())
 }
 
-/// A copy of the mounts of a tree, as they are now. The path has no links, unless somebody has just made
-/// one, which is not followed.
+/// Copies a tree's mounts as they are now. The path has no links; one that was put there a moment ago is
+/// not followed.
 fn clone_tree(path: &CStr) -> io::Result<OwnedFd> {
     const OPEN_TREE_CLONE: c_int = 1;
     let flags = OPEN_TREE_CLONE | libc::O_CLOEXEC | libc::AT_RECURSIVE | libc::AT_EMPTY_PATH;

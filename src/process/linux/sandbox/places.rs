@@ -21,7 +21,7 @@ pub(super) fn open(path: impl Arg + Copy) -> io::Result<OwnedFd> {
     let flags = OFlags::PATH | OFlags::CLOEXEC;
     let without_links = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
     match rustix::fs::openat2(CWD, path, flags, Mode::empty(), without_links) {
-        // Sandboxes refuse it, as ours does: nobody follows the rest of the way then.
+        // Some sandboxes refuse this call, ours among them. Without it only a link at the end is noticed.
         Err(rustix::io::Errno::NOSYS | rustix::io::Errno::PERM) => {
             Ok(rustix::fs::open(path, flags | OFlags::NOFOLLOW, Mode::empty())?)
         }

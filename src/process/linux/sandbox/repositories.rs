@@ -34,7 +34,7 @@ pub(super) fn add_parts(git: &Path, seen: &mut Seen, paths: &mut Vec<PathBuf>) -
         for worktree in seen.directories(&worktrees) {
             parts.push(worktree.join("config.worktree"));
             // The file that leads from the work tree to this.
-            let link = first_line(&worktree.join("gitdir"));
+            let link = files::first_line(&worktree.join("gitdir"));
             parts.extend(link.map(|link| worktree.join(link)));
         }
     }
@@ -73,11 +73,6 @@ fn add_modules(
         add_modules(&module, depth - 1, seen, parts)?;
     }
     Ok(())
-}
-
-fn first_line(file: &Path) -> Option<PathBuf> {
-    let text = read(file)?;
-    text.lines().next().map(PathBuf::from)
 }
 
 fn read(file: &Path) -> Option<String> {
