@@ -107,7 +107,8 @@ fn check_owner(path: &Path, found: &Metadata) -> Result<(), PrivateDirError> {
 
 /// Checks that a directory is not one that is there for other users too, who would be shut out.
 fn check_unshared(path: &Path, found: &Metadata) -> Result<(), PrivateDirError> {
-    let is_sticky = found.mode() & libc::S_ISVTX != 0 && found.mode() & 0o002 != 0;
+    const STICKY_AND_WRITABLE: u32 = 0o1002;
+    let is_sticky = found.mode() & STICKY_AND_WRITABLE == STICKY_AND_WRITABLE;
     let is_root = || std::fs::metadata("/").is_ok_and(|root| is_same(&root, found));
     if is_sticky || is_root() {
         return Err(PrivateDirError::Shared(path.to_path_buf()));
