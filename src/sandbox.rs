@@ -2,9 +2,10 @@
 //!
 //! [`policy`] says which paths may be read and written and what of the network remains, and meets
 //! two policies in one that is as tight as both. [`limits`] says what a kernel cannot enforce of it,
-//! [`refusal`] which of a sandbox's refusals an output speaks of.
+//! [`refusal`] which of a sandbox's refusals an output speaks of. [`git_config`] reads what git obeys.
 //! The enforcement is in `process::sandbox`.
 
+pub(crate) mod git_config;
 pub(crate) mod limits;
 pub(crate) mod policy;
 pub(crate) mod refusal;

@@ -142,28 +142,25 @@ pub(crate) fn settings(config: &Config, project: &Path) -> Result<Settings, Stri
     let data = directory("XDG_DATA_HOME").or_else(|| below_home(".local/share"));
     let own: Vec<PathBuf> =
         [configuration, data].into_iter().flatten().map(|path| path.join("zsh-tool")).collect();
-    let mut replaceable = None;
-    if !config.sandbox_best_effort {
-        if config.sandbox_mode != Mode::Off {
-            // Only what exists can be kept, and a command could make one of its own.
-            for directory in own.iter().filter(|directory| is_inside(directory, &write)) {
-                let _ = files::private_dir(directory);
-            }
+    if config.sandbox_mode != Mode::Off {
+        // Only what exists can be kept, and a command could make one of its own.
+        for directory in own.iter().filter(|directory| is_inside(directory, &write)) {
+            let _ = files::private_dir(directory);
         }
-        let links = own.iter().map(|directory| directory.join("config.yaml"));
-        let is_led = |file: &PathBuf| file.is_symlink() && is_inside(file, &write);
-        let links = links.filter(|file| is_led(file) || is_behind_link(file, &write));
-        let all = own.iter().chain(&named).chain(&config.prelude);
-        let obeyed = all.filter(|path| is_replaceable(path, &write)).cloned();
-        replaceable = obeyed.chain(links).next().map(|path| {
-            format!(
-                "{}, which zsh-tool or its shells obey, is missing or behind a link where commands may \
-                 write, so that they could replace it: make it a file or a directory there, or move it \
-                 elsewhere",
-                path.shown()
-            )
-        });
     }
+    let links = own.iter().map(|directory| directory.join("config.yaml"));
+    let is_led = |file: &PathBuf| file.is_symlink() && is_inside(file, &write);
+    let links = links.filter(|file| is_led(file) || is_behind_link(file, &write));
+    let all = own.iter().chain(&named).chain(&config.prelude);
+    let obeyed = all.filter(|path| is_replaceable(path, &write)).cloned();
+    let replaceable = obeyed.chain(links).next().map(|path| {
+        format!(
+            "{}, which zsh-tool or its shells obey, is missing or behind a link where commands may \
+             write, so that they could replace it: make it a file or a directory there, or move it \
+             elsewhere",
+            path.shown()
+        )
+    });
     let database = config.alan_db.iter().flat_map(|path| {
         ["", "-wal", "-shm", "-journal"].map(|suffix| {
             let mut name = path.clone().into_os_string();
@@ -174,9 +171,8 @@ pub(crate) fn settings(config: &Config, project: &Path) -> Result<Settings, Stri
     // What this program and its shells read decides what later commands may do.
     let environment = directory("CLAUDE_ENV_FILE");
     let kept = expanded(&config.sandbox_deny_write);
-    let fixed = denied.iter().chain(&state).chain(&kept).chain(&plugin).chain(&environment);
-    let mut led = fixed.filter(|path| !config.sandbox_best_effort && is_behind_link(path, &write));
-    let led = led.next().map(|path| {
+    let mut fixed = denied.iter().chain(&state).chain(&kept).chain(&plugin).chain(&environment);
+    let led = fixed.find(|path| is_behind_link(path, &write)).map(|path| {
         format!(
             "{} is behind a link where commands may write, so that they could lead it elsewhere: name \
              the path to which it leads",

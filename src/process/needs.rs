@@ -55,10 +55,16 @@ const SOCKET_VARIABLES: [&str; 28] = [
     "ZELLIJ_SOCKET_DIR",
 ];
 
-/// The values of those variables in an environment.
+/// The values of those variables in an environment, and the directory in which tmux has its sockets.
 pub(crate) fn socket_names(environment: &[(OsString, OsString)]) -> Vec<String> {
-    let named = environment.iter().filter(|(name, _)| SOCKET_VARIABLES.iter().any(|it| name == it));
-    named.filter_map(|(_, value)| value.to_str().map(str::to_owned)).collect()
+    let name = |(name, value): &(OsString, OsString)| {
+        let value = value.to_str()?;
+        if name == "TMUX_TMPDIR" {
+            return Some(format!("{value}/tmux-{}", rustix::process::geteuid()));
+        }
+        SOCKET_VARIABLES.iter().any(|it| name == it).then(|| value.to_owned())
+    };
+    environment.iter().filter_map(name).collect()
 }
 
 /// What one command needs besides what its policy says.

@@ -125,14 +125,6 @@ impl Policy {
         }
     }
 
-    /// What it protects or keeps inside of writable trees and is not there. Nothing can keep a command
-    /// from making it.
-    pub fn absent(&self, exists: impl Fn(&Path) -> bool) -> Vec<PathBuf> {
-        let all = self.protect.iter().chain(&self.keep);
-        let inside = all.filter(|path| contains(&self.write, path));
-        inside.filter(|path| !exists(path)).cloned().collect()
-    }
-
     /// The loosest policy that allows nothing that one of the two does not allow.
     #[must_use]
     pub fn meet(&self, other: &Policy) -> Policy {

@@ -1,7 +1,7 @@
 //! Settings of the sandbox against what commands do to the paths that they name.
 
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{MetadataExt, symlink};
 use std::os::unix::net::UnixListener;
 
 use crate::sandbox::{DONE, LANDLOCK_ALONE, assert_refused, client_with, each_kind_with, home};
@@ -60,9 +60,9 @@ fn what_is_denied_by_a_link_is_denied_where_it_leads() {
     // A command could remove this one.
     let env = home();
     symlink("/", env.work().join("link")).expect("a link");
-    for key in ["deny_read", "deny_write"] {
+    for (key, effort) in [("deny_read", false), ("deny_write", false), ("deny_read", true)] {
         env.configure(&format!(
-            "sandbox: {{mode: workspace, {key}: [{}/link/etc]}}\n",
+            "sandbox: {{mode: workspace, {key}: [{}/link/etc], best_effort: {effort}}}\n",
             env.work().display()
         ));
         let refused = ran(&env, &["exec", "--", "true"]);
@@ -125,6 +125,7 @@ fn what_makes_git_run_programs_in_submodules_and_work_trees_is_kept() {
         &format!("{module}/config"),
         &format!("{module}/hooks/post-commit"),
         ".git/worktrees/tree/config.worktree",
+        ".git/worktrees/tree/commondir",
         ".githooks/pre-commit",
         "third/part/.git",
     ] {
@@ -144,6 +145,43 @@ fn what_makes_git_run_programs_in_submodules_and_work_trees_is_kept() {
     let commit = format!("cd other && {git} commit -q --allow-empty -m two && echo {DONE}");
     let committed = client.run(&commit);
     assert!(committed.output().contains(DONE), "{}", committed.text);
+}
+
+#[test]
+fn hooks_and_configurations_are_kept_wherever_git_is_told_to_find_them() {
+    let env = home();
+    fs::write(env.path("home/.gitconfig"), "[core]\n hooksPath = .all\n").expect("a file");
+    let git = "git -c user.name=a -c user.email=a@b -c protocol.file.allow=always";
+    shell(
+        &env,
+        &format!(
+            "git init -q ../part && {git} -C ../part commit -q --allow-empty -m part && git init -q && \
+             {git} submodule --quiet add ../part part && {git} commit -qm one && \
+             mkdir .all part/.all .own && git config include.path ../.gitinclude && \
+             printf '[core]\n hooksPath = .o\\\\\nwn\n' > .gitinclude && test -d .o''wn"
+        ),
+    );
+    let client = client_with(&env, "sandbox: {mode: workspace}\n", &[]);
+    for path in [".all/pre-commit", "part/.all/pre-commit", ".own/pre-commit", ".gitinclude"] {
+        assert_refused(&client.run(&format!("echo x > {path} && echo {DONE}")), path);
+    }
+    // What is missing is told when it is made.
+    shell(
+        &env,
+        "rmdir .all && ln -s elsewhere part/.git-hooks && git config core.hooksPath part/.git-hooks",
+    );
+    for made in [".all", "elsewhere"] {
+        let told = client.run(&format!("mkdir {made} part/{made}; true"));
+        assert!(told.text.contains("made while this ran"), "{}", told.text);
+        assert!(told.text.contains(&format!("/{made}")), "{}", told.text);
+    }
+    shell(&env, &format!("{git} worktree add -q ../tree && mkdir ../tree/.all"));
+    env.configure("sandbox: {mode: workspace}\n");
+    let tree = env.path("tree");
+    let mut exec = zsh_tool(&env, &["exec", "--", "echo x > .all/pre-commit"]);
+    exec.current_dir(&tree);
+    assert_eq!(run(exec).code, 1);
+    assert!(!tree.join(".all/pre-commit").exists());
 }
 
 #[test]
@@ -192,21 +230,25 @@ fn odd_settings_mean_what_they_say_or_are_faults() {
 #[test]
 fn a_socket_that_only_the_commands_environment_names_is_closed() {
     let env = home();
-    let socket = env.path("home/agent.sock");
-    let _agent = UnixListener::bind(&socket).expect("a socket");
+    let user = fs::metadata(env.path("home")).expect("a directory").uid();
+    let (agent, tmux) = (env.path("home/agent.sock"), env.path(&format!("home/t/tmux-{user}/one")));
+    fs::create_dir_all(tmux.parent().expect("a directory")).expect("a directory");
     fs::create_dir_all(env.path("zdotdir")).expect("a directory");
-    let export = "export SSH_AUTH_SOCK=$HOME/agent.sock\n";
+    let export = "export SSH_AUTH_SOCK=$HOME/agent.sock TMUX_TMPDIR=$HOME/t\n";
     fs::write(env.path("zdotdir/.zshenv"), export).expect("a file");
     let yaml = "sandbox: {mode: workspace}\nenvironment: login\n";
     let client = client_with(&env, yaml, &[]);
-    let line = format!(
-        "print $SSH_AUTH_SOCK; python3 -c 'import os, socket; \
-         socket.socket(socket.AF_UNIX).connect(os.environ[\"SSH_AUTH_SOCK\"])' && echo {DONE}"
-    );
-    let result = client.run(&line);
-    let named = socket.to_str().expect("a path");
-    assert!(result.output().starts_with(named), "{}", result.text);
-    assert_refused(&result, "the socket");
+    for socket in [agent, tmux] {
+        let _listener = UnixListener::bind(&socket).expect("a socket");
+        let line = format!(
+            "print $TMUX_TMPDIR; python3 -c 'import socket; \
+             socket.socket(socket.AF_UNIX).connect(\"{}\")' && echo {DONE}",
+            socket.display()
+        );
+        let result = client.run(&line);
+        assert!(result.output().contains("/home/t\n"), "{}", result.text);
+        assert_refused(&result, "the socket");
+    }
 }
 
 #[test]

@@ -120,7 +120,7 @@ impl Sandbox {
 
     /// What its policy protects and was not there when it was prepared.
     pub(crate) fn absent(&self) -> &[PathBuf] {
-        &self.common.absent
+        &self.common.places.absent
     }
 
     /// The sockets, and directories of sockets, that it closes.
@@ -200,8 +200,6 @@ struct Common {
     /// The values of the variables that may name sockets.
     named: Vec<String>,
     places: Places,
-    /// What the policy protects and is not there.
-    absent: Vec<PathBuf>,
     /// The paths that the places and mounts are made of.
     seen: Seen,
     mounts: Option<Arc<Mounts>>,
@@ -251,12 +249,10 @@ impl Common {
         };
         let layer = || Layer::make(&places, has_mounts, system.abi).map(Arc::new);
         let layer = (system.abi > 0).then(layer).transpose()?;
-        // A link that leads nowhere is there.
         let common = Arc::new(Common {
             policy: policy.clone(),
             shared: needs.shared.clone(),
             named: named.clone(),
-            absent: policy.absent(|path| path.symlink_metadata().is_ok()),
             places,
             seen,
             mounts,

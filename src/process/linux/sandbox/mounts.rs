@@ -504,11 +504,10 @@ impl Services {
         // Where they are missing, that is noted.
         let usual = ["/tmp/.X11-unix", "/tmp/.ICE-unix"].map(PathBuf::from);
         directories.extend(usual);
-        directories.push(Path::new("/tmp").join(&name));
+        directories.push(Path::new("/tmp").join(name));
         directories.push(PathBuf::from(format!("/tmp/emacs{}", user.as_raw())));
         let (emptied, in_tmp) = sockets_in_tmp();
         directories.extend(emptied);
-        directories.extend(given("TMUX_TMPDIR").map(|path| path.join(name)));
         directories.extend(given("XDG_RUNTIME_DIR"));
         directories.extend(given("SCREENDIR"));
         let home = given("HOME");

@@ -9,6 +9,7 @@ use rustix::path::Arg;
 
 use super::seen::Seen;
 use super::{repositories, system};
+use crate::process::files;
 use crate::process::needs::Needs;
 use crate::sandbox::policy::Policy;
 
@@ -37,6 +38,8 @@ pub(super) struct Places {
     pub(super) keep: Vec<PathBuf>,
     /// The same, if it can be mounted.
     pub(super) protect: Vec<PathBuf>,
+    /// What of both is missing. Nothing can keep a command from making it.
+    pub(super) absent: Vec<PathBuf>,
     pub(super) denied: Vec<PathBuf>,
     /// The denied paths as they were given, for what appears there later.
     pub(super) denied_as_given: Vec<PathBuf>,
@@ -72,7 +75,14 @@ impl Places {
         for directory in &policy.git {
             repositories::add_parts(directory, seen, &mut protect)?;
         }
+        let absent = policy.keep.iter().chain(&protect).filter_map(|path| missing(path));
+        let is_writable =
+            |path: &PathBuf| files::real_path(path).is_some_and(|path| is_in(&write, &path));
+        let mut absent: Vec<PathBuf> = absent.filter(is_writable).collect();
+        absent.sort();
+        absent.dedup();
         Ok(Places {
+            absent,
             keep: inside(keep),
             protect: inside(seen.resolve_all(&protect)),
             system: inside(system::mounts()?),
@@ -99,6 +109,16 @@ impl Places {
         let is_inside = |path: &&PathBuf| self.write.iter().any(|tree| path.starts_with(tree));
         self.denied.iter().filter(is_inside)
     }
+}
+
+/// What would have to be made for there to be something at this path, which may be a link that leads
+/// nowhere yet.
+fn missing(path: &Path) -> Option<PathBuf> {
+    if path.exists() {
+        return None;
+    }
+    let Ok(target) = path.read_link() else { return Some(path.to_path_buf()) };
+    files::resolved(&path.parent().unwrap_or(path).join(target))
 }
 
 /// Leaves out what is inside of another path of the list.

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::seen::Seen;
 use crate::process::files;
+use crate::sandbox::git_config::{self, Variable};
 use crate::text::foreign::ShowPath;
 
 /// How deep submodules are looked for: their names have slashes, and they have submodules.
@@ -20,24 +21,30 @@ const OF_GIT: [&str; 8] =
 /// Git's own configurations are smaller.
 const MAX_BYTES: u64 = 1024 * 1024;
 
-/// Adds the paths of these parts, as far as they exist, to the list.
+/// Adds the paths of these parts to the list. Those that git has not made may be missing.
 ///
 /// # Errors
 /// There are too many of them.
 pub(super) fn add_parts(git: &Path, seen: &mut Seen, paths: &mut Vec<PathBuf>) -> io::Result<()> {
-    let mut parts = Vec::new();
-    let above = git.parent().unwrap_or(git);
-    let named = ["config", "config.worktree"].map(|name| named_in(&git.join(name), "hookspath"));
-    parts.extend(named.into_iter().flatten().map(|path| above.join(path)));
-    add_modules(&git.join("modules"), DEPTH, seen, &mut parts)?;
+    let global = Configuration::of_user(seen);
+    let mut parts = global.included.clone();
+    let mut own = Configuration::of(git, seen);
+    let mut trees = own.trees(git);
     if let Some(worktrees) = seen.resolve(&git.join("worktrees")) {
         for worktree in seen.directories(&worktrees) {
-            parts.push(worktree.join("config.worktree"));
+            // The second leads git to the repository, and could lead it to one that a command has made.
+            parts.extend(["config.worktree", "commondir"].map(|name| worktree.join(name)));
+            own.add(&worktree.join("config.worktree"), seen);
             // The file that leads from the work tree to this.
             let link = files::first_line(&worktree.join("gitdir"));
-            parts.extend(link.map(|link| worktree.join(link)));
+            let link = link.map(|link| worktree.join(link));
+            trees.extend(link.as_deref().and_then(Path::parent).map(Path::to_path_buf));
+            parts.extend(link);
         }
     }
+    parts.extend([&global, &own].into_iter().flat_map(|it| it.hooks(&trees)));
+    parts.append(&mut own.included);
+    add_modules(&git.join("modules"), DEPTH, &global, seen, &mut parts)?;
     paths.append(&mut parts);
     Ok(())
 }
@@ -45,6 +52,7 @@ pub(super) fn add_parts(git: &Path, seen: &mut Seen, paths: &mut Vec<PathBuf>) -
 fn add_modules(
     modules: &Path,
     depth: usize,
+    global: &Configuration,
     seen: &mut Seen,
     parts: &mut Vec<PathBuf>,
 ) -> io::Result<()> {
@@ -55,13 +63,18 @@ fn add_modules(
         if !is_root && OF_GIT.iter().any(|name| module.ends_with(name)) {
             continue;
         }
-        let own = ["hooks", "config", "config.worktree"].map(|name| module.join(name));
-        parts.extend(own.into_iter().filter(|path| path.symlink_metadata().is_ok()));
+        let is_repository = module.join("HEAD").exists();
+        let named =
+            ["hooks", "config", "config.worktree", "commondir"].map(|name| module.join(name));
+        let is_part = |path: &PathBuf| is_repository || path.symlink_metadata().is_ok();
+        parts.extend(named.into_iter().filter(is_part));
+        let mut own = Configuration::of(&module, seen);
+        let trees = own.trees(&module);
         // The file that leads from the submodule to this.
-        let trees =
-            ["config", "config.worktree"].map(|name| named_in(&module.join(name), "worktree"));
-        let links = trees.into_iter().flatten().map(|tree| module.join(tree).join(".git"));
+        let links = trees.iter().map(|tree| tree.join(".git"));
         parts.extend(links.filter(|link| link.is_file()));
+        parts.extend([global, &own].into_iter().flat_map(|it| it.hooks(&trees)));
+        parts.append(&mut own.included);
         if parts.len() > MOST {
             let text = format!(
                 "{} has more than {MOST} parts that must be protected: remove what is no submodule",
@@ -70,75 +83,96 @@ fn add_modules(
             return Err(io::Error::other(text));
         }
         // A name may have slashes, and a submodule may have others.
-        add_modules(&module, depth - 1, seen, parts)?;
+        add_modules(&module, depth - 1, global, seen, parts)?;
     }
     Ok(())
+}
+
+/// What configurations say. All values of a variable count, whichever of them git obeys.
+#[derive(Debug, Default)]
+struct Configuration {
+    variables: Vec<Variable>,
+    /// The files that others include, whatever the condition is.
+    included: Vec<PathBuf>,
+}
+
+impl Configuration {
+    /// That of a git directory.
+    fn of(git: &Path, seen: &mut Seen) -> Configuration {
+        let mut found = Configuration::default();
+        for name in ["config", "config.worktree"] {
+            found.add(&git.join(name), seen);
+        }
+        found
+    }
+
+    /// That of all repositories of this user.
+    fn of_user(seen: &mut Seen) -> Configuration {
+        let named = |name| std::env::var_os(name).map(PathBuf::from);
+        let below_home = |name: &str| home().map(|home| home.join(name));
+        let files = [
+            Some(PathBuf::from("/etc/gitconfig")),
+            named("XDG_CONFIG_HOME")
+                .or_else(|| below_home(".config"))
+                .map(|it| it.join("git/config")),
+            below_home(".gitconfig"),
+            named("GIT_CONFIG_GLOBAL"),
+        ];
+        let mut found = Configuration::default();
+        for file in files.into_iter().flatten() {
+            found.add(&file, seen);
+        }
+        found
+    }
+
+    /// Adds what a file says and those that it includes.
+    fn add(&mut self, file: &Path, seen: &mut Seen) {
+        // Where it is missing, that is noted.
+        let Some(text) = seen.resolve(file).and_then(|file| read(&file)) else { return };
+        let read = Configuration { variables: git_config::variables(&text), included: Vec::new() };
+        let directory = file.parent().unwrap_or(file);
+        let paths = ["include", "includeif"].into_iter().flat_map(|it| read.values(it, "path"));
+        let paths: Vec<PathBuf> = paths.map(|path| directory.join(path)).collect();
+        self.variables.extend(read.variables);
+        for path in paths {
+            // Files may include each other.
+            if !self.included.contains(&path) && self.included.len() < MOST {
+                self.included.push(path.clone());
+                self.add(&path, seen);
+            }
+        }
+    }
+
+    /// The work trees that it names as those of a git directory, or the one that this is in.
+    fn trees(&self, git: &Path) -> Vec<PathBuf> {
+        let above = git.parent().filter(|_| git.ends_with(".git")).map(Path::to_path_buf);
+        self.values("core", "worktree").map(|tree| git.join(tree)).chain(above).collect()
+    }
+
+    /// The directories of hooks that it names. A relative path counts from the work tree in which a hook
+    /// runs.
+    fn hooks(&self, trees: &[PathBuf]) -> impl Iterator<Item = PathBuf> {
+        self.values("core", "hookspath")
+            .flat_map(|path| trees.iter().map(move |tree| tree.join(&path)))
+    }
+
+    /// The paths that a variable names.
+    fn values(&self, section: &str, name: &str) -> impl Iterator<Item = PathBuf> {
+        let named =
+            self.variables.iter().filter(move |it| it.section == section && it.name == name);
+        named.map(|it| match it.value.strip_prefix("~/").zip(home()) {
+            Some((rest, home)) => home.join(rest),
+            None => PathBuf::from(&it.value),
+        })
+    }
+}
+
+fn home() -> Option<PathBuf> {
+    std::env::var_os("HOME").map(PathBuf::from)
 }
 
 fn read(file: &Path) -> Option<String> {
     let mut text = Vec::new();
     files::open_regular(file).ok()?.take(MAX_BYTES).read_to_end(&mut text).ok()?;
     Some(String::from_utf8_lossy(&text).into_owned())
-}
-
-/// The path that a variable of the section `core` of git's configuration names. Limits: reads neither
-/// included files nor lines that are continued.
-fn named_in(config: &Path, variable: &str) -> Option<PathBuf> {
-    let text = read(config)?;
-    let (mut is_core, mut found) = (false, None);
-    for line in text.lines() {
-        let mut line = line.trim();
-        if let Some((section, rest)) = line.strip_prefix('[').and_then(|rest| rest.split_once(']'))
-        {
-            is_core = section.trim().eq_ignore_ascii_case("core");
-            line = rest;
-        }
-        let Some((name, value)) = line.split_once('=') else { continue };
-        if is_core && name.trim().eq_ignore_ascii_case(variable) {
-            found = Some(unquoted(value)).filter(|value| !value.is_empty());
-        }
-    }
-    let found = found?;
-    let home = std::env::var_os("HOME").map(PathBuf::from);
-    match (found.strip_prefix("~/"), home) {
-        (Some(rest), Some(home)) => Some(home.join(rest)),
-        _ => Some(PathBuf::from(found)),
-    }
-}
-
-/// A value without its quotes and without a comment.
-fn unquoted(value: &str) -> String {
-    let (mut is_quoted, mut text) = (false, String::new());
-    let mut all = value.trim().chars();
-    while let Some(c) = all.next() {
-        match c {
-            '"' => is_quoted = !is_quoted,
-            '\\' => text.extend(all.next()),
-            '#' | ';' if !is_quoted => break,
-            c => text.push(c),
-        }
-    }
-    text.trim_end().to_owned()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_path_is_read_however_it_is_written() {
-        let folder = tempfile::tempdir().expect("a directory");
-        let config = folder.path().join("config");
-        for (text, path) in [
-            ("[core]\n\thooksPath = hooks\n", Some("hooks")),
-            ("[core] hookspath = a\n[core]\nHooksPath=b # why\n", Some("b")),
-            ("[core]\n hooksPath = ./\"a b\" ; why\n", Some("./a b")),
-            ("[core]\n hooksPath = \"a#b\"\n[other]\n hooksPath = c\n", Some("a#b")),
-            ("[alias]\n hooksPath = c\n", None),
-            ("[core]\n hooksPath = a\n hooksPath =\n", None),
-        ] {
-            std::fs::write(&config, text).expect("a file");
-            assert_eq!(named_in(&config, "hookspath"), path.map(PathBuf::from), "{text}");
-        }
-    }
 }

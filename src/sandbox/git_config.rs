@@ -1,0 +1,100 @@
+//! The syntax of git's configuration files, as far as it is needed to find what they name. Pure.
+
+/// A variable with its section, both in lower case.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Variable {
+    pub(crate) section: String,
+    pub(crate) name: String,
+    pub(crate) value: String,
+}
+
+/// All variables of a file that have a value, of whatever subsection.
+pub(crate) fn variables(text: &str) -> Vec<Variable> {
+    let mut section = String::new();
+    let mut found = Vec::new();
+    let mut lines = text.lines();
+    while let Some(line) = lines.next() {
+        let mut line = line.trim().to_owned();
+        if line.starts_with(['#', ';']) {
+            continue;
+        }
+        while is_continued(&line) {
+            line.pop();
+            line.push_str(lines.next().unwrap_or_default());
+        }
+        let mut rest = line.as_str();
+        if let Some((name, after)) = header(rest) {
+            section = name.to_ascii_lowercase();
+            rest = after;
+        }
+        let Some((name, value)) = rest.split_once('=') else { continue };
+        let (name, value) = (name.trim().to_ascii_lowercase(), unquoted(value));
+        if !value.is_empty() {
+            found.push(Variable { section: section.clone(), name, value });
+        }
+    }
+    found
+}
+
+fn is_continued(line: &str) -> bool {
+    let backslashes = line.len() - line.trim_end_matches('\\').len();
+    backslashes % 2 == 1
+}
+
+/// The section that a line opens, without its subsection, and what follows in the line.
+fn header(line: &str) -> Option<(&str, &str)> {
+    let inside = line.strip_prefix('[')?;
+    let (mut is_quoted, mut is_escaped) = (false, false);
+    let (end, _) = inside.char_indices().find(|&(_, c)| {
+        let is_plain = !std::mem::take(&mut is_escaped);
+        match c {
+            '\\' => is_escaped = is_plain,
+            '"' if is_plain => is_quoted = !is_quoted,
+            _ => {}
+        }
+        c == ']' && !is_quoted
+    })?;
+    let (name, rest) = (inside.get(..end)?, inside.get(end + 1..)?);
+    Some((name.split([' ', '\t', '"']).find(|part| !part.is_empty())?, rest))
+}
+
+/// A value without its quotes and without a comment.
+fn unquoted(value: &str) -> String {
+    let (mut is_quoted, mut text) = (false, String::new());
+    let mut all = value.trim().chars();
+    while let Some(c) = all.next() {
+        match c {
+            '"' => is_quoted = !is_quoted,
+            '\\' => text.extend(all.next()),
+            '#' | ';' if !is_quoted => break,
+            c => text.push(c),
+        }
+    }
+    text.trim_end().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_is_read_however_it_is_written() {
+        for (text, values) in [
+            ("[core]\n\thooksPath = hooks\n", &["core.hookspath=hooks"][..]),
+            ("[core] HooksPath=b # why\n", &["core.hookspath=b"]),
+            ("[core]\n a = ./\"a b\" ; why\n", &["core.a=./a b"]),
+            ("[core]\n a = \"a#b\"\n[other]\n a = c\n", &["core.a=a#b", "other.a=c"]),
+            ("[core]\n a = one\\\ntwo\n b = c\\\\\n", &["core.a=onetwo", "core.b=c\\"]),
+            ("[core]\n# a = b \\\n a = c\n", &["core.a=c"]),
+            ("[core]\n a\n a =\n", &[]),
+            ("[includeIf \"gitdir:~/[ab]/\\\"]\"] path = x\n", &["includeif.path=x"]),
+            ("[core\n a = b\n", &[".a=b"]),
+            ("[]\n[\"\"]\n=\n\\", &[]),
+        ] {
+            let found = variables(text);
+            let found: Vec<String> =
+                found.iter().map(|it| format!("{}.{}={}", it.section, it.name, it.value)).collect();
+            assert_eq!(found, values, "{text}");
+        }
+    }
+}
