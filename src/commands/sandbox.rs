@@ -115,15 +115,16 @@ pub(crate) fn settings(config: &Config, project: &Path) -> Result<Settings, Stri
         protect.extend(Some(directory.clone()).filter(|directory| directory.is_file()));
         let led = files::first_line(&directory);
         let led = led.as_deref().and_then(|line| line.strip_prefix("gitdir: "));
-        let all = led.map(|led| root.join(led)).into_iter().chain([directory]);
-        for directory in all {
+        for directory in led.map(|led| root.join(led)).iter().chain([&directory]) {
             protect.extend(PROTECTED_IN_GIT.iter().map(|name| directory.join(name)));
-            git.push(directory);
         }
+        git.push(directory);
+        // What is obeyed of the repositories around may be here.
+        let around = root.ancestors().skip(1).map(|above| above.join(".git"));
+        git.extend(around.filter(|git| git.exists()));
     }
     if let Some(Linked { repository, own }) = linked_worktree(project) {
-        protect.extend(["hooks", "config", "config.worktree"].map(|name| repository.join(name)));
-        git.push(repository.clone());
+        protect.extend(PROTECTED_IN_GIT.map(|name| repository.join(name)));
         protect.extend(["commondir", "gitdir", "config.worktree"].map(|name| own.join(name)));
         write.push(repository);
     }

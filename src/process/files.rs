@@ -489,19 +489,26 @@ pub(crate) fn is_readable(path: &Path) -> bool {
 }
 
 /// Whether this process could write to a file, or make and remove entries of a directory; whether it
-/// could make it, if there is none.
+/// could make it and the directories above it, if there is none.
 pub(crate) fn is_changeable(path: &Path) -> bool {
     // The kernel lets root open its own files for writing and refuses the write.
     let is_fixed = |data: std::fs::Metadata| data.permissions().readonly();
-    let is_kernels = ["/proc", "/sys"].iter().any(|place| path.starts_with(place));
-    if is_kernels && path.metadata().is_ok_and(is_fixed) {
+    if is_of_kernel(path) && path.metadata().is_ok_and(is_fixed) {
         return false;
     }
     let writable = |path: &Path| rustix::fs::access(path, rustix::fs::Access::WRITE_OK);
     match writable(path) {
-        Err(rustix::io::Errno::NOENT) => path.parent().is_some_and(|above| writable(above).is_ok()),
+        Err(rustix::io::Errno::NOENT) => {
+            let above = path.ancestors().skip(1).find(|above| above.exists());
+            above.is_some_and(|above| writable(above).is_ok())
+        }
         tried => tried.is_ok(),
     }
+}
+
+/// Whether a path is where the kernel has files of its own.
+pub(crate) fn is_of_kernel(path: &Path) -> bool {
+    ["/proc", "/sys"].iter().any(|place| path.starts_with(place))
 }
 
 /// Whether this process could remove or rename what is at a path, or make something there.

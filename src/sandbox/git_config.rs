@@ -10,35 +10,27 @@ pub(crate) struct Variable {
 
 /// All variables of a file that have a value, of whatever subsection.
 pub(crate) fn variables(text: &str) -> Vec<Variable> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut section = String::new();
     let mut found = Vec::new();
     let mut lines = text.lines();
     while let Some(line) = lines.next() {
-        let mut line = line.trim().to_owned();
-        if line.starts_with(['#', ';']) {
+        let mut rest = line.trim_start();
+        while let Some((name, after)) = header(rest) {
+            section = name.to_ascii_lowercase();
+            rest = after.trim_start();
+        }
+        if rest.starts_with(['#', ';']) {
             continue;
         }
-        while is_continued(&line) {
-            line.pop();
-            line.push_str(lines.next().unwrap_or_default());
-        }
-        let mut rest = line.as_str();
-        if let Some((name, after)) = header(rest) {
-            section = name.to_ascii_lowercase();
-            rest = after;
-        }
-        let Some((name, value)) = rest.split_once('=') else { continue };
-        let (name, value) = (name.trim().to_ascii_lowercase(), unquoted(value));
+        let Some((name, first)) = rest.split_once('=') else { continue };
+        let value = value(first, &mut lines);
         if !value.is_empty() {
+            let name = name.trim_end().to_ascii_lowercase();
             found.push(Variable { section: section.clone(), name, value });
         }
     }
     found
-}
-
-fn is_continued(line: &str) -> bool {
-    let backslashes = line.len() - line.trim_end_matches('\\').len();
-    backslashes % 2 == 1
 }
 
 /// The section that a line opens, without its subsection, and what follows in the line.
@@ -58,14 +50,17 @@ fn header(line: &str) -> Option<(&str, &str)> {
     Some((name.split([' ', '\t', '"']).find(|part| !part.is_empty())?, rest))
 }
 
-/// A value without its quotes and without a comment.
-fn unquoted(value: &str) -> String {
+/// A value without its quotes and without a comment, with the lines in which it goes on.
+fn value<'a>(first: &'a str, lines: &mut impl Iterator<Item = &'a str>) -> String {
     let (mut is_quoted, mut text) = (false, String::new());
-    let mut all = value.trim().chars();
+    let mut all = first.trim_start().chars();
     while let Some(c) = all.next() {
         match c {
+            '\\' => match all.next() {
+                Some(c) => text.push(c),
+                None => all = lines.next().unwrap_or_default().chars(),
+            },
             '"' => is_quoted = !is_quoted,
-            '\\' => text.extend(all.next()),
             '#' | ';' if !is_quoted => break,
             c => text.push(c),
         }
@@ -86,6 +81,8 @@ mod tests {
             ("[core]\n a = \"a#b\"\n[other]\n a = c\n", &["core.a=a#b", "other.a=c"]),
             ("[core]\n a = one\\\ntwo\n b = c\\\\\n", &["core.a=onetwo", "core.b=c\\"]),
             ("[core]\n# a = b \\\n a = c\n", &["core.a=c"]),
+            ("[core]\n a = b # why \\\n b = c\n", &["core.a=b", "core.b=c"]),
+            ("\u{feff}[a] [core] a = b\r\n", &["core.a=b"]),
             ("[core]\n a\n a =\n", &[]),
             ("[includeIf \"gitdir:~/[ab]/\\\"]\"] path = x\n", &["includeif.path=x"]),
             ("[core\n a = b\n", &[".a=b"]),

@@ -117,9 +117,7 @@ impl Policy {
             Mode::Off => true,
             Mode::Workspace => {
                 let kept = [&self.keep, &self.protect, &self.deny_read];
-                contains(&self.write, path)
-                    && !kept.iter().any(|trees| contains(trees, path))
-                    && !self.git.iter().any(|git| path.strip_prefix(git).is_ok_and(is_obeyed))
+                contains(&self.write, path) && !kept.iter().any(|trees| contains(trees, path))
             }
             Mode::ReadOnly => false,
         }
@@ -189,19 +187,6 @@ impl fmt::Display for Policy {
             Network::On => Ok(()),
             restricted => write!(f, " network={}", restricted.name()),
         }
-    }
-}
-
-/// Whether git runs programs that a file names, by its path in a git directory: the hooks and the
-/// configuration of submodules, and the configuration of other work trees.
-pub(crate) fn is_obeyed(path: &Path) -> bool {
-    let parts: Vec<&str> = path.iter().filter_map(|part| part.to_str()).collect();
-    match &parts[..] {
-        ["modules", _, inside @ ..] => {
-            inside.contains(&"hooks") || matches!(inside, [.., "config" | "config.worktree"])
-        }
-        ["worktrees", _, "config.worktree"] => true,
-        _ => false,
     }
 }
 

@@ -81,7 +81,7 @@ const CHANGES: [(&str, Change); 38] = [
     ("unable to write", Change::Content),
     ("failed to write", Change::Content),
     ("error writing", Change::Content),
-    ("could not lock", Change::Content),
+    ("could not lock", Change::Entry),
     ("symlink", Change::Content),
     ("failed to link", Change::Content),
     ("tee:", Change::Content),
@@ -99,13 +99,14 @@ const UNNAMED: [&str; 2] =
     ["unable to open database file", "failure writing output to destination"];
 
 /// Words of an error that is about the network. A closed network lets no program resolve names.
-const NETWORK: [&str; 7] = [
+const NETWORK: [&str; 8] = [
     "could not resolve host",
     "couldn't resolve host",
     "name resolution",
     "name or service not known",
     "network is unreachable",
-    "getaddrinfo",
+    "getaddrinfo e",
+    "getaddrinfo failed",
     "socket: operation not permitted",
 ];
 
@@ -279,6 +280,11 @@ impl Scene<'_> {
         let named = lines.filter_map(|line| Some((line, line.rsplit_once("kill")?.1)));
         let asked = || number(self.command.split_once("kill ")?.1);
         named.map(|(_, after)| number(after).or_else(asked)).collect()
+    }
+
+    /// Whether it says that a program gains no privileges.
+    pub(crate) fn misses_privileges(&self) -> bool {
+        self.lines().any(|line| says_one_of(line, &["no new privileges"]))
     }
 
     /// Whether it says that nothing could be mounted, or that a namespace could not be made.

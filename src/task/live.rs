@@ -92,6 +92,9 @@ pub struct Confined {
     pub policy: Policy,
     /// What of it is not enforced.
     pub missing: Vec<String>,
+    /// What it protects, as it was found at the start.
+    #[serde(default)]
+    pub protected: Vec<PathBuf>,
     /// What it would protect and was not there at the start.
     pub absent: Vec<PathBuf>,
     /// Sockets, and directories of sockets, of programs outside that it closes.

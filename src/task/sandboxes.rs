@@ -111,11 +111,13 @@ pub(super) fn confined(policy: Policy, sandbox: Option<&Sandbox>) -> Option<Conf
     if policy.is_off() {
         return None;
     }
-    let absent = sandbox.map(|sandbox| sandbox.absent().to_vec()).unwrap_or_default();
+    let (protected, absent) = sandbox
+        .map(|sandbox| (sandbox.protected().to_vec(), sandbox.absent().to_vec()))
+        .unwrap_or_default();
     let closed = sandbox.map(Sandbox::closed).unwrap_or_default();
     let losses = limits::losses(&policy, sandbox::abilities());
     let missing = losses.into_iter().map(|loss| loss.text().to_owned()).collect();
-    Some(Confined { policy, missing, absent, closed })
+    Some(Confined { policy, missing, protected, absent, closed })
 }
 
 /// The sandbox that is in use.

@@ -101,6 +101,53 @@ fn what_the_user_keeps_is_told_from_what_is_protected() {
 }
 
 #[test]
+fn what_git_obeys_is_named_wherever_it_is() {
+    let env = home();
+    outside(
+        &env,
+        "cd work && git init -q && git config core.hooksPath tools/hooks && mkdir -p tools/hooks",
+    );
+    let client = client_with(&env, WORKSPACE, &[]);
+    let obeyed = "it is protected, since programs outside";
+    assert_said(&client, "written", "echo x > tools/hooks/pre-commit", obeyed);
+    assert_said(&client, "moved", "mv tools other", "is protected (zsh-tool help sandbox)");
+    outside(&env, "cd work && git config --unset core.hooksPath");
+    let lock = "what is made or removed in ~ itself needs all of it in sandbox.write";
+    assert_said(&client, "locked", "git config --global a.b c", lock);
+    let two = format!("git init {}/one/two", env.path("home").display());
+    let make = "the user can make ~/one and add it to sandbox.write";
+    assert_said(&client, "two missing", &two, make);
+    assert_said(&client, "kernel's", "echo 1 > /proc/self/oom_score_adj", "files of the kernel");
+    let gained = "echo 'sudo: The \"no new privileges\" flag is set'; false";
+    assert_said(&client, "sudo", gained, "no program gains privileges");
+}
+
+#[test]
+fn what_begins_an_error_is_no_file() {
+    for (kind, env, client) in each_kind_with(|env| {
+        let work = env.work();
+        fs::write(work.join(".env"), "SECRET\n").expect("a file");
+        format!(
+            "sandbox: {{mode: workspace, network: off, deny_read: [{}/.env]}}\n",
+            work.display()
+        )
+    }) {
+        for line in [
+            "git@github.com: Permission denied (publickey).",
+            "PermissionError: [Errno 13] Permission denied",
+            "remote: Permission denied to me",
+            "docker: permission denied while trying to connect",
+            "Error: EACCES: permission denied",
+            "FAIL test_getaddrinfo",
+        ] {
+            assert_said(&client, kind, &format!("echo '{line}' >&2; false"), "");
+        }
+        assert_said(&client, kind, "sqlite3 /opt 'create table t(a)'", "");
+        drop(env);
+    }
+}
+
+#[test]
 fn where_nothing_can_be_made_it_is_said_why() {
     let env = home();
     fs::create_dir(env.path("home/free")).expect("a directory");

@@ -126,6 +126,7 @@ fn what_makes_git_run_programs_in_submodules_and_work_trees_is_kept() {
         &format!("{module}/hooks/post-commit"),
         ".git/worktrees/tree/config.worktree",
         ".git/worktrees/tree/commondir",
+        ".git/worktrees/tree/gitdir",
         ".githooks/pre-commit",
         "third/part/.git",
     ] {
@@ -175,13 +176,70 @@ fn hooks_and_configurations_are_kept_wherever_git_is_told_to_find_them() {
         assert!(told.text.contains("made while this ran"), "{}", told.text);
         assert!(told.text.contains(&format!("/{made}")), "{}", told.text);
     }
-    shell(&env, &format!("{git} worktree add -q ../tree && mkdir ../tree/.all"));
+}
+
+#[test]
+fn what_a_repository_elsewhere_obeys_in_the_project_is_kept() {
+    let env = home();
+    let git = "git -c user.name=a -c user.email=a@b";
+    let make = |name: &str, options: &str| {
+        let script = format!(
+            "mkdir ../{name} && cd ../{name} && git init -q {options} && \
+             {git} commit -q --allow-empty -m one && git config core.hooksPath p/h && \
+             git config include.path ../p/c && mkdir -p p/h && touch p/c"
+        );
+        shell(&env, &script);
+    };
+    make("plain", "");
+    make("apart", "--separate-git-dir=../apart.git .");
+    shell(&env, &format!("cd ../plain && {git} worktree add -q ../tree && mkdir -p ../tree/p/h"));
+    fs::write(env.path("home/system"), "[core]\n hooksPath = s\n").expect("a file");
+    fs::create_dir(env.path("plain/s")).expect("a directory");
     env.configure("sandbox: {mode: workspace}\n");
-    let tree = env.path("tree");
-    let mut exec = zsh_tool(&env, &["exec", "--", "echo x > .all/pre-commit"]);
-    exec.current_dir(&tree);
-    assert_eq!(run(exec).code, 1);
-    assert!(!tree.join(".all/pre-commit").exists());
+    let refused = |directory: &str, path: &str| {
+        let line = format!("echo x > {path} || rm -f {path}; echo {DONE}");
+        let mut exec = zsh_tool(&env, &["exec", "--", &line]);
+        exec.current_dir(env.path(directory)).env("GIT_CONFIG_SYSTEM", env.path("home/system"));
+        let ended = run(exec);
+        assert!(ended.text().contains(DONE), "{directory}: {}", ended.stderr);
+        ended.stderr.matches("read-only file system").count() == 1
+    };
+    for (directory, path) in [
+        ("plain", "p/h/pre-commit"),
+        ("plain/p", "h/pre-commit"),
+        ("plain/p", "c"),
+        ("plain", "s/pre-commit"),
+        ("apart", "p/h/pre-commit"),
+        ("tree", "p/h/pre-commit"),
+        ("tree/p", "h/pre-commit"),
+    ] {
+        assert!(refused(directory, path), "{directory}: {path}");
+        assert!(!refused(directory, "free"), "{directory}");
+    }
+    // The repository of a linked worktree is led by a file that is missing.
+    let line = format!("echo x > {}/.git/commondir", env.path("plain").display());
+    let mut exec = zsh_tool(&env, &["exec", "--", &line]);
+    exec.current_dir(env.path("tree"));
+    let made = run(exec);
+    assert!(made.stderr.contains("made while this ran"), "{}", made.stderr);
+}
+
+#[test]
+fn a_denied_file_in_a_writable_tree_cannot_be_opened() {
+    for (kind, env, client) in each_kind_with(|env| {
+        fs::write(env.work().join(".env"), "SECRET\n").expect("a file");
+        format!("sandbox: {{mode: workspace, deny_read: [{}/.env]}}\n", env.work().display())
+    }) {
+        for line in ["cat .env", "echo x >> .env", "cp .env copy"] {
+            let result = client.run(&format!("{line} && echo {DONE}"));
+            assert!(!result.output().contains(DONE), "{kind}: {line}: {}", result.text);
+        }
+        let read = client.run("cat .env");
+        let why = "the user can take it off sandbox.deny_read";
+        assert!(read.text.contains(why), "{kind}: {}", read.text);
+        let text = fs::read_to_string(env.work().join(".env")).expect("a file");
+        assert_eq!(text, "SECRET\n", "{kind}");
+    }
 }
 
 #[test]

@@ -118,7 +118,12 @@ impl Sandbox {
         }))
     }
 
-    /// What its policy protects and was not there when it was prepared.
+    /// What is protected inside of writable trees.
+    pub(crate) fn protected(&self) -> &[PathBuf] {
+        &self.common.places.protect
+    }
+
+    /// What would be protected and was not there when it was prepared.
     pub(crate) fn absent(&self) -> &[PathBuf] {
         &self.common.places.absent
     }

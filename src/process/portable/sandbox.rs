@@ -31,6 +31,12 @@ impl Sandbox {
 
     /// Nothing is protected.
     #[expect(clippy::unused_self, reason = "the twin needs it")]
+    pub(crate) fn protected(&self) -> &[PathBuf] {
+        &[]
+    }
+
+    /// Nothing is watched.
+    #[expect(clippy::unused_self, reason = "the twin needs it")]
     pub(crate) fn absent(&self) -> &[PathBuf] {
         &[]
     }

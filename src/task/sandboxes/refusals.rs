@@ -11,7 +11,7 @@ use crate::process::sandbox;
 use crate::process::spawn::SpawnError;
 use crate::process::{files, kill};
 use crate::sandbox::limits::{self, Abilities, Namespaces};
-use crate::sandbox::policy::{self, Mode, Network, Policy};
+use crate::sandbox::policy::{Mode, Network, Policy};
 use crate::sandbox::refusal::{Change, Kind, Scene, Told};
 use crate::task::journal::SERVERS;
 use crate::task::live::{Confined, End, Facts};
@@ -40,6 +40,7 @@ pub(crate) fn refusal(facts: &Facts, end: &End, tail: &str) -> Option<String> {
     let is_missing = |told: &&Told| told.kind == Kind::Missing;
     judge
         .by_namespace()
+        .or_else(|| judge.by_privileges())
         .or_else(|| judge.by_socket())
         .or_else(|| told.iter().filter(|told| !is_missing(told)).find_map(|told| judge.by(told)))
         .or_else(|| told.iter().filter(is_missing).find_map(|told| judge.by(told)))
@@ -69,6 +70,7 @@ pub(in crate::task) fn start_error(error: SpawnError, sandbox: Option<&Confined>
 /// The policy as it is enforced: its paths without links, and none that could not be protected.
 fn enforced(confined: &Confined, system: Abilities) -> Policy {
     let mut policy = confined.policy.clone();
+    policy.protect.extend_from_slice(&confined.protected);
     // What is missing when a command starts is not kept from it.
     policy.protect.retain(|path| !confined.absent.contains(path));
     for trees in [&mut policy.keep, &mut policy.protect, &mut policy.deny_read] {
@@ -148,10 +150,24 @@ impl Judge<'_> {
             Kind::NotPermitted => self.by_mode(told),
             Kind::Missing if !self.has_mounts => None,
             Kind::Missing => told.paths.iter().find_map(|path| self.unread(path, told)),
-            Kind::ReadOnly | Kind::Denied | Kind::Unopened => told.paths.iter().find_map(|path| {
-                self.unread(path, told).or_else(|| self.unwritten(path, told.kind, told.change))
-            }),
+            Kind::ReadOnly | Kind::Denied | Kind::Unopened => {
+                let mut named = told.paths.iter().filter(|path| self.is_file_named(path, told));
+                named.find_map(|path| {
+                    self.unread(path, told).or_else(|| self.unwritten(path, told.kind, told.change))
+                })
+            }
         }
+    }
+
+    /// Whether the line is about a file of this path, and not about what begins it: a program, a host or
+    /// the class of an error.
+    fn is_file_named(&self, named: &Path, told: &Told) -> bool {
+        let name = named.file_name().unwrap_or_default().to_string_lossy();
+        let begins = told.line.strip_prefix(&*name).is_some_and(|rest| rest.starts_with(':'));
+        !begins
+            || told.change.is_some()
+            || self.written.iter().any(|written| written == named)
+            || named.symlink_metadata().is_ok()
     }
 
     fn unread(&self, named: &Path, told: &Told) -> Option<String> {
@@ -187,7 +203,11 @@ impl Judge<'_> {
 
     fn unwritten(&self, named: &Path, kind: Kind, told: Option<Change>) -> Option<String> {
         let change = self.change(named, told);
-        let place = self.place(named, change)?;
+        let place = self.place(named, change).or_else(|| {
+            // More than the last part is missing.
+            let real = files::real_path(named).filter(|_| kind == Kind::ReadOnly)?;
+            Some(Place { named, real, is_hidden: false })
+        })?;
         let (shown, mode) = (self.shown(named), self.mode());
         let denied = format!(
             "the sandbox refused a write to {shown} (mode {mode}): what may not be read is not written \
@@ -233,10 +253,12 @@ impl Judge<'_> {
         let is_there = real.exists();
         match kind {
             Kind::ReadOnly => true,
-            Kind::Unopened => !is_there || files::is_readable(real),
+            Kind::Unopened => !is_there || real.is_file() && files::is_readable(real),
             _ if change.is_some() => true,
             // Mounts refuse writes with another error.
             _ if self.has_mounts => false,
+            // Of processes it refuses more.
+            _ if files::is_of_kernel(real) => false,
             _ if !is_there => true,
             _ => {
                 let is_run = self.run.iter().any(|run| run == named);
@@ -254,9 +276,7 @@ impl Judge<'_> {
             let what = if tree == real { "it".to_owned() } else { shown_below(&tree, self.home) };
             return Some(format!("{what} is in sandbox.deny_write, or zsh-tool's own"));
         }
-        let mut git = self.policy.git.iter().filter_map(|git| real.strip_prefix(git).ok());
-        let is_protected = of(&self.policy.protect).is_some() || git.any(policy::is_obeyed);
-        is_protected.then(|| {
+        of(&self.policy.protect).map(|_| {
             "it is protected, since programs outside of the sandbox obey it (zsh-tool help sandbox)"
                 .to_owned()
         })
@@ -278,14 +298,29 @@ impl Judge<'_> {
                 "the user can start zsh-tool in {repository}, or add that to sandbox.write"
             );
         }
+        if files::is_of_kernel(real) {
+            return "files of the kernel are read-only in every sandbox".to_owned();
+        }
         if real.exists() && change != Some(Change::Entry) {
             return "the user can add it to sandbox.write".to_owned();
         }
         let is_wide = |directory: &Path| self.home.is_some_and(|home| home.starts_with(directory));
         match real.parent() {
+            Some(directory)
+                if is_wide(directory) && (real.exists() || change == Some(Change::Entry)) =>
+            {
+                let directory = shown_below(directory, self.home);
+                format!(
+                    "what is made or removed in {directory} itself needs all of it in sandbox.write"
+                )
+            }
             Some(directory) if is_wide(directory) => {
                 "the user can make it and add it to sandbox.write".to_owned()
             }
+            Some(directory) if !directory.exists() => format!(
+                "the user can make {} and add it to sandbox.write",
+                shown_below(directory, self.home)
+            ),
             Some(directory) if directory != Path::new("/") => {
                 format!("the user can add {} to sandbox.write", shown_below(directory, self.home))
             }
@@ -481,12 +516,20 @@ impl Judge<'_> {
 
     fn by_guess(&self) -> Option<String> {
         let guessed = self.scene.guessed_paths();
-        guessed.iter().find_map(|path| self.unwritten(path, Kind::ReadOnly, None))
+        let mut files = guessed.iter().filter(|path| !path.is_dir());
+        files.find_map(|path| self.unwritten(path, Kind::ReadOnly, None))
     }
 
     fn by_namespace(&self) -> Option<String> {
         let is_refused = self.scene.misses_namespace() && self.has_mounts;
         is_refused.then(|| "in a sandbox nothing is mounted and no namespace is made".to_owned())
+    }
+
+    fn by_privileges(&self) -> Option<String> {
+        self.scene.misses_privileges().then(|| {
+            "in a sandbox no program gains privileges, as sudo does (zsh-tool help sandbox)"
+                .to_owned()
+        })
     }
 
     fn by_network(&self) -> Option<String> {

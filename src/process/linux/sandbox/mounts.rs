@@ -58,7 +58,7 @@ const SOCKETS: [&str; 18] = [
 ];
 
 /// … below the user's home directory.
-const SOCKETS_AT_HOME: [&str; 7] = [
+const SOCKETS_AT_HOME: [&str; 9] = [
     ".docker/desktop/docker.sock",
     ".docker/run/docker.sock",
     ".colima/docker.sock",
@@ -66,6 +66,8 @@ const SOCKETS_AT_HOME: [&str; 7] = [
     ".orbstack/run/docker.sock",
     ".rd/docker.sock",
     ".1password/agent.sock",
+    ".git-credential-cache/socket",
+    ".cache/git/credential/socket",
 ];
 
 /// Directories in `/tmp` that are only for sockets, whatever a command has put there.
@@ -440,6 +442,8 @@ impl MountPlan {
         }
         for path in &self.covered {
             mount(Some(c"/dev/null"), path, libc::MS_BIND)?;
+            // What is read or written there would seem to be nothing: nobody can open it.
+            set_attributes(path, 0, NO_DEVICES, 0)?;
         }
         Ok(())
     }
