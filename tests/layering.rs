@@ -210,6 +210,31 @@ fn no_async_runtime_comes_in_with_a_dependency() {
     none(&broken);
 }
 
+#[test]
+fn what_the_linker_places_apart_exists() {
+    let sources = sources();
+    let locked = include_str!("../Cargo.lock").replace('-', "_");
+    let broken: Vec<String> = include_str!("../data/cold.ld")
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("*(.text.*")?.strip_suffix("*)"))
+        .filter(|pattern| {
+            let path: Vec<_> = pattern.split('*').collect();
+            match path.as_slice() {
+                ["zsh_tool", module @ ..] => !sources.iter().any(|source| source.module == module),
+                ["core", ..] => false,
+                // A short name has its length before it, as in symbols; a package may put its
+                // family's name before that of its crate.
+                _ => {
+                    let name = pattern.trim_start_matches(char::is_numeric);
+                    !locked.contains(&format!("{name}\"\n"))
+                }
+            }
+        })
+        .map(|pattern| format!("data/cold.ld: nothing is named {pattern}"))
+        .collect();
+    none(&broken);
+}
+
 fn sources() -> Vec<Source> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let sources = Source::read_all(&root);

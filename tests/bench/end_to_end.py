@@ -71,8 +71,8 @@ answer and to write it.""",
 to the files of the output (ext4 finds blocks and folios for them in 14), 6 the removal of the oldest
 file; this program's own code, which counts lines, has 3.""",
     "memory": """\
-after a first command, 7.7 of 10.7 MiB are pages of the program's file, of which the kernel maps what
-is near to what runs; the heap has 1.1 MiB and other anonymous memory 1. Later 2.2 MiB of the file's
+after a first command, 5.7 of 8.0 MiB are pages of the program's file, of which the kernel maps what
+is near to what runs; the heap has 1.3 MiB and other anonymous memory 0.8. Later 2.2 MiB of the file's
 are left.""",
     "tasks": """\
 13.2 of 13.9 MiB are the server's. 2.8 MiB of them are given back 5 s later, when the pages of the
