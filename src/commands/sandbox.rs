@@ -57,12 +57,16 @@ const NEEDED: [&str; 3] = ["/", "/dev", "/proc"];
 
 /// Files and directories of the home directory that programs outside of the sandbox run or obey, for a
 /// project that has the home directory in it.
-const PROTECTED_AT_HOME: [&str; 15] = [
+const PROTECTED_AT_HOME: [&str; 19] = [
+    ".bash_aliases",
     ".bash_login",
+    ".bash_logout",
     ".bash_profile",
     ".bashrc",
+    ".inputrc",
     ".profile",
     ".zlogin",
+    ".zlogout",
     ".zprofile",
     ".zshenv",
     ".zshrc",

@@ -516,8 +516,10 @@ impl Judge<'_> {
 
     fn by_guess(&self) -> Option<String> {
         let guessed = self.scene.guessed_paths();
-        let mut files = guessed.iter().filter(|path| !path.is_dir());
-        files.find_map(|path| self.unwritten(path, Kind::ReadOnly, None))
+        // A directory is no database.
+        let is_unopened = self.scene.told().iter().any(|told| told.kind == Kind::Unopened);
+        let mut meant = guessed.iter().filter(|path| !is_unopened || !path.is_dir());
+        meant.find_map(|path| self.unwritten(path, Kind::ReadOnly, None))
     }
 
     fn by_namespace(&self) -> Option<String> {
