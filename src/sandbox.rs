@@ -5,6 +5,10 @@
 //! [`refusal`] which of a sandbox's refusals an output speaks of. [`git_config`] reads what git obeys.
 //! The enforcement is in `process::sandbox`.
 
+#[cfg_attr(
+    any(not(target_os = "linux"), feature = "portable"),
+    allow(dead_code, reason = "nothing is protected there")
+)]
 pub(crate) mod git_config;
 pub(crate) mod limits;
 pub(crate) mod policy;
