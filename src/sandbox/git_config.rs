@@ -50,7 +50,7 @@ fn header(line: &str) -> Option<(&str, &str)> {
     Some((name.split([' ', '\t', '"']).find(|part| !part.is_empty())?, rest))
 }
 
-/// A value without its quotes and without a comment, with the lines in which it goes on.
+/// The value that begins after `=`: unquoted, without its comment, and with continued lines joined.
 fn value<'a>(first: &'a str, lines: &mut impl Iterator<Item = &'a str>) -> String {
     let (mut is_quoted, mut text) = (false, String::new());
     let mut all = first.trim_start().chars();

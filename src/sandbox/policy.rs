@@ -72,8 +72,8 @@ pub struct Policy {
     /// The same where own mount namespaces can be made, and otherwise writable: Landlock cannot take
     /// away a right below a directory that has it.
     pub protect: Vec<PathBuf>,
-    /// Git directories. What makes git run programs in their submodules and work trees is protected too,
-    /// as it is when a command starts.
+    /// The `.git` of these trees and of what is around them, a directory or a file that leads to one. What
+    /// else makes git run programs is looked up there and protected too when a command starts.
     #[serde(default)]
     pub git: Vec<PathBuf>,
     /// What may not be read, and not written to either.

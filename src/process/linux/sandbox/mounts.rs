@@ -442,7 +442,7 @@ impl MountPlan {
         }
         for path in &self.covered {
             mount(Some(c"/dev/null"), path, libc::MS_BIND)?;
-            // What is read or written there would seem to be nothing: nobody can open it.
+            // Without devices it cannot be opened. Otherwise the file would look empty and lose writes.
             set_attributes(path, 0, NO_DEVICES, 0)?;
         }
         Ok(())
