@@ -4,8 +4,10 @@ use std::ffi::CString;
 use std::io;
 use std::sync::Arc;
 use std::thread::Builder;
+use std::time::Duration;
 
 use parking_lot::Mutex;
+use rustix::time::{ClockId, clock_gettime};
 
 use super::orphans;
 use crate::base::sync::{Giver, handover};
@@ -15,6 +17,13 @@ use crate::base::sync::{Giver, handover};
 const MAX_IDLE: usize = 4;
 
 type Job = Box<dyn FnOnce() + Send>;
+
+/// For how long processors have run the calling thread. A wait, for a lock or for a processor that
+/// others use, does not count.
+pub(crate) fn processor_time() -> Duration {
+    // No clock of the processor shows a negative time.
+    Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap_or_default()
+}
 
 /// Runs jobs, each on a thread that runs no other meanwhile. Once this is dropped, idle threads end
 /// at once and busy ones with their job; they are not joined.
@@ -156,6 +165,18 @@ mod tests {
 
     fn thread_id() -> ThreadId {
         thread::current().id()
+    }
+
+    #[test]
+    fn a_wait_is_no_processor_time() {
+        const WORK: Duration = Duration::from_millis(50);
+        let before = processor_time();
+        let begun = Instant::now();
+        let worker = thread::spawn(|| while processor_time() < WORK {});
+        worker.join().expect("no panic");
+        let waited = begun.elapsed();
+        assert!(waited >= WORK && processor_time() - before < WORK / 2, "{waited:?}");
+        while processor_time() - before < WORK {}
     }
 
     #[test]

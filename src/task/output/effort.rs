@@ -1,5 +1,5 @@
 //! Limits the work of a search in output: a pattern can take minutes on a single line. A search ends
-//! at its call's end, when it is cancelled, or after a second of work for each megabyte.
+//! at its call's end, when it is cancelled, or after a second of a processor's work for each megabyte.
 
 use std::ops::Range;
 use std::time::{Duration, Instant};
@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::base::cancel::Cancel;
+use crate::process::threads::processor_time;
 use crate::text::pattern::{GivenUp, Pattern};
 
 /// The work that every search may do, and what each searched byte adds.
@@ -28,8 +29,8 @@ pub(crate) struct Effort<'a> {
     allowed: Duration,
     /// How much work has been done before `since`.
     done: Duration,
-    /// Since when there has been work that is not yet counted, the time for a turn excluded.
-    since: Option<Instant>,
+    /// The [`processor_time`] from which on work is not yet counted.
+    since: Option<Duration>,
     /// How much has been searched since the last look at the clock.
     unchecked: usize,
 }
@@ -65,24 +66,25 @@ impl<'a> Effort<'a> {
         line: &str,
         from: usize,
     ) -> Result<Option<Range<usize>>, GivenUp> {
-        self.since.get_or_insert_with(Instant::now);
+        self.since.get_or_insert_with(processor_time);
         pattern.find(line, from, |bytes| self.permit(pattern.is_costly, bytes))
     }
 
     /// Ends the work for now: the time until the next search is none.
     pub(crate) fn pause(&mut self) {
-        self.count(Instant::now());
+        self.count();
         self.since = None;
     }
 
-    /// The time for which work was done, to be shown.
+    /// How much work was done, to be shown.
     pub(crate) fn done(&self) -> Duration {
         self.done
     }
 
-    fn count(&mut self, now: Instant) {
+    fn count(&mut self) {
+        let now = processor_time();
         if let Some(since) = self.since.replace(now) {
-            self.done += now.saturating_duration_since(since);
+            self.done += now.saturating_sub(since);
         }
     }
 
@@ -93,18 +95,11 @@ impl<'a> Effort<'a> {
             return Some(None);
         }
         self.unchecked = 0;
-        let now = Instant::now();
-        self.count(now);
-        if self.cancel.is_cancelled() || now >= self.ends || self.done > self.allowed {
+        self.count();
+        if self.cancel.is_cancelled() || Instant::now() >= self.ends || self.done > self.allowed {
             return None;
         }
-        if !is_costly {
-            return Some(None);
-        }
-        let turn = TURN.lock();
-        // The wait is no work.
-        self.since = Some(Instant::now());
-        Some(Some(turn))
+        Some(is_costly.then(|| TURN.lock()))
     }
 }
 
