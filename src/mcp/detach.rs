@@ -118,8 +118,8 @@ impl Tools {
         }
     }
 
-    /// The detached tasks of this user, newest first.
-    fn detached_tasks(&self) -> Vec<DetachedTask> {
+    /// The running detached tasks of this user, or all, newest first.
+    fn detached_tasks(&self, all: bool) -> Vec<DetachedTask> {
         let Ok(state) = &self.supervisor.settings.state else {
             return Vec::new();
         };
@@ -129,6 +129,7 @@ impl Tools {
                 .iter()
                 .filter(|directory| !directory.ends_with(&self.supervisor.instance))
                 .flat_map(|directory| tasks_in(directory))
+                .filter(|task| all || (task.lives && !task.snapshot.is_over()))
                 .collect();
         found.sort_by(|a, b| b.snapshot.started().total_cmp(&a.snapshot.started()));
         found
@@ -137,9 +138,7 @@ impl Tools {
     /// The running detached tasks, or all, each with its line for `zsh_tasks`.
     pub(super) fn detached_rows(&self, all: bool) -> Vec<(String, DetachedRow)> {
         let now = self.supervisor.now();
-        let tasks = self.detached_tasks().into_iter();
-        let tasks: Vec<DetachedTask> =
-            tasks.filter(|task| all || (task.lives && !task.snapshot.is_over())).collect();
+        let tasks = self.detached_tasks(all);
         let ports =
             self.supervisor.ports_of(&tasks.iter().map(DetachedTask::members).collect::<Vec<_>>());
         let rows = tasks.iter().zip(ports).map(|(task, ports)| {

@@ -126,15 +126,21 @@ impl Sessions {
     /// The list of sessions.
     pub(crate) fn list(&self) -> List {
         let now = now();
-        let (mut running, mut ended): (Vec<Task>, Vec<Task>) = self
-            .tasks()
-            .into_iter()
-            .filter(|task| task.snapshot.facts.part_of.is_none())
-            .partition(|task| !task.snapshot.is_over());
-        let newest_first =
-            |a: &Task, b: &Task| b.snapshot.started().total_cmp(&a.snapshot.started());
-        running.sort_by(newest_first);
-        ended.sort_by(newest_first);
+        let (mut running, mut ended) = (Vec::new(), Vec::new());
+        for task in self.tasks().filter(|task| task.snapshot.facts.part_of.is_none()) {
+            if !task.snapshot.is_over() {
+                running.push(task);
+                continue;
+            }
+            ended.push(task);
+            // There may be thousands, and a list is to take no more memory for that.
+            if ended.len() == 2 * MAX_ENDED {
+                newest_first(&mut ended);
+                ended.truncate(MAX_ENDED);
+            }
+        }
+        newest_first(&mut running);
+        newest_first(&mut ended);
         ended.truncate(MAX_ENDED);
         self.forget_estimates(&running);
         let state = self.state.as_ref();
@@ -220,20 +226,15 @@ impl Sessions {
         runs::tail(run, lines, self.executors.as_ref())
     }
 
-    fn tasks(&self) -> Vec<Task> {
-        let own = self.own.iter().flat_map(|own| own.tasks());
-        let mut tasks: Vec<Task> = own.map(|task| self.own_task(&task)).collect();
-        let Some(state) = &self.state else {
-            return tasks;
-        };
-        for directory in journal::servers(state) {
-            if self.is_own(&directory) {
-                continue;
-            }
+    /// This server's tasks, and then those of the others, read as they are asked for.
+    fn tasks(&self) -> impl Iterator<Item = Task> {
+        let own = self.own.iter().flat_map(|own| own.tasks()).map(|task| self.own_task(&task));
+        let servers = self.state.iter().flat_map(|state| journal::servers(state));
+        let others = servers.filter(|directory| !self.is_own(directory)).flat_map(|directory| {
             let snapshots = tombstone::listed(&directory).into_iter();
-            tasks.extend(snapshots.map(|snapshot| Task::from_server_dir(&directory, snapshot)));
-        }
-        tasks
+            snapshots.map(move |snapshot| Task::from_server_dir(&directory, snapshot))
+        });
+        own.chain(others)
     }
 
     fn own_task(&self, task: &Arc<TaskHandle>) -> Task {
@@ -388,6 +389,10 @@ pub(crate) fn evidence(snapshot: &Snapshot, now: f64) -> Vec<String> {
     evidence.extend(describe::condition_phrases(&snapshot.probed.conditions));
     evidence.extend(snapshot.verdict(now).iter().flat_map(describe::evidence));
     evidence
+}
+
+fn newest_first(tasks: &mut [Task]) {
+    tasks.sort_by(|a, b| b.snapshot.started().total_cmp(&a.snapshot.started()));
 }
 
 #[cfg(test)]
