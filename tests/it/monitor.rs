@@ -181,6 +181,41 @@ fn progress_schema() -> Value {
 }
 
 #[test]
+fn of_many_ended_tasks_the_newest_are_listed() {
+    const EACH: u32 = 150;
+    let env = Env::new();
+    let client = env.client();
+    let task = client.call("zsh", json!({"command": "true", "detach": true})).task_id();
+    let (file, mut snapshot) = wait_until("the end is written", || {
+        let file = server_files(&env, &format!("{task}.json")).pop()?;
+        let snapshot: Value = serde_json::from_slice(&fs::read(&file).ok()?).ok()?;
+        (!snapshot["ended"].is_null()).then_some((file, snapshot))
+    });
+    client.close_stdin();
+    client.wait_exit(PATIENCE);
+    let begun = snapshot["facts"]["started"].as_f64().expect("a time");
+    let servers = file.ancestors().nth(2).expect("the folder of all servers");
+    for server in 0..3 {
+        let directory = servers.join(format!("shim-{server:08x}"));
+        fs::create_dir(&directory).expect("a server's directory");
+        for nth in 0..EACH {
+            // Each server has some of the newest.
+            let age = nth * 3 + server;
+            let id = format!("{age:08x}");
+            snapshot["facts"]["id"] = json!(id);
+            snapshot["facts"]["started"] = json!(begun + f64::from(3 * EACH - age));
+            fs::write(directory.join(format!("{id}.json")), snapshot.to_string()).expect("room");
+        }
+    }
+    let (monitor, watcher) = monitor_alone(&env);
+    let listed: Vec<Value> =
+        sessions(&watcher).iter().map(|session| session["id"].clone()).collect();
+    let newest: Vec<Value> = (0..100).map(|age| json!(format!("{age:08x}"))).collect();
+    assert_eq!(listed, newest);
+    end_of(monitor);
+}
+
+#[test]
 fn the_sandbox_is_shown_as_health_shows_it() {
     let env = Env::new();
     let (client, watcher) = server_with_monitor(&env, "sandbox: {mode: workspace}");
