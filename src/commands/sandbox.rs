@@ -1,10 +1,11 @@
 //! The sandbox of commands, as configured: the paths of the settings, resolved in this environment.
 
+use std::ffi::OsString;
 use std::path::{Component, Path, PathBuf};
 
-use crate::config::Config;
+use crate::config::{Config, DENY_READ};
 use crate::process::files;
-use crate::sandbox::policy::{Mode, Policy, SHARED_MEMORY, Settings};
+use crate::sandbox::policy::{Bounds, Mode, Policy, SHARED_MEMORY, Settings};
 use crate::text::foreign::ShowPath;
 
 /// Caches of build tools below the home directory. What only programs outside of the sandbox would run,
@@ -84,14 +85,38 @@ pub(crate) fn settings(config: &Config, project: &Path) -> Result<Settings, Stri
     if let Some(fault) = &config.sandbox_fault {
         return Err(fault.clone());
     }
-    let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
-    let directory = |name| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let mode = config.sandbox_mode;
+    if mode == Mode::Off {
+        // Those of the defaults are looked up with the bounds.
+        let written = paths(config).filter(|(_, path)| !is_default(path));
+        if let Some(fault) = fault_of_paths(written, directory("HOME").as_deref()) {
+            return Err(fault);
+        }
+        let (config, project) = (config.clone(), project.to_path_buf());
+        return Ok(Settings::new(mode, move || bounds(&config, &project)));
+    }
+    let bounds = bounds(config, project);
+    match bounds.fault_in(mode) {
+        Some(fault) => Err(fault.to_owned()),
+        None => Ok(Settings::new(mode, || bounds)),
+    }
+}
+
+fn variable(name: &str) -> Option<OsString> {
+    std::env::var_os(name).filter(|value| !value.is_empty())
+}
+
+/// What a variable names by an absolute path.
+fn directory(name: &str) -> Option<PathBuf> {
+    variable(name).map(PathBuf::from).filter(|path| path.is_absolute())
+}
+
+/// What commands in a sandbox may do, by the configuration and what is there now.
+fn bounds(config: &Config, project: &Path) -> Bounds {
     let home = directory("HOME");
     let mut faults = faults(config, project, home.as_deref());
-    let in_use = faults.iter().find(|(mode, _)| *mode == config.sandbox_mode);
-    let in_use = in_use.map(|(_, fault)| fault.clone());
-    if let Some(fault) = fault_of_paths(config, home.as_deref()).or(in_use) {
-        return Err(fault);
+    if let Some(fault) = fault_of_paths(paths(config), home.as_deref()) {
+        faults.extend([Mode::Workspace, Mode::ReadOnly].map(|mode| (mode, fault.clone())));
     }
     let expanded = |paths: &[PathBuf]| -> Vec<PathBuf> {
         paths.iter().filter_map(|path| expand(path, home.as_deref())).collect()
@@ -184,17 +209,14 @@ pub(crate) fn settings(config: &Config, project: &Path) -> Result<Settings, Stri
             path.shown()
         )
     });
-    match replaceable.or(led) {
-        Some(fault) if config.sandbox_mode != Mode::Off => return Err(fault),
-        // It counts for a call that asks for a sandbox.
-        fault => faults.extend(fault.map(|fault| (Mode::Workspace, fault))),
-    }
+    // Where no sandbox is in use, it counts for a call that asks for one.
+    let mode = config.sandbox_mode.max(Mode::Workspace);
+    faults.extend(replaceable.or(led).map(|fault| (mode, fault)));
     let prelude = config.prelude.clone().into_iter().chain(environment);
     let keep = own.into_iter().chain(named).chain(plugin).chain(database).chain(prelude);
     let keep: Vec<PathBuf> = keep.chain(kept).collect();
     let deny_read: Vec<PathBuf> = denied.into_iter().chain(state).collect();
-    Ok(Settings {
-        mode: config.sandbox_mode,
+    Bounds {
         faults,
         workspace: Policy {
             mode: Mode::Workspace,
@@ -206,7 +228,7 @@ pub(crate) fn settings(config: &Config, project: &Path) -> Result<Settings, Stri
             network: config.sandbox_network,
             best_effort: config.sandbox_best_effort,
         },
-    })
+    }
 }
 
 /// The paths of the settings, with their keys.
@@ -219,9 +241,16 @@ fn paths(config: &Config) -> impl Iterator<Item = (&'static str, &PathBuf)> {
     all.into_iter().flat_map(|(key, paths)| paths.iter().map(move |path| (key, path)))
 }
 
-/// What is wrong with the paths of the settings, whatever the mode is.
-fn fault_of_paths(config: &Config, home: Option<&Path>) -> Option<String> {
-    paths(config).find_map(|(key, given)| {
+fn is_default(path: &Path) -> bool {
+    DENY_READ.iter().any(|default| path == Path::new(default))
+}
+
+/// What is wrong with paths of the settings, whatever the mode is.
+fn fault_of_paths<'a>(
+    mut paths: impl Iterator<Item = (&'static str, &'a PathBuf)>,
+    home: Option<&Path>,
+) -> Option<String> {
+    paths.find_map(|(key, given)| {
         let path = expand(given, home)?;
         let shown = given.shown();
         if given.to_string_lossy().contains(['*', '?', '[']) && !path.exists() {

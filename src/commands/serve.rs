@@ -20,7 +20,7 @@ use crate::mcp::server::Server;
 use crate::process::descriptors::BlockingFile;
 use crate::process::guard::{Guarded, GuardedRole};
 use crate::process::ledger::Ledger;
-use crate::process::{descriptors, files, memory, survivors, tree};
+use crate::process::{descriptors, files, survivors, tree};
 use crate::protocol::framing::Framing;
 use crate::protocol::reader::FrameReader;
 use crate::protocol::transport::{Outbound, StreamEnd, Transport};
@@ -122,7 +122,6 @@ fn serve(instance: String, guarded: Option<Guarded>) -> ExitCode {
         tracing::error!("no hangup thread: {error}");
         never()
     });
-    memory::drop_unchanged_pages();
     if await_end(&transport, &stopped, &hung_up) {
         server.await_calls(LAST_CALLS);
     }

@@ -328,8 +328,8 @@ pub(crate) fn adopt_orphans() {
 }
 
 /// Starts the housekeeping, which runs until the process exits. A failure is only logged: without
-/// housekeeping, zombies and old output accumulate. `release` is called when the last command has
-/// ended.
+/// housekeeping, zombies and old output accumulate. `release` is called when the start and the
+/// last command are over.
 pub(crate) fn start_housekeeping(
     supervisor: &Arc<Supervisor>,
     release: impl Fn() + Send + 'static,

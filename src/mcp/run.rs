@@ -300,7 +300,7 @@ impl Tools {
         let Some(state) = &given.codex else { return Ok(None) };
         let sandbox = self.sandbox_settings()?;
         let with = codex::Surroundings {
-            workspace: &sandbox.workspace,
+            workspace: sandbox.workspace(),
             state: self.supervisor.settings.state.as_deref().ok(),
             temporary: &std::env::temp_dir(),
             resolve: &files::real_path,

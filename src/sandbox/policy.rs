@@ -5,6 +5,7 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, LazyLock};
 
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
@@ -280,26 +281,45 @@ impl Tightening {
 }
 
 /// What the user has set up, from which policies are made.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Settings {
-    /// The policy in the mode workspace, whatever the mode in use is.
-    pub workspace: Policy,
     /// The mode in use.
     pub mode: Mode,
+    bounds: Arc<LazyLock<Bounds, Box<dyn FnOnce() -> Bounds + Send>>>,
+}
+
+/// What the settings say of commands in a sandbox.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Bounds {
+    /// The policy in the mode workspace, whatever the mode in use is.
+    pub workspace: Policy,
     /// Why commands cannot be confined in a mode.
     pub faults: Vec<(Mode, String)>,
 }
 
-impl Settings {
-    /// No sandbox, and none to tighten to.
-    pub fn off() -> Settings {
-        Settings { mode: Mode::Off, workspace: Policy::off(), faults: Vec::new() }
-    }
-
+impl Bounds {
     /// Why commands cannot be confined in this mode, if that is so.
     pub fn fault_in(&self, mode: Mode) -> Option<&str> {
         let mut faults = self.faults.iter().filter(|(of, _)| *of == mode);
         faults.next().map(|(_, fault)| fault.as_str())
+    }
+}
+
+impl Settings {
+    /// Calls `bounds` once a command has a sandbox, or a call asks for one: it may take
+    /// milliseconds to look up where hundreds of paths lead.
+    pub fn new(mode: Mode, bounds: impl FnOnce() -> Bounds + Send + 'static) -> Settings {
+        Settings { mode, bounds: Arc::new(LazyLock::new(Box::new(bounds))) }
+    }
+
+    /// No sandbox, and none to tighten to.
+    pub fn off() -> Settings {
+        Settings::new(Mode::Off, || Bounds { workspace: Policy::off(), faults: Vec::new() })
+    }
+
+    /// The policy in the mode workspace, whatever the mode in use is.
+    pub fn workspace(&self) -> &Policy {
+        &self.bounds.workspace
     }
 
     /// The policy in use.
@@ -308,7 +328,10 @@ impl Settings {
     }
 
     fn policy_in(&self, mode: Mode) -> Policy {
-        Policy { mode, ..self.workspace.clone() }.normal()
+        match mode {
+            Mode::Off => Policy::off(),
+            _ => Policy { mode, ..self.workspace().clone() }.normal(),
+        }
     }
 
     /// The policy for a command whose caller asks for this.
@@ -326,16 +349,16 @@ impl Settings {
         }
         let configured = match self.mode {
             Mode::Off => Network::On,
-            _ => self.workspace.network,
+            _ => self.workspace().network,
         };
         // Where no sandbox is in use, its network setting holds for one that a call asks for too,
         // unless the call chooses otherwise.
-        let network = asked.network.unwrap_or(self.workspace.network);
+        let network = asked.network.unwrap_or(self.workspace().network);
         if network < configured {
             let asked = format!("network={}", network.name());
             return Err(too_loose(asked, "sandbox.network", configured.name()));
         }
-        match self.fault_in(mode) {
+        match self.bounds.fault_in(mode) {
             Some(fault) => Err(NoSandbox::Fault(fault.to_owned())),
             None => Ok(Policy { network, ..self.policy_in(mode) }.normal()),
         }
@@ -404,7 +427,8 @@ mod tests {
         #[test]
         fn a_call_never_loosens(a in policy(), text in "(off|workspace|read-only)?( network=(on|off|loopback))?", p in path()) {
             let workspace = Policy { mode: Mode::Workspace, ..a.clone() };
-            let settings = Settings { mode: a.mode, workspace, faults: Vec::new() };
+            let bounds = Bounds { workspace, faults: Vec::new() };
+            let settings = Settings::new(a.mode, || bounds);
             let Ok(asked) = Tightening::parse(&text) else { return Ok(()) };
             let Ok(policy) = settings.tightened(Some(asked)) else { return Ok(()) };
             let configured = settings.policy();
@@ -416,7 +440,7 @@ mod tests {
     fn settings(mode: Mode, network: Network) -> Settings {
         let write = vec!["/project".into()];
         let workspace = Policy { mode: Mode::Workspace, write, network, ..Policy::off() };
-        Settings { mode, workspace, faults: Vec::new() }
+        Settings::new(mode, || Bounds { workspace, faults: Vec::new() })
     }
 
     fn tightened(settings: &Settings, text: &str) -> Result<String, String> {

@@ -74,17 +74,19 @@ impl Supervisor {
     }
 
     /// Runs until the process exits. After each wake-up, reaps adopted zombies and evicts
-    /// expired tasks; once an hour, removes expired files of ended servers. Calls `on_idle` once no
-    /// child has ended for 5 s.
+    /// expired tasks; once an hour, removes expired files of ended servers. Calls `on_idle` soon
+    /// after the start, and whenever no child has ended for 5 s.
     pub fn run_housekeeping(&self, woken: &OwnedFd, on_idle: impl Fn()) {
         const SHORTEST_PAUSE: Duration = Duration::from_secs(1);
         const IDLE_AFTER: Duration = Duration::from_secs(5);
+        /// A client's first requests have been answered by then.
+        const STARTED_AFTER: Duration = Duration::from_millis(500);
         /// Servers that end while this one lives leave files, too.
         const SWEEP_INTERVAL: Duration = Duration::from_secs(3600);
         let mut swept: Option<Instant> = None;
         let mut seen = Default::default();
         let mut zombies_wait = false;
-        let mut idle_at: Option<Instant> = None;
+        let mut idle_at = Some(Instant::now() + STARTED_AFTER);
         loop {
             let now = Instant::now();
             if let Ok(state) = &self.settings.state
