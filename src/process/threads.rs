@@ -4,7 +4,7 @@ use std::ffi::CString;
 use std::io;
 use std::sync::Arc;
 use std::thread::Builder;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use rustix::time::{ClockId, clock_gettime};
@@ -31,6 +31,7 @@ pub(crate) struct KeptThreads {
     /// The name of idle threads, and the first part of the name of those that run a job.
     name: &'static str,
     stack_size: usize,
+    kept_for: Duration,
     idle: Arc<Mutex<Idle>>,
 }
 
@@ -43,8 +44,9 @@ struct Idle {
 }
 
 impl KeptThreads {
-    pub(crate) fn new(name: &'static str, stack_size: usize) -> KeptThreads {
-        KeptThreads { name, stack_size, idle: Arc::default() }
+    /// An idle thread ends after `kept_for`.
+    pub(crate) fn new(name: &'static str, stack_size: usize, kept_for: Duration) -> KeptThreads {
+        KeptThreads { name, stack_size, kept_for, idle: Arc::default() }
     }
 
     /// Runs a job on an idle thread, or else on a new one. The system calls the
@@ -71,7 +73,8 @@ impl KeptThreads {
         }
         let idle = Arc::clone(&self.idle);
         let thread = Builder::new().name(self.name.to_owned()).stack_size(self.stack_size);
-        thread.spawn(move || run_jobs(&idle, job)).map(drop)
+        let kept_for = self.kept_for;
+        thread.spawn(move || run_jobs(&idle, job, kept_for)).map(drop)
     }
 }
 
@@ -84,8 +87,9 @@ impl Drop for KeptThreads {
     }
 }
 
-/// Runs a first job and all those that follow, until enough other threads are idle.
-fn run_jobs(idle: &Mutex<Idle>, first: Job) {
+/// Runs a first job and all those that follow, until enough other threads are idle or none has
+/// come for so long.
+fn run_jobs(idle: &Mutex<Idle>, first: Job, kept_for: Duration) {
     let mut next = Some(first);
     while let Some(job) = next {
         job();
@@ -100,6 +104,15 @@ fn run_jobs(idle: &Mutex<Idle>, first: Job) {
                 return;
             }
             idle.threads.push(giver);
+        }
+        if !taker.await_giver(Instant::now() + kept_for) {
+            let mut idle = idle.lock();
+            let place = idle.threads.iter().position(|giver| giver.gives_to(&taker));
+            // Who has taken its giver is about to give it a job.
+            if let Some(place) = place {
+                idle.threads.remove(place);
+                return;
+            }
         }
         next = taker.take();
     }
@@ -131,9 +144,10 @@ mod tests {
     use super::*;
 
     const LIMIT: Duration = Duration::from_secs(30);
+    const STACK: usize = 128 * 1024;
 
     fn threads() -> KeptThreads {
-        KeptThreads::new("kept", 128 * 1024)
+        KeptThreads::new("kept", STACK, LIMIT)
     }
 
     fn receive<T>(receiver: &Receiver<T>) -> T {
@@ -187,6 +201,16 @@ mod tests {
             await_idle(&threads, 1);
             assert_eq!(run(&threads, "job", thread_id), first);
         }
+    }
+
+    #[test]
+    fn an_idle_thread_ends_after_its_time_and_no_job_is_lost_to_that() {
+        let threads = KeptThreads::new("kept", STACK, Duration::from_micros(50));
+        for number in 0..1_000 {
+            assert_eq!(run(&threads, "job", move || number), number);
+        }
+        await_that("none is left", || Arc::strong_count(&threads.idle) == 1);
+        await_idle(&threads, 0);
     }
 
     #[test]

@@ -86,7 +86,7 @@ impl Completion {
         let started = task.facts.started.mono;
         let (last_output, waiting) = {
             let mut state = task.state();
-            state.verdict_at_kill = state.verdict(now);
+            state.verdict_at_kill = state.verdict(now).map(Box::new);
             (state.last_output, state.waiting.clone())
         };
         self.0.lock().kill_context = Some(KillContext {

@@ -98,17 +98,19 @@ impl Supervisor {
             }
             let expiry = self.registry.lock().next_expiry(self.settings.retention, now);
             let expiry = expiry.map(|at| at.saturating_duration_since(now).max(SHORTEST_PAUSE));
+            let is_idle = idle_at.take_if(|at| now >= *at).is_some();
             let pauses = [
                 zombies_wait.then_some(SHORTEST_PAUSE),
                 expiry,
                 idle_at.map(|at| at.saturating_duration_since(now)),
             ];
             let pause = pauses.into_iter().flatten().fold(SWEEP_INTERVAL, Duration::min);
+            if is_idle {
+                // Right before the wait: what runs after it comes back into memory.
+                on_idle();
+            }
             if descriptors::await_wake(woken, pause) {
                 idle_at = Some(Instant::now() + IDLE_AFTER);
-            } else if idle_at.is_some_and(|at| Instant::now() >= at) {
-                idle_at = None;
-                on_idle();
             }
             zombies_wait = orphans::reap_adopted(&mut seen);
             self.evict_surplus();

@@ -78,7 +78,7 @@ pub struct Facts {
     pub memory_max: Option<u64>,
     /// What confines it, if anything does.
     #[serde(default)]
-    pub sandbox: Option<Confined>,
+    pub sandbox: Option<Box<Confined>>,
     pub input: Input,
     pub shell: Identity,
     /// Notes on its shell and its environment, such as a fallback.
@@ -239,7 +239,7 @@ pub struct LiveState {
     /// Its progress; `None` before the first probe.
     pub progress: Option<Box<ProgressState>>,
     /// Its verdict when it was asked to end.
-    pub verdict_at_kill: Option<Verdict>,
+    pub verdict_at_kill: Option<Box<Verdict>>,
     /// Whether the last probe found it stuck.
     pub is_stuck: bool,
     /// How long such a command usually takes at most, if known.

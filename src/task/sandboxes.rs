@@ -107,7 +107,7 @@ impl Place {
 }
 
 /// What is known of a task's sandbox. `None` if it has none.
-pub(super) fn confined(policy: Policy, sandbox: Option<&Sandbox>) -> Option<Confined> {
+pub(super) fn confined(policy: Policy, sandbox: Option<&Sandbox>) -> Option<Box<Confined>> {
     if policy.is_off() {
         return None;
     }
@@ -117,7 +117,7 @@ pub(super) fn confined(policy: Policy, sandbox: Option<&Sandbox>) -> Option<Conf
     let closed = sandbox.map(Sandbox::closed).unwrap_or_default();
     let losses = limits::losses(&policy, sandbox::abilities());
     let missing = losses.into_iter().map(|loss| loss.text().to_owned()).collect();
-    Some(Confined { policy, missing, protected, absent, closed })
+    Some(Box::new(Confined { policy, missing, protected, absent, closed }))
 }
 
 /// The sandbox that is in use.

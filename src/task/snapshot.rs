@@ -178,7 +178,7 @@ impl Snapshot {
             leftovers: state.leftovers.clone(),
             kept: Vec::new(),
             attached: state.people.is_some(),
-            at_stop: state.verdict_at_kill.clone(),
+            at_stop: state.verdict_at_kill.as_deref().cloned(),
             shown: facts.detached.as_ref().map(|_| state.told.mark()),
         }
     }

@@ -700,7 +700,7 @@ fn run_task(
     report: impl FnOnce(Result<Arc<LiveTask>, StartError>),
 ) {
     let spawned = announce(&task, &mut setup.journal).and_then(|()| {
-        launch.spawn().map_err(|error| sandboxes::start_error(error, task.facts.sandbox.as_ref()))
+        launch.spawn().map_err(|error| sandboxes::start_error(error, task.facts.sandbox.as_deref()))
     });
     let spawned = match spawned {
         Ok(spawned) => spawned,

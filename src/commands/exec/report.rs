@@ -132,7 +132,7 @@ fn status_line(task: &LiveTask, palette: Palette) -> Option<String> {
         parts.push(format!("pipestatus=[{}]", statuses.join(",")));
     }
     parts.push(describe::took(end, None));
-    parts.extend(task.facts.sandbox.as_ref().map(describe::sandbox_phrase));
+    parts.extend(task.facts.sandbox.as_deref().map(describe::sandbox_phrase));
     Some(parts.join("  "))
 }
 

@@ -90,7 +90,7 @@ pub(crate) fn of_task(
 ) -> Vec<ResultNote> {
     let notes = facts.start_notes.iter().cloned();
     let mut insights: Vec<ResultNote> = notes.map(ResultNote::warning).collect();
-    let gap = facts.sandbox.as_ref().and_then(describe::sandbox_gap);
+    let gap = facts.sandbox.as_deref().and_then(describe::sandbox_gap);
     insights.extend(gap.map(ResultNote::warning));
     if let Some(cause) = &losses.disk_failed {
         insights.push(ResultNote::warning(format!(

@@ -415,7 +415,7 @@ pub(crate) fn command_line(command: &str) -> String {
 pub(crate) fn status_line(facts: &Facts, view: &View, palette: Palette) -> String {
     let mut parts = Vec::new();
     let shell = facts.chosen_shell.map(|shell| format!("shell={}", shell.as_str()));
-    let sandbox = facts.sandbox.as_ref().map(describe::sandbox_phrase);
+    let sandbox = facts.sandbox.as_deref().map(describe::sandbox_phrase);
     let chosen = shell.into_iter().chain(sandbox);
     match &view.task.ended {
         None => {

@@ -214,8 +214,6 @@ impl Guard {
         spared: impl Fn() -> Vec<String>,
         on_restart: impl Fn(&str, Exit, &[(i32, Exit)]),
     ) -> After {
-        // What the start needed, this process does not need any more.
-        memory::drop_unchanged_pages();
         let mut requests = EndRequests::default();
         let mut end =
             wait_for_server(self.server, &self.signals, &mut requests, &mut self.launches);
@@ -525,13 +523,22 @@ fn wait_for_server(
     requests: &mut EndRequests,
     launches: &mut Launches,
 ) -> ServerEnd {
+    /// The server answers its client's first requests meanwhile.
+    const STARTED_AFTER: Duration = Duration::from_millis(500);
     let mut hurry = false;
+    let mut drop_at = Some(Instant::now() + STARTED_AFTER);
     loop {
         if let Some(exit) = reap_for(server) {
             return ServerEnd { exit, is_asked: requests.is_any(), hurry };
         }
         launches.serve();
-        let Some(signal) = signals.wait(None) else {
+        let mut limit = drop_at.map(|at| at.saturating_duration_since(Instant::now()));
+        if limit == Some(Duration::ZERO) {
+            (drop_at, limit) = (None, None);
+            // Right before the wait, which may be long: what runs after it comes back into memory.
+            memory::drop_unchanged_pages();
+        }
+        let Some(signal) = signals.wait(limit) else {
             continue;
         };
         let request = requests.note(Instant::now(), None);

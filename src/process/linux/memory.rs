@@ -173,9 +173,17 @@ pub(crate) fn trim_heap() {
 /// Drops code and constants from this process's memory. What is used again comes back from the
 /// system's cache; what only the start or the last command needed does not.
 pub(crate) fn drop_unchanged_pages() {
+    /// The program and its libraries have about twenty.
+    const MOST: usize = 64;
+    // On the stack: the code that would free them afterwards would come back into memory.
+    let mut ranges = [(0, 0); MOST];
     let mappings = processes::read_proc_text("/proc/self/smaps").unwrap_or_default();
-    for range in unchanged(&mappings) {
-        let (first, bytes) = (range.start as *mut libc::c_void, range.len());
+    for (place, range) in ranges.iter_mut().zip(unchanged(&mappings)) {
+        *place = (range.start, range.len());
+    }
+    drop(mappings);
+    for (first, bytes) in ranges.into_iter().take_while(|(_, bytes)| *bytes > 0) {
+        let first = first as *mut libc::c_void;
         // SAFETY: these pages are a private mapping of a file. It cannot be written to, and the
         // kernel has counted no page that differs from the file.
         unsafe { libc::madvise(first, bytes, libc::MADV_DONTNEED) };

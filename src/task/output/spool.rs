@@ -213,6 +213,11 @@ impl SpoolWriter {
         };
         self.current = Some((number, file));
         let mut index = self.spool.index.lock();
+        // Most tasks have one, and there are many tasks.
+        if index.segments.is_empty() {
+            index.segments.reserve_exact(1);
+            index.checkpoints.reserve_exact(1);
+        }
         index.segments.push(Segment { number, start: self.end, end: self.end, medium });
         index.checkpoints.push(self.end);
         self.last_checkpoint = self.end.at.offset;
