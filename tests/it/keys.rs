@@ -510,7 +510,7 @@ fn brings(client: &Client, task: &str, arguments: Value, wanted: &str) {
         brought.push('\n');
         brought.push_str(&polled.without_numbers());
         let may_come = polled.status() == "running" || brought.contains(wanted);
-        assert!(may_come, "{wanted} never came: {brought}\n{}", polled.text);
+        assert!(may_come, "{wanted} never came: {}\n{brought}\n{}", sent.text, polled.text);
         None
     });
 }
