@@ -97,10 +97,6 @@ impl<T> Giver<T> {
     pub(crate) fn give(self, value: T) {
         self.0.lock().value = Some(value);
     }
-
-    pub(crate) fn gives_to(&self, taker: &Taker<T>) -> bool {
-        Arc::ptr_eq(&self.0, &taker.0)
-    }
 }
 
 impl<T> Drop for Giver<T> {
@@ -115,15 +111,6 @@ impl<T> Drop for Giver<T> {
 pub(crate) struct Taker<T>(Arc<CondvarMutex<Slot<T>>>);
 
 impl<T> Taker<T> {
-    /// Waits until the giver is done, with or without a value; returns whether it is.
-    pub(crate) fn await_giver(&self, deadline: Instant) -> bool {
-        let mut slot = self.0.lock();
-        while !slot.is_given && Instant::now() < deadline {
-            slot = self.0.wait(slot, Some(deadline));
-        }
-        slot.is_given
-    }
-
     /// The value; `None` if none will come.
     pub(crate) fn take(self) -> Option<T> {
         let mut slot = self.0.lock();

@@ -65,9 +65,6 @@ use crate::text::quantity::tenths;
 
 /// A call needs little stack: its buffers are on the heap.
 const CALL_STACK: usize = 512 * 1024;
-/// How long a thread waits for the next call: less than it takes until the server gives memory back,
-/// of which the thread would keep some in its cache.
-const CALL_THREAD_KEPT: Duration = Duration::from_secs(4);
 /// The client that renders colours in results (measured). It declares the tasks extension when a
 /// person uses it; otherwise only the model reads results.
 const COLOURING_CLIENT: &str = "claude-code";
@@ -161,7 +158,7 @@ impl Server {
             delivered: Condvar::new(),
             events: Acknowledged::default(),
             calls: InFlight::default(),
-            call_threads: KeptThreads::new("call", CALL_STACK, CALL_THREAD_KEPT),
+            call_threads: KeptThreads::new("call", CALL_STACK),
             attachment: Mutex::default(),
             has_requested: AtomicBool::new(false),
             streams_events: AtomicBool::new(false),

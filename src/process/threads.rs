@@ -1,10 +1,11 @@
-//! Threads that are kept for the next job, so that it need not wait for one to start.
+//! Threads that are kept for the next job, so that it need not wait for one to start; and how long
+//! processors have run the calling one.
 
 use std::ffi::CString;
 use std::io;
 use std::sync::Arc;
 use std::thread::Builder;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use rustix::time::{ClockId, clock_gettime};
@@ -31,7 +32,6 @@ pub(crate) struct KeptThreads {
     /// The name of idle threads, and the first part of the name of those that run a job.
     name: &'static str,
     stack_size: usize,
-    kept_for: Duration,
     idle: Arc<Mutex<Idle>>,
 }
 
@@ -44,9 +44,8 @@ struct Idle {
 }
 
 impl KeptThreads {
-    /// An idle thread ends after `kept_for`.
-    pub(crate) fn new(name: &'static str, stack_size: usize, kept_for: Duration) -> KeptThreads {
-        KeptThreads { name, stack_size, kept_for, idle: Arc::default() }
+    pub(crate) fn new(name: &'static str, stack_size: usize) -> KeptThreads {
+        KeptThreads { name, stack_size, idle: Arc::default() }
     }
 
     /// Runs a job on an idle thread, or else on a new one. The system calls the
@@ -73,8 +72,7 @@ impl KeptThreads {
         }
         let idle = Arc::clone(&self.idle);
         let thread = Builder::new().name(self.name.to_owned()).stack_size(self.stack_size);
-        let kept_for = self.kept_for;
-        thread.spawn(move || run_jobs(&idle, job, kept_for)).map(drop)
+        thread.spawn(move || run_jobs(&idle, job)).map(drop)
     }
 }
 
@@ -87,9 +85,8 @@ impl Drop for KeptThreads {
     }
 }
 
-/// Runs a first job and all those that follow, until enough other threads are idle or none has
-/// come for so long.
-fn run_jobs(idle: &Mutex<Idle>, first: Job, kept_for: Duration) {
+/// Runs a first job and all those that follow, until enough other threads are idle.
+fn run_jobs(idle: &Mutex<Idle>, first: Job) {
     let mut next = Some(first);
     while let Some(job) = next {
         job();
@@ -104,15 +101,6 @@ fn run_jobs(idle: &Mutex<Idle>, first: Job, kept_for: Duration) {
                 return;
             }
             idle.threads.push(giver);
-        }
-        if !taker.await_giver(Instant::now() + kept_for) {
-            let mut idle = idle.lock();
-            let place = idle.threads.iter().position(|giver| giver.gives_to(&taker));
-            // Who has taken its giver is about to give it a job.
-            if let Some(place) = place {
-                idle.threads.remove(place);
-                return;
-            }
         }
         next = taker.take();
     }
@@ -144,10 +132,9 @@ mod tests {
     use super::*;
 
     const LIMIT: Duration = Duration::from_secs(30);
-    const STACK: usize = 128 * 1024;
 
     fn threads() -> KeptThreads {
-        KeptThreads::new("kept", STACK, LIMIT)
+        KeptThreads::new("kept", 128 * 1024)
     }
 
     fn receive<T>(receiver: &Receiver<T>) -> T {
@@ -201,16 +188,6 @@ mod tests {
             await_idle(&threads, 1);
             assert_eq!(run(&threads, "job", thread_id), first);
         }
-    }
-
-    #[test]
-    fn an_idle_thread_ends_after_its_time_and_no_job_is_lost_to_that() {
-        let threads = KeptThreads::new("kept", STACK, Duration::from_micros(50));
-        for number in 0..1_000 {
-            assert_eq!(run(&threads, "job", move || number), number);
-        }
-        await_that("none is left", || Arc::strong_count(&threads.idle) == 1);
-        await_idle(&threads, 0);
     }
 
     #[test]
