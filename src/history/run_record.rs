@@ -241,9 +241,16 @@ impl RunRecord {
 
     /// Whether results have reported everything.
     pub(super) fn is_settled(&self) -> bool {
-        let is_end_reported = self.reported.end.load(Ordering::Relaxed);
-        let is_kill = self.end.get().is_some_and(|end| end.killed_after.is_some());
-        is_end_reported && (!is_kill || self.reported.kill.load(Ordering::Relaxed))
+        let Some(end) = self.end.get() else {
+            return false;
+        };
+        // About the end of a run that was ended there is at most the insight about a kill.
+        let reported = match end.facts.outcome {
+            Some(outcome) if outcome.is_complete() => &self.reported.end,
+            _ => &self.reported.before,
+        };
+        let is_kill = end.killed_after.is_some();
+        reported.load(Ordering::Relaxed) && (!is_kill || self.reported.kill.load(Ordering::Relaxed))
     }
 
     /// Drops the earlier runs from memory, since thousands of finished tasks are kept. Once the end

@@ -79,8 +79,9 @@ impl Tools {
         let text = arguments.input.as_deref();
         let typed = text.or(secret.is_some().then_some(""));
         let typed = typed.filter(|_| keys.is_empty() && task.live.facts.input == Input::Terminal);
-        task.live.state().sent =
-            typed.map(|typed| SentInput { after: after.output, prompt, typed: typed.to_owned() });
+        task.live.state().sent = typed.map(|typed| {
+            Box::new(SentInput { after: after.output, prompt, typed: typed.to_owned() })
+        });
         if let Some((name, secret)) = secret {
             // Looking the secret up may have taken a while.
             if call.cancel.is_cancelled() {

@@ -345,7 +345,7 @@ impl Task {
                 samples: estimate.sample_size,
             }),
             server: self.server.clone(),
-            detached: snapshot.facts.detached.clone(),
+            detached: snapshot.facts.detached.as_deref().cloned(),
             can_kill: !snapshot.is_over() && self.is_reachable(),
             tail: match lines {
                 0 => Vec::new(),

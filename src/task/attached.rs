@@ -50,7 +50,10 @@ impl Person {
             if state.ended.is_some() {
                 return Err(InputError::Ended(task.id().to_owned()));
             }
-            state.people.get_or_insert_with(|| People::new(size_before)).set_size(number, size);
+            state
+                .people
+                .get_or_insert_with(|| Box::new(People::new(size_before)))
+                .set_size(number, size);
             Ok(())
         })?;
         let person = Person {

@@ -23,7 +23,7 @@ pub struct KillContext {
     /// How long it had printed nothing.
     pub silent_for: Duration,
     /// The process that waited for input, and for what.
-    pub waiting: Option<Waiting>,
+    pub waiting: Option<Box<Waiting>>,
 }
 
 /// An ended task, as the recorder sees it.
@@ -52,7 +52,7 @@ pub(crate) type OnEnd = Box<dyn FnOnce(&FinishedTask<'_>) + Send>;
 pub(crate) struct Completion(Mutex<CompletionState>);
 
 struct CompletionState {
-    kill_context: Option<KillContext>,
+    kill_context: Option<Box<KillContext>>,
     memory_kills_at_start: Option<OutOfMemoryKills>,
     provisional: (Exit, Outcome),
     on_end: Option<OnEnd>,
@@ -89,11 +89,11 @@ impl Completion {
             state.verdict_at_kill = state.verdict(now).map(Box::new);
             (state.last_output, state.waiting.clone())
         };
-        self.0.lock().kill_context = Some(KillContext {
+        self.0.lock().kill_context = Some(Box::new(KillContext {
             elapsed: now.saturating_duration_since(started),
             silent_for: now.saturating_duration_since(last_output.unwrap_or(started)),
             waiting,
-        });
+        }));
         true
     }
 
@@ -124,7 +124,7 @@ impl Completion {
             let state = task.state();
             (state.usage.memory_peak, state.streams.map(|stream| stream.end))
         };
-        let kill_context = kill_context.as_ref();
+        let kill_context = kill_context.as_deref();
         let ended = FinishedTask {
             facts: &task.facts,
             end,

@@ -68,7 +68,7 @@ pub(super) fn snapshot(text: &[u8]) -> Option<Snapshot> {
             command: entry.command,
             description: entry.description,
             part_of: entry.part_of,
-            detached: entry.detached,
+            detached: entry.detached.map(Box::new),
             chosen_shell: None,
             in_session: false,
             directory: entry.directory,

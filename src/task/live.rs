@@ -57,7 +57,7 @@ pub struct Facts {
     /// The agent run or other session that it belongs to, if any.
     pub part_of: Option<String>,
     /// `None` if it ends with this process.
-    pub detached: Option<Detached>,
+    pub detached: Option<Box<Detached>>,
     /// The shell that the caller has chosen, if it is not the configured one.
     #[serde(default)]
     pub chosen_shell: Option<ShellName>,
@@ -115,7 +115,7 @@ fn lossy_if_any<S: Serializer>(path: &Option<PathBuf>, serializer: S) -> Result<
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Detected {
     /// The process that waits for input.
-    pub waiting: Option<Waiting>,
+    pub waiting: Option<Box<Waiting>>,
     /// Whether the next probe is to confirm what this one has found.
     pub unconfirmed: bool,
     pub conditions: Vec<Condition>,
@@ -190,7 +190,7 @@ pub struct OverMemory {
     pub limit: u64,
 }
 
-/// What changes during a task's life.
+/// What changes during a task's life. Many ended tasks are kept: what most of them lack is in a box.
 #[derive(Debug, Default)]
 pub struct LiveState {
     /// `None` while the shell runs.
@@ -219,13 +219,13 @@ pub struct LiveState {
     /// result has reported.
     pub dropped_input: usize,
     /// The people who are attached to it, and may type.
-    pub people: Option<People>,
+    pub people: Option<Box<People>>,
     /// How often viewers must redraw the screen: at each report of a size, even the same.
     pub redraws: u64,
     /// Whether the task's input is closed, or its end queued.
     pub input_closed: bool,
     /// The process that waits for input, and for what, as far as is known.
-    pub waiting: Option<Waiting>,
+    pub waiting: Option<Box<Waiting>>,
     /// Whether the last probe found a wait for input or a condition that the next must confirm.
     pub unconfirmed: bool,
     /// The known conditions of its processes.
@@ -235,7 +235,7 @@ pub struct LiveState {
     /// What the last probe saw of the reading of input.
     pub last_input_probe: Option<InputProbe>,
     /// The last input of a call.
-    pub sent: Option<SentInput>,
+    pub sent: Option<Box<SentInput>>,
     /// Its progress; `None` before the first probe.
     pub progress: Option<Box<ProgressState>>,
     /// Its verdict when it was asked to end.
@@ -571,7 +571,7 @@ impl LiveState {
 pub struct LiveTask {
     pub facts: Arc<Facts>,
     monitor: CondvarMutex<LiveState>,
-    pub(super) terminal: Option<Terminal>,
+    pub(super) terminal: Option<Box<Terminal>>,
     /// Notified when its pending event changes, with no lock held.
     pub(super) events: Option<Arc<EventSignal>>,
     /// What its server watches; `None` for a task without one.
@@ -591,7 +591,7 @@ impl LiveTask {
 
     /// Its emulated terminal; `None` without a terminal, or if a person's own terminal draws.
     pub fn terminal(&self) -> Option<&Terminal> {
-        self.terminal.as_ref()
+        self.terminal.as_deref()
     }
 
     /// What programs outside of its sandbox obey, was made, and no answer has told. If an answer that
@@ -799,7 +799,7 @@ mod tests {
         state.active_calls = 0;
         state.is_stuck = true;
         assert_eq!(state.pending_event(), Some(EventKind::Stuck));
-        state.people = Some(People::new(None));
+        state.people = Some(Box::new(People::new(None)));
         assert_eq!(state.pending_event(), None);
         state.people = None;
         assert_eq!(state.pending_event(), Some(EventKind::Stuck));

@@ -205,7 +205,7 @@ impl Planner {
                 command: request.command.into_text(),
                 description: request.description,
                 part_of: request.part_of,
-                detached: request.detached,
+                detached: request.detached.map(Box::new),
                 in_session,
                 directory,
                 chosen_shell: request.shell.filter(|_| !is_same),

@@ -169,7 +169,7 @@ impl Snapshot {
             },
             input: InputState { queued: state.queued_input, closed: state.input_closed },
             probed: Probed {
-                waiting: state.waiting.clone(),
+                waiting: state.waiting.as_deref().cloned(),
                 conditions: state.conditions.clone(),
                 evidence: state.evidence,
                 usage: state.usage,

@@ -391,7 +391,7 @@ impl Supervisor {
         let (launch, mut task) = (plan.launch, LiveTask::new(plan.facts));
         task.events = Some(Arc::clone(&self.events));
         task.unprotected = Some(Arc::clone(&self.unprotected));
-        task.terminal = plan.emulated.map(Terminal::new);
+        task.terminal = plan.emulated.map(|size| Box::new(Terminal::new(size)));
         task.report(|state| state.columns = plan.columns);
         let thread = std::thread::Builder::new()
             .name(format!("task-{id}"))

@@ -114,7 +114,7 @@ impl ShownMark {
 #[derive(Debug, Default)]
 pub(crate) struct ReportedEvents {
     /// The last wait for input.
-    pub(super) waiting: Option<Waiting>,
+    pub(super) waiting: Option<Box<Waiting>>,
     /// The program draws a full screen, whose last line is no prompt.
     pub(super) is_screen: bool,
     /// It is held up by a signal.

@@ -461,8 +461,9 @@ const WORDS: &[&str] = &[
     "warnings",
 ];
 
-static POSSIBLE: LazyLock<Option<AhoCorasick>> =
-    LazyLock::new(|| AhoCorasick::builder().kind(Some(AhoCorasickKind::DFA)).build(WORDS).ok());
+static POSSIBLE: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| {
+    AhoCorasick::builder().kind(Some(AhoCorasickKind::ContiguousNFA)).build(WORDS).ok()
+});
 
 /// Where in a text lines may say something worth more than a warning: places within them, in order.
 /// All others say nothing that [`sign_of`] knows.

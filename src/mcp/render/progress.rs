@@ -289,7 +289,7 @@ mod tests {
             shell: Identity::default(),
             start_notes: Vec::new(),
         });
-        live.report(|state| state.waiting = waiting);
+        live.report(|state| state.waiting = waiting.map(Box::new));
         View::take(&live)
     }
 

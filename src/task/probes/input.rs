@@ -226,7 +226,7 @@ impl InputDetection {
         self.next = Some(soon.map_or(regular, |pause| regular.min(now + pause)));
         let (active, computes) = self.activity(&members, task);
         Detected {
-            waiting,
+            waiting: waiting.map(Box::new),
             unconfirmed: self.confirming,
             conditions,
             evidence: self.evidence(view.shell),
