@@ -111,9 +111,11 @@ impl Probes {
         self.progress_probe.memory_above(limit)
     }
 
-    /// Probes progress soon, since a caller has asked for it.
+    /// Probes soon, since a caller has asked for it.
     pub(super) fn hasten(&mut self) {
-        self.progress_probe.hasten(Instant::now());
+        let now = Instant::now();
+        self.input_detection.hasten(now);
+        self.progress_probe.hasten(now);
     }
 
     /// Takes no more probes: the task has ended.

@@ -167,6 +167,13 @@ impl InputDetection {
         self.next = Some(self.time_after_pause(now, true));
     }
 
+    /// Ends a rare pause.
+    pub(super) fn hasten(&mut self, now: Instant) {
+        if let Some(next) = self.next {
+            self.next = Some(next.min(self.time_after_pause(now, true)));
+        }
+    }
+
     /// The first probes follow fixed pauses, later ones the times that all tasks share. A task that
     /// takes no input has no early probes, and rare ones once it has been silent for long and no
     /// call is about it.
@@ -645,6 +652,21 @@ mod tests {
         input_detection.stop();
         // Input that was still queued when the shell ended.
         input_detection.restart(Instant::now());
+        assert_eq!(input_detection.next, None);
+    }
+
+    #[test]
+    fn a_call_ends_a_rare_pause() {
+        let now = Instant::now();
+        let mut input_detection = InputDetection::new(None, (Arc::default(), Duration::ZERO));
+        input_detection.probes_taken = PROBES_BEFORE_RARE;
+        let rare = input_detection.time_after_pause(now, false);
+        assert!(rare >= now + RARE_PAUSE / 2);
+        input_detection.next = Some(rare);
+        input_detection.hasten(now);
+        assert!(input_detection.next.is_some_and(|next| next <= now + LATER_PAUSE * 3 / 2));
+        input_detection.stop();
+        input_detection.hasten(now);
         assert_eq!(input_detection.next, None);
     }
 }
