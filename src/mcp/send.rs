@@ -1,6 +1,7 @@
 //! `zsh_send`: types into a task and shows its response.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use super::call::DEFAULT_LISTEN;
 use super::dispatch::{Answer, CallContext, NoResult, Tools, Until, compile, refused, seconds_or};
@@ -80,7 +81,8 @@ impl Tools {
         let typed = text.or(secret.is_some().then_some(""));
         let typed = typed.filter(|_| keys.is_empty() && task.live.facts.input == Input::Terminal);
         task.live.state().sent = typed.map(|typed| {
-            Box::new(SentInput { after: after.output, prompt, typed: typed.to_owned() })
+            let (at, after, typed) = (Instant::now(), after.output, typed.to_owned());
+            Box::new(SentInput { at, after, prompt, typed })
         });
         if let Some((name, secret)) = secret {
             // Looking the secret up may have taken a while.

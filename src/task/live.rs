@@ -137,6 +137,7 @@ pub struct Detected {
 /// The last input of a call, of which the reply is awaited.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SentInput {
+    pub at: Instant,
     /// The end of the output before.
     pub after: u64,
     /// The unfinished line before.

@@ -70,6 +70,36 @@ fn a_reply_that_takes_seconds_comes_with_the_call_that_asks_for_it() {
     }
 }
 
+/// A program that shows itself what is typed, and does so late: one thread waits for the next line
+/// while another works.
+const LATE_ECHO: &str = r#"
+import os, select, threading, time, tty
+tty.setraw(0)
+own, _ = os.pipe()
+poll = select.epoll()
+for end in 0, own:
+    poll.register(end, select.EPOLLIN)
+os.write(1, b"1> ")
+def work(line):
+    time.sleep(4)
+    os.write(1, line + b"\r\nfour" + b"-two\r\n2> ")
+while True:
+    poll.poll()
+    line = os.read(0, 100).strip()
+    threading.Thread(target=work, args=(line,), daemon=True).start()
+"#;
+
+#[test]
+fn a_program_that_has_not_shown_what_was_typed_does_not_wait_for_more() {
+    let env = Env::new();
+    let client = env.client();
+    std::fs::write(env.work().join("late_echo.py"), LATE_ECHO).expect("a program");
+    let task = talker(&client, "python3 late_echo.py");
+    let answer = client.call("zsh_send", send(&task, "please"));
+    assert!(output(&answer).contains(REPLY), "{}", answer.text);
+    client.kill_all_of(&task);
+}
+
 #[test]
 fn a_reply_comes_whole_though_it_pauses() {
     let env = Env::new();

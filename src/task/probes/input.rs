@@ -28,7 +28,7 @@ use crate::progress::waiting::{
     CONFIRMING_PAUSE, Confirmation, FIRST_PAUSES, FullScreen, InputJudgement, LATER_PAUSE, Modes,
     PROBES_BEFORE_RARE, RARE_PAUSE, Reading, Sample, ShownText, is_same_prompt, judge,
 };
-use crate::task::live::{Detected, Input, LiveTask};
+use crate::task::live::{Detected, Input, LiveTask, SentInput};
 use crate::task::output::reading;
 use crate::task::output::spool::SpoolWriter;
 use crate::task::stream::PerStream;
@@ -39,6 +39,9 @@ use crate::task::watch::is_echo;
 const MAX_SCAN_AGE: Duration = Duration::from_millis(40);
 /// How much of the newest output may hold a menu.
 const MENU_BYTES: u64 = 4096;
+/// How long a program that itself shows what is typed may work before it has shown any of it: Erlang
+/// loads what it needs for its first line.
+const ECHO_PATIENCE: Duration = Duration::from_secs(10);
 /// The name of a process that is not shown.
 const UNSEEN: &str = "(hidden)";
 
@@ -360,6 +363,13 @@ impl InputDetection {
             line => line,
         };
         let sent = task.state().sent.clone();
+        let is_screen = task.terminal().is_some_and(Terminal::is_full_screen);
+        if let Some(sent) = &sent
+            && !is_screen
+            && is_without_echo(sent, end.offset, modes, &sample)
+        {
+            return InputJudgement::Nothing;
+        }
         if let Some(sent) = sent.filter(|_| self.reading == Reading::AmongOthers) {
             self.prompts = is_same_prompt(&last_line, &sent.prompt);
             // The program reads ahead, or its event loop continues, while it carries out a line.
@@ -639,6 +649,15 @@ pub(crate) fn pinentry(scan: &Scan, waits: &mut Waits<'_>) -> Option<Sample> {
 /// Whether a signal has stopped a process.
 pub(crate) fn is_stopped(process: &ProcessInfo) -> bool {
     matches!(process.stall_reason, Some(StallReason::Stopped(_)))
+}
+
+/// Whether a program that itself shows what is typed has shown nothing of the last line. Another of its
+/// threads works on that line, or is about to, while this one waits for the next.
+fn is_without_echo(sent: &SentInput, end: u64, modes: Option<Modes>, sample: &Sample) -> bool {
+    let shows_it = modes.is_some_and(|modes| !modes.echo && !modes.canonical);
+    let may_work = !matches!(sample, Sample::Blocked { how: InputWait::Reading, .. });
+    let is_unshown = end <= sent.after && !sent.typed.is_empty();
+    is_unshown && shows_it && may_work && sent.at.elapsed() < ECHO_PATIENCE
 }
 
 #[cfg(test)]
