@@ -6,6 +6,7 @@
 use std::fs;
 use std::path::Path;
 
+use rusqlite::Connection;
 use serde_json::{Value, json};
 
 use crate::support::client::PATIENCE;
@@ -22,6 +23,12 @@ fn with_earlier_state() -> Runs {
     let mut unpack = runs.env.command("tar");
     unpack.arg("-xzf").arg(FILES).arg("-C").arg(runs.env.path(""));
     assert!(unpack.status().expect("tar").success());
+    // As it was then: a server that finds nothing removed for hours would remove what is too old.
+    let history = Connection::open(runs.env.path("state/alan.db")).expect("a database");
+    let now = "strftime('%Y-%m-%dT%H:%M:%S.000000+00:00', 'now')";
+    let sql = format!("UPDATE meta SET value = {now} WHERE key = 'last_pruned'");
+    assert_eq!(history.execute(&sql, []).expect("a time"), 1);
+    drop(history);
     for run in runs_of(&runs) {
         let file = Path::new(&run).join("oneshot.json");
         let text = fs::read_to_string(&file).expect("a run");
