@@ -363,10 +363,9 @@ impl InputDetection {
             line => line,
         };
         let sent = task.state().sent.clone();
-        let is_screen = task.terminal().is_some_and(Terminal::is_full_screen);
         if let Some(sent) = &sent
-            && !is_screen
             && is_without_echo(sent, end.offset, modes, &sample)
+            && !task.terminal().is_some_and(Terminal::is_full_screen)
         {
             return InputJudgement::Nothing;
         }
