@@ -102,6 +102,16 @@ pub(crate) fn await_hangup(fd: impl AsFd) {
     hangup::await_end(fd.as_fd());
 }
 
+/// Whether there is something to read, from a stream that still has a writer.
+pub(crate) fn has_unread(fd: impl AsFd) -> bool {
+    let mut fds = [PollFd::new(&fd, PollFlags::IN)];
+    rustix::event::poll(&mut fds, Some(&Timespec::default())).is_ok()
+        && fds.iter().any(|fd| {
+            let events = fd.revents();
+            events.contains(PollFlags::IN) && !events.contains(PollFlags::HUP)
+        })
+}
+
 /// Whether the other side of stdin or stdout is gone.
 // Unused where no server is replaced.
 #[cfg_attr(any(not(target_os = "linux"), feature = "portable"), allow(dead_code))]
@@ -354,4 +364,22 @@ pub(crate) fn are_same_file(first: &impl AsFd, second: &impl AsFd) -> bool {
         Some((metadata.dev(), metadata.ino(), metadata.rdev()))
     };
     id(first).is_some_and(|first| id(second) == Some(first))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_living_writer_has_written_is_unread_until_it_is_read() {
+        let (ours, theirs) = pipe().expect("a pipe");
+        assert!(!has_unread(&ours));
+        assert_eq!(write(&theirs, b"line\n"), Transfer::Bytes(5));
+        assert!(has_unread(&ours));
+        assert_eq!(read_waiting(&ours, 1), b"line\n");
+        assert!(!has_unread(&ours));
+        assert_eq!(write(&theirs, b"rest"), Transfer::Bytes(4));
+        drop(theirs);
+        assert!(!has_unread(&ours), "nothing follows that");
+    }
 }

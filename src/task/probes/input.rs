@@ -20,7 +20,7 @@ use crate::process::scans::Scans;
 use crate::process::spawn::Spawned;
 use crate::process::tree::{Identity, ProcessInfo, Scan, TaskProcesses};
 use crate::process::waits::Waits;
-use crate::process::{processes, pty, signals, tree, usage};
+use crate::process::{descriptors, processes, pty, signals, tree, usage};
 use crate::progress::condition::{Condition, Sighting, Sightings, Visibility};
 use crate::progress::question;
 use crate::progress::wait::{InputWait, ProcessName, ProcessWaits, Thread, WaitSource};
@@ -235,13 +235,20 @@ impl InputDetection {
         let regular = self.time_after_pause(now, task.state().active_calls > 0);
         self.next = Some(soon.map_or(regular, |pause| regular.min(now + pause)));
         let (active, computes) = self.activity(&members, task);
+        // What it printed before it read again is part of its reply.
+        let is_unread = || {
+            let streams = [Some(&spawned.output), spawned.stderr.as_ref()];
+            streams.into_iter().flatten().any(descriptors::has_unread)
+        };
+        let reads = self.reading != Reading::No && !is_unread();
+        let reading = if reads { self.reading } else { Reading::No };
         Detected {
             waiting: waiting.map(Box::new),
             unconfirmed: self.confirming,
             conditions,
             evidence: self.evidence(view.shell),
             active,
-            reading: self.reading,
+            reading,
             prompts: self.prompts,
             computes,
         }
