@@ -1,7 +1,7 @@
 //! Runs the program under test like a person or a script: with arguments, input, output and an exit
 //! code.
 //!
-//! Every wait has a deadline, after which the program is killed.
+//! Every wait has a deadline, after which the program is killed; so it is if its test fails.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::ExitStatusExt;
@@ -14,7 +14,8 @@ use super::env::{Env, binary, shell_exit_code};
 
 /// A running program, whose stderr is collected.
 pub struct Program {
-    child: Child,
+    /// Present until its end is waited for.
+    child: Option<Child>,
     /// Present until a test closes or takes it.
     pub stdin: Option<ChildStdin>,
     stdout: Option<BufReader<std::process::ChildStdout>>,
@@ -56,16 +57,16 @@ impl Program {
         let stdin = child.stdin.take();
         let stdout = child.stdout.take().map(BufReader::new);
         let stderr = in_background(child.stderr.take().expect("a piped stderr"));
-        Program { child, stdin, stdout, stderr }
+        Program { child: Some(child), stdin, stdout, stderr }
     }
 
     pub fn id(&self) -> u32 {
-        self.child.id()
+        self.child.as_ref().expect("its end is not waited for").id()
     }
 
     /// Sends a signal, by name without `SIG`.
     pub fn signal(&self, name: &str) {
-        send_signal(name, self.child.id());
+        send_signal(name, self.id());
     }
 
     /// The next line of its stdout, without the line's end. The program must print one.
@@ -103,9 +104,9 @@ impl Program {
     /// Waits for its end without closing its stdin.
     pub fn finish_with_stdin_open(mut self) -> Finished {
         let stdout = self.stdout.take().map(in_background);
-        let pid = self.child.id();
+        let pid = self.id();
         let (ended, end) = mpsc::channel();
-        let mut child = self.child;
+        let mut child = self.child.take().expect("its end is not waited for");
         thread::spawn(move || {
             let _ = ended.send(child.wait().expect("the end of the program"));
         });
@@ -113,11 +114,20 @@ impl Program {
             send_signal("KILL", pid);
             panic!("the program did not end");
         };
-        let gathered = |from: Receiver<Vec<u8>>| from.recv_timeout(PATIENCE).expect("its end");
+        let gathered = |from: &Receiver<Vec<u8>>| from.recv_timeout(PATIENCE).expect("its end");
         Finished {
             code: status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or_default()),
-            stdout: stdout.map(gathered).unwrap_or_default(),
-            stderr: String::from_utf8_lossy(&gathered(self.stderr)).into_owned(),
+            stdout: stdout.as_ref().map(gathered).unwrap_or_default(),
+            stderr: String::from_utf8_lossy(&gathered(&self.stderr)).into_owned(),
+        }
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.child.take().filter(|_| thread::panicking()) {
+            let _ = child.kill();
+            let _ = child.wait();
         }
     }
 }
