@@ -36,8 +36,11 @@ pub(super) fn guarded(
         Ok(Side::Guard(guard)) => {
             let daemons = || shared::load_config().0.daemons;
             match guard.run(daemons, conclude) {
-                After::Ended { instance, exit, reaped } => {
+                After::Ended { instance, exit, reaped, not_replaced } => {
                     conclude(&instance, exit, &reaped);
+                    if let Some(reason) = not_replaced {
+                        output::complain(format_args!("the server is gone ({reason})"));
+                    }
                     ExitCode::from(u8::try_from(exit.code()).unwrap_or(u8::MAX))
                 }
                 After::Restarted { instance, guarded } => run(instance, Some(guarded)),

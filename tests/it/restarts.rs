@@ -119,6 +119,10 @@ fn four_kills_in_a_minute_end_it_and_an_orderly_end_is_one() {
     let (status, _) = client.wait_exit(PATIENCE);
     assert_eq!(status.code(), Some(137), "{status}");
     assert!(descendants_of(client.pid()).is_empty());
+    let said = client.stderr();
+    let reason =
+        "the server is gone (killed by SIGKILL: 3 others have ended like this within a minute)";
+    assert!(said.contains(reason), "{said}");
 
     for (signal, closes) in [("TERM", false), ("KILL", true)] {
         let client = env.client();
@@ -132,6 +136,8 @@ fn four_kills_in_a_minute_end_it_and_an_orderly_end_is_one() {
         send_signal(signal, server);
         client.wait_exit(PATIENCE);
         client.assert_only_frames();
+        let said = client.stderr();
+        assert!(!said.contains("the server is gone"), "{said}");
     }
 }
 

@@ -77,9 +77,9 @@ pub(crate) struct Guarded {
 
 /// What [`Guard::run`] returns in.
 pub(crate) enum After {
-    /// In the guard, at the end: the server's name and exit, and the exits of the processes that
-    /// outlived it, by pid.
-    Ended { instance: String, exit: Exit, reaped: Vec<(i32, Exit)> },
+    /// In the guard, at the end: the server's name and exit, the exits of the processes that
+    /// outlived it, by pid, and why another server was due and did not start.
+    Ended { instance: String, exit: Exit, reaped: Vec<(i32, Exit)>, not_replaced: Option<String> },
     /// In a new server, with its name.
     Restarted { instance: String, guarded: Guarded },
 }
@@ -92,6 +92,9 @@ pub(crate) enum After {
 pub(crate) fn start(role: GuardedRole, instance: &str) -> io::Result<Side> {
     check_may_guard()?;
     orphans::adopt()?;
+    // Before the fork: the server may be at work, and be sought by its name, before the guard runs
+    // again. The server takes its own name when it adopts.
+    let _ = rustix::thread::set_name(tree::GUARD_NAME);
     let signals = Box::new(SignalSet::block());
     // Without it, a server that is killed is not replaced.
     let ledger = (role == GuardedRole::Client).then(Ledger::create).and_then(Result::ok);
@@ -109,13 +112,20 @@ pub(crate) fn start(role: GuardedRole, instance: &str) -> io::Result<Side> {
         Fork::Parent { child } => child,
     };
     drop(launcher);
-    let _ = rustix::thread::set_name(tree::GUARD_NAME);
     if role == GuardedRole::Shim {
         descriptors::close_stdin()?;
     }
     memory::hide_from_other_processes();
     let instance = instance.to_owned();
-    Ok(Side::Guard(Guard { server, signals, launches, instance, ledger, restarts: Vec::new() }))
+    Ok(Side::Guard(Guard {
+        server,
+        signals,
+        launches,
+        instance,
+        role,
+        ledger,
+        restarts: Vec::new(),
+    }))
 }
 
 enum Fork {
@@ -199,6 +209,7 @@ pub(crate) struct Guard {
     signals: Box<SignalSet>,
     launches: Launches,
     instance: String,
+    role: GuardedRole,
     ledger: Option<Arc<Ledger>>,
     /// When it has replaced a server.
     restarts: Vec<Instant>,
@@ -220,15 +231,24 @@ impl Guard {
         loop {
             let instance = std::mem::take(&mut self.instance);
             let lost = self.launches.lost(&instance);
-            let next = match self.may_restart(&end).then(|| self.restart(end.exit)) {
-                Some(Ok(Fork::Child { parent })) => return self.become_next(parent),
-                Some(Ok(Fork::Parent { child })) => Some(child),
-                Some(Err(_)) | None => None,
+            let mut not_replaced = None;
+            let next = self.due_restart(&end).and_then(|cause| match self.restart(&cause) {
+                Ok(fork) => Some(fork),
+                Err(error) => {
+                    not_replaced = Some(format!("{cause}: {error}"));
+                    None
+                }
+            });
+            let next = match next {
+                Some(Fork::Child { parent }) => return self.become_next(parent),
+                Some(Fork::Parent { child }) => Some(child),
+                None => None,
             };
             let mut reaped = Reaped { server: next, exit: None, others: Vec::new() };
             self.end_remains(&mut reaped, lost, &spared, &mut requests, end.hurry);
             if next.is_none() {
-                return After::Ended { instance, exit: end.exit, reaped: reaped.others };
+                let (exit, reaped) = (end.exit, reaped.others);
+                return After::Ended { instance, exit, reaped, not_replaced };
             }
             on_restart(&instance, end.exit, &reaped.others);
             end = match reaped.exit {
@@ -240,37 +260,41 @@ impl Guard {
         }
     }
 
-    /// Whether to replace a server that has ended like this.
-    fn may_restart(&mut self, end: &ServerEnd) -> bool {
-        let is_killed = match end.exit {
-            Exit::Code(code) => code == PANICKED,
-            Exit::Signal(number) => {
-                ![libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::SIGQUIT].contains(&number)
+    /// What has ended the server, if another is due in its place.
+    fn due_restart(&self, end: &ServerEnd) -> Option<String> {
+        let cause = match end.exit {
+            Exit::Code(PANICKED) => "it panicked".to_owned(),
+            Exit::Code(_) => return None,
+            Exit::Signal(libc::SIGTERM | libc::SIGINT | libc::SIGHUP | libc::SIGQUIT) => {
+                return None;
             }
+            Exit::Signal(number) => match Signal::from_number(number) {
+                Some(signal) => format!("killed by SIG{}", signal.name()),
+                None => format!("killed by signal {number}"),
+            },
         };
-        let Some(ledger) = self.ledger.as_ref().filter(|_| is_killed && !end.is_asked) else {
-            return false;
-        };
-        let now = Instant::now();
-        self.restarts.retain(|at| now.duration_since(*at) < RESTARTS_WITHIN);
-        !ledger.is_incomplete()
-            && self.restarts.len() < MAX_RESTARTS
-            && !descriptors::has_client_hung_up()
+        let is_due =
+            self.role == GuardedRole::Client && !end.is_asked && !descriptors::has_client_hung_up();
+        is_due.then_some(cause)
     }
 
     /// Starts a server in place of one that has ended like this, and returns in both.
-    fn restart(&mut self, exit: Exit) -> io::Result<Fork> {
-        self.instance = files::random_id();
-        self.restarts.push(Instant::now());
-        if let Some(ledger) = &self.ledger {
-            ledger.note_restart(&match exit {
-                Exit::Code(_) => "it panicked".to_owned(),
-                Exit::Signal(number) => match Signal::from_number(number) {
-                    Some(signal) => format!("killed by SIG{}", signal.name()),
-                    None => format!("killed by signal {number}"),
-                },
-            });
+    fn restart(&mut self, cause: &str) -> io::Result<Fork> {
+        let Some(ledger) = &self.ledger else {
+            return Err(io::Error::other("it shares no memory with another"));
+        };
+        if ledger.is_incomplete() {
+            return Err(io::Error::other("a part of its input is lost"));
         }
+        let now = Instant::now();
+        self.restarts.retain(|at| now.duration_since(*at) < RESTARTS_WITHIN);
+        if self.restarts.len() >= MAX_RESTARTS {
+            let often = format!("{MAX_RESTARTS} others have ended like this within a minute");
+            return Err(io::Error::other(often));
+        }
+        self.instance = files::random_id();
+        self.restarts.push(now);
+        ledger.note_restart(cause);
         let (launches, launcher) = Launches::new()?;
         self.launches = launches;
         self.launches.next = Some(launcher);

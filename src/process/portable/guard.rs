@@ -68,9 +68,9 @@ pub(crate) struct Guarded {
 
 /// What [`Guard::run`] returns in.
 pub(crate) enum After {
-    /// In the guard, at the end: the server's name and exit, and the exits of the processes that
-    /// outlived it, by pid.
-    Ended { instance: String, exit: Exit, reaped: Vec<(i32, Exit)> },
+    /// In the guard, at the end: the server's name and exit, the exits of the processes that
+    /// outlived it, by pid, and why another server was due and did not start.
+    Ended { instance: String, exit: Exit, reaped: Vec<(i32, Exit)>, not_replaced: Option<String> },
     #[expect(dead_code, reason = "only where the server is a fork of the guard")]
     Restarted { instance: String, guarded: Guarded },
 }
@@ -168,7 +168,7 @@ impl Guard {
         let spared = spared();
         let living = || living(&self.groups.lock(), &spared);
         terminate(living, if hurry { Duration::ZERO } else { GRACE }, PATIENCE);
-        After::Ended { instance: self.instance, exit, reaped: Vec::new() }
+        After::Ended { instance: self.instance, exit, reaped: Vec::new(), not_replaced: None }
     }
 }
 

@@ -275,6 +275,11 @@ impl Client {
         assert!(noise.is_empty(), "not frames: {noise:?}");
     }
 
+    /// What the server and its guard have written to stderr so far.
+    pub fn stderr(&self) -> String {
+        fs::read_to_string(&self.stderr).unwrap_or_default()
+    }
+
     /// The last frames and stderr, for failures.
     pub fn describe(&self) -> String {
         let frames = self.inbox.frames();
@@ -285,7 +290,7 @@ impl Client {
             .rev()
             .map(|frame| frame.raw.chars().take(SHOWN_OF_A_FRAME).collect())
             .collect();
-        let stderr = fs::read_to_string(&self.stderr).unwrap_or_default();
+        let stderr = self.stderr();
         format!(
             "last frames:\n{}\nother output: {:?}\nstderr:\n{stderr}",
             last.join("\n"),
