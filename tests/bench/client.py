@@ -2,6 +2,7 @@
 clock but the decoding of the answer. Only Python's standard library is used.
 """
 
+import contextlib
 import json
 import os
 import select
@@ -171,6 +172,19 @@ class Server:
     def proportional(self):
         """MiB of guard and server; a page that several processes have counts in parts."""
         return sum(proportional_mib(pid) for pid in (self.guard.pid, self.server_pid()))
+
+
+def process_tree(root):
+    """A process and its descendants."""
+    found, open_ends = [], [root]
+    while open_ends:
+        pid = open_ends.pop()
+        found.append(pid)
+        with contextlib.suppress(OSError):
+            for thread in os.listdir(f"/proc/{pid}/task"):
+                with open(f"/proc/{pid}/task/{thread}/children", encoding="ascii") as children:
+                    open_ends += [int(child) for child in children.read().split()]
+    return found
 
 
 def proportional_mib(pid):

@@ -17,7 +17,7 @@ import tempfile
 import threading
 import time
 
-from client import BenchFailed, Server, proportional_mib
+from client import BenchFailed, Server, process_tree, proportional_mib
 from figures import Figure, ninth_decile, short, times
 
 MIB = 1024 * 1024
@@ -353,6 +353,22 @@ def await_shims(home, count):
         time.sleep(0.05)
 
 
+def await_programs(root, name, count):
+    """Waits until a process has so many descendants that run a program; their starts cost the
+    processors more than what is measured next."""
+    deadline = time.monotonic() + 10
+    while [program_of(pid) for pid in process_tree(root)].count(name) != count:
+        if time.monotonic() > deadline:
+            raise BenchFailed(f"{name} does not run {count} times below process {root}")
+        time.sleep(0.001)
+
+
+def program_of(pid):
+    """The name of a process's program; none once it is gone."""
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/comm", encoding="utf-8") as name:
+        return name.read().strip()
+
+
 def processor_ticks(pid):
     with open(f"/proc/{pid}/stat") as file:
         fields = file.read().rpartition(")")[2].split()
@@ -421,6 +437,7 @@ def kill(binary, rounds=40):
         for _ in range(rounds):
             command = "sleep 600 & { sleep 600; true } & wait"
             _, task = server.call("zsh", command=command, background=True)
+            await_programs(server.guard.pid, "sleep", 2)
             begun = time.perf_counter()
             text, _ = server.call("zsh_kill", task_id=task["task_id"])
             samples.append(time.perf_counter() - begun)

@@ -22,7 +22,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import facts
-from client import BenchFailed, Server
+from client import BenchFailed, Server, process_tree
 from end_to_end import LINE, bare, in_turns, timed
 from figures import short
 
@@ -170,19 +170,6 @@ class McpShellServer:
 
     def run(self, server, command):
         return server.call("shell_execute", command=shlex.split(command), directory=server.scratch.name, timeout=60)[0]
-
-
-def process_tree(root):
-    """A process and its descendants."""
-    found, open_ends = [], [root]
-    while open_ends:
-        pid = open_ends.pop()
-        found.append(pid)
-        with contextlib.suppress(OSError):
-            for thread in os.listdir(f"/proc/{pid}/task"):
-                with open(f"/proc/{pid}/task/{thread}/children", encoding="ascii") as children:
-                    open_ends += [int(child) for child in children.read().split()]
-    return found
 
 
 def memory_mib(server):
