@@ -176,7 +176,15 @@ pub(crate) struct Classification {
     /// The leaves whose threads all wait for another thread of the task.
     pub(crate) suspects: Vec<Suspect>,
     /// The processes above them that have work of their own, which a suspect may wait for.
-    pub(crate) above: Vec<ProcessName>,
+    above: Vec<Above>,
+}
+
+/// A process above a suspect.
+#[derive(Debug, Clone, PartialEq)]
+struct Above {
+    process: ProcessName,
+    /// Whether it waits for nothing but a child's end.
+    awaits_child: bool,
 }
 
 impl Classification {
@@ -187,13 +195,13 @@ impl Classification {
     }
 
     /// Those above the suspects that decide too: what waits for a relative is not stuck while that
-    /// does something from time to time.
-    fn decisive_above(&self) -> &[ProcessName] {
-        if self.waits_for_itself && !self.suspects.iter().all(Suspect::is_stuck_alone) {
-            &self.above
-        } else {
-            &[]
-        }
+    /// does something from time to time, and one that waits for a child and has run has seen one
+    /// end, which may have lived between two probes.
+    fn decisive_above(&self) -> impl Iterator<Item = &ProcessName> {
+        let each_alone = self.suspects.iter().all(Suspect::is_stuck_alone);
+        let any = self.waits_for_itself && !each_alone;
+        let above = self.above.iter().filter(move |above| any || above.awaits_child);
+        above.map(|above| &above.process)
     }
 
     /// Whether all is stuck, by how long each of the processes [`Self::to_follow`] has done
@@ -295,7 +303,11 @@ fn classify_with(tree: &[ProcessWaits], holders: &HashSet<i32>) -> Option<Classi
         if is_suspect {
             suspects.push(suspect(waits));
         } else if has_children && !is_launcher(waits) {
-            above.push(waits.process.clone());
+            let awaits_child = matches!(
+                waits.threads.as_slice(),
+                [Thread::In(WaitSource::Suspension | WaitSource::Child)]
+            );
+            above.push(Above { process: waits.process.clone(), awaits_child });
         }
         only_sleeps_above &=
             is_suspect || has_children && judged.0 <= Rank::Timer && judged.0 != Rank::Unknown;
@@ -689,6 +701,13 @@ mod tests {
             assert!(found.is_stuck(&still(10)), "{thread:?}");
             assert_eq!(found.is_stuck(&still(9)), !depends, "{thread:?}");
         }
+        // A shell that runs short commands beside it.
+        let stuck = process(2, 1, &[Thread::In(WaitSource::FifoOpening("/tmp/go".into()))]);
+        let found = classify(&[shell(), stuck]).expect("a tree");
+        let still = |shell: u64| {
+            [(1, shell), (2, 600)].map(|(pid, time)| (pid, Duration::from_secs(time))).into()
+        };
+        assert!(found.is_stuck(&still(10)) && !found.is_stuck(&still(9)));
         // A launcher has nothing to do but wait.
         let npm = ProcessWaits { process: reader(2, "npm run test"), ..parent };
         let tree = [shell(), npm, process(3, 2, &[Thread::In(WaitSource::Futex)])];

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use crate::alan_faults::{commands_go_on_while_locked, kill_again_and_again};
 use crate::attach::silent_attachment_stays;
-use crate::detached::starts_that_are_broken_off;
 use crate::dialect;
 use crate::faults::a_late_reader_finds_every_answer;
 use crate::hosts_faults::{kill_at_any_moment, sleep_and_wake};
@@ -82,12 +81,6 @@ fn a_host_whose_processes_are_killed_a_hundred_times_runs_nothing_twice() {
 #[ignore = "takes long: make test-long"]
 fn in_three_hundred_kills_each_request_is_answered_once_and_nothing_runs_twice() {
     restarts::kill_servers(100);
-}
-
-#[test]
-#[ignore = "takes long: make test-long"]
-fn two_hundred_detached_starts_broken_off_on_a_busy_machine_leave_a_listed_task_or_nothing() {
-    starts_that_are_broken_off(200, 10);
 }
 
 #[test]

@@ -12,6 +12,7 @@ use std::thread;
 
 use serde_json::{Value, json};
 
+use crate::detached::starts_that_are_broken_off;
 use crate::support::client::Client;
 use crate::support::database::wait_for_observations;
 use crate::support::env::Env;
@@ -33,6 +34,13 @@ const DEFAULT_LAST_LINES: usize = 20_000;
 #[test]
 fn mixed_calls_by_eight_threads_lose_nothing_and_leave_nothing() {
     mixed_calls(400);
+}
+
+// Here, since beside it no other test can tell how fast anything is.
+#[test]
+#[ignore = "takes long: make test-long"]
+fn two_hundred_detached_starts_broken_off_on_a_busy_machine_leave_a_listed_task_or_nothing() {
+    starts_that_are_broken_off(200, 10);
 }
 
 #[test]

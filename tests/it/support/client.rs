@@ -105,8 +105,10 @@ impl Client {
     pub fn request(&self, method: &str, params: Value) -> Pending<'_> {
         let id = json!(self.next_id.fetch_add(1, Ordering::Relaxed));
         let sent = Instant::now();
+        let asked = ["yield_after", "listen"].map(|name| params["arguments"][name].as_f64());
+        let asked = asked.into_iter().flatten().find_map(|s| Duration::try_from_secs_f64(s).ok());
         self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
-        Pending { client: self, id, sent }
+        Pending { client: self, id, sent, asked: asked.unwrap_or_default() }
     }
 
     /// Calls a tool without waiting.
@@ -359,6 +361,8 @@ pub struct Pending<'a> {
     client: &'a Client,
     id: Value,
     sent: Instant,
+    /// How long the call itself may wait.
+    asked: Duration,
 }
 
 impl Pending<'_> {
@@ -397,6 +401,6 @@ impl Pending<'_> {
 
     fn frame(self) -> Frame {
         let what = format!("the response to {}", self.id);
-        self.client.take(&what, PATIENCE, |frame| frame.answers(&self.id))
+        self.client.take(&what, PATIENCE + self.asked, |frame| frame.answers(&self.id))
     }
 }
