@@ -9,21 +9,24 @@ use clap::{CommandFactory, Parser};
 use crate::cli::{Arguments, Command};
 use crate::commands;
 use crate::process::pty;
+use crate::text::foreign;
 
 /// Started through a link with this name, the program runs the subcommand `oneshot`.
 const ONESHOT: &str = "oneshot";
 
 /// Parses the command line and runs the subcommand.
 pub fn run() -> ExitCode {
-    let arguments =
-        match Arguments::try_parse_from(with_implied_subcommand(std::env::args_os().collect())) {
-            Ok(arguments) => arguments,
-            Err(error) => {
-                // Help and version go to stdout and exit 0; usage errors exit 2.
-                let _ = error.print();
-                return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
-            }
-        };
+    let words = with_implied_subcommand(std::env::args_os().collect());
+    let arguments = match Arguments::try_parse_from(&words) {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            // An error names the word that is wrong. Help and version go to stdout and exit 0; usage
+            // errors exit 2.
+            let error = Arguments::try_parse_from(words.iter().map(shown)).err().unwrap_or(error);
+            let _ = error.print();
+            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
+        }
+    };
     let Some(command) = arguments.command.or_else(default_command) else {
         let _ = Arguments::command().print_help();
         return ExitCode::from(2);
@@ -53,6 +56,11 @@ pub fn run() -> ExitCode {
         Command::Completions { shell } => commands::completions::run(shell),
         Command::Man => commands::man::run(),
     }
+}
+
+/// A word of the command line in which nothing acts on a terminal.
+fn shown(word: &OsString) -> OsString {
+    foreign::typed(&word.to_string_lossy()).into_owned().into()
 }
 
 /// Inserts the subcommand if the program was started under its name.

@@ -22,7 +22,7 @@ use crate::mcp::dispatch::ToolResult;
 use crate::mcp::history_tools;
 use crate::shell::command_line::CommandLine;
 use crate::shell::dialect::Dialect;
-use crate::text::foreign::ShowPath;
+use crate::text::foreign::{Foreign, ShowPath};
 use crate::text::terminal_filter::TerminalFilter;
 
 /// Rows per transaction of an import.
@@ -48,7 +48,7 @@ enum AlanError {
     #[error(
         "{0} is not in the history: `zsh-tool alan query` shows how a command's kind is written"
     )]
-    Unknown(String),
+    Unknown(Foreign),
     #[error(transparent)]
     Output(#[from] OutputError),
 }
@@ -208,7 +208,7 @@ fn forget(recorder: &Recorder, pattern: &str) -> Result<(), AlanError> {
         others: command.others + kind.others,
     };
     if all == Removed::default() {
-        return Err(AlanError::Unknown(known.redacted.into_text()));
+        return Err(AlanError::Unknown(known.redacted.into_text().into()));
     }
     say(&removed(all))
 }

@@ -15,6 +15,7 @@ use super::output::{self, EXIT_USAGE};
 use crate::cli::Arguments;
 use crate::config;
 use crate::mcp::tools::TOOLS;
+use crate::text::foreign;
 
 /// A part of the reference.
 pub(super) struct Topic {
@@ -66,7 +67,7 @@ pub(crate) fn run(words: &[String]) -> ExitCode {
                 let names: Vec<&str> = TOPICS.iter().map(|topic| topic.name).collect();
                 output::complain(format!(
                     "there is no help on {}: the topics are {}, and every command has help",
-                    words.join(" "),
+                    foreign::shown(&words.join(" ")),
                     names.join(", ")
                 ));
                 return ExitCode::from(EXIT_USAGE);

@@ -144,6 +144,28 @@ pub(crate) fn between_quotes(text: &str) -> String {
     shown
 }
 
+/// A line that a shell gets, in which nothing acts on a terminal: control characters are shown as
+/// terminals echo them, `^[`, but for tabs.
+pub(crate) fn typed(line: &str) -> Cow<'_, str> {
+    let line = invisible::show(Cow::Borrowed(line));
+    let acts = |it: char| it.is_control() && it != '\t';
+    if !line.chars().any(acts) {
+        return line;
+    }
+    let mut shown = String::new();
+    for character in line.chars() {
+        match u8::try_from(character) {
+            // The caret stands for bit 6, inverted: ^? is DEL.
+            Ok(byte) if acts(character) && byte.is_ascii() => {
+                shown.extend(['^', char::from(byte ^ 0x40)]);
+            }
+            _ if acts(character) => shown.push_str(&invisible::code_point(character)),
+            _ => shown.push(character),
+        }
+    }
+    Cow::Owned(shown)
+}
+
 /// A text of others in quotes, on one line, with at most `limit` of its characters: the middle of a
 /// longer one is left out.
 pub(crate) fn in_quotes(text: &str, limit: usize) -> String {
@@ -232,6 +254,18 @@ fn is_misleading(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_shell_gets_is_shown_and_does_not_act() {
+        for (line, shown) in [
+            ("touch evil #\u{1b}[1G\u{1b}[Kls", "touch evil #^[[1G^[[Kls"),
+            ("rm x #\u{8}\u{8}\rls\u{7f}", "rm x #^H^H^Mls^?"),
+            ("echo \u{9b}2K\u{202e}x", "echo <U+009B>2K<U+202E>x"),
+            ("printf 'a\tb' größe", "printf 'a\tb' größe"),
+        ] {
+            assert_eq!(typed(line), shown);
+        }
+    }
 
     #[test]
     fn a_text_that_was_cut_is_closed() {

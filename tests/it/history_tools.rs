@@ -347,7 +347,7 @@ fn commands_and_kinds_are_forgotten() {
     assert_eq!(query(&client, "false")["runs"], json!(1));
     let nothing = ran(&env, &["alan", "forget", "--", "true *"]);
     assert_eq!((nothing.code, nothing.text().as_str()), (1, ""));
-    assert!(nothing.stderr.contains("true * is not in the history"), "{nothing:?}");
+    assert!(nothing.stderr.contains("\"true *\" is not in the history"), "{nothing:?}");
 }
 
 /// One row of each table, with every column filled in.

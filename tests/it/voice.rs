@@ -157,6 +157,52 @@ fn errors_quote_what_they_were_given() {
 }
 
 #[test]
+fn a_command_does_not_act_where_it_is_named() {
+    let env = Env::new();
+    let client = env.client();
+    // Each would hide what is before it.
+    for hides in
+        ["\u{1b}[1G\u{1b}[K", "\u{1b}[2K\u{1b}[1G", "\u{8}".repeat(9).as_str(), "\r", "\u{9b}1G"]
+    {
+        let command = format!("sleep 300; false #{hides}ls");
+        let arguments = json!({"command": command, "yield_after": 0});
+        let started = client.call("zsh", arguments);
+        let task = started.task_id();
+        let listed = client.call("zsh_tasks", json!({})).text;
+        let receipt = client.kill_task(&task);
+        let query = client.call("zsh_alan_query", json!({"command": command}));
+        for text in [&started.text, &listed, &receipt.text, &query.text] {
+            assert_harmless(text);
+            assert!(text.contains("sleep 300; false #"), "{text:?}");
+        }
+    }
+}
+
+#[test]
+fn a_refused_command_line_does_not_act_where_it_is_named() {
+    let env = Env::new();
+    for name in &names() {
+        let name = OsStr::from_bytes(name);
+        for words in [
+            &["help"][..],
+            &["alan", "forget"],
+            &[],
+            &["config"],
+            &["setup"],
+            &["completions"],
+            &["hook"],
+            &["exec", "--timeout"],
+        ] {
+            let mut command = env.command(binary());
+            command.args(words).arg(name);
+            let ended = run_with_input(command, Vec::new());
+            assert_ne!(ended.code, 0, "{words:?} {name:?}: {}", ended.text());
+            assert_harmless(&ended.stderr);
+        }
+    }
+}
+
+#[test]
 fn output_cannot_look_like_its_own_end() {
     let env = Env::new();
     let client = env.client();

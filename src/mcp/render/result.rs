@@ -29,7 +29,7 @@ use crate::task::port::Port;
 use crate::task::snapshot::Snapshot;
 use crate::task::stream::{PerStream, StreamName};
 use crate::task::terminal::ScreenContent;
-use crate::text::ansi::{self, Colours};
+use crate::text::ansi::Colours;
 use crate::text::foreign::{self, ShowPath};
 use crate::text::frame;
 use crate::text::lines::{Room, Shown};
@@ -400,9 +400,7 @@ fn wait_call(id: Option<&str>, goal: &str, listen: f64) -> String {
 /// The first line of a command, cut.
 pub(crate) fn command_line(command: &str) -> String {
     let mut lines = command.lines().skip_while(|line| line.trim().is_empty());
-    // A carriage return would hide what is before it.
-    let first = lines.next().unwrap_or_default().replace('\r', "^M");
-    let first = ansi::readable(first.as_bytes(), Colours::Drop, None);
+    let first = foreign::typed(lines.next().unwrap_or_default());
     let first = truncate(&first, COMMAND_CHARS);
     match lines.count() {
         0 => first.into_owned(),
