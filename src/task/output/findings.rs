@@ -82,6 +82,8 @@ struct Finding {
     line: Part,
     /// With what belongs to it; the same if many others look like it.
     all: Part,
+    /// Whether others say the same of other places.
+    is_elsewhere: bool,
 }
 
 #[derive(Default)]
@@ -92,6 +94,8 @@ struct Findings {
     newest: VecDeque<Finding>,
     /// What each kind of lines says, and how often it was found.
     kinds: HashMap<u64, (Option<Sign>, u32)>,
+    /// How often the same was found of whatever places in files.
+    messages: HashMap<u64, u32>,
 }
 
 impl Findings {
@@ -110,12 +114,14 @@ impl Findings {
             let rest = buffer.get(hit..).unwrap_or_default();
             let end = memchr::memchr(b'\n', rest).map_or(buffer.len(), |newline| hit + newline);
             behind = end + 1;
-            let (sign, times) = self.know(buffer.get(start..end).unwrap_or_default());
+            let line = buffer.get(start..end).unwrap_or_default();
+            let (sign, times) = self.know(line);
             let Some(sign) = sign.filter(|sign| *sign > Sign::Warning) else {
                 continue;
             };
-            let is_rare = times <= WHOLE && sign != Sign::Summary;
-            if sign == Sign::Logged && !is_rare {
+            let said = self.times_said(line).unwrap_or(times);
+            let is_rare = times.min(said) <= WHOLE && sign != Sign::Summary;
+            if sign <= Sign::Logged && !is_rare {
                 continue;
             }
             let passed = buffer.get(counted_to..start).unwrap_or_default();
@@ -136,7 +142,7 @@ impl Findings {
             } else {
                 own
             };
-            self.add(Finding { line: own, all }, is_rare);
+            self.add(Finding { line: own, all, is_elsewhere: said > WHOLE }, is_rare);
         }
     }
 
@@ -150,6 +156,17 @@ impl Findings {
         let (sign, times) = self.kinds.entry(kind).or_insert_with(|| (sign(), 0));
         *times = times.saturating_add(1);
         (*sign, *times)
+    }
+
+    /// How often has been found what a line says of a place in a file, with it; `None` if it names none.
+    fn times_said(&mut self, line: &[u8]) -> Option<u32> {
+        let kind = signs::kind_of_message(line)?;
+        if self.messages.len() >= KINDS && !self.messages.contains_key(&kind) {
+            return Some(u32::MAX);
+        }
+        let times = self.messages.entry(kind).or_default();
+        *times = times.saturating_add(1);
+        Some(*times)
     }
 
     fn add(&mut self, finding: Finding, is_rare: bool) {
@@ -179,8 +196,11 @@ impl Findings {
             _ => others.len() - 1 - number / 2,
         });
         let others = from_both_ends.filter_map(|place| others.get(place));
-        let lines = self.rare.iter().chain(others).map(|finding| finding.line);
-        for part in lines.chain(self.rare.iter().map(|finding| finding.all)) {
+        let (elsewhere, new): (Vec<&Finding>, Vec<&Finding>) =
+            self.rare.iter().partition(|finding| finding.is_elsewhere);
+        let rare = || new.iter().chain(&elsewhere).copied();
+        let lines = rare().chain(others).map(|finding| finding.line);
+        for part in lines.chain(rare().map(|finding| finding.all)) {
             if size(&part) <= left {
                 left -= size(&part);
                 chosen.push(part);

@@ -1,7 +1,7 @@
 //! Which rows to show where there is not enough room for all: what went wrong before anything else,
 //! then the end and the beginning. Pure.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
 use super::rows::LineRow;
@@ -23,8 +23,14 @@ const LOOSE_BEFORE: usize = 2;
 const LOOSE_AFTER: usize = 3;
 /// … unless a blank line ends the paragraph within this many rows.
 const PARAGRAPH: usize = 12;
+/// The share of the room that rows of a kind that is shown already leave to blocks: one of this many.
+const RESERVE: usize = 4;
 /// The longest line that says where a failure is.
 const PLACE_BYTES: usize = 120;
+/// How many rows before and after a block are shown besides, and how many characters of them, since
+/// not all that belongs to a failure has a form: the name of a test above it, a paragraph below it.
+const CONTEXT_BEFORE: (usize, usize) = (600, 8);
+const CONTEXT_AFTER: (usize, usize) = (1_200, 15);
 /// How many rows above a failure its header may be.
 const HEADER_ABOVE: usize = 200;
 /// Gaps of fewer characters are shown, since the marker would be as long.
@@ -41,41 +47,110 @@ pub(super) fn chosen(rows: &[LineRow], layout: &Layout, aim: usize) -> Vec<bool>
     }
     choice.add_while_small((0..rows.len()).rev(), END);
     choice.add_while_small(0..rows.len(), BEGINNING);
-    // Of each kind the first, since a rare one may be the cause of all others; then all of them.
-    let kind = |place: usize| {
-        let line = rows.get(place).and_then(LineRow::as_line);
-        line.map(|line| signs::kind_of(line.text.as_bytes()))
-    };
+    let (mut worthiest, mut repeated) = (Vec::new(), Vec::new());
     for wanted in [[Sign::Failure, Sign::Summary], [Sign::Detail, Sign::Detail]] {
-        let all = places(&signs, |sign| wanted.contains(&sign));
-        let mut kinds = HashSet::new();
-        let (first, others): (Vec<usize>, Vec<usize>) =
-            all.into_iter().partition(|place| kinds.insert(kind(*place)));
-        choice.add_from_both_ends(&first);
-        choice.add_from_both_ends(&others);
-        for place in first.iter().chain(&others) {
+        let mut tiers = tiers(rows, &signs, &places(&signs, |sign| wanted.contains(&sign)));
+        repeated.append(&mut tiers.repeated);
+        choice.add_from_both_ends(&tiers.first);
+        // What the first of each kind is about is worth more than that others look like it.
+        let reserve = choice.room.chars / RESERVE;
+        choice.room.chars -= reserve;
+        choice.add_from_both_ends(&tiers.other_places);
+        choice.add_from_both_ends(&tiers.others);
+        choice.room.chars += reserve;
+        for place in tiers.first.iter().chain(&tiers.other_places).chain(&tiers.others) {
             choice.add_place_of(rows, *place);
             choice.add_header_of(rows, *place);
         }
+        worthiest.append(&mut tiers.first);
     }
-    let mut kinds = HashSet::new();
-    for place in places(&signs, |sign| !matches!(sign, Sign::Summary | Sign::Warning)) {
-        let (block, end) = block_around(rows, &signs, place);
-        let first = block.clone().find(|place| signs.get(*place) == Some(&Some(Sign::Failure)));
-        if kinds.insert((kind(first.unwrap_or(place)), first.is_some())) {
-            choice.add_whole(block);
-            choice.add_whole(end);
+    let (mut kinds, mut looked_at, mut blocks) = (HashSet::new(), HashSet::new(), Vec::new());
+    worthiest.retain(|place| signs.get(*place) != Some(&Some(Sign::Summary)));
+    worthiest.extend(places(&signs, |sign| matches!(sign, Sign::Failure | Sign::Detail)));
+    worthiest.extend(places(&signs, |sign| sign == Sign::Logged));
+    let mut add_blocks = |choice: &mut Choice, all: Vec<usize>| {
+        for place in all {
+            if !looked_at.insert(place) {
+                continue;
+            }
+            let (block, end) = block_around(rows, &signs, place);
+            let first = block.clone().find(|place| signs.get(*place) == Some(&Some(Sign::Failure)));
+            if kinds.insert((kind(rows, first.unwrap_or(place)), first.is_some())) {
+                choice.add_whole(block.clone());
+                choice.add_whole(end.clone());
+                blocks.push(block.start..end.end);
+            }
         }
-    }
+    };
+    add_blocks(&mut choice, worthiest);
     choice.narrow_to(aim);
+    add_blocks(&mut choice, places(&signs, |sign| sign == Sign::Vague));
+    choice.add_context(&blocks);
+    for place in repeated {
+        choice.add(place);
+    }
     for place in places(&signs, |sign| sign == Sign::Warning) {
-        if kinds.insert((kind(place), false)) {
+        if kinds.insert((kind(rows, place), false)) {
             choice.add_whole(place..place + 1);
         }
     }
     choice.add_ends();
     choice.close_small_gaps();
     choice.shown
+}
+
+/// Rows with signs of one rank, the worthiest first.
+#[derive(Default)]
+struct Tiers {
+    /// The first of each kind, since a rare one may be the cause of all others. What is said of
+    /// another place in a file is no other kind.
+    first: Vec<usize>,
+    /// The first of each kind and place.
+    other_places: Vec<usize>,
+    others: Vec<usize>,
+    /// What was said before, to the letter, where no header tells one from the other; and that nothing
+    /// failed, but for the last time of each kind.
+    repeated: Vec<usize>,
+}
+
+fn tiers(rows: &[LineRow], signs: &[Option<Sign>], all: &[usize]) -> Tiers {
+    let mut tiers = Tiers::default();
+    let (mut messages, mut kinds, mut texts) = (HashSet::new(), HashSet::new(), HashSet::new());
+    let last_of_kind: HashMap<Option<u64>, usize> =
+        all.iter().map(|place| (kind(rows, *place), *place)).collect();
+    for place in all {
+        let text = text(rows, *place).unwrap_or_default();
+        let kind = kind(rows, *place);
+        let is_summary = signs.get(*place) == Some(&Some(Sign::Summary));
+        let tier = if is_summary && !signs::counts_failures(text) {
+            if last_of_kind.get(&kind) == Some(place) {
+                &mut tiers.first
+            } else {
+                &mut tiers.repeated
+            }
+        } else if !texts.insert(text.trim()) && !signs::needs_header(text) {
+            &mut tiers.repeated
+        } else {
+            let is_new = kinds.insert(kind);
+            match signs::kind_of_message(text.as_bytes()) {
+                Some(message) if messages.insert(message) => &mut tiers.first,
+                None if is_new => &mut tiers.first,
+                Some(_) if is_new => &mut tiers.other_places,
+                _ => &mut tiers.others,
+            }
+        };
+        tier.push(*place);
+    }
+    tiers
+}
+
+fn text(rows: &[LineRow], place: usize) -> Option<&str> {
+    rows.get(place).and_then(LineRow::as_line).map(|line| &*line.text)
+}
+
+/// What rows have in common that differ in numbers alone.
+fn kind(rows: &[LineRow], place: usize) -> Option<u64> {
+    text(rows, place).map(|text| signs::kind_of(text.as_bytes()))
 }
 
 fn sign_of(row: &LineRow) -> Option<Sign> {
@@ -98,7 +173,12 @@ fn block_around(
     signs: &[Option<Sign>],
     place: usize,
 ) -> (Range<usize>, Range<usize>) {
-    let text = |place: usize| rows.get(place).and_then(LineRow::as_line).map(|line| &*line.text);
+    // Where the line itself has a prefix, what belongs to it has one, too.
+    let has_prefix = text(rows, place).is_some_and(|text| signs::without_prefix(text) != text);
+    let text = |place: usize| {
+        let text = text(rows, place);
+        if has_prefix { text.map(signs::without_prefix) } else { text }
+    };
     let is_blank = |place: usize| text(place).is_none_or(|text| text.trim().is_empty());
     let indentation = |place: usize| {
         let text = text(place).unwrap_or_default();
@@ -107,7 +187,9 @@ fn block_around(
     let depth = indentation(place);
     let belongs = |place: usize| {
         let text = text(place).unwrap_or_default();
-        indentation(place) > depth || text.starts_with(['>', '|', '+', '-', '^', '~'])
+        indentation(place) > depth
+            || text.starts_with(['>', '|', '+', '-', '^', '~'])
+            || signs::continues(text)
     };
     let mut from = place;
     let mut loose = 0;
@@ -127,7 +209,7 @@ fn block_around(
     while to < rows.len() && to - place < FARTHEST {
         if is_blank(to) {
             let next = (to..rows.len()).take(3).find(|next| !is_blank(*next));
-            if next.is_none_or(|next| indentation(next) <= depth) {
+            if next.is_none_or(|next| indentation(next) <= depth && !belongs(next)) {
                 break;
             }
         } else if to >= paragraph && !belongs(to) {
@@ -239,9 +321,7 @@ impl Choice {
 
     /// Shows the row after one that is shown if it is indented and short: there, compilers say where.
     fn add_place_of(&mut self, rows: &[LineRow], place: usize) {
-        let text =
-            |place: usize| rows.get(place).and_then(LineRow::as_line).map(|line| &*line.text);
-        let is_place = text(place + 1).is_some_and(|text| {
+        let is_place = text(rows, place + 1).is_some_and(|text| {
             text.starts_with([' ', '\t']) && !text.trim().is_empty() && text.len() <= PLACE_BYTES
         });
         if is_place && self.shown.get(place) == Some(&true) {
@@ -251,15 +331,32 @@ impl Choice {
 
     /// Shows the header above a failure that is shown, if only that says what has failed.
     fn add_header_of(&mut self, rows: &[LineRow], place: usize) {
-        let text =
-            |place: usize| rows.get(place).and_then(LineRow::as_line).map(|line| &*line.text);
-        if self.shown.get(place) != Some(&true) || !text(place).is_some_and(signs::needs_header) {
+        if self.shown.get(place) != Some(&true)
+            || !text(rows, place).is_some_and(signs::needs_header)
+        {
             return;
         }
         let above = (place.saturating_sub(HEADER_ABOVE)..place).rev();
-        if let Some(header) = { above }.find(|place| text(*place).is_some_and(signs::is_header)) {
+        if let Some(header) =
+            { above }.find(|place| text(rows, *place).is_some_and(signs::is_header))
+        {
             self.add(header);
         }
+    }
+
+    /// Shows some of the rows around these, up to half of the room.
+    fn add_context(&mut self, blocks: &[Range<usize>]) {
+        let left = self.room.chars / 2;
+        self.room.chars -= left;
+        for block in blocks {
+            let after = (block.end..self.shown.len()).take_while(|place| !self.is_missing(*place));
+            let after: Vec<usize> = after.take(CONTEXT_AFTER.1).collect();
+            self.add_while_small(after.into_iter(), CONTEXT_AFTER);
+            let before = (0..block.start).rev().take_while(|place| !self.is_missing(*place));
+            let before: Vec<usize> = before.take(CONTEXT_BEFORE.1).collect();
+            self.add_while_small(before.into_iter(), CONTEXT_BEFORE);
+        }
+        self.room.chars += left;
     }
 
     /// Shows the first of the rows, up to this many characters and rows, and the very first in any
