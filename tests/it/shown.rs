@@ -674,6 +674,120 @@ fn what_went_wrong_in_the_middle_of_a_large_output_is_found() {
     );
 }
 
+/// Output of which a part says what went wrong.
+struct Log {
+    name: &'static str,
+    /// What each of many lines before and after it is, with `{}` for a number.
+    ordinary: &'static str,
+    failure: &'static str,
+    /// What must be shown of it.
+    facts: &'static [&'static str],
+}
+
+const LOGS: &[Log] = &[
+    Log {
+        name: "bun, with blank lines",
+        ordinary: "(pass) cart > adds {} [0.01ms]",
+        failure: "error: expect(received).toBe(expected)\n\nExpected: 108\nReceived: 100\n\n      at <anonymous> (/w/cart.test.ts:13:19)\n(fail) cart > adds tax [0.11ms]",
+        facts: &["(fail) cart > adds tax", "Expected: 108", "cart.test.ts:13:19"],
+    },
+    Log {
+        name: "PHPUnit, with a place behind a blank line",
+        ordinary: " ✔ Cart adds {}",
+        failure: "1) Tests\\CartTest::testTotal\nFailed asserting that 12 matches expected 13.\n\n/w/tests/CartTest.php:21",
+        facts: &["CartTest::testTotal", "Failed asserting", "CartTest.php:21"],
+    },
+    Log {
+        name: "Terraform, with the reason behind blank lines",
+        ordinary: "module.web[{}].aws_instance.web: Refreshing state",
+        failure: "Error: Unsupported argument\n\n  on main.tf line 17, in resource \"x\" \"y\":\n  17:   taxx = 1\n\nAn argument named \"taxx\" is not expected here.",
+        facts: &["Unsupported argument", "on main.tf line 17", "An argument named"],
+    },
+    Log {
+        name: "Turborepo, with a prefix",
+        ordinary: "@acme/cart:build: cache hit, replaying logs {}",
+        failure: "@acme/web:test: FAIL src/cart.test.ts\n@acme/web:test:   ● Cart › adds tax\n@acme/web:test: \n@acme/web:test:     expect(received).toBe(expected)\n@acme/web:test: \n@acme/web:test:     Expected: 108",
+        facts: &["Cart › adds tax", "Expected: 108"],
+    },
+    Log {
+        name: "the race detector of Go",
+        ordinary: "--- PASS: TestCart{} (0.00s)",
+        failure: "WARNING: DATA RACE\nWrite at 0x00c0000b4010 by goroutine 8:\n  acme.(*Cache).Put()\n      /src/cache.go:31 +0x44\n\nPrevious read at 0x00c0000b4010 by goroutine 7:\n  acme.(*Cache).Get()\n      /src/cache.go:22 +0x30\n--- FAIL: TestCacheParallel (0.02s)",
+        facts: &["DATA RACE", "/src/cache.go:31", "/src/cache.go:22", "TestCacheParallel"],
+    },
+    Log {
+        name: "Catch2, with the name of the test above",
+        ordinary: "cart {} passed",
+        failure: "-----------------\nNet reconnects\n-----------------\nnet_test.cpp:12\n.................\n\nnet_test.cpp:31: FAILED:\n  REQUIRE( n == 3 )\nwith expansion:\n  4 == 3",
+        facts: &["Net reconnects", "net_test.cpp:31: FAILED:", "4 == 3"],
+    },
+    Log {
+        name: "a place without a word that says error",
+        ordinary: "step {} of the work is done",
+        failure: "src/cart.kt:17:9: unexpected token here",
+        facts: &["17:9: unexpected token here"],
+    },
+    Log {
+        name: "an error of Pylint among conventions",
+        ordinary: "cart/a{}.py:3:0: C0116: Missing function docstring (missing-function-docstring)",
+        failure: "core/auth.py:14:4: E0602: Undefined variable 'usr' (undefined-variable)",
+        facts: &["E0602: Undefined variable 'usr'"],
+    },
+    Log {
+        name: "npm under BuildKit",
+        ordinary: "#13 9.1 Get:{} http://deb.debian.org/debian bookworm/main amd64 cart all 1.0",
+        failure: "#13 91.2 npm ERR! code ERESOLVE\n#13 91.2 npm ERR! ERESOLVE unable to resolve dependency tree",
+        facts: &["ERESOLVE unable to resolve dependency tree"],
+    },
+    Log {
+        name: "what the console had, in Jest",
+        ordinary: "PASS src/a{}.test.ts\n  ● Console\n\n    console.log\n      loading\n\n      at Object.<anonymous> (src/x.ts:3:3)\n",
+        failure: "FAIL src/invoice.test.ts\n  ● Invoice › rounds half up\n\n    expect(received).toBe(expected)\n\n    Expected: 3\n    Received: 2\n\n      at Object.<anonymous> (src/invoice.test.ts:42:24)\n",
+        facts: &["Invoice › rounds half up", "Expected: 3", "invoice.test.ts:42:24"],
+    },
+    Log {
+        name: "classes that passed, of Surefire",
+        ordinary: "[INFO] Tests run: 3, Failures: 0, Errors: 0, Skipped: 0, Time elapsed: 0.01 s - in com.acme.Cart{}Test",
+        failure: "[ERROR] Tests run: 2, Failures: 1, Errors: 0, Skipped: 0, Time elapsed: 0.07 s <<< FAILURE! - in com.acme.LedgerTest\n[ERROR] com.acme.LedgerTest.balances  Time elapsed: 0.01 s  <<< FAILURE!\norg.opentest4j.AssertionFailedError: \n\nExpecting:\n <5>\nto be equal to:\n <0>\n\tat com.acme.LedgerTest.balances(LedgerTest.java:33)",
+        facts: &["LedgerTest.balances", "to be equal to:", "LedgerTest.java:33"],
+    },
+    Log {
+        name: "tests that passed, named after failures",
+        ordinary: "  ✓ cart {} throws TypeError: x is not a function and cannot be added",
+        failure: "error: no tax",
+        facts: &["error: no tax"],
+    },
+    Log {
+        name: "a log that says in passing what it could not do",
+        ordinary: "cart{} could not find the cache, connection refused",
+        failure: "error: no tax",
+        facts: &["error: no tax"],
+    },
+];
+
+#[test]
+fn of_many_programs_the_failure_is_shown_whole_and_little_besides() {
+    let env = Env::new();
+    let client = env.client();
+    for (number, log) in LOGS.iter().enumerate() {
+        let ordinary = |numbers: std::ops::Range<usize>| -> String {
+            numbers.map(|n| log.ordinary.replace("{}", &n.to_string()) + "\n").collect()
+        };
+        let text = format!("{}{}\n{}", ordinary(0..3_000), log.failure, ordinary(3_000..6_000));
+        write(&env.work(), &format!("{number}.log"), &text);
+        let program =
+            format!("import sys\nsys.stdout.write(open('{number}.log').read())\nsys.exit(1)\n");
+        write(&env.work(), "program.py", &program);
+        let shown = client.run("python3 program.py").text;
+        for fact in log.facts {
+            assert!(shown.contains(fact), "{}: {fact}: {shown}", log.name);
+        }
+        let chars = shown.chars().count();
+        assert!(chars < 13_000, "{}: {chars}: {shown}", log.name);
+        assert!(shown.matches(" omitted (").count() <= 4, "{}: {shown}", log.name);
+    }
+}
+
 #[test]
 fn the_same_with_other_numbers_is_shown_once_and_a_list_of_numbers_is_not_a_repetition() {
     let env = Env::new();
