@@ -22,8 +22,9 @@ use regex::Regex;
 
 use self::names::Sureness;
 use self::rules::{
-    ARGUMENTS, BEFORE_A_WORD, COUNTING_NAME, Extent, Needles, OPTIONS_OF, PATTERNS, SECRET_NAME,
-    SECRET_NAME_WORDS,
+    ARGUMENTS, BEFORE_A_WORD, COUNTING_NAME, Extent, MESSAGE_OPTIONS, Needles, OPTION_NAME,
+    OPTION_NAME_WORDS, OPTIONS_OF, PATTERN_OPTIONS, PATTERNS, SECRET_NAME, SECRET_NAME_WORDS,
+    WRITTEN_LINE,
 };
 use super::quoting::{Quotes, find_end, opening_quote, quoted_end, word_end};
 
@@ -37,9 +38,9 @@ const MIN_LITERAL_CHARS: usize = 8;
 /// after one pass.
 const MAX_PASSES: usize = 4;
 
-/// How many values that are the output of a command are read for secrets of that command, so that the
-/// time stays linear.
-const MAX_COMMANDS_READ: usize = 16;
+/// How often the length of the text may be read in values that hold others, so that the time stays
+/// linear.
+const MAX_TIMES_READ: usize = 16;
 
 /// The greatest length of a value that is a number with a few words.
 const MAX_COUNT_BYTES: usize = 100;
@@ -84,7 +85,8 @@ struct Words {
 static WORDS: LazyLock<Words> = LazyLock::new(|| {
     let of_patterns = PATTERNS.iter().chain(BEFORE_A_WORD).map(|(words, _)| *words);
     let of_options = OPTIONS_OF.iter().map(|(words, ..)| *words);
-    let all = of_patterns.chain(of_options).chain([SECRET_NAME_WORDS]).flatten();
+    let of_names = [SECRET_NAME_WORDS, OPTION_NAME_WORDS];
+    let all = of_patterns.chain(of_options).chain(of_names).flatten();
     let mut words: Vec<&'static str> = all.copied().collect();
     words.sort_unstable();
     words.dedup();
@@ -127,10 +129,13 @@ struct Rules {
     shapes: Vec<Rule>,
     before_a_word: Vec<Rule>,
     options: Vec<(Rule, Rule, Extent)>,
+    option: Rule,
     assignment: Rule,
     line_entry: Rule,
     inline_entry: Rule,
+    written_entry: Rule,
     quoted_entry: Rule,
+    said: Rule,
 }
 
 static RULES: LazyLock<Rules> = LazyLock::new(|| {
@@ -149,6 +154,7 @@ static RULES: LazyLock<Rules> = LazyLock::new(|| {
                 (arguments, Rule::new(words, *option), *extent)
             })
             .collect(),
+        option: Rule::new(OPTION_NAME_WORDS, format!(r"(?i)--?({OPTION_NAME})(?:=|\s+\\?\s*)")),
         assignment: of_names(format!(r"(?i){SECRET_NAME}(?:\[[^\]\s]*\])?\+?=")),
         line_entry: of_names(format!(
             r#"(?im)^(?:[\w./-]+[:-]\d+[:-])?[ \t+<>-]*(?:- |export )?["']?{SECRET_NAME}["']?(?:[ \t]*:[ \t]*|[ \t]+=[ \t]*)"#
@@ -156,8 +162,14 @@ static RULES: LazyLock<Rules> = LazyLock::new(|| {
         inline_entry: of_names(format!(
             r#"(?i)(?:[{{,][ \t]*|["']){SECRET_NAME}\\?["']?[ \t]*:[ \t]*"#
         )),
+        written_entry: of_names(format!(
+            r#"(?i){WRITTEN_LINE}[ \t]*(?:- |export )?{SECRET_NAME}(?:[ \t]*:[ \t]*|[ \t]+=[ \t]*)"#
+        )),
         quoted_entry: of_names(format!(
             r#"(?i){SECRET_NAME}\\?["']?\]?(?::[ \t]*[\w.\[\]<>]+)?[ \t]*(?:=>|:=|=|:)[ \t]*(?:[bfru@N]|\[\]byte\(|Buffer\.from\(|Secret(?:Str|String)?\(|String::from\(|Some\()?"#
+        )),
+        said: of_names(format!(
+            r#"(?i)(?:^|[^\w./-])((?:(?:access|api|auth|license|private|secret)[ \t])?{SECRET_NAME})["'`]?(?:([ \t]*(?::|=>|->|=)[ \t]+)|[ \t]+(?:(?:is|was)[ \t]+)?)["'`]?([\w+/=~%.-]{{12,}})"#
         )),
     }
 });
@@ -217,12 +229,7 @@ impl Redactor {
 /// Whether a variable with this name and value is a secret, by the rule that [`Redactor::redact`]
 /// applies to assignments.
 pub(crate) fn is_secret(name: &str, value: &str) -> bool {
-    let may_be = match names::sureness(name) {
-        Sureness::No => false,
-        Sureness::ByValue => names::looks_made(value),
-        Sureness::Yes => true,
-    };
-    may_be && !names::is_stand_in(value)
+    names::sureness(name).covers(value) && !names::is_stand_in(value)
 }
 
 fn shaped(text: &str, present: &Present) -> Vec<Range<usize>> {
@@ -244,14 +251,38 @@ fn named(text: &str, present: &Present) -> Vec<Range<usize>> {
     // The starts of values whose names are counts, such as `max_tokens`, and of those whose names are
     // not sure.
     let mut counting: BTreeSet<usize> = BTreeSet::new();
-    let mut by_value: BTreeSet<usize> = BTreeSet::new();
+    let mut unsure: BTreeMap<usize, Sureness> = BTreeMap::new();
+    let mut messages: BTreeSet<usize> = BTreeSet::new();
+    let options = RULES.option.regex_if_possible(present).into_iter();
+    for found in options.flat_map(|rule| rule.captures_iter(text)) {
+        let (Some(whole), Some(name)) = (found.get(0), found.get(1)) else { continue };
+        let before = text[..whole.start()].chars().next_back();
+        if before.is_some_and(|it| !it.is_whitespace() && !matches!(it, '"' | '\'' | '`' | '(')) {
+            continue;
+        }
+        let sureness = names::sureness_of_option(name.as_str());
+        // `gcloud --secret=db-password` names one.
+        let names_one = || {
+            let value = text[whole.end()..].split_whitespace().next().unwrap_or_default();
+            name.as_str() == "secret"
+                && !value.bytes().any(|it| it.is_ascii_digit())
+                && names::sureness(value) == Sureness::Yes
+        };
+        if sureness != Sureness::No && !is_before_option(text, &whole.range()) && !names_one() {
+            starts.push((whole.end(), Extent::Word));
+            unsure.insert(whole.end(), sureness);
+        }
+    }
     // Output repeats its names.
     let mut known: HashMap<&str, Sureness> = HashMap::new();
     let mut sureness_of = |name| *known.entry(name).or_insert_with(|| names::sureness(name));
     let mut is_named = |found, end: usize| match sureness_of(name_in(found)) {
         Sureness::No => false,
-        Sureness::ByValue => by_value.insert(end) || by_value.contains(&end),
         Sureness::Yes => true,
+        sureness => {
+            unsure.insert(end, sureness);
+            true
+        }
     };
     let counts = |found: &str| {
         static NAME: LazyLock<Rule> = LazyLock::new(|| Rule::new(SECRET_NAME_WORDS, COUNTING_NAME));
@@ -259,48 +290,48 @@ fn named(text: &str, present: &Present) -> Vec<Range<usize>> {
     };
     let before_a_word = RULES.before_a_word.iter();
     for rule in before_a_word.filter_map(|rule| rule.regex_if_possible(present)) {
-        starts.extend(
-            rule.find_iter(text)
-                // `--password --user x` asks for the password.
-                .filter(|found| {
-                    found.as_str().ends_with('=') || !text[found.end()..].starts_with('-')
-                })
-                // `gcloud --secret=db-password` names one.
-                .filter(|found| {
-                    let value = text[found.end()..].split_whitespace().next().unwrap_or_default();
-                    let is_name = !value.bytes().any(|it| it.is_ascii_digit())
-                        && names::sureness(value) == Sureness::Yes;
-                    !(found.as_str().trim_start().starts_with("--secret") && is_name)
-                })
-                .map(|found| (found.end(), Extent::Word)),
-        );
+        let found = rule.find_iter(text).map(|found| found.range());
+        let found = found.filter(|found| !is_before_option(text, found));
+        starts.extend(found.map(|found| (found.end, Extent::Word)));
     }
     for (scope, option, extent) in &RULES.options {
         let scopes = scope.regex_if_possible(present).into_iter();
         let scopes = scopes.flat_map(|scope| scope.captures_iter(text));
         for arguments in scopes.filter_map(|found| found.get(1)) {
             let options = option.regex().find_iter(arguments.as_str());
-            starts.extend(options.map(|found| (arguments.start() + found.end(), *extent)));
+            let options = options
+                .map(|found| arguments.start() + found.start()..arguments.start() + found.end());
+            let options = options.filter(|found| !is_before_option(text, found));
+            starts.extend(options.map(|found| (found.end, *extent)));
         }
     }
     let assignments = RULES.assignment.regex_if_possible(present).into_iter();
     for found in assignments.flat_map(|rule| rule.find_iter(text)) {
-        // Long options have their own rule: `--key=2` and `--token-file=x` stay.
-        if !found.as_str().starts_with("--") && is_named(found.as_str(), found.end()) {
+        // Long options have their own rule: `--key=2` and `--token-file=x` stay. `go test -run
+        // 'TestPassword=x'` looks for a test.
+        let is_pattern = || is_argument_of(PATTERN_OPTIONS, text, found.start());
+        if !found.as_str().starts_with("--")
+            && !is_pattern()
+            && is_named(found.as_str(), found.end())
+        {
             starts.push((found.end(), extent_of_assignment(&text[..found.start()])));
             if counts(found.as_str()) {
                 counting.insert(found.end());
             }
         }
     }
-    for (rule, extent) in [(&RULES.line_entry, Extent::Line), (&RULES.inline_entry, Extent::Item)] {
+    for (rule, extent, is_written) in [
+        (&RULES.line_entry, Extent::Line, false),
+        (&RULES.inline_entry, Extent::Item, false),
+        (&RULES.written_entry, Extent::Item, true),
+    ] {
         let Some(rule) = rule.regex_if_possible(present) else {
             continue;
         };
         for found in rule.find_iter(text) {
             // `key::path` and `key == value` are code, `'Password: '` is a question and `PASS: name` the
             // result of a test.
-            let quote = found.as_str().chars().next().filter(|first| matches!(first, '"' | '\''));
+            let quote = found.as_str().chars().find(|it| matches!(it, '"' | '\''));
             let is_question = quote.is_some_and(|quote| {
                 text[found.end()..].starts_with(quote) && found.as_str().matches(quote).count() == 1
             });
@@ -313,7 +344,13 @@ fn named(text: &str, present: &Present) -> Vec<Range<usize>> {
             }
             if !text[found.end()..].starts_with([':', '=']) && is_named(found.as_str(), found.end())
             {
-                starts.push((found.end(), extent));
+                let delimiter = found.as_str().strip_prefix('s').and_then(|it| it.bytes().next());
+                let of_sed = delimiter.filter(|it| is_written && b"/|#".contains(it));
+                starts.push((found.end(), of_sed.map_or(extent, Extent::Until)));
+                // `git commit -m 'token: rename'` is a message.
+                if quote.is_some() && is_argument_of(MESSAGE_OPTIONS, text, found.start()) {
+                    messages.insert(found.end());
+                }
                 if counts(found.as_str()) {
                     counting.insert(found.end());
                 }
@@ -347,7 +384,7 @@ fn named(text: &str, present: &Present) -> Vec<Range<usize>> {
 
     let mut quotes = Quotes::new(text);
     let mut read_to: BTreeMap<Extent, usize> = BTreeMap::new();
-    let mut commands_read = 0;
+    let mut bytes_read = 0;
     let mut secrets = Vec::new();
     for (at, extent) in starts {
         let enclosing = quotes.enclosing(at);
@@ -358,14 +395,15 @@ fn named(text: &str, present: &Present) -> Vec<Range<usize>> {
         }
         let secret = value(text, at, extent, enclosing);
         let shown = &text[secret.clone()];
-        // The command whose output is the value may have a secret of its own.
-        if shown.starts_with("$(") && commands_read < MAX_COMMANDS_READ {
-            commands_read += 1;
-        } else {
+        // The command whose output is the value may have a secret of its own, as may an object.
+        bytes_read += shown.len();
+        let may_hold_others = shown.starts_with("$(") || shown.starts_with('{');
+        if !may_hold_others || bytes_read > MAX_TIMES_READ * text.len() {
             read_to.insert(extent, secret.end);
         }
         let is_doubtful = counting.contains(&at) && is_count(shown)
-            || by_value.contains(&at) && !names::looks_made(shown)
+            || unsure.get(&at).is_some_and(|sureness| !sureness.covers(shown))
+            || messages.contains(&at) && !names::looks_made(shown)
             || names::is_stand_in(shown)
             // The output of a command.
             || text[..secret.start].ends_with("=`") && shown.contains(' ')
@@ -377,7 +415,46 @@ fn named(text: &str, present: &Present) -> Vec<Range<usize>> {
             secrets.push(secret);
         }
     }
+    secrets.extend(said(text, present));
     secrets
+}
+
+/// The ranges of values that an output or a message names in a sentence: `error: token: X`, `invalid
+/// token 'X'`. Nearly all words there are no secrets, so the value must look like one.
+fn said<'a>(text: &'a str, present: &Present) -> impl Iterator<Item = Range<usize>> + use<'a> {
+    let rule = RULES.said.regex_if_possible(present);
+    let found = rule.into_iter().flat_map(move |rule| rule.captures_iter(text));
+    found.filter_map(|found| {
+        let (name, value) = (found.get(1)?, found.get(3)?);
+        let shown = value.as_str().trim_end_matches(['.', '-']);
+        // Behind `: ` or `=`, a value of one word that looks made is enough.
+        let is_entry = found.get(2).is_some();
+        let is_of_words = shown.contains(['-', '.', '/']);
+        let may_be = (is_entry || !is_of_words) && names::looks_random(shown)
+            || is_entry && !is_of_words && !shown.contains('_') && names::looks_made(shown);
+        let is_secret = may_be
+            && names::sureness(name.as_str()) == Sureness::Yes
+            && !names::is_stand_in(shown)
+            // A call or a type.
+            && !text[value.end()..].starts_with(['(', '<', '[', ':']);
+        is_secret.then(|| value.start()..value.start() + shown.len())
+    })
+}
+
+/// Whether what follows these words is another option: `--password --user x` asks for the password.
+fn is_before_option(text: &str, words: &Range<usize>) -> bool {
+    text[..words.end].ends_with(|it: char| it.is_ascii_whitespace())
+        && text[words.end..].starts_with('-')
+}
+
+/// Whether what begins at a position, also within a quote, is the argument of one of these options.
+fn is_argument_of(options: &[&str], text: &str, position: usize) -> bool {
+    let before = text[..position].trim_end_matches(['"', '\'']).trim_end_matches([' ', '=']);
+    let precedes = |option: &&str| {
+        let others = before.strip_suffix(option);
+        others.is_some_and(|others| others.ends_with(|it: char| it.is_ascii_whitespace()))
+    };
+    options.iter().any(precedes)
 }
 
 /// The name in what precedes a value: `  "api_key": `, `keys[token]=`.
@@ -442,6 +519,9 @@ fn value(text: &str, start: usize, extent: Extent, enclosing: Option<u8>) -> Ran
             let only_user = range.is_empty() && secret < end + 1 && text[start..end].contains(':');
             let user = start..secret.saturating_sub(1).max(start);
             return if only_user { unquoted(text, user) } else { range };
+        }
+        Extent::Until(delimiter) => {
+            start..find_end(bytes, start, |byte| byte == delimiter || byte == b'\n')
         }
         Extent::Enclosed(quote) => {
             without_trailing_quotes(text, start..quoted_end(bytes, start, &[quote], None))
@@ -658,6 +738,22 @@ mod tests {
     }
 
     #[test]
+    fn lines_that_a_command_writes_are_read_as_lines() {
+        assert_redacted(&[
+            "echo '  password: «two words»' >> c.yaml",
+            "echo \"  - token: «abc»\" >> c.yaml",
+            "echo 'secret = «abc»' >> c.ini",
+            "cat >> c.ini <<< 'secret = «abc»'",
+            r"printf 'host: x\n  password: «hunter2»\n' > c.yaml",
+            r#"echo -e "a: b\nsecret: «hunter2»" > c.yaml"#,
+            "echo 'requirepass «hunter2»' >> redis.conf",
+            r"printf 'masterauth «hunter2»\n' | sudo tee -a redis.conf",
+            "sed -i 's/^secret:.*/secret: «abc»/' c.yml",
+            "sed -i 's|^token = .*|token = «a/b»|g; s/a/b/' c.yml",
+        ]);
+    }
+
+    #[test]
     fn values_of_secret_names_are_replaced() {
         assert_redacted(&[
             "API_KEY=«abc» make",
@@ -768,6 +864,8 @@ mod tests {
             "ls -la /etc/ssl/private",
             "PATH=/usr/bin:/bin FOO=1 npm run build",
             "KEYBOARD=us startx",
+            r#"printf 'Token: %s\n' "$1""#,
+            "echo 'Password: '",
             "monkey=1",
             "",
         ] {
@@ -890,6 +988,23 @@ mod tests {
             ";",
             "&",
             "hunter22",
+            "encoy0L7XoMF54kUoL45",
+            "--secretKey ",
+            "--pin ",
+            "error: token: ",
+            "invalid token ",
+            " -> ",
+            "echo '",
+            "| su",
+            "<<< ",
+            "<(echo ",
+            "p4 login ",
+            "sed 's/a/",
+            "git config x.token ",
+            "redis-cli AUTH ",
+            "https://",
+            "x-oauth-basic",
+            "\\n",
             "\u{212a}",
         ]);
         prop::collection::vec(piece, 0..24).prop_map(|pieces| pieces.concat())
@@ -898,7 +1013,15 @@ mod tests {
     /// Every rule, including those of options.
     fn all_rules() -> impl Iterator<Item = &'static Rule> {
         let options = RULES.options.iter().map(|(program, ..)| program);
-        let names = [&RULES.assignment, &RULES.line_entry, &RULES.inline_entry];
+        let names = [
+            &RULES.option,
+            &RULES.assignment,
+            &RULES.line_entry,
+            &RULES.inline_entry,
+            &RULES.written_entry,
+            &RULES.quoted_entry,
+            &RULES.said,
+        ];
         let tables = RULES.shapes.iter().chain(&RULES.before_a_word);
         tables.chain(options).chain(names)
     }

@@ -5,16 +5,45 @@
 //! after it says is a property of the secret and not the secret: `token_url`, `password_file`.
 
 use std::collections::HashSet;
+use std::ops::RangeInclusive;
 use std::sync::OnceLock;
 
 /// How sure a name makes it that its value is secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sureness {
     No,
+    /// If the value looks drawn at random.
+    IfRandom,
     /// If the value looks made by a machine.
     ByValue,
+    /// If it looks so or is a code of digits.
+    ByValueOrCode,
+    /// If the value is no small number, as a count of tests that pass is, and no directory.
+    IfNotPlain,
     Yes,
 }
+
+impl Sureness {
+    /// Whether a value behind such a name is secret.
+    pub(super) fn covers(self, value: &str) -> bool {
+        let is_number = !value.is_empty() && value.bytes().all(|it| it.is_ascii_digit());
+        match self {
+            Sureness::No => false,
+            Sureness::IfRandom => looks_random(value),
+            Sureness::ByValue => looks_made(value),
+            Sureness::ByValueOrCode => {
+                looks_made(value) || is_number && CODE_DIGITS.contains(&value.len())
+            }
+            Sureness::IfNotPlain => {
+                !(is_directory(value) || is_number && value.len() < *CODE_DIGITS.start())
+            }
+            Sureness::Yes => true,
+        }
+    }
+}
+
+/// How many digits a code has that a person types: a PIN, a one-time password.
+const CODE_DIGITS: RangeInclusive<usize> = 4..=12;
 
 /// Words that make a name that of a secret, also at the end of a longer word: `dbpassword`.
 const SECRETS: &[&str] = &[
@@ -37,8 +66,10 @@ const SHORT: &[&str] = &["pass", "pwd"];
 static OTHER: Words = Words::new(
     "\
     bypass compass encompass surpass trespass underpass overpass oldpwd cwd multipass singlepass \
-    onepass twopass firstpass secondpass renderpass",
+    onepass twopass firstpass secondpass renderpass rpass askpass",
 );
+/// Words before `pass` that make it a run of a program over its input.
+static RUNS: Words = Words::new("first second last next one two single multi per each render");
 /// Words before `key`, also in one word with it, that make it secret.
 static SECRET_KEYS: Words = Words::new(
     "\
@@ -54,6 +85,16 @@ static OPEN_KEYS: Words = Words::new(
     json lookup map meta natural object partition press primary public pub publishable query \
     range react redis registry row s3 shard shortcut sort surrogate trans translation \
     unique",
+);
+/// Words before `key` in options that take the key itself. That of another is often a file or a name.
+static OPTION_KEYS: Words = Words::new(
+    "access account api app application auth encryption license licence master private secret",
+);
+/// First words of options that take no secret: `--no-password`, `--show-token`.
+static SWITCHES: Words = Words::new(
+    "\
+    ask delete disable edit enable export generate hide import list no print prompt require reset \
+    show skip with without",
 );
 /// Words after the name of a secret that name something about it.
 static PROPERTIES: Words = Words::new(
@@ -91,6 +132,31 @@ pub(super) fn sureness(name: &str) -> Sureness {
     found
 }
 
+/// How sure the name of an option, without its dashes, makes it that its argument is secret. Only its
+/// last word counts: `--password-encryption` is not known to be one.
+pub(super) fn sureness_of_option(name: &str) -> Sureness {
+    let words = words(name);
+    let Some((last, others)) = words.split_last() else { return Sureness::No };
+    let before = others.last().map(String::as_str);
+    if others.first().is_some_and(|first| SWITCHES.contains(first)) {
+        return Sureness::No;
+    }
+    match last.as_str() {
+        "tokens" | "secrets" | "passwords" | "keys" | "session" | "pw" => Sureness::No,
+        "bearer" | "passin" | "passout" => Sureness::Yes,
+        "jwt" | "otp" | "pin" if others.is_empty() => Sureness::ByValueOrCode,
+        "key" if before.is_some_and(|before| OPTION_KEYS.contains(before)) => Sureness::Yes,
+        "key" => match before {
+            Some(before) if SECRET_KEYS.contains(before) => Sureness::ByValue,
+            // `--sign-key` of gpg takes a fingerprint.
+            Some(_) => Sureness::No,
+            None => Sureness::IfRandom,
+        },
+        "auth" | "credential" | "credentials" | "signature" | "salt" => Sureness::IfRandom,
+        last => of_word(last, before, name, words.len()),
+    }
+}
+
 fn of_word(word: &str, before: Option<&str>, name: &str, count: usize) -> Sureness {
     let ends = |words: &[&str]| words.iter().any(|end| word.ends_with(end));
     // Helm charts name a Secret of the cluster so.
@@ -105,9 +171,10 @@ fn of_word(word: &str, before: Option<&str>, name: &str, count: usize) -> Surene
         return Sureness::Yes;
     }
     if ends(SHORT) {
-        // `PWD` is the shell's own directory, and `pass` is often a number.
+        // `PWD` is the shell's own directory.
         let is_directory = word == "pwd" && count == 1 && name == "PWD";
-        return if is_directory { Sureness::No } else { Sureness::Yes };
+        let is_run = word == "pass" && before.is_some_and(|before| RUNS.contains(before));
+        return if is_directory || is_run { Sureness::No } else { Sureness::IfNotPlain };
     }
     match word {
         "key" | "keys" => match before {
@@ -119,11 +186,10 @@ fn of_word(word: &str, before: Option<&str>, name: &str, count: usize) -> Surene
         },
         "psk" | "pw" | "adminpw" | "bindpw" | "rootpw" | "userpw" => Sureness::Yes,
         "auth" if name.eq_ignore_ascii_case("rediscli_auth") => Sureness::Yes,
-        "auth" | "credential" | "credentials" | "signature" | "salt" | "session" => {
-            Sureness::ByValue
-        }
+        "auth" | "credential" | "credentials" | "creds" | "jwt" | "pepper" | "phpsessid"
+        | "salt" | "session" | "sessionid" | "signature" => Sureness::ByValue,
         word => match word.strip_suffix("key").or(word.strip_suffix("keys")) {
-            Some(before) if SECRET_KEYS.contains(before) => Sureness::Yes,
+            Some(before) if before.len() > 1 && SECRET_KEYS.contains(before) => Sureness::Yes,
             _ => Sureness::No,
         },
     }
@@ -162,7 +228,8 @@ fn words(name: &str) -> Vec<String> {
             words.extend((!word.is_empty()).then(|| std::mem::take(&mut word)));
         }
         if character.is_alphanumeric() {
-            word.extend(character.to_lowercase());
+            // As the rules fold it.
+            word.extend(if character == '\u{17f}' { 's' } else { character }.to_lowercase());
         }
     }
     words.extend((!word.is_empty()).then_some(word));
@@ -179,7 +246,7 @@ fn words(name: &str) -> Vec<String> {
 static STAND_INS: Words = Words::new(
     "\
     read write redacted hidden masked filtered sensitive (sensitive) \
-    0 1 true false yes no on off none null nil undefined empty required optional string str &str \
+    0 1 y n true false yes no on off none null nil undefined empty required optional string str &str \
     text bytes int integer number bool boolean object any varchar char login plain basic bearer \
     digest oauth oauth2 ntlm peer trust md5 scram-sha-256 enabled disabled changeme? ... value \
     invalid expired missing unknown default via %s %v",
@@ -193,7 +260,7 @@ static OBJECTS: Words = Words::new(
 
 /// Whether a value is a placeholder, a reference or code, and not a secret.
 pub(super) fn is_stand_in(value: &str) -> bool {
-    let value = value.trim().trim_end_matches([',', ';']);
+    let value = value.trim().trim_end_matches("\\n").trim_end_matches([',', ';']);
     if value == super::PLACEHOLDER {
         return true;
     }
@@ -225,8 +292,9 @@ pub(super) fn is_stand_in(value: &str) -> bool {
     let names_variable = |name: &str| {
         is_identifier(name.split(":?").next().unwrap_or(name).trim_end_matches([':', '-']))
     };
-    value.strip_prefix('$').is_some_and(is_identifier)
-        || within("${{", "}}").is_some()
+    value.strip_prefix('$').is_some_and(|name| {
+        is_identifier(name) || name.len() == 1 && name.starts_with(|it: char| it.is_ascii_digit())
+    }) || within("${{", "}}").is_some()
         || within("{{", "}}").is_some()
         || within("${", "}").is_some_and(names_variable)
         || value.strip_prefix("${").is_some_and(is_identifier)
@@ -248,6 +316,7 @@ pub(super) fn is_stand_in(value: &str) -> bool {
         || is_version_range(value)
         || lower.contains("placeholder")
         || lower.ends_with(" bytes")
+        || is_key_file(&lower)
         || names_place(&lower)
         || is_expression(value.strip_prefix("await ").unwrap_or(value), is_identifier)
         || value.split([';', '|', ',', ')']).next().is_some_and(|first| {
@@ -275,6 +344,19 @@ fn names_place(lower: &str) -> bool {
     const PLACES: &str = "./ ../ ~/ /run/ /etc/ /var/ /home/ /root/ /usr/ /opt/ /tmp/ /mnt/ /secrets/ op:// \
         vault:// vault: arn: ssm: awssm: keyring: secretref: ref+ projects/";
     PLACES.split(' ').any(|place| lower.starts_with(place))
+}
+
+/// Whether a value is the name of a file of keys or certificates.
+fn is_key_file(lower: &str) -> bool {
+    const ENDS: &str = "pem key crt cer der p8 p12 pfx jks pub asc gpg ppk";
+    let end = lower.rsplit_once('.').map(|(_, end)| end);
+    end.is_some_and(|end| ENDS.split(' ').any(|it| it == end))
+}
+
+/// Whether a value is a path of plain words: `/srv/app`.
+fn is_directory(value: &str) -> bool {
+    value.starts_with(['/', '.', '~'])
+        && value.bytes().all(|it| it.is_ascii_lowercase() || b"/._-~".contains(&it))
 }
 
 /// Whether a value is a call, a member or a type of a program: `os.environ["X"]`, `getpass()`,
@@ -306,6 +388,33 @@ pub(super) fn looks_made(value: &str) -> bool {
         && !value.starts_with(['/', '.', '~'])
 }
 
+/// The least length of a part of a value that looks drawn at random, in bytes.
+const MIN_RANDOM: usize = 12;
+
+/// Whether a part of a value has no pattern: letters and digits alternate, as in no identifier, no
+/// version and no path of words.
+pub(super) fn looks_random(value: &str) -> bool {
+    let kind = |byte: u8| match byte {
+        b'0'..=b'9' => 0,
+        b'a'..=b'z' => 1,
+        _ => 2,
+    };
+    let is_random = |part: &str| {
+        let bytes = part.as_bytes();
+        let pairs = || bytes.windows(2).filter_map(<[u8]>::first_chunk);
+        let digits = bytes.iter().filter(|byte| byte.is_ascii_digit()).count();
+        let changes = pairs().filter(|[one, next]| kind(*one) != kind(*next)).count();
+        let runs = pairs().filter(|[one, next]| kind(*one) == 0 && kind(*next) != 0).count();
+        let has = |kind: fn(&u8) -> bool| bytes.iter().any(kind);
+        let is_mixed = has(u8::is_ascii_lowercase) && has(u8::is_ascii_uppercase);
+        bytes.len() >= MIN_RANDOM
+            && !part.starts_with("0x")
+            && digits < bytes.len()
+            && (runs >= 3 || digits > 0 && is_mixed && changes * 5 >= bytes.len() * 2)
+    };
+    value.split(|it: char| !it.is_ascii_alphanumeric()).any(is_random)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -313,12 +422,6 @@ mod tests {
     #[test]
     fn names_are_read_by_their_words() {
         for name in [
-            "DB_PASS",
-            "SMTP_PASS",
-            "DB_PWD",
-            "SSHPASS",
-            "pass",
-            "MYSQL_PWD",
             "apiKey",
             "API_KEY",
             "secretkey",
@@ -335,7 +438,20 @@ mod tests {
         ] {
             assert_eq!(sureness(name), Sureness::Yes, "{name}");
         }
-        for name in ["AUTH", "_auth", "SMTP_AUTH", "key", "sentry_key", "GOOGLE_CREDENTIALS"] {
+        for name in ["DB_PASS", "SMTP_PASS", "DB_PWD", "SSHPASS", "pass", "MYSQL_PWD"] {
+            assert_eq!(sureness(name), Sureness::IfNotPlain, "{name}");
+        }
+        for name in [
+            "AUTH",
+            "_auth",
+            "SMTP_AUTH",
+            "key",
+            "sentry_key",
+            "GOOGLE_CREDENTIALS",
+            "creds",
+            "jwt",
+            "sessionid",
+        ] {
             assert_eq!(sureness(name), Sureness::ByValue, "{name}");
         }
         for name in [
@@ -359,8 +475,80 @@ mod tests {
             "access_key_id",
             "authority",
             "monkey",
+            "first_pass",
         ] {
             assert_eq!(sureness(name), Sureness::No, "{name}");
+        }
+    }
+
+    #[test]
+    fn options_are_read_by_their_last_word() {
+        for (name, sure) in [
+            ("accessToken", Sureness::Yes),
+            ("secretKey", Sureness::Yes),
+            ("private-key", Sureness::Yes),
+            ("oauth2-bearer", Sureness::Yes),
+            ("requirepass", Sureness::IfNotPlain),
+            ("pwd", Sureness::IfNotPlain),
+            ("signing-key", Sureness::ByValue),
+            ("otp", Sureness::ByValueOrCode),
+            ("pin", Sureness::ByValueOrCode),
+            ("key", Sureness::IfRandom),
+            ("auth", Sureness::IfRandom),
+            ("sign-key", Sureness::No),
+            ("export-secret-key", Sureness::No),
+            ("xkey", Sureness::No),
+            ("no-password", Sureness::No),
+            ("password-file", Sureness::No),
+            ("token-exchange", Sureness::No),
+            ("max-tokens", Sureness::No),
+            ("bypass", Sureness::No),
+            ("gpio-pin", Sureness::No),
+        ] {
+            assert_eq!(sureness_of_option(name), sure, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_name_covers_the_values_that_it_makes_secret() {
+        for (sure, value, is_secret) in [
+            (Sureness::IfNotPlain, "hunter2", true),
+            (Sureness::IfNotPlain, "12345", true),
+            (Sureness::IfNotPlain, "2", false),
+            (Sureness::IfNotPlain, "/srv/app", false),
+            (Sureness::IfNotPlain, "/Xk2", true),
+            (Sureness::ByValueOrCode, "4711", true),
+            (Sureness::ByValueOrCode, "13", false),
+            (Sureness::ByValueOrCode, "3.12", false),
+            (Sureness::ByValue, "build-2026-01-01", true),
+            (Sureness::IfRandom, "build-2026-01-01", false),
+            (Sureness::Yes, "", true),
+            (Sureness::No, "a1b2c3d4e5f6", false),
+        ] {
+            assert_eq!(sure.covers(value), is_secret, "{sure:?} of {value}");
+        }
+    }
+
+    #[test]
+    fn values_without_a_pattern_look_random() {
+        for value in
+            ["encoy0L7XoMF54kUoL45", "f6be6abf0d7c1c1e2186", "x-3tFyDgs9Pqlk2", "k3j9x0a8s7d6f5g4"]
+        {
+            assert!(looks_random(value), "{value}");
+        }
+        for value in [
+            "",
+            "identifier",
+            "CamelCaseIdentifier2",
+            "sh.helm.release.v1.app.v12",
+            "default-token-x7k2p",
+            "node-modules-linux-2026",
+            "123456789012",
+            "aes256gcm",
+            "0x1F600A2B3C4D",
+            "größe1größe2größe3",
+        ] {
+            assert!(!looks_random(value), "{value}");
         }
     }
 
@@ -368,6 +556,8 @@ mod tests {
     fn values_that_stand_for_a_secret_are_none() {
         for value in [
             "$PW",
+            "$1",
+            "%s\\n",
             "${DB_PASS}",
             "${DB_PASS:-}",
             "${{ secrets.TOKEN }}",
@@ -384,6 +574,7 @@ mod tests {
             "Token::new()",
             "string;",
             "null,",
+            "certs/client.key",
         ] {
             assert!(is_stand_in(value), "{value}");
         }

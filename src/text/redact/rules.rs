@@ -2,7 +2,46 @@
 
 /// Matches what may be the name of a secret value, in lower case; its users add `(?i)`, and
 /// [`super::names`] judges it.
-pub(super) const SECRET_NAME: &str = r"[\w.-]*(?:key|token|secret|pass|pwd|pw|psk|auth|credential|signature|salt|session|mnemonic)[\w.-]*";
+pub(super) const SECRET_NAME: &str = r"[\w.-]*(?:key|token|secret|pass|pwd|pw|psk|auth|cred|signature|salt|sess|mnemonic|jwt|pepper)[\w.-]*";
+/// Matches what may be the name of an option that takes a secret.
+pub(super) const OPTION_NAME: &str = r"[\w.-]*(?:key|token|secret|pass|pwd|psk|auth|credential|signature|salt|mnemonic|bearer|\bjwt|\botp|\bpin)[\w.-]*";
+pub(super) const OPTION_NAME_WORDS: Needles = &[
+    "key",
+    "token",
+    "secret",
+    "pass",
+    "pwd",
+    "psk",
+    "auth",
+    "credential",
+    "signature",
+    "salt",
+    "mnemonic",
+    "bearer",
+    "-jwt",
+    "-otp",
+    "-pin",
+];
+/// Matches the start of a line that a command writes: text in quotes, or what `sed` puts into one.
+pub(super) const WRITTEN_LINE: &str = r#"(?:\b(?:echo|printf)[ \t]+(?:-\w+[ \t]+)*["']|<<<[ \t]*["']|\bs/[^/\n]*/|\bs\|[^|\n]*\||\bs#[^#\n]*#)"#;
+/// Options whose argument selects tests or lines by a pattern.
+pub(super) const PATTERN_OPTIONS: &[&str] =
+    &["-run", "-skip", "-bench", "--run", "--grep", "--filter", "--tests"];
+/// Options whose argument is a message for people.
+pub(super) const MESSAGE_OPTIONS: &[&str] = &[
+    "-m",
+    "-am",
+    "-sm",
+    "-asm",
+    "-t",
+    "-b",
+    "--message",
+    "--title",
+    "--body",
+    "--subject",
+    "--notes",
+    "--description",
+];
 pub(super) const SECRET_NAME_WORDS: Needles = &[
     "key",
     "token",
@@ -12,11 +51,13 @@ pub(super) const SECRET_NAME_WORDS: Needles = &[
     "pw",
     "psk",
     "auth",
-    "credential",
+    "cred",
     "signature",
     "salt",
-    "session",
+    "sess",
     "mnemonic",
+    "jwt",
+    "pepper",
 ];
 
 /// Matches names of counts, which are no secrets: `max_tokens`, `tokenCount`.
@@ -24,6 +65,74 @@ pub(super) const COUNTING_NAME: &str = r"(?i)tokens|keys(?:[^a-z]|$)|secrets|(?:
 
 /// Lower-case words; each text that a rule matches contains at least one of them.
 pub(super) type Needles = &'static [&'static str];
+
+/// The words of [`readers`].
+const READERS: Needles = &[
+    "stdin",
+    "--with-token",
+    "--passphrase-fd",
+    "--data-file=-",
+    "sudo",
+    "passwd",
+    "kinit",
+    "cryptsetup",
+    "gocryptfs",
+    "sshpass",
+    "restic",
+    "borg",
+    "openconnect",
+    "ssh-add",
+    "argon2",
+    "kubeseal",
+    "grub-",
+    "elasticsearch-keystore",
+    "secret",
+    "insert",
+    "signin",
+    "unlock",
+    "hcloud",
+    "login",
+    "adduser",
+    "keyring",
+    "pubkey",
+    "load-key",
+    "systemd-creds",
+    "su ",
+    "su\n",
+    "su\t",
+    "| su",
+    "|su",
+];
+
+/// Programs, with their options, that read a secret from their input.
+macro_rules! readers {
+    () => {
+        concat!(
+            r"(?:--pass(?:word|wd)?(?:-on)?-stdin|--with-token|--passphrase-fd|--stdin\b|--data-file=-|/dev/stdin|",
+            r"\bsudo[ \t](?:[^|;&\n<]*[ \t])?-[A-Za-z]*S\b|[ \t]-pass(?:in|out)? stdin\b|",
+            r"\b(?:chpasswd|passwd|smbpasswd|vncpasswd|kinit|cryptsetup|gocryptfs|sshpass|restic|borg|openconnect|ssh-add|argon2|",
+            r"kubeseal|slappasswd|grub-mkpasswd-pbkdf2|elasticsearch-keystore)(?:[\s'\x22`)]|\z)|",
+            r"\b(?:secrets?[ \t]+(?:put|set|create|versions[ \t]+add)|g?o?pass[ \t]+insert|op[ \t]+signin|bw[ \t]+unlock|",
+            r"hcloud[ \t]+context[ \t]+create|(?:terraform|p4|cargo|npm|lpass)[ \t]+(?:login|adduser)|keyring[ \t]+set|",
+            r"secret-tool[ \t]+store|wg[ \t]+pubkey|zfs[ \t]+load-key|systemd-creds[ \t]+encrypt)\b|",
+            r"\bsu(?:[ \t]|\n|\z))"
+        )
+    };
+}
+
+/// A word of a command, of which `$NAME` is no secret.
+macro_rules! word {
+    () => {
+        r#"(?:'([^']+)'|"([^"$]+)"|([^\s$'"|;&()][^'"|;&()\n]*?))"#
+    };
+}
+
+/// A program that writes a text, before the text.
+macro_rules! writer {
+    () => {
+        r#"\b(?:echo|printf)[ \t]+(?:-[neE]+[ \t]+|['"]?%s(?:\\n)?['"]?[ \t]+)*"#
+    };
+}
 
 /// Secrets with their own shape. If there is a capture group, it is the secret.
 pub(super) const PATTERNS: &[(Needles, &str)] = &[
@@ -54,7 +163,7 @@ pub(super) const PATTERNS: &[(Needles, &str)] = &[
     (&["npm_"], r"\bnpm_[A-Za-z0-9]{30,}"),
     (&["pypi-"], r"\bpypi-[A-Za-z0-9_-]{50,}"),
     // OpenAI, Anthropic and others with the same prefix; Hugging Face.
-    (&["sk-"], r"\bsk-(?:proj|svcacct|admin|ant|or)-[A-Za-z0-9_-]{16,}"),
+    (&["sk-"], r"\bsk-(?:proj|svcacct|admin|ant|or|lf)-[A-Za-z0-9_-]{16,}"),
     (&["sk-"], r"\bsk-[A-Za-z0-9]{20,}"),
     (&["hf_"], r"\bhf_[A-Za-z0-9]{20,}"),
     (&["sg."], r"\bSG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}"),
@@ -83,9 +192,32 @@ pub(super) const PATTERNS: &[(Needles, &str)] = &[
         r#"(?i)\s["']?x-(?:[\w-]*-)?(?:key|token|secret):([^\s"':=$][^\s"']+)"#,
     ),
     // Input of a program that reads a password from stdin.
+    (READERS, concat!(writer!(), word!(), r"[ \t]*\|[^|;&\n]*", readers!())),
+    (&["<<<"], concat!(readers!(), r#"[^|;&\n<]*<<<[ \t]*(?:'([^']+)'|"([^"$]+)"|([^\s$'"]\S*))"#)),
     (
-        &["--password-stdin", "--with-token", "sudo", "chpasswd", "su ", "su\n"],
-        r#"\b(?:echo|printf)[ \t]+(?:-[neE]+[ \t]+|['"]?%s(?:\\n)?['"]?[ \t]+)*(?:'([^']+)'|"([^"$]+)"|([^\s$'"|;&][^'"|;&\n]*?))[ \t]*\|[^|;&\n]*(?:--password-stdin|--with-token|\bchpasswd(?:[\s'"`)]|\z)|[ \t]su(?:[ \t]|\n|\z)|\bsudo[ \t](?:[^|;&\n]*[ \t])?-[A-Za-z]*S\b)"#,
+        &["<<<"],
+        r#"\bpsql[ \t][^|;&\n<]*-W\b[^|;&\n<]*<<<[ \t]*(?:'([^\s']+)'|"([^\s"$]+)"|([^\s'"$;]+))"#,
+    ),
+    (
+        &["<<<"],
+        r#"\bread[ \t][^|;&\n<]*(?i:pw|pass|secret|token|key)\w*[^|;&\n<]*<<<[ \t]*(?:'([^']+)'|"([^"$]+)"|([^\s$'"]\S*))"#,
+    ),
+    (
+        &["<<"],
+        concat!(
+            "(?s)",
+            readers!(),
+            r#"[^\n<]*<<-?[ \t]*['"]?\w+['"]?[^\n]*\n(.+?)(?:\n[ \t]*[A-Z_]+[ \t]*(?:\n|\z)|\z)"#
+        ),
+    ),
+    // What a program reads as a file of a secret, and the command that prints one.
+    (
+        &["<(echo", "<(printf"],
+        concat!(r"(?i)(?:pass|key|secret|token)[^|;&\n<]*[ \t=]<\(", writer!(), word!(), r"\)"),
+    ),
+    (
+        &["command", "eval", "cmd"],
+        concat!(r#"(?i)\bpass\w*-?(?:command|eval|cmd)[ \t=]+["']?"#, r"echo[ \t]+([^\s'\x22$]+)"),
     ),
     (
         &["bundle"],
@@ -148,7 +280,7 @@ pub(super) const PATTERNS: &[(Needles, &str)] = &[
     (&["atatt3", "atctt3", "atbb"], r"\b(?:AT[AC]TT3[A-Za-z0-9_=-]{20,}|ATBB[A-Za-z0-9]{20,})"),
     (&["nrak-", "nrii-", "nrra-", "nrjs-"], r"\bNR(?:AK|II|RA|JS)-[A-Za-z0-9-]{19,}"),
     (&["dt0c01.", "dt0s"], r"\bdt0[cs]\d\d\.[A-Z0-9]{8,}\.[A-Z0-9]{32,}"),
-    (&["phx_"], r"\bphx_[A-Za-z0-9]{30,}"),
+    (&["phx_", "phc_"], r"\bph[xc]_[A-Za-z0-9]{30,}"),
     // Linear, Notion, Figma, Airtable, Asana, Postman, Typeform, Contentful, Intercom.
     (&["lin_api_", "lin_oauth_"], r"\blin_(?:api|oauth)_[A-Za-z0-9]{32,}"),
     (&["ntn_"], r"\bntn_[A-Za-z0-9]{40,}"),
@@ -195,13 +327,14 @@ pub(super) const PATTERNS: &[(Needles, &str)] = &[
         &["discord", "client.run(", "bot.run("],
         r"\b[MNO][A-Za-z0-9_-]{23,27}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,40}",
     ),
-    (&["webhook.office.com"], r"webhook\.office\.com/webhookb2/([^\s\x22']+)"),
+    (&["api.telegram.org"], r"api\.telegram\.org/(?:file/)?bot\d+:([^\s/\x22']+)"),
+    (&["office"], r"\boffice(?:365)?\.com/webhook(?:b2)?/([^\s\x22']+)"),
     // Payments: Square, PayPal, Razorpay, Plaid, Flutterwave, Adyen, Coinbase.
     (
         &["sq0atp-", "sq0csp-", "eaaa"],
         r"\b(?:sq0(?:atp|csp)-[A-Za-z0-9_-]{22,}|EAAA[A-Za-z0-9_-]{60})",
     ),
-    (&["access_token$"], r"\baccess_token\$(?:production|sandbox)\$[a-z0-9]{16}\$[a-f0-9]{32}"),
+    (&["access_token$"], r"\baccess_token\$(?:production|sandbox)\$[A-Za-z0-9]{16}\$[a-f0-9]{32}"),
     (&["rzp_"], r"\brzp_(?:live|test)_[A-Za-z0-9]{14}"),
     (&["flwseck"], r"\bFLWSECK(?:_TEST)?-[A-Za-z0-9]{12,}(?:-X)?"),
     (&["access-"], r"\baccess-(?:sandbox|development|production)-[a-f0-9-]{36}"),
@@ -216,9 +349,30 @@ pub(super) const PATTERNS: &[(Needles, &str)] = &[
     (&["sl."], r"\bsl\.[A-Za-z0-9_-]{100,}"),
     (&["amzn.mws."], r"\bamzn\.mws\.[a-f0-9-]{36}"),
     (&["ops_eyj"], r"\bops_eyJ[A-Za-z0-9_-]{100,}"),
+    // HubSpot, 1Password, Jina, MailerSend, Amazon Bedrock, Infracost, GitLab's runners, Gemini.
+    (&["pat-"], r"\bpat-[a-z]{2,4}\d-[a-f0-9]{8}-[a-f0-9-]{27}"),
+    (&["a3-"], r"\bA3-[A-Z0-9]{6}(?:-[A-Z0-9]{5,11}){4,5}\b"),
+    (&["jina_"], r"\bjina_[A-Za-z0-9_-]{40,}"),
+    (&["mlsn."], r"\bmlsn\.[a-f0-9]{64}"),
+    (&["absk"], r"\bABSK[A-Za-z0-9+/]{100,}=*"),
+    (&["ico-"], r"\bico-[A-Za-z0-9]{32}\b"),
+    (&["gr1348941"], r"\bGR1348941[A-Za-z0-9_-]{20,}"),
+    (&["aq."], r"\bAQ\.[A-Za-z0-9_-]{40,}"),
+    // OpenShift, Prefect, ReadMe, Shippo, Duffel, EasyPost, Harness, Defined Networking, Octopus.
+    (&["sha256~"], r"\bsha256~[A-Za-z0-9_-]{43}"),
+    (&["pnu_", "rdme_"], r"\b(?:pnu_[A-Za-z0-9]{36}|rdme_[a-z0-9]{70})\b"),
+    (&["shippo_"], r"\bshippo_(?:live|test)_[a-f0-9]{40}"),
+    (&["duffel_"], r"\bduffel_(?:live|test)_[A-Za-z0-9_=-]{43}"),
+    (&["ezak", "eztk"], r"\bEZ[AT]K[A-Za-z0-9]{54}"),
+    (&["pat.", "sat."], r"\b[ps]at\.[A-Za-z0-9_-]{22}\.[a-f0-9]{24}\.[A-Za-z0-9]{20}"),
+    (&["dnkey-"], r"\bdnkey-[A-Za-z0-9=_-]{26}-[A-Za-z0-9=_-]{52}"),
+    (&["api-"], r"\bAPI-[A-Z0-9]{26}\b"),
     (&["eaac"], r"\bEAAC[A-Za-z0-9]{30,}"),
     // Codes that are exchanged for tokens, and signatures of URLs.
-    (&["code="], r"[?&]code=([A-Za-z0-9_%./~-]{20,})"),
+    (
+        &["code=", "assertion="],
+        r"(?:[?&]|[\s\x22'])(?:code|(?:client_)?assertion)=([A-Za-z0-9_%./~-]{20,})",
+    ),
     (&["signature="], r"(?i)[?&;](?:X-(?:Amz|Goog|Oss)-)?Signature=([A-Za-z0-9_%+/=~-]{20,})"),
     (&["x-amz-security-token="], r"(?i)X-Amz-Security-Token=([A-Za-z0-9_%+/=-]{20,})"),
     // Hashes of passwords, as in `/etc/shadow` and `.htpasswd`; see crypt(5).
@@ -234,7 +388,7 @@ pub(super) const PATTERNS: &[(Needles, &str)] = &[
     ),
     (
         &[":*:", ":5432:", ":5433:", ":6432:"],
-        r"(?m)^[\w.*-]+:(?:\d{4,5}|\*):[\w*.-]+:[\w*.-]+:([^\s:]+)$",
+        r#"(?m)(?:^|["'])[\w.*-]+:(?:\d{4,5}|\*):[\w*.-]+:[\w*.-]+:([^\s:"'\\]+)(?:["'\\]|$)"#,
     ),
     // SQL.
     (
@@ -281,15 +435,6 @@ pub(super) const PATTERNS: &[(Needles, &str)] = &[
         &["value"],
         r#"(?i)\bname["']?:[ \t]*["']?[\w.-]*(?:password|passwd|passphrase|pass|secret|secret_?key|token|api_?key|access_?key|pwd)["']?,?\s+(?:- )?["']?value["']?:[ \t]*(?:"([^"\n]+)"|'([^'\n]+)'|([^\s"'#{][^"'\n]*))"#,
     ),
-    // Input in a here-string or a here-document for a program that reads a password.
-    (
-        &["<<<"],
-        r#"(?:--password-stdin|--with-token|--passphrase-fd|--stdin\b|\bsudo[ \t](?:[^|;&\n<]*[ \t])?-[A-Za-z]*S\b|\b(?:chpasswd|passwd|smbpasswd|kinit|cryptsetup|gocryptfs|sshpass|restic|borg)\b)[^|;&\n<]*<<<[ \t]*(?:'([^']+)'|"([^"$]+)"|([^\s$'"]\S*))"#,
-    ),
-    (
-        &["<<"],
-        r#"(?s)(?:--password-stdin|--with-token|--passphrase-fd|--stdin\b|\bsudo[ \t](?:[^|;&\n<]*[ \t])?-[A-Za-z]*S\b|\b(?:chpasswd|smbpasswd|kinit|cryptsetup)\b)[^\n<]*<<-?[ \t]*['"]?\w+['"]?[^\n]*\n(.+?)(?:\n[ \t]*[A-Z_]+[ \t]*(?:\n|\z)|\z)"#,
-    ),
     // What programs say of a secret that they have made.
     (
         &["unseal", "root token", "secret id", "password"],
@@ -314,6 +459,24 @@ pub(super) const PATTERNS: &[(Needles, &str)] = &[
         &["pass", "auth", "secret", "psk", "rootpw", "bindpw"],
         r#"(?im)^[ \t]*(?:requirepass|masterauth|bindpw|rootpw(?:[ \t]+--[\w-]+)*|password|secret|psk|passphrase|auth_pass)[ \t]+(?:\d[ \t]+)?["']?([^\s"';=:]+)["']?[ \t]*;?[ \t]*$"#,
     ),
+    (
+        &["echo", "printf"],
+        concat!(
+            "(?i)",
+            writer!(),
+            r#"["'][ \t]*(?:(?:requirepass|masterauth|bindpw|rootpw|auth_pass)[ \t]+([^\s"';=:$\\]+)|(?:password|secret|psk|passphrase)[ \t]+([^\s"';=:$\\]*[0-9][^\s"';=:$\\]*))"#,
+            r#"(?:\\n)?["'][ \t]*(?:>|\|[ \t]*(?:sudo[ \t]+)?tee\b)"#
+        ),
+    ),
+    // A line of a text that a command writes.
+    (
+        &["\\n"],
+        concat!(
+            "(?i)",
+            writer!(),
+            r#"["'$][^\n]*?\\n[ \t]*(?:- )?[\w.-]*(?:password|passwd|secret|token|api_?key)[ \t]*(?::|=)[ \t]+([^\s"'\\$<]+)"#
+        ),
+    ),
     (&["password", "psk"], r#"(?i)\b(?:password|psk)[ \t]+"([^"\n]+)""#),
     (&["auth "], r"(?m)(?:^|>[ \t]*)AUTH[ \t]+(?:[\w-]+[ \t]+)?(\S+)$"),
     (&["user "], r"(?m)^user[ \t]+\S+[ \t][^\n]*?>(\S+)"),
@@ -328,15 +491,15 @@ pub(super) const PATTERNS: &[(Needles, &str)] = &[
     ),
     (
         &["auth", "login(", "credentials"],
-        r#"(?i)(?:auth\s*=\s*\(|basicauth\(|basic_auth\(|\.login\(|credentials\.new\()\s*["'][^"'\n]+["']\s*,\s*(?:Some\(\s*)?["']([^"'\n]+)"#,
+        r#"(?i)(?:auth\s*=\s*\(|basicauth\(|basic_auth\(|\.(?:login|auth)\(|credentials\.new\()\s*["'][^"'\n]+["']\s*,\s*(?:Some\(\s*)?["']([^"'\n]+)"#,
     ),
     (
         &["jwt."],
         r#"\bjwt\.(?:sign|verify|encode|decode)\((?:\{[^}]*\}|[^,"'\n]+),\s*["']([^"'\n]+)"#,
     ),
     (
-        &["superuser", "hash::make", "securestring", "set_password", "make_password"],
-        r#"(?i)(?:create_superuser\(\s*["'][^"'\n]*["']\s*,\s*["'][^"'\n]*["']\s*,\s*|Hash::make\(|(?:set|make)_password\(|ConvertTo-SecureString[ \t]+(?:-String[ \t]+)?)\\?["']([^"'\n]+)"#,
+        &["superuser", "hash::make", "securestring", "_password", "crypt", "hashpw"],
+        r#"(?i)(?:create_superuser\(\s*["'][^"'\n]*["']\s*,\s*["'][^"'\n]*["']\s*,\s*|Hash::make\(|\b(?:b?crypt(?:\.\w+)?|hashpw|(?:set|make)_password)\(b?|ConvertTo-SecureString[ \t]+(?:-String[ \t]+)?)\\?["']([^"'\n]+)"#,
     ),
     (&["networkcredential"], r#"NetworkCredential\(\s*(?:"[^"\n]*"|[\w.]+)\s*,\s*"([^"\n]+)""#),
     (&["login("], r#"\.login\(\s*["']([A-Za-z0-9_.-]{40,})["']\s*\)"#),
@@ -351,12 +514,24 @@ pub(super) const PATTERNS: &[(Needles, &str)] = &[
     (&["@tcp(", "@unix("], r"\b[\w.-]+:([^\s:@/\x22']+)@(?:tcp|unix)\("),
     // A user with a password in one argument, and an account with one.
     (
-        &["auth", "creds"],
+        &["auth", "creds", "credentials"],
         r#"(?:^|\s)--?(?:basic-)?(?:auth|(?:src-|dest-)?creds|credentials)[ =]["']?[\w.@-]+:([^\s"']+)"#,
     ),
     (&["http"], r#"\bhttps?[ \t]+(?:\S+[ \t]+)*?-a[ \t]+["']?[\w.@-]+:([^\s"']+)"#),
     (&["etcdctl"], r"\betcdctl\b[^\n|;&]*?--user[ =][\w.-]+:(\S+)"),
     (&["impacket-"], r#"\bimpacket-\w+[ \t]+["']?[^\s/]+/[^\s:]+:([^\s"'@]+)@"#),
+    (
+        &["value="],
+        r#"(?i)\bname=[\w.-]*(?:password|passwd|pwd|secret|token|key),value=([^\s,"'{}\]]+)"#,
+    ),
+    (
+        &["sops"],
+        r#"(?i)\bsops\b[^\n]*\[\\?"[\w.-]*(?:pass|password|pwd|secret|token|key)\\?"\][ \t]+\\?"([^"\\\n]+)"#,
+    ),
+    (&["setuser"], r#"(?i)\bsetuser\b[^\n|;&]*?["'][ \t]*>([^\s"'<>]+)"#),
+    (&["sonar.login="], r#"sonar\.login=([^\s"']+)"#),
+    (&["db2"], r#"(?i)\bdb2\b[^\n]*[ \t]using[ \t]+([^\s"';]+)"#),
+    (&["iwconfig"], r"\biwconfig\b[^\n|;&]*[ \t](?:key|enc)[ \t]+(?:s:)?([^\s|;&]{5,})"),
     (&["_pw "], r"\b(?:user|owner)_pw[ \t]+([^\s]+)"),
     (
         &["rclone"],
@@ -376,24 +551,10 @@ pub(super) const PATTERNS: &[(Needles, &str)] = &[
     // A value that goes into a file of secrets, or to a program that stores one.
     (
         &["pass", "secret", "token", "credential"],
-        r#"\b(?:echo|printf)[ \t]+(?:-[neE]+[ \t]+|['"]?%s(?:\\n)?['"]?[ \t]+)*(?:'([^']+)'|"([^"$]+)")[ \t]*>{1,2}[ \t]*[^\s|;&]*(?:pass|secret|token|credential)"#,
-    ),
-    (
-        &[
-            "--data-file=-",
-            "cryptsetup",
-            "smbpasswd",
-            "secret",
-            "--stdin",
-            "--passphrase-fd",
-            "kinit",
-            "vncpasswd",
-        ],
-        r#"\b(?:echo|printf)[ \t]+(?:-[neE]+[ \t]+|['"]?%s(?:\\n)?['"]?[ \t]+)*(?:'([^']+)'|"([^"$]+)"|([^\s$'"|;&][^'"|;&\n]*?))[ \t]*\|[^|;&\n]*(?:--data-file=-|\bcryptsetup\b|\bsmbpasswd\b|\bsecrets?[ \t]+(?:put|set|create|versions[ \t]+add)\b|--stdin\b|--passphrase-fd|\bkinit\b|\bvncpasswd\b)"#,
-    ),
-    (
-        &["<<<"],
-        r#"(?:\bvncpasswd\b|\bsecret[ \t]+(?:put|set|create)\b|\bread[ \t][^|;&\n<]*(?i:pw|pass|secret|token|key)\w*)[^|;&\n<]*<<<[ \t]*(?:'([^']+)'|"([^"$]+)"|([^\s$'"]\S*))"#,
+        concat!(
+            writer!(),
+            r#"(?:'([^']+)'|"([^"$]+)")[ \t]*>{1,2}[ \t]*[^\s|;&]*(?:pass|secret|token|credential)"#
+        ),
     ),
     (
         &["pass", "token", "secret", "key"],
@@ -401,16 +562,17 @@ pub(super) const PATTERNS: &[(Needles, &str)] = &[
     ),
     // URLs: the password, or a user name as long as a token.
     (&["@"], r#"://[^\s/@:"'?#]*:([^\s/"'?#]+)@"#),
-    (&["@"], r#"(?i)https?://([^\s/@:"'?#]{20,})@"#),
+    (&["@"], r#"(?i)https?://([^\s/@:"'?#]{20,})(?::[^\s/@"'?#]*)?@"#),
+    (&["x-oauth-basic"], r#"://([^\s/@:"'?#]+):x-oauth-basic@"#),
+    // The same without a scheme, for programs that take it so.
+    (
+        &["ssh", "sftp", "govc", "cvs", "mysqlsh"],
+        r#"\b(?:ssh|sftp|mysqlsh|govc|cvs)[ \t](?:[^\n|;&"']*?[\s"'])?(?::pserver:)?[\w.-]+:([^\s:@/,"']+)@[\w.-]"#,
+    ),
 ];
 
 /// Texts that a secret directly follows, as one shell word.
 pub(super) const BEFORE_A_WORD: &[(Needles, &str)] = &[
-    // `=value` may be anything; a value after a blank is not another option.
-    (
-        &["pass", "token", "secret", "key", "oauth2-bearer"],
-        r"(?i)(?:^|[\s\x22'`(])--?(?:[a-z0-9]+[-_.])*(?:password|passwd|passphrase|pass|passin|passout|(?:src|dest)?(?:store|key)pass|(?:db|user|admin|root|smtp|ftp|http|proxy|mail|new|old|cert|sudo|become|vault|bind)pass(?:word)?|token|secret|api-?key|auth-?key|(?:access|secret|account|encryption|master|license|private|api|auth)[-_]key|oauth2-bearer)(?:=|\s+\\?\s*)",
-    ),
     // sshpass takes its options before the program that it runs (`ssh -p PORT`).
     (&["sshpass"], r"\bsshpass\s+(?:-[vPe]\S*\s+)*-p[ \t]*"),
     // Variables and macros that are set by a word after their name.
@@ -418,10 +580,19 @@ pub(super) const BEFORE_A_WORD: &[(Needles, &str)] = &[
         &["define", "setx", "setenv", "set -"],
         r"(?i)(?:#[ \t]*define|\bsetx|\bsetenv|\bset[ \t]+-[gxu]+)[ \t]+\w*(?:password|passwd|passphrase|pass|pwd|secret|token|api_?key)[ \t]+",
     ),
-    (&["encrypt_string"], r"\bansible-vault[ \t]+encrypt_string[ \t]+"),
+    (
+        &["encrypt_string"],
+        r#"\bansible-vault[ \t]+encrypt_string[ \t]+(?:--?[\w-]+(?:=\S+|[ \t]+[^\s'"-]\S*)?[ \t]+)*"#,
+    ),
+    // Subcommands that set a password.
+    (&["-password"], r"(?:^|[ \t])(?:re)?set-(?:initial|admin|default|root|user)-password[ \t]+"),
+    (&["set_password"], r"[ .]set_password[ \t]+[\w.@-]+[ \t]+"),
     // Redis, after its prompt.
     (&["auth "], r">[ \t]*AUTH[ \t]+"),
-    (&["--arg"], r"(?i)\s--arg[ \t]+\w*(?:pass|passwd|password|pw|pwd|secret|token|key)[ \t]+"),
+    (
+        &["--arg"],
+        r"(?i)\s--arg(?:str)?[ \t]+\w*(?:pass|passwd|password|pw|pwd|secret|token|key)[ \t]+",
+    ),
     // A store of names and values.
     (
         &["kv put", "etcdctl", "redis-cli"],
@@ -469,7 +640,7 @@ pub(super) const OPTIONS_OF: &[(Needles, &str, &str, Extent)] = &[
     ),
     (
         &["login"],
-        r"\b(?:docker|podman|nerdctl|buildah|skopeo|helm|oc|az|cf)\s+(?:registry\s+)?login\s",
+        r"\b(?:docker|podman|nerdctl|buildah|skopeo|helm|oc|az|cf|crane|oras|ko|regctl|twilio|expo|eas|jf)\s+(?:(?:registry|auth)\s+)?login\s",
         r"(?:^|\s)-p[ \t=]*",
         Extent::Word,
     ),
@@ -485,7 +656,14 @@ pub(super) const OPTIONS_OF: &[(Needles, &str, &str, Extent)] = &[
         r"(?:^|\s)--from-literal[= \t]+[\w.-]+=",
         Extent::Word,
     ),
-    (&["redis-cli"], r"\bredis-cli\s", r"(?:^|\s)-a[ \t]+", Extent::Word),
+    (&["redis-cli"], r"\bredis-cli\s", r"(?:^|\s)-a[ \t]*", Extent::Word),
+    (&["redis-cli"], r"\bredis-cli\s", r"(?:^auth|(?:^|\s)AUTH)[ \t]+", Extent::Word),
+    (
+        &["redis-cli"],
+        r"\bredis-cli\s",
+        r"(?:^auth|(?:^|\s)AUTH)[ \t]+[^\s'\x22]+[ \t]+",
+        Extent::Word,
+    ),
     (
         &["mongo"],
         program!(r"mongo(?:sh|dump|restore|import|export|stat)?"),
@@ -515,15 +693,100 @@ pub(super) const OPTIONS_OF: &[(Needles, &str, &str, Extent)] = &[
         Extent::Word,
     ),
     (
-        &["twine", "cqlsh", "mosquitto", "svn", "sqlcmd", "bcp", "ipmitool"],
-        program!(r"twine(?:\s+upload)?|cqlsh"),
+        &[
+            "twine",
+            "cqlsh",
+            "poetry",
+            "supabase",
+            "sql",
+            "postgres",
+            "mariadb",
+            "youtube-dl",
+            "yt-dlp",
+            "gallery-dl",
+            "couchbase-cli",
+            "cbq",
+            "hdbsql",
+            "racadm",
+            "doveadm",
+            "beeline",
+            "altool",
+            "ncftp",
+            "rabbitmqadmin",
+            "cypher-shell",
+            "hydra",
+            "medusa",
+            "ncrack",
+            "useradd",
+            "usermod",
+            "elasticsearch-users",
+        ],
+        program!(
+            r"twine(?:\s+upload)?|cqlsh|poetry\s+publish|supabase\s+(?:link|db)|az\s+(?:sql|postgres|mysql|mariadb)|youtube-dl|yt-dlp|gallery-dl|couchbase-cli|cbq|hdbsql|racadm|doveadm\s+pw|beeline|altool|ncftp(?:put|get|ls)?|rabbitmqadmin|cypher-shell|hydra|medusa|ncrack|user(?:add|mod)|elasticsearch-users"
+        ),
         r"(?:^|\s)-p[ \t]+",
         Extent::Word,
     ),
+    (&["mycli"], program!("mycli"), r"(?:^|\s)-p[ \t]*", Extent::Word),
     (
-        &["mosquitto", "sqlcmd", "bcp", "ipmitool", "tsql"],
-        program!(r"mosquitto_(?:pub|sub|rr)|sqlcmd|bcp|ipmitool|tsql"),
+        &["mosquitto", "sqlcmd", "bcp", "ipmitool", "tsql", "knife"],
+        program!(r"mosquitto_(?:pub|sub|rr)|sqlcmd|bcp|ipmitool|tsql|knife"),
         r"(?:^|\s)-P[ \t]*",
+        Extent::Word,
+    ),
+    (
+        &["vercel", "codecov", "publish", "glab", "slackcat", "influx", "doctl", "login"],
+        program!(
+            r"vercel|codecov(?:cli)?|uv\s+publish|glab\s+auth\s+login|slackcat|influx|doctl|tea\s+login\s+add"
+        ),
+        r"(?:^|\s)(?:-t|--access-token)[ \t=]+",
+        Extent::Word,
+    ),
+    (&["hatch"], r"\bhatch\s+publish\s", r"(?:^|\s)-a[ \t]+", Extent::Word),
+    (
+        &["nuget", "set-key-partition-list"],
+        r"\b(?:nuget\s+push|security\s+set-key-partition-list)\s",
+        r"(?:^|\s)-k[ \t]+",
+        Extent::Word,
+    ),
+    (
+        &["plink", "putty", "pscp", "psftp", "addprinc", "cpw", "swaks"],
+        program!(r"plink|putty|pscp|psftp|addprinc|cpw|swaks"),
+        r"(?:^|\s)-(?:pw|ap)[ \t]+",
+        Extent::Word,
+    ),
+    (
+        &["kadmin", "vsql", "slappasswd", "pk12util"],
+        program!(r"kadmin|vsql|slappasswd|pk12util"),
+        r"(?:^|\s)-[wsW][ \t]+",
+        Extent::Word,
+    ),
+    (&["transmission-remote"], r"\btransmission-remote\s", r"(?:^|\s)-n[ \t]+", Extent::AfterColon),
+    // Programs that take it behind the name of what it belongs to.
+    (
+        &["rabbitmqctl", "samba-tool", "secret-set-value", "bw ", "drush"],
+        r"\b(?:rabbitmqctl\s+(?:add_user|change_password|authenticate_user)|samba-tool\s+user\s+(?:create|add)|virsh\s+secret-set-value|bw\s+login|drush\s+(?:user:password|user-password|upwd))\s",
+        r"^(?:-\S+[ \t]+)*[^\s-]\S*[ \t]+",
+        Extent::Word,
+    ),
+    (&["smbclient"], r"\bsmbclient\s", r"(?:^|\s)['\x22]?//\S+[ \t]+", Extent::Word),
+    (
+        &["mosquitto_passwd", "airportnetwork", "isql"],
+        r"\b(?:mosquitto_passwd\s+(?:-\w+\s+)*-\w*b|networksetup\s+-setairportnetwork|isql)\s",
+        r"^(?:-\S+[ \t]+)*[^\s-]\S*[ \t]+[^\s-]\S*[ \t]+",
+        Extent::Word,
+    ),
+    (
+        &["bcrypt-tool", "hash-password"],
+        r"\b(?:bcrypt-tool\s+hash|caddy\s+hash-password)\s",
+        r"^(?:-\S+[ \t]+)*",
+        Extent::Word,
+    ),
+    // Programs that set a value by its name.
+    (
+        &["config", "crudini", "dvc", "variable", "chamber", "set_network"],
+        r"\b(?:git\s+config|crudini\s+--set|dvc\s+remote\s+modify|(?:glab|gh)\s+variable\s+set|chamber\s+write|wpa_cli\s+set_network)\s",
+        r"(?i)(?:^|[ \t])(?:--?[\w-]+[ \t]+)*[\w./:@-]*(?:password|passwd|token|secret|secret_access_key|api_?key|psk)[ \t]+",
         Extent::Word,
     ),
     (
@@ -535,7 +798,7 @@ pub(super) const OPTIONS_OF: &[(Needles, &str, &str, Extent)] = &[
     (
         &["config set", "config:set"],
         program!(
-            r"(?:npm|pnpm|yarn|pip|pip3|poetry|composer|gem|bundle|cargo|git|gh|glab|heroku|conan|helm)"
+            r"(?:npm|pnpm|yarn|pip|pip3|poetry|composer|gem|bundle|cargo|gh|glab|heroku|conan|helm)\b[^\n;&|]*?\bconfig[ :]set"
         ),
         r"(?i)(?:^|\s)\S*(?:_auth\w*|_password|auth-?token|password|passwd|token|secret)(?:[ \t]+|=)",
         Extent::Word,
@@ -546,19 +809,12 @@ pub(super) const OPTIONS_OF: &[(Needles, &str, &str, Extent)] = &[
         r"(?:^|\s)(?:(?:pypi-token|github-oauth|gitlab-token|bearer)\.\S+|http-basic\.\S+[ \t]+\S+)[ \t]+",
         Extent::Word,
     ),
-    (
-        &["vault", "bw", "wpa_passphrase", "rclone", "net use", "doctl"],
-        r"\bvault\s+(?:login|operator\s+unseal)\s",
-        r"^(?:-\S+\s+)*",
-        Extent::Word,
-    ),
+    (&["vault"], r"\bvault\s+(?:login|operator\s+unseal)\s", r"^(?:-\S+\s+)*", Extent::Word),
     (&["wpa_passphrase"], r"\bwpa_passphrase\s", r"^(?:'[^']*'|\S+)[ \t]+", Extent::Word),
-    (&["rclone"], r"\brclone\s+obscure\s", r"^", Extent::Word),
-    (&["bw "], r"\bbw\s+(?:unlock|login)\s", r"^(?:--\S+[ \t]+)*(?:\S+@\S+[ \t]+)?", Extent::Word),
     (
-        &["rabbitmqctl"],
-        r"\brabbitmqctl\s+(?:add_user|change_password|authenticate_user)\s",
-        r"^\S+[ \t]+",
+        &["rclone", "bw "],
+        r"\b(?:rclone\s+obscure|bw\s+unlock)\s",
+        r"^(?:--\S+[ \t]+)*",
         Extent::Word,
     ),
     (
@@ -567,7 +823,6 @@ pub(super) const OPTIONS_OF: &[(Needles, &str, &str, Extent)] = &[
         r"(?:^|\s)(?:-b|--body|-v|--value)[ \t=]+",
         Extent::Word,
     ),
-    (&["doctl"], r"\bdoctl\s", r"(?:^|\s)(?:-t|--access-token)[ \t=]+", Extent::Word),
     (
         &["nmcli"],
         r"\bnmcli\s",
@@ -587,7 +842,13 @@ pub(super) const OPTIONS_OF: &[(Needles, &str, &str, Extent)] = &[
         Extent::Word,
     ),
     (&["lftp", "ncftp"], r"\b(?:lftp|ncftp)\s", r"(?:^|\s)-u[ \t]*[^\s,]+,", Extent::Word),
-    (&["sqlplus"], r"\bsqlplus\s", r"(?:^|\s)[\w$#]+/", Extent::Word),
+    (
+        &["sqlplus", "impdp", "expdp"],
+        r"\b(?:sqlplus|impdp|expdp)\s",
+        r"(?:^|\s)[\w$#]+/",
+        Extent::Word,
+    ),
+    (&["rman"], r"\brman\s", r"(?:target|catalog|auxiliary)[ \t=]+[\w$#]+/", Extent::Word),
     (&["mount"], r"\bmount(?:\.cifs)?\s", r"(?:[\s,])pass(?:word)?=", Extent::Word),
     (&["adduser", "chpass", "net user"], r"\bnet\s+user\s", r"^[\w.-]+[ \t]+", Extent::Word),
     (&["keyctl"], r"\bkeyctl\s+add\s", r"^\S+[ \t]+\S+[ \t]+", Extent::Word),
@@ -611,18 +872,11 @@ pub(super) const OPTIONS_OF: &[(Needles, &str, &str, Extent)] = &[
     ),
     (&["pulumi"], r"\bpulumi\s+config\s+set\s", r"(?:^|\s)--secret[ \t]+\S+[ \t]+", Extent::Word),
     (&["mc "], program!("mc"), r"^alias[ \t]+set[ \t]+\S+[ \t]+\S+[ \t]+\S+[ \t]+", Extent::Word),
-    (&["drush"], r"\bdrush\s+(?:user:password|user-password|upwd)\s", r"^\S+[ \t]+", Extent::Word),
     (&["oathtool"], r"\boathtool\s", r"(?:^|\s)-b[ \t]+", Extent::Word),
     (
         &["winrm", "nxc", "netexec", "crackmapexec"],
         program!("evil-winrm|nxc|netexec|crackmapexec|cme"),
         r"(?:^|\s)-[pH][ \t]+",
-        Extent::Word,
-    ),
-    (
-        &["ncftp", "rabbitmqadmin", "cypher-shell", "hydra", "medusa", "ncrack"],
-        program!("ncftp(?:put|get|ls)?|rabbitmqadmin|cypher-shell|hydra|medusa|ncrack"),
-        r"(?:^|\s)-p[ \t]+",
         Extent::Word,
     ),
     // Programs that hash a password, or close a file with the user's and the owner's.
@@ -637,10 +891,9 @@ pub(super) const OPTIONS_OF: &[(Needles, &str, &str, Extent)] = &[
     // Programs that set passwords of accounts.
     (&["htpasswd"], r"\bhtpasswd\s", htpasswd!(""), Extent::Word),
     (&["htpasswd"], r"\bhtpasswd\s", htpasswd!(r#"(?:"[^"]*"|'[^']*'|[^\s"'])+\s+"#), Extent::Word),
-    (&["useradd", "usermod"], r"\buser(?:add|mod)\s", r"(?:^|\s)-p[ \t]+", Extent::Word),
     (
-        &["smbclient", "rpcclient"],
-        r"\b(?:smb|rpc)client\s",
+        &["smbclient", "rpcclient", "net ", "winexe", "wmic", "samba-tool"],
+        r"\b(?:(?:smb|rpc)client|net|winexe|wmic|samba-tool)\s",
         r"(?:^|\s)(?:-U[ \t]*|--user[= \t])[^\s%]*%",
         Extent::Word,
     ),
@@ -655,6 +908,8 @@ pub(super) enum Extent {
     AttachedWord,
     /// The part after the first colon of a shell word (`user:password`).
     AfterColon,
+    /// Up to this character, or to the end of the line.
+    Until(u8),
     /// To the end of the quote that opens just before the name (`-e "NAME=a b"`).
     Enclosed(u8),
     /// A string, or the rest of the line.
