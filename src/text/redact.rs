@@ -13,7 +13,7 @@ mod names;
 mod rules;
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::sync::{LazyLock, OnceLock};
 
@@ -23,8 +23,8 @@ use regex::Regex;
 use self::names::Sureness;
 use self::rules::{
     ARGUMENTS, BEFORE_A_WORD, COUNTING_NAME, Extent, MESSAGE_OPTIONS, Needles, OPTION_NAME,
-    OPTION_NAME_WORDS, OPTIONS_OF, PATTERN_OPTIONS, PATTERNS, SECRET_NAME, SECRET_NAME_WORDS,
-    WRITTEN_LINE,
+    OPTION_NAME_WORDS, OPTIONS_OF, PATTERN_OPTIONS, PATTERNS, READERS, SECRET_NAME,
+    SECRET_NAME_WORDS, WRITER, WRITTEN_LINE,
 };
 use super::quoting::{Quotes, find_end, opening_quote, quoted_end, word_end};
 
@@ -70,7 +70,8 @@ impl Rule {
     /// ASCII: Unicode boundaries would prevent the regex engine's fast path.
     fn regex(&self) -> &Regex {
         self.compiled.get_or_init(|| {
-            Regex::new(&self.source.replace(r"\b", r"(?-u:\b)"))
+            let source = self.source.replace("{readers}", READERS).replace("{writer}", WRITER);
+            Regex::new(&source.replace(r"\b", r"(?-u:\b)"))
                 .unwrap_or_else(|error| unreachable!("rule {}: {error}", self.source))
         })
     }
@@ -245,14 +246,27 @@ fn shaped(text: &str, present: &Present) -> Vec<Range<usize>> {
     secrets
 }
 
+/// Where a value may begin, and what the text before it says of the value.
+struct Start {
+    at: usize,
+    extent: Extent,
+    sureness: Sureness,
+    /// Its name is a count, such as `max_tokens`.
+    is_of_count: bool,
+    /// It is part of a message for people.
+    is_message: bool,
+}
+
+impl Start {
+    /// That of a secret.
+    fn new(at: usize, extent: Extent) -> Start {
+        Start { at, extent, sureness: Sureness::Yes, is_of_count: false, is_message: false }
+    }
+}
+
 /// The ranges of values that are secret because of the text before them.
 fn named(text: &str, present: &Present) -> Vec<Range<usize>> {
-    let mut starts: Vec<(usize, Extent)> = Vec::new();
-    // The starts of values whose names are counts, such as `max_tokens`, and of those whose names are
-    // not sure.
-    let mut counting: BTreeSet<usize> = BTreeSet::new();
-    let mut unsure: BTreeMap<usize, Sureness> = BTreeMap::new();
-    let mut messages: BTreeSet<usize> = BTreeSet::new();
+    let mut starts: Vec<Start> = Vec::new();
     let options = RULES.option.regex_if_possible(present).into_iter();
     for found in options.flat_map(|rule| rule.captures_iter(text)) {
         let (Some(whole), Some(name)) = (found.get(0), found.get(1)) else { continue };
@@ -269,20 +283,14 @@ fn named(text: &str, present: &Present) -> Vec<Range<usize>> {
                 && names::sureness(value) == Sureness::Yes
         };
         if sureness != Sureness::No && !is_before_option(text, &whole.range()) && !names_one() {
-            starts.push((whole.end(), Extent::Word));
-            unsure.insert(whole.end(), sureness);
+            starts.push(Start { sureness, ..Start::new(whole.end(), Extent::Word) });
         }
     }
     // Output repeats its names.
     let mut known: HashMap<&str, Sureness> = HashMap::new();
-    let mut sureness_of = |name| *known.entry(name).or_insert_with(|| names::sureness(name));
-    let mut is_named = |found, end: usize| match sureness_of(name_in(found)) {
-        Sureness::No => false,
-        Sureness::Yes => true,
-        sureness => {
-            unsure.insert(end, sureness);
-            true
-        }
+    let mut sureness_of = |found| {
+        let name = name_in(found);
+        *known.entry(name).or_insert_with(|| names::sureness(name))
     };
     let counts = |found: &str| {
         static NAME: LazyLock<Rule> = LazyLock::new(|| Rule::new(SECRET_NAME_WORDS, COUNTING_NAME));
@@ -292,7 +300,7 @@ fn named(text: &str, present: &Present) -> Vec<Range<usize>> {
     for rule in before_a_word.filter_map(|rule| rule.regex_if_possible(present)) {
         let found = rule.find_iter(text).map(|found| found.range());
         let found = found.filter(|found| !is_before_option(text, found));
-        starts.extend(found.map(|found| (found.end, Extent::Word)));
+        starts.extend(found.map(|found| Start::new(found.end, Extent::Word)));
     }
     for (scope, option, extent) in &RULES.options {
         let scopes = scope.regex_if_possible(present).into_iter();
@@ -302,7 +310,7 @@ fn named(text: &str, present: &Present) -> Vec<Range<usize>> {
             let options = options
                 .map(|found| arguments.start() + found.start()..arguments.start() + found.end());
             let options = options.filter(|found| !is_before_option(text, found));
-            starts.extend(options.map(|found| (found.end, *extent)));
+            starts.extend(options.map(|found| Start::new(found.end, *extent)));
         }
     }
     let assignments = RULES.assignment.regex_if_possible(present).into_iter();
@@ -310,14 +318,11 @@ fn named(text: &str, present: &Present) -> Vec<Range<usize>> {
         // Long options have their own rule: `--key=2` and `--token-file=x` stay. `go test -run
         // 'TestPassword=x'` looks for a test.
         let is_pattern = || is_argument_of(PATTERN_OPTIONS, text, found.start());
-        if !found.as_str().starts_with("--")
-            && !is_pattern()
-            && is_named(found.as_str(), found.end())
-        {
-            starts.push((found.end(), extent_of_assignment(&text[..found.start()])));
-            if counts(found.as_str()) {
-                counting.insert(found.end());
-            }
+        let sureness = sureness_of(found.as_str());
+        if sureness != Sureness::No && !found.as_str().starts_with("--") && !is_pattern() {
+            let extent = extent_of_assignment(&text[..found.start()]);
+            let is_of_count = counts(found.as_str());
+            starts.push(Start { sureness, is_of_count, ..Start::new(found.end(), extent) });
         }
     }
     for (rule, extent, is_written) in [
@@ -342,18 +347,18 @@ fn named(text: &str, present: &Present) -> Vec<Range<usize>> {
             if is_question || is_variable || is_style || name_in(found.as_str()) == "PASS" {
                 continue;
             }
-            if !text[found.end()..].starts_with([':', '=']) && is_named(found.as_str(), found.end())
-            {
+            let sureness = sureness_of(found.as_str());
+            if sureness != Sureness::No && !text[found.end()..].starts_with([':', '=']) {
                 let delimiter = found.as_str().strip_prefix('s').and_then(|it| it.bytes().next());
                 let of_sed = delimiter.filter(|it| is_written && b"/|#".contains(it));
-                starts.push((found.end(), of_sed.map_or(extent, Extent::Until)));
-                // `git commit -m 'token: rename'` is a message.
-                if quote.is_some() && is_argument_of(MESSAGE_OPTIONS, text, found.start()) {
-                    messages.insert(found.end());
-                }
-                if counts(found.as_str()) {
-                    counting.insert(found.end());
-                }
+                starts.push(Start {
+                    sureness,
+                    is_of_count: counts(found.as_str()),
+                    // `git commit -m 'token: rename'` is a message.
+                    is_message: quote.is_some()
+                        && is_argument_of(MESSAGE_OPTIONS, text, found.start()),
+                    ..Start::new(found.end(), of_sed.map_or(extent, Extent::Until))
+                });
             }
         }
     }
@@ -375,18 +380,19 @@ fn named(text: &str, present: &Present) -> Vec<Range<usize>> {
             && !is_question
             && !found.as_str().starts_with("--")
             && !counts(name)
-            && is_named(name, found.end())
+            && sureness_of(name) != Sureness::No
         {
-            starts.push((found.end(), Extent::Item));
+            let sureness = sureness_of(name);
+            starts.push(Start { sureness, ..Start::new(found.end(), Extent::Item) });
         }
     }
-    starts.sort_by_key(|(at, _)| *at);
+    starts.sort_by_key(|start| start.at);
 
     let mut quotes = Quotes::new(text);
     let mut read_to: BTreeMap<Extent, usize> = BTreeMap::new();
     let mut bytes_read = 0;
     let mut secrets = Vec::new();
-    for (at, extent) in starts {
+    for Start { at, extent, sureness, is_of_count, is_message } in starts {
         let enclosing = quotes.enclosing(at);
         // A value that begins inside a value of the same kind is part of it. Reading nested values
         // again would take quadratic time.
@@ -401,9 +407,9 @@ fn named(text: &str, present: &Present) -> Vec<Range<usize>> {
         if !may_hold_others || bytes_read > MAX_TIMES_READ * text.len() {
             read_to.insert(extent, secret.end);
         }
-        let is_doubtful = counting.contains(&at) && is_count(shown)
-            || unsure.get(&at).is_some_and(|sureness| !sureness.covers(shown))
-            || messages.contains(&at) && !names::looks_made(shown)
+        let is_doubtful = is_of_count && is_count(shown)
+            || !sureness.covers(shown)
+            || is_message && !names::looks_made(shown)
             || names::is_stand_in(shown)
             // The output of a command.
             || text[..secret.start].ends_with("=`") && shown.contains(' ')

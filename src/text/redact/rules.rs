@@ -66,8 +66,8 @@ pub(super) const COUNTING_NAME: &str = r"(?i)tokens|keys(?:[^a-z]|$)|secrets|(?:
 /// Lower-case words; each text that a rule matches contains at least one of them.
 pub(super) type Needles = &'static [&'static str];
 
-/// The words of [`readers`].
-const READERS: Needles = &[
+/// The words of [`READERS`].
+const READERS_WORDS: Needles = &[
     "stdin",
     "--with-token",
     "--passphrase-fd",
@@ -104,21 +104,8 @@ const READERS: Needles = &[
     "|su",
 ];
 
-/// Programs, with their options, that read a secret from their input.
-macro_rules! readers {
-    () => {
-        concat!(
-            r"(?:--pass(?:word|wd)?(?:-on)?-stdin|--with-token|--passphrase-fd|--stdin\b|--data-file=-|/dev/stdin|",
-            r"\bsudo[ \t](?:[^|;&\n<]*[ \t])?-[A-Za-z]*S\b|[ \t]-pass(?:in|out)? stdin\b|",
-            r"\b(?:chpasswd|passwd|smbpasswd|vncpasswd|kinit|cryptsetup|gocryptfs|sshpass|restic|borg|openconnect|ssh-add|argon2|",
-            r"kubeseal|slappasswd|grub-mkpasswd-pbkdf2|elasticsearch-keystore)(?:[\s'\x22`)]|\z)|",
-            r"\b(?:secrets?[ \t]+(?:put|set|create|versions[ \t]+add)|g?o?pass[ \t]+insert|op[ \t]+signin|bw[ \t]+unlock|",
-            r"hcloud[ \t]+context[ \t]+create|(?:terraform|p4|cargo|npm|lpass)[ \t]+(?:login|adduser)|keyring[ \t]+set|",
-            r"secret-tool[ \t]+store|wg[ \t]+pubkey|zfs[ \t]+load-key|systemd-creds[ \t]+encrypt)\b|",
-            r"\bsu(?:[ \t]|\n|\z))"
-        )
-    };
-}
+/// Programs, with their options, that read a secret from their input; `{readers}` in a rule.
+pub(super) const READERS: &str = r"(?:--pass(?:word|wd)?(?:-on)?-stdin|--with-token|--passphrase-fd|--stdin\b|--data-file=-|/dev/stdin|\bsudo[ \t](?:[^|;&\n<]*[ \t])?-[A-Za-z]*S\b|[ \t]-pass(?:in|out)? stdin\b|\b(?:chpasswd|passwd|smbpasswd|vncpasswd|kinit|cryptsetup|gocryptfs|sshpass|restic|borg|openconnect|ssh-add|argon2|kubeseal|slappasswd|grub-mkpasswd-pbkdf2|elasticsearch-keystore)(?:[\s'\x22`)]|\z)|\b(?:secrets?[ \t]+(?:put|set|create|versions[ \t]+add)|g?o?pass[ \t]+insert|op[ \t]+signin|bw[ \t]+unlock|hcloud[ \t]+context[ \t]+create|(?:terraform|p4|cargo|npm|lpass)[ \t]+(?:login|adduser)|keyring[ \t]+set|secret-tool[ \t]+store|wg[ \t]+pubkey|zfs[ \t]+load-key|systemd-creds[ \t]+encrypt)\b|\bsu(?:[ \t]|\n|\z))";
 
 /// A word of a command, of which `$NAME` is no secret.
 macro_rules! word {
@@ -127,12 +114,9 @@ macro_rules! word {
     };
 }
 
-/// A program that writes a text, before the text.
-macro_rules! writer {
-    () => {
-        r#"\b(?:echo|printf)[ \t]+(?:-[neE]+[ \t]+|['"]?%s(?:\\n)?['"]?[ \t]+)*"#
-    };
-}
+/// A program that writes a text, before the text; `{writer}` in a rule.
+pub(super) const WRITER: &str =
+    r#"\b(?:echo|printf)[ \t]+(?:-[neE]+[ \t]+|['"]?%s(?:\\n)?['"]?[ \t]+)*"#;
 
 /// Secrets with their own shape. If there is a capture group, it is the secret.
 pub(super) const PATTERNS: &[(Needles, &str)] = &[
@@ -192,8 +176,11 @@ pub(super) const PATTERNS: &[(Needles, &str)] = &[
         r#"(?i)\s["']?x-(?:[\w-]*-)?(?:key|token|secret):([^\s"':=$][^\s"']+)"#,
     ),
     // Input of a program that reads a password from stdin.
-    (READERS, concat!(writer!(), word!(), r"[ \t]*\|[^|;&\n]*", readers!())),
-    (&["<<<"], concat!(readers!(), r#"[^|;&\n<]*<<<[ \t]*(?:'([^']+)'|"([^"$]+)"|([^\s$'"]\S*))"#)),
+    (READERS_WORDS, concat!("{writer}", word!(), r"[ \t]*\|[^|;&\n]*{readers}")),
+    (
+        &["<<<"],
+        concat!("{readers}", r#"[^|;&\n<]*<<<[ \t]*(?:'([^']+)'|"([^"$]+)"|([^\s$'"]\S*))"#),
+    ),
     (
         &["<<<"],
         r#"\bpsql[ \t][^|;&\n<]*-W\b[^|;&\n<]*<<<[ \t]*(?:'([^\s']+)'|"([^\s"$]+)"|([^\s'"$;]+))"#,
@@ -206,14 +193,14 @@ pub(super) const PATTERNS: &[(Needles, &str)] = &[
         &["<<"],
         concat!(
             "(?s)",
-            readers!(),
+            "{readers}",
             r#"[^\n<]*<<-?[ \t]*['"]?\w+['"]?[^\n]*\n(.+?)(?:\n[ \t]*[A-Z_]+[ \t]*(?:\n|\z)|\z)"#
         ),
     ),
     // What a program reads as a file of a secret, and the command that prints one.
     (
         &["<(echo", "<(printf"],
-        concat!(r"(?i)(?:pass|key|secret|token)[^|;&\n<]*[ \t=]<\(", writer!(), word!(), r"\)"),
+        concat!(r"(?i)(?:pass|key|secret|token)[^|;&\n<]*[ \t=]<\(", "{writer}", word!(), r"\)"),
     ),
     (
         &["command", "eval", "cmd"],
@@ -463,7 +450,7 @@ pub(super) const PATTERNS: &[(Needles, &str)] = &[
         &["echo", "printf"],
         concat!(
             "(?i)",
-            writer!(),
+            "{writer}",
             r#"["'][ \t]*(?:(?:requirepass|masterauth|bindpw|rootpw|auth_pass)[ \t]+([^\s"';=:$\\]+)|(?:password|secret|psk|passphrase)[ \t]+([^\s"';=:$\\]*[0-9][^\s"';=:$\\]*))"#,
             r#"(?:\\n)?["'][ \t]*(?:>|\|[ \t]*(?:sudo[ \t]+)?tee\b)"#
         ),
@@ -473,7 +460,7 @@ pub(super) const PATTERNS: &[(Needles, &str)] = &[
         &["\\n"],
         concat!(
             "(?i)",
-            writer!(),
+            "{writer}",
             r#"["'$][^\n]*?\\n[ \t]*(?:- )?[\w.-]*(?:password|passwd|secret|token|api_?key)[ \t]*(?::|=)[ \t]+([^\s"'\\$<]+)"#
         ),
     ),
@@ -552,7 +539,7 @@ pub(super) const PATTERNS: &[(Needles, &str)] = &[
     (
         &["pass", "secret", "token", "credential"],
         concat!(
-            writer!(),
+            "{writer}",
             r#"(?:'([^']+)'|"([^"$]+)")[ \t]*>{1,2}[ \t]*[^\s|;&]*(?:pass|secret|token|credential)"#
         ),
     ),
