@@ -266,8 +266,9 @@ impl PrologueContext<'_> {
                 )
             });
             let report = format!(
+                // A trap on DEBUG runs there too, and prints nothing.
                 "{{ printf '%s\\0' '' {KEY} T \"${{PIPESTATUS[@]}}\" \"$PWD\" 1<>{pipe}; {exports}}} \
-                 2>/dev/null"
+                 >/dev/null 2>&1"
             );
             format!("trap {} EXIT; {}", with_key(&report), forget_key())
         });
