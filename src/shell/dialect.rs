@@ -24,6 +24,7 @@ use std::fmt;
 use memchr::memmem;
 
 use self::shape::Shape;
+use self::words::array_of;
 use super::command_line::CommandLine;
 use crate::text::foreign;
 
@@ -50,6 +51,8 @@ pub struct Trap {
     pub(super) line: Option<usize>,
     /// Whether zsh has left out what follows.
     pub(super) skips_rest: bool,
+    /// Other parts that the same happens to, each with what to write instead.
+    pub(super) also: Vec<(String, String)>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,6 +87,10 @@ pub(super) enum TrapKind {
     Octal,
     /// A trap on EXIT that a function sets.
     TrapOfFunction,
+    /// A key in quotes, of a table.
+    QuotedKey,
+    /// `set -f`.
+    NoGlob,
     /// `$(which …)`, as a test of whether there is a program.
     Which,
 }
@@ -91,7 +98,9 @@ pub(super) enum TrapKind {
 impl Trap {
     /// The trap with its parts of the text changed, as by the removal of secrets.
     pub(crate) fn map(self, change: impl Fn(&str) -> String) -> Trap {
-        Trap { written: change(&self.written), instead: change(&self.instead), ..self }
+        let also = self.also.iter().map(|(written, instead)| (change(written), change(instead)));
+        let also = also.collect();
+        Trap { written: change(&self.written), instead: change(&self.instead), also, ..self }
     }
 }
 
@@ -102,18 +111,27 @@ impl fmt::Display for Trap {
         let instead = foreign::in_backticks(&self.instead);
         match self.kind {
             TrapKind::Unmatched { is_optional } => {
-                write!(f, "No file matches {written}, so zsh did not run the command: write ")?;
+                write!(f, "No file matches {written}, so zsh did not run the command: ")?;
+                let mut ways = Vec::new();
                 if !self.instead.is_empty() {
-                    write!(f, "{instead} if the program is to see it, ")?;
+                    ways.push(format!("write {instead} if the program is to see it, "));
                 }
                 if is_optional {
                     let optional = foreign::in_backticks(&format!("{}(N)", self.written));
-                    write!(f, "{optional} if none is fine, ")?;
+                    let verb = if ways.is_empty() { "write " } else { "" };
+                    ways.push(format!("{verb}{optional} if none is fine, "));
                 }
-                f.write_str("or begin with `setopt no_nomatch`, as bash does")
+                let or = if ways.is_empty() { "" } else { "or " };
+                write!(f, "{}{or}begin with `setopt no_nomatch`, as bash does", ways.concat())
             }
             TrapKind::PatternInText => {
                 write!(f, "zsh takes {written} as a pattern of file names: write {instead}")
+            }
+            TrapKind::QuotedKey => {
+                write!(f, "zsh keeps the quotes in the key of {written}: write {instead}")
+            }
+            TrapKind::NoGlob => {
+                write!(f, "zsh's {written} leaves patterns on: write {instead}")
             }
             TrapKind::BadPattern => {
                 write!(f, "zsh takes {written} as an unfinished pattern: write {instead}")
@@ -203,6 +221,16 @@ impl fmt::Display for Trap {
                 write!(f, "zsh looks for the file of {written} in PATH only: write {instead}")
             }
         }?;
+        for (index, (written, instead)) in self.also.iter().enumerate() {
+            let [written, instead] = [written, instead].map(|it| foreign::in_backticks(it));
+            match (self.kind, index) {
+                (TrapKind::Unmatched { .. }, _) => {
+                    write!(f, "; {written} needs the same if no file matches it")?;
+                }
+                (_, 0) => write!(f, "; likewise {instead} for {written}")?,
+                _ => write!(f, ", {instead} for {written}")?,
+            }
+        }
         if let Some(line) = self.line {
             write!(f, " (line {line})")?;
         }
@@ -225,6 +253,8 @@ pub(super) enum Sign {
     ReportOfWords,
     /// By a program that is not found.
     NotFound,
+    /// Only beside another of its kind.
+    Beside,
 }
 
 #[derive(Debug, Clone)]
@@ -235,6 +265,9 @@ pub(super) struct Found {
     pub(super) is_fatal: bool,
     /// Whether the text alone is reason enough for a note before a run.
     pub(super) is_certain: bool,
+    /// Where it is, if it is fatal.
+    pub(super) at: usize,
+    pub(super) in_function: bool,
 }
 
 /// The traps of one text.
@@ -249,6 +282,9 @@ pub struct Traps {
     /// The functions that it defines, which reports name.
     functions: HashSet<String>,
 }
+
+/// How many other parts a note names at most.
+const MAX_ALSO: usize = 3;
 
 /// How many reports are compared at most with each trap that reports itself.
 const MAX_REPORTS: usize = 256;
@@ -280,7 +316,7 @@ impl Traps {
 
     /// Whether the output is needed to tell which trap has shown.
     pub(crate) fn needs_output(&self) -> bool {
-        self.found.iter().any(|it| !matches!(it.sign, Sign::None | Sign::Failure))
+        self.found.iter().any(|it| !matches!(it.sign, Sign::None | Sign::Failure | Sign::Beside))
     }
 
     /// Whether a part of the output may hold a report, by the names that reports begin with.
@@ -297,7 +333,36 @@ impl Traps {
     fn placed(&self, found: &Found, line: Option<usize>) -> Trap {
         let mut trap = found.trap.clone();
         trap.line = line.or(trap.line).filter(|_| self.lines > 1);
+        trap.also = self.also(found);
         trap
+    }
+
+    /// What else of its kind is in the text, after a trap that shows.
+    fn also(&self, found: &Found) -> Vec<(String, String)> {
+        let trap = &found.trap;
+        let is_unmatched = matches!(trap.kind, TrapKind::Unmatched { .. });
+        if trap.instead.is_empty() && !is_unmatched {
+            return Vec::new();
+        }
+        let mut also: Vec<(String, String)> = Vec::new();
+        for other in &self.found {
+            let is_same = other.trap.kind == trap.kind
+                && other.trap.written != trap.written
+                && !also.iter().any(|(written, _)| *written == other.trap.written);
+            let shows = match trap.kind {
+                TrapKind::Unmatched { .. } => other.at == found.at,
+                TrapKind::PatternInText => true,
+                TrapKind::FirstElement if other.sign == Sign::Beside => {
+                    array_of(&other.trap.written) == array_of(&trap.written)
+                }
+                _ => other.is_certain,
+            };
+            let is_named = is_unmatched || !other.trap.instead.is_empty();
+            if is_same && shows && is_named && also.len() < MAX_ALSO {
+                also.push((other.trap.written.clone(), other.trap.instead.clone()));
+            }
+        }
+        also
     }
 }
 
@@ -349,7 +414,7 @@ impl<'a> Reports<'a> {
             Sign::None => true,
             Sign::Failure => fails || exit_code != 0,
             Sign::NotFound => self.not_found || exit_code == 127,
-            Sign::Report(_) | Sign::ReportOf(..) | Sign::ReportOfWords => false,
+            Sign::Report(_) | Sign::ReportOf(..) | Sign::ReportOfWords | Sign::Beside => false,
         };
         // A report that the text has sent elsewhere.
         let is_hidden = |found: &&Found| {
@@ -367,9 +432,9 @@ impl Sign {
     /// Whether a report says this, without what precedes its first `: `.
     fn is_in(&self, said: &str) -> bool {
         match self {
-            Sign::Report(ends) => {
-                ends.iter().any(|end| said == end || end.ends_with(": ") && said.starts_with(end))
-            }
+            Sign::Report(ends) => ends
+                .iter()
+                .any(|end| said == end || end.ends_with([' ', '`']) && said.starts_with(end)),
             Sign::ReportOf(words, shape) => {
                 said.strip_prefix(words).is_some_and(|rest| shape.matches(rest))
             }
@@ -378,7 +443,7 @@ impl Sign {
                     said.strip_prefix(words).is_some_and(|name| name.trim().contains(' '))
                 })
             }
-            Sign::None | Sign::Failure | Sign::NotFound => false,
+            Sign::None | Sign::Failure | Sign::NotFound | Sign::Beside => false,
         }
     }
 }
@@ -404,6 +469,8 @@ fn is_settled_by_options(kind: TrapKind) -> bool {
         | TrapKind::BashOnly
         | TrapKind::BashVariable
         | TrapKind::UnsetElement
+        | TrapKind::QuotedKey
+        | TrapKind::NoGlob
         | TrapKind::Which
         | TrapKind::SourcedFile => false,
     }
@@ -487,6 +554,98 @@ mod tests {
             ),
         ] {
             assert_eq!(after(text, report, 1).as_deref(), Some(note), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_rest_is_said_to_be_left_out_only_where_it_is() {
+        const EQUALS: &str = "zsh:1: = not found";
+        for (text, report, is_left_out) in [
+            ("[ a == b ]; echo", EQUALS, true),
+            ("echo | [ a == b ]; echo", EQUALS, true),
+            ("echo | while read x; do [ a == b ]; done; echo", EQUALS, true),
+            ("[ a == b ] | cat; echo", EQUALS, false),
+            ("[ a == b ] & echo", EQUALS, false),
+            ("[ a == b ] && echo & echo", EQUALS, false),
+            ("{ [ a == b ]; } | cat; echo", EQUALS, false),
+            ("if [ a == b ]; then echo; fi & echo", EQUALS, false),
+            ("if true; then ls & fi; [ a == b ]; echo", EQUALS, true),
+            ("coproc [ a == b ]; echo", EQUALS, false),
+            ("eval '[ a == b ]'; echo", "(eval):1: = not found", false),
+            ("trap '[ a == b ]' EXIT; echo", EQUALS, false),
+            ("f() { [ a == b ]; }; f; echo", "f: = not found", true),
+            ("f() { [ a == b ]; }; echo; f", "f: = not found", false),
+            ("f() { [ a == b ]; }; f | cat; echo", "f: = not found", false),
+            ("f() { [ a == b ]; }; x=$(f); echo", "f: = not found", false),
+            ("f() ( [ a == b ] ); f; echo", "f: = not found", false),
+            ("pip install foo>=1.0; echo", "zsh:1: 1.0 not found", false),
+            ("ls > *.foo; echo", "zsh:1: no matches found: *.foo", false),
+            ("command ls *.foo; echo", "zsh:1: no matches found: *.foo", false),
+            ("x=${y^^} ls; echo", "zsh:1: bad substitution", false),
+            ("(( ${y^^} )); echo", "zsh:1: bad substitution", false),
+            ("a=(x); unset 'a[0]'; echo", "zsh:1: a: assignment to invalid subscript range", false),
+            ("case x in x) ls;;& esac; echo", "zsh:1: parse error near `&'", true),
+            ("eval 'case x in x) ls;;& esac'; echo", "(eval):1: parse error near `&'", false),
+        ] {
+            let note = after(text, report, 1).unwrap_or_else(|| panic!("no note: {text}"));
+            assert_eq!(note.ends_with(" Nothing after it ran."), is_left_out, "{text}: {note}");
+        }
+    }
+
+    #[test]
+    fn others_of_its_kind_are_named() {
+        for (text, report, end) in [
+            (
+                "tr [:lower:] [:upper:]",
+                "zsh:1: no matches found: [:lower:]",
+                "write `'[:lower:]'`; likewise `'[:upper:]'` for `[:upper:]`.",
+            ),
+            (
+                "rm -f *.o *.a; ls *.x",
+                "zsh:1: no matches found: *.o",
+                "as bash does; `*.a` needs the same if no file matches it.",
+            ),
+            (
+                "a=(x y z); echo ${a[0]} ${a[2]}; b=(x); echo ${b[2]}",
+                "",
+                "with `setopt ksh_arrays`; likewise `${a[3]}` for `${a[2]}`.",
+            ),
+            (
+                "[[ ab =~ (a)(b) ]]; echo ${BASH_REMATCH[1]}${BASH_REMATCH[2]}",
+                "",
+                "write `${match[1]}`; likewise `${match[2]}` for `${BASH_REMATCH[2]}`.",
+            ),
+        ] {
+            let note = after(text, report, 1).unwrap_or_else(|| panic!("no note: {text}"));
+            assert!(note.ends_with(end), "{note}");
+        }
+    }
+
+    #[test]
+    fn what_bash_and_zsh_run_alike_gets_no_note() {
+        for text in [
+            "declare -A m; m[\"foo\"]=1; echo \"${m[\"foo\"]}\"",
+            "declare -A m; m[\"foo\"]=1; echo \"${m[@]}\"",
+            "declare -A m; m[foo]=1; echo \"${m[foo]}\"",
+            "set -f; echo a; set +f; echo *.txt",
+            "set -o noglob; echo *.txt",
+            "x=abc; echo \"${x:1}\" \"${x: -1}\" \"${x:0:1}\"",
+            "x=010; echo $((10#$x+1)) $((8#$x))",
+            "x=010; ((x=1)); echo $x",
+            "x=007; echo $((x+1))",
+            "printf '%s %d' 010 5",
+            "a=(x y z); unset a; a=(z); echo ${a[@]}",
+            "set -e; set -- -m -b",
+            "read -r -t 5 a b < f",
+            "time ls | grep real.txt",
+            "trap 'rm -f x' EXIT; f() { echo; }; f",
+            "x=$(cat <<'E'\nplain\nE\n); echo \"$x\"",
+            "file=a/b.c; echo ${file:t:r} ${file:h}",
+            "a=(1 2); echo $a[1] ${a[2]}",
+        ] {
+            let found = traps(text);
+            let noted = found.before().or_else(|| found.silent());
+            assert_eq!(noted.map(|trap| trap.to_string()), None, "{text}");
         }
     }
 

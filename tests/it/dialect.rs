@@ -120,6 +120,32 @@ pub fn each_difference_is_noted(step: usize) {
     });
 }
 
+/// Places of a line in a text that goes on, some of them after the line has failed.
+const PLACES: &[&str] = &[
+    "LINE\necho after",
+    "{ LINE\n} | cat; echo after",
+    "{ LINE\n} & wait; echo after",
+    "f() {\nLINE\n}; f; echo after",
+    "f() {\nLINE\n}\necho after\nf; :",
+    "x=$(LINE\n); echo after",
+];
+
+#[test]
+fn what_a_note_says_did_not_run_did_not_run() {
+    for_each_line(SAMPLE * 2, |env, client, line| {
+        for place in PLACES {
+            prepare(env, line);
+            let text = place.replace("LINE", &line.line);
+            let answer = client.call("zsh", json!({"command": text, "yield_after": 20}));
+            let runs_on = answer.text.lines().any(|it| it == "after");
+            if runs_on && answer.text.contains("Nothing after it ran.") {
+                return Err(format!("in {place:?}: {}", answer.text));
+            }
+        }
+        Ok(())
+    });
+}
+
 pub fn each_line_gives_the_bytes_of_bare_bash(step: usize) {
     for_each_line(step, |env, _, line| {
         prepare(env, line);
@@ -162,6 +188,7 @@ const ERRORS: &[&str] = &[
     "echo \"[$BASH_ENV]\"; env | grep -c zsh_tool",
     "readonly BASH_ENV; echo ok",
     "kill -TERM $$",
+    "trap 'echo \"debug $BASH_COMMAND\"' DEBUG; cd /; echo x",
 ];
 
 #[test]

@@ -55,7 +55,7 @@ pub(super) fn bash_use(
         "help" | "complete" | "compopt" | "bind" | "caller" => {
             of(name.to_owned(), String::new(), not_found())
         }
-        "read" => read(arguments, raw, raw),
+        "read" => read(arguments, raw),
         "type" if option("tP").is_some() => {
             let (letter, at) = option("tP")?;
             let instead = match letter {
@@ -112,6 +112,10 @@ pub(super) fn bash_use(
             let report = format!("undefined signal: {}", signal.text);
             of("trap RETURN".to_owned(), String::new(), Sign::Report(vec![report]))
         }
+        "set" if changes_fixed_option(arguments).is_some() => {
+            let (written, instead, report) = changes_fixed_option(arguments)?;
+            of(format!("set {written}"), instead, Sign::Report(vec![report]))
+        }
         "set" => {
             let place = arguments.iter().position(|word| ends_with_o(&word.text))?;
             let name = arguments.get(place + 1)?.fixed()?;
@@ -160,9 +164,9 @@ pub(super) fn bash_use(
                 Sign::Report(vec![format!("condition expected: {operator}")]),
             )
         }
-        "time" | "-p" if raw.first() == Some(&"-p") => of(
+        "-p" if raw.first() == Some(&"-p") => of(
             "time -p".to_owned(),
-            format!("command time{}", rest_of(raw, 0)),
+            "command time -p".to_owned(),
             Sign::Report(vec!["command not found: -p".to_owned()]),
         ),
         _ => None,
@@ -196,88 +200,127 @@ fn last_name(arguments: &[Unquoted]) -> Option<&str> {
     arguments.last()?.fixed().filter(|word| !word.starts_with('-'))
 }
 
-/// `read -p`, `-a`, `-n`, `-N`, `-i`, `-e`. zsh has letters of its own for most of them.
-fn read(arguments: &[Unquoted], raw: &[&str], whole: &[&str]) -> Option<BashUse> {
-    let kept = whole.len() - raw.len();
-    let kept: String =
-        whole.get(1..=kept).unwrap_or_default().iter().map(|word| format!("{word} ")).collect();
-    for (at, word) in arguments.iter().enumerate() {
-        let Some(letters) = word.text.strip_prefix('-').filter(|it| !it.is_empty()) else { break };
-        // An option that takes the next word, or the rest of its own.
+/// `read -p`, `-a`, `-n`, `-N`, `-i`. zsh has letters of its own for most of them.
+fn read(arguments: &[Unquoted], raw: &[&str]) -> Option<BashUse> {
+    let (mut flags, mut values) = (String::new(), String::new());
+    let (mut prompt, mut count, mut array, mut is_lost) = (None, None, None, false);
+    // What zsh makes of it: a word that is no value of an option there ends its options.
+    let (mut is_over, mut asks_coprocess, mut bad_option) = (false, false, None);
+    let mut at = 0;
+    while let Some(letters) =
+        arguments.get(at).and_then(|word| word.text.strip_prefix('-')).filter(|it| !it.is_empty())
+    {
+        let written = raw.get(at + 1).copied().unwrap_or_default();
+        at += 1;
+        if letters == "-" {
+            break;
+        }
         for (index, letter) in letters.char_indices() {
-            let before = letters.get(..index).unwrap_or_default();
-            let earlier: String =
-                raw.get(1..=at).unwrap_or_default().iter().map(|word| format!("{word} ")).collect();
-            let others = if before.is_empty() { String::new() } else { format!("-{before} ") };
-            let others = format!("{kept}{earlier}{others}");
-            let use_of = |instead: String, reports: Vec<String>, is_certain: bool| {
-                let sign = if reports.is_empty() { Sign::None } else { Sign::Report(reports) };
-                Some(BashUse { written: whole.join(" "), instead, sign, is_certain })
+            if matches!(letter, 'r' | 's' | 'e') {
+                flags.extend((letter != 'e').then_some(letter));
+                continue;
+            }
+            if !"adinNptu".contains(letter) {
+                return None;
+            }
+            let attached = letters.get(index + 1..).unwrap_or_default();
+            let is_bad = "aNi".contains(letter) || letter == 'n' && !attached.is_empty();
+            if !is_over {
+                asks_coprocess |= letter == 'p';
+                let refused = if letter == 'n' { attached.chars().next() } else { Some(letter) };
+                bad_option = bad_option.or(refused.filter(|_| is_bad));
+            }
+            let value = if attached.is_empty() {
+                at += 1;
+                is_over |= !"dtu".contains(letter);
+                raw.get(at).copied()?
+            } else {
+                written.get(index + 2..)?
             };
             match letter {
-                'a' => {
-                    let rest = rest_of(raw, at);
-                    return use_of(
-                        format!("read {others}-A{rest}"),
-                        vec!["bad option: -a".to_owned()],
-                        true,
-                    );
-                }
-                'p' => {
-                    let is_attached = index + 1 < letters.len();
-                    let prompt =
-                        if is_attached { "" } else { raw.get(at + 2).copied().unwrap_or_default() };
-                    let prompt = prompt.trim_matches(['"', '\'']);
-                    let name =
-                        raw.last().copied().filter(|_| raw.len() > at + 3).unwrap_or("REPLY");
-                    return use_of(
-                        format!("read {others}\"{name}?{prompt}\""),
-                        vec!["-p: no coprocess".to_owned()],
-                        true,
-                    );
-                }
-                'n' | 'N' => {
-                    let digits = letters.get(index + 1..).unwrap_or_default();
-                    let (count, skipped) = if digits.is_empty() {
-                        (raw.get(at + 2).copied().unwrap_or("1"), at + 1)
-                    } else {
-                        (digits, at)
-                    };
-                    let reports = digits
-                        .chars()
-                        .next()
-                        .map_or_else(Vec::new, |digit| vec![format!("bad option: -{digit}")]);
-                    let reports =
-                        if letter == 'N' { vec!["bad option: -N".to_owned()] } else { reports };
-                    return use_of(
-                        format!("read {others}-u 0 -k {count}{}", rest_of(raw, skipped)),
-                        reports,
-                        true,
-                    );
-                }
-                'i' => return use_of(String::new(), vec!["bad option: -i".to_owned()], true),
-                'd' | 't' | 'u' => break,
-                _ => {}
+                'p' => prompt = Some(value),
+                'n' | 'N' => count = Some(value),
+                'a' => array = Some(value),
+                'i' => is_lost = true,
+                _ => values.push_str(&format!(" -{letter} {value}")),
             }
-        }
-        if word.text.ends_with(['d', 'u', 't']) {
-            // The next word is its value; what follows that is not read.
-            return read_after(arguments, raw, whole, at + 2);
+            break;
         }
     }
-    None
+    let sign = match bad_option {
+        Some(letter) => Sign::Report(vec![format!("bad option: -{letter}")]),
+        None if asks_coprocess => Sign::Report(vec!["-p: no coprocess".to_owned()]),
+        None if prompt.or(count).is_some() => Sign::None,
+        None => return None,
+    };
+    let mut instead = "read".to_owned();
+    if !flags.is_empty() {
+        instead.push_str(&format!(" -{flags}"));
+    }
+    instead.push_str(&values);
+    if let Some(count) = count {
+        let input = if values.contains(" -u ") { "" } else { " -u 0" };
+        instead.push_str(&format!("{input} -k {count}"));
+    }
+    if array.is_some() {
+        instead.push_str(" -A");
+    }
+    let names = raw.get(at + 1..).unwrap_or_default();
+    let (first, others) = match (array, names.split_first()) {
+        (Some(array), _) => (Some(array), &[][..]),
+        (None, Some((first, others))) => (Some(*first), others),
+        (None, None) => (None, &[][..]),
+    };
+    match (prompt, first) {
+        (Some(prompt), first) => {
+            instead.push_str(&format!(" {}", with_prompt(first.unwrap_or("REPLY"), prompt)));
+        }
+        (None, Some(first)) => instead.push_str(&format!(" {first}")),
+        (None, None) => {}
+    }
+    others.iter().for_each(|name| instead.push_str(&format!(" {name}")));
+    if is_lost {
+        instead.clear();
+    }
+    Some(BashUse { written: raw.join(" "), instead, sign, is_certain: true })
 }
 
-fn read_after(
-    arguments: &[Unquoted],
-    raw: &[&str],
-    whole: &[&str],
-    from: usize,
-) -> Option<BashUse> {
-    let rest = arguments.get(from..)?;
-    let mut words = vec!["read"];
-    words.extend(raw.get(from + 1..)?);
-    read(rest, &words, whole)
+/// `name?prompt` as one word, with the quotes of the prompt.
+fn with_prompt(name: &str, prompt: &str) -> String {
+    for quote in ["$'", "'", "\""] {
+        if let Some(rest) = prompt.strip_prefix(quote) {
+            return format!("{quote}{name}?{rest}");
+        }
+    }
+    format!("\"{name}?\"{prompt}")
+}
+
+/// An option of `set` that zsh does not change, with what to write and its report.
+fn changes_fixed_option(arguments: &[Unquoted]) -> Option<(String, String, String)> {
+    let mut takes_name = false;
+    for word in arguments {
+        let written = word.fixed()?;
+        if takes_name && written == "monitor" {
+            let report = format!("can't change option: {written}");
+            return Some((format!("-o {written}"), String::new(), report));
+        }
+        let is_name = std::mem::replace(&mut takes_name, ends_with_o(written));
+        if is_name {
+            continue;
+        }
+        if written == "--" || !written.starts_with(['-', '+']) {
+            return None;
+        }
+        let letters = written.strip_prefix('-').unwrap_or_default();
+        let (instead, report) = match letters.chars().find(|letter| "bmt".contains(*letter)) {
+            Some('b') if letters.len() == 1 => ("setopt notify", "bad option: -b".to_owned()),
+            Some('b') => ("", "bad option: -b".to_owned()),
+            Some(letter) => ("", format!("can't change option: -{letter}")),
+            None => continue,
+        };
+        return Some((written.to_owned(), instead.to_owned(), report));
+    }
+    None
 }
 
 /// What does as an option of shopt in zsh; empty if nothing does.

@@ -5,10 +5,14 @@ use super::finder::{Finder, Spot, Unit, Use};
 use super::names::{Assigned, special};
 use super::pieces::{PieceKind, Quote, pieces};
 use super::values::{Value, plus_one};
+use super::words::{is_number, is_octal, without_quotes};
 use super::{Sign, TrapKind};
 use crate::shell::command_line::CommandLine;
 use crate::shell::token::Separator;
 use crate::shell::unquote::Unquoted;
+
+/// How many tables are looked for in the text.
+const MOST_TABLES: usize = 16;
 
 /// The longest command that a suggestion repeats, in bytes.
 const LONGEST_REPEATED: usize = 100;
@@ -18,12 +22,82 @@ impl Finder<'_> {
     pub(super) fn assignment(&mut self, written: &str, spot: Spot) {
         let Some((target, value)) = written.split_once('=') else { return };
         let name = target.trim_end_matches('+');
-        self.assigned_name(name, spot, false);
+        if !self.quoted_key(name, target, value, spot) {
+            self.assigned_name(name, spot, false);
+        }
         if target.ends_with('+') && self.variables.get(name) == Some(&Value::Array) {
             let instead = format!("{name}[1]+=");
             self.add(TrapKind::FirstElement, &format!("{name}+="), &instead, Sign::None, spot);
         }
         self.word(value, Use::Value, spot);
+    }
+
+    /// Checks the key of an element of a table, and tells whether there is one. The quotes do no harm if
+    /// the text always reads the key in quotes.
+    fn quoted_key(&mut self, element: &str, target: &str, value: &str, spot: Spot) -> bool {
+        let Some((name, index)) = element.split_once('[') else { return false };
+        let Some(key) = index.strip_suffix(']').and_then(without_quotes) else { return false };
+        if self.variables.get(name) != Some(&Value::Table) {
+            return false;
+        }
+        let known = self.quoted_keys.iter().find(|(table, _)| table == name);
+        let is_read = match known {
+            Some((_, is_read)) => *is_read,
+            None if self.quoted_keys.len() >= MOST_TABLES => false,
+            None => {
+                let is_read = reads_without_quotes(self.text, name);
+                self.quoted_keys.push((name.to_owned(), is_read));
+                is_read
+            }
+        };
+        if is_read {
+            let is_plain = |it: char| it.is_alphanumeric() || "_${}.-/:".contains(it);
+            let (written, instead) = if key.chars().all(is_plain) {
+                (
+                    format!("{target}="),
+                    format!("{}=", target.replacen(index, &format!("{key}]"), 1)),
+                )
+            } else {
+                let quoted = index.trim_end_matches(']');
+                (format!("{target}={value}"), format!("{name}+=({quoted} {value})"))
+            };
+            self.add(TrapKind::QuotedKey, &written, &instead, Sign::None, spot);
+        }
+        true
+    }
+
+    /// Checks `NAME=([0]=x [1]=y)`.
+    pub(super) fn elements_by_index(&mut self, name: &str, elements: &[&str], spot: Spot) {
+        let mut values = String::new();
+        for (place, element) in elements.iter().enumerate() {
+            let Some((index, value)) = element.split_once("]=") else { return };
+            if index.strip_prefix('[') != Some(place.to_string().as_str()) {
+                return;
+            }
+            if place > 0 {
+                values.push(' ');
+            }
+            values.push_str(value);
+        }
+        if values.is_empty() {
+            return;
+        }
+        let instead = format!("{name}=({values})");
+        let written = format!("{name}=({})", elements.join(" "));
+        let report = "bad subscript for direct array assignment: 0".to_owned();
+        self.add(TrapKind::FirstElement, &written, &instead, Sign::Report(vec![report]), spot);
+    }
+
+    /// Checks a search for what bash's `time` prints.
+    pub(super) fn times(&mut self, unit: &Unit, spot: Spot) {
+        let name = unit.words.first().map_or("", |(name, _)| *name);
+        if matches!(name, "grep" | "egrep" | "awk" | "sed" | "rg")
+            && unit.words.iter().skip(1).any(|(word, _)| {
+                ["real", "user", "sys"].contains(&word.trim_matches(['"', '\'', '^']))
+            })
+        {
+            self.add(TrapKind::BashOnly, "real of time", "", Sign::None, spot);
+        }
     }
 
     /// Checks the target of an assignment: a name, or an element of an array.
@@ -40,6 +114,10 @@ impl Finder<'_> {
                 let instead = format!("{name}[${{#{name}[@]}}+1]=");
                 self.add(TrapKind::FirstElement, &format!("{target}="), &instead, Sign::None, spot);
             }
+        } else if is_number(index) && index != "0" && self.counts_from_zero(name) {
+            let instead = format!("{name}[{}]=", plus_one(index));
+            let written = format!("{target}=");
+            self.push(TrapKind::FirstElement, &written, &instead, Sign::Beside, spot, false);
         } else if self.variables.is_from_zero(index) {
             let report = format!("{name}: assignment to invalid subscript range");
             let instead = format!("{name}[{}]=", plus_one(index));
@@ -100,28 +178,39 @@ impl Finder<'_> {
             self.push(TrapKind::BashOnly, &written, &instead, sign, spot, is_certain);
         }
         if name == "trap"
-            && spot.in_function
-            && !spot.is_inner
-            && words.last().is_some_and(|word| matches!(word.text.as_str(), "EXIT" | "0"))
-            && !words.get(1).is_some_and(|word| word.text == "-" || word.text.is_empty())
             && words.len() > 2
-            && words.get(1).is_some_and(|word| {
-                ["rm ", "kill ", "clean", "rmdir "].iter().any(|it| word.text.contains(it))
-            })
+            && words.last().is_some_and(|word| matches!(word.text.as_str(), "EXIT" | "0"))
+            && let Some(script) = words.get(1).filter(|it| !matches!(it.text.as_str(), "-" | ""))
         {
-            let written = "trap EXIT";
-            self.add(TrapKind::TrapOfFunction, written, "setopt posix_traps", Sign::None, spot);
+            let cleans =
+                ["rm ", "kill ", "clean", "rmdir "].iter().any(|it| script.text.contains(it));
+            self.exit_trap(cleans, spot);
+        }
+        if name == "printf" {
+            self.printed_octal(words, spot);
+        }
+        if let ("set", [_, flag]) = (name, words) {
+            match flag.text.as_str() {
+                "-f" => self.no_glob = Some((raw.join(" "), spot)),
+                "+f" => self.no_glob = None,
+                _ => {}
+            }
         }
         if name == "unset"
             && let Some(element) = words.last().and_then(Unquoted::fixed)
             && let Some((array, index)) = element.split_once('[')
             && raw.last().is_some_and(|word| word.contains(['\'', '"', '\\']))
-            && self.variables.is_from_zero(index.trim_end_matches(']'))
+            && (self.variables.is_from_zero(index.trim_end_matches(']'))
+                || is_number(index.trim_end_matches(']'))
+                    && self.variables.get(array) == Some(&Value::Array))
         {
+            let is_first = self.variables.is_from_zero(index.trim_end_matches(']'));
             let instead = format!("{array}[{}]=()", plus_one(index.trim_end_matches(']')));
             let report = format!("{array}: assignment to invalid subscript range");
             let written = raw.join(" ");
-            self.add(TrapKind::UnsetElement, &written, &instead, Sign::Report(vec![report]), spot);
+            let sign = if is_first { Sign::Report(vec![report]) } else { Sign::None };
+            let spot = Spot { is_inner: true, ..spot };
+            self.add(TrapKind::UnsetElement, &written, &instead, sign, spot);
         }
         if name == "."
             && let Some(file) = words.get(1).and_then(Unquoted::fixed)
@@ -138,6 +227,38 @@ impl Finder<'_> {
                 Spot { is_inner: true, ..spot },
                 true,
             );
+        }
+    }
+
+    /// Checks a trap on EXIT. That of a function matters to the text if it cleans up, or replaces
+    /// another one.
+    fn exit_trap(&mut self, cleans: bool, spot: Spot) {
+        if spot.is_inner {
+            return;
+        }
+        if !spot.in_function {
+            self.has_exit_trap = true;
+        } else if self.exit_trap_of_function.is_none() {
+            self.exit_trap_of_function = Some(spot);
+        }
+        if let Some(at) = self.exit_trap_of_function
+            && (self.has_exit_trap || cleans && spot.in_function)
+        {
+            self.add(TrapKind::TrapOfFunction, "trap EXIT", "setopt posix_traps", Sign::None, at);
+        }
+    }
+
+    /// Checks the numbers that printf gets.
+    fn printed_octal(&mut self, words: &[Unquoted], spot: Spot) {
+        let Some(format) = words.get(1) else { return };
+        let directives = format.text.matches('%').count();
+        let numbers = ["%d", "%i", "%u", "%x", "%X"].map(|it| format.text.matches(it).count());
+        if directives == 0 || numbers.iter().sum::<usize>() != directives {
+            return;
+        }
+        if let Some(number) = words.iter().skip(2).find(|word| is_octal(&word.text)) {
+            let instead = format!("$((8#{}))", number.text.trim_start_matches('0'));
+            self.add(TrapKind::Octal, &number.text, &instead, Sign::None, spot);
         }
     }
 
@@ -221,6 +342,17 @@ impl Finder<'_> {
             self.add(kind, command, &instead, Sign::None, spot);
         }
     }
+}
+
+/// Whether a text reads elements of a table by keys without quotes, or its keys.
+fn reads_without_quotes(text: &str, table: &str) -> bool {
+    let (element, keys) = (format!("{{{table}["), format!("{{!{table}["));
+    let mut elements = text.match_indices(&element);
+    text.contains(&keys)
+        || elements.any(|(at, _)| {
+            let key = text.get(at + element.len()..).unwrap_or_default();
+            !key.starts_with(['"', '\'', '@', '*'])
+        })
 }
 
 /// A command with the last redirection of each stream. The files of the others are emptied before it,

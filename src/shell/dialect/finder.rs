@@ -18,6 +18,14 @@ pub(super) struct Finder<'a> {
     /// The insides of substitutions that are still to be read.
     pub(super) nested: Vec<(String, Spot)>,
     pub(super) text: &'a str,
+    /// The tables that have keys in quotes, and whether the text reads keys without quotes.
+    pub(super) quoted_keys: Vec<(String, bool)>,
+    /// `set -f`, until a pattern follows.
+    pub(super) no_glob: Option<(String, Spot)>,
+    /// Whether the text itself, outside of functions, sets a trap on EXIT.
+    pub(super) has_exit_trap: bool,
+    /// The first function that does.
+    pub(super) exit_trap_of_function: Option<Spot>,
     pub(super) is_for_zsh: bool,
     pub(super) uses_positional: bool,
     /// Whether an environment variable has a value.
@@ -59,10 +67,12 @@ impl Finder<'_> {
             instead: instead.to_owned(),
             line: Some(spot.line),
             skips_rest: false,
+            also: Vec::new(),
         };
         let is_fatal = !spot.is_inner && spot.is_followed;
         let is_certain = is_certain && !self.is_for_zsh;
-        self.found.push(Found { trap, sign, is_fatal, is_certain });
+        let Spot { at, in_function, .. } = spot;
+        self.found.push(Found { trap, sign, is_fatal, is_certain, at, in_function });
     }
 }
 
@@ -70,7 +80,10 @@ impl Finder<'_> {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Spot {
     pub(super) line: usize,
+    /// The position in the line of commands that is being read.
+    pub(super) at: usize,
     pub(super) depth: usize,
+    /// Whether zsh goes on after a failure there, as in a subshell.
     pub(super) is_inner: bool,
     /// Whether a command follows.
     pub(super) is_followed: bool,

@@ -90,11 +90,14 @@ pub(super) fn bash_variable(parameter: &Parameter) -> Option<String> {
         "EPOCHREALTIME" => "$(date +%s.%6N)".to_owned(),
         "SRANDOM" => "$RANDOM".to_owned(),
         "GROUPS" => "$(id -G)".to_owned(),
-        "DIRSTACK" => "$dirstack".to_owned(),
+        "DIRSTACK" => match index {
+            None | Some("0") => "$PWD".to_owned(),
+            Some("@" | "*") => "$PWD $dirstack".to_owned(),
+            Some(index) => format!("${{dirstack[{index}]}}"),
+        },
         "BASH_SUBSHELL" => "$ZSH_SUBSHELL".to_owned(),
-        "BASH_VERSINFO" | "BASH_COMMAND" | "BASH_LINENO" | "BASHOPTS" | "SHELLOPTS" => {
-            String::new()
-        }
+        "BASH_VERSINFO" | "BASH_COMMAND" | "BASH_LINENO" | "BASHOPTS" | "SHELLOPTS" | "COPROC"
+        | "COPROC_PID" => String::new(),
         _ => return None,
     })
 }

@@ -2,6 +2,9 @@
 
 use crate::shell::scan::{bracket_end, escaped_end, group_end, single_quoted_end};
 
+/// How many patterns of a `case` in a substitution are read.
+const MOST_PATTERNS: usize = 32;
+
 /// How the text of a piece is quoted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Quote {
@@ -144,8 +147,18 @@ impl<'a> Reader<'a> {
     }
 
     fn substitution(&mut self) {
-        let end = group_end(self.word.as_bytes(), self.at + 2, b'(', b')');
-        let inside = self.word.get(self.at + 2..end).unwrap_or_default();
+        let begin = self.at + 2;
+        let mut end = group_end(self.word.as_bytes(), begin, b'(', b')');
+        let mut inside = self.word.get(begin..end).unwrap_or_default();
+        // The `)` after a pattern of a `case` has no opening one.
+        for _ in 0..MOST_PATTERNS {
+            let is_open = inside.trim_start().starts_with("case ") && !inside.contains("esac");
+            if !is_open || end >= self.word.len() {
+                break;
+            }
+            end = group_end(self.word.as_bytes(), end, b'(', b')');
+            inside = self.word.get(begin..end).unwrap_or_default();
+        }
         let inside = inside.strip_suffix(')').unwrap_or(inside);
         self.push(PieceKind::Substitution(inside), end);
     }
@@ -256,6 +269,10 @@ mod tests {
             ("\\*$'a\\n'", "text:Single:* | text:Dollar:a\\n"),
             ("100$", "text:None:100 | text:None:$"),
             ("`ls`", "`:None:`ls`"),
+            (
+                "$(case x in a) b;; *) c;; esac)d",
+                "(case x in a) b;; *) c;; esac):None:$(case x in a) b;; *) c;; esac) | text:None:d",
+            ),
         ] {
             assert_eq!(shown(word), expected, "{word}");
         }

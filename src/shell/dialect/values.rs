@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use super::pieces::{Parameter, Piece, PieceKind, Quote, pieces, subscript};
 use crate::shell::command_line::CommandLine;
 use crate::shell::syntax::{Simple, simple_commands};
+use crate::shell::token::{Separator, TokenKind, WordRole};
 use crate::shell::unquote::unquote;
 
 /// What is known of a variable.
@@ -102,6 +103,9 @@ impl Variables {
             _ => None,
         };
         if let Some(inside) = inside {
+            if let Some(text) = document_of_cat(&inside) {
+                return Value::Text(text);
+            }
             return if is_listing(&inside) { Value::Listing } else { Value::Scalar };
         }
         let known = |parameter: &Parameter| match self.get(parameter.name) {
@@ -178,6 +182,37 @@ pub(super) fn loop_value(words: &[&str]) -> Value {
         }
         None => Value::Scalar,
     }
+}
+
+/// The text of a `cat` with a here-document, if it is printed as it is written.
+fn document_of_cat(inside: &str) -> Option<String> {
+    if !inside.trim_start().starts_with("cat <<") {
+        return None;
+    }
+    let line = CommandLine::parse(inside);
+    let kinds: Vec<_> = line.lexed().tokens.iter().map(|token| token.kind).collect();
+    let [
+        TokenKind::Word(WordRole::Command),
+        TokenKind::Redirection,
+        TokenKind::Word(WordRole::Target),
+        TokenKind::Separator(Separator::Newline),
+        TokenKind::HereDocument,
+        rest @ ..,
+    ] = kinds.as_slice()
+    else {
+        return None;
+    };
+    if !rest.iter().all(|kind| matches!(kind, TokenKind::Separator(Separator::Newline))) {
+        return None;
+    }
+    let [_, operator, delimiter, _, document, ..] = line.lexed().tokens.as_slice() else {
+        return None;
+    };
+    let text = line.written(&document.span).trim_end_matches('\n');
+    let text = text.rsplit_once('\n').map_or("", |(text, _)| text);
+    let is_quoted = line.written(&delimiter.span).contains(['\'', '"', '\\']);
+    let is_plain = is_quoted || !text.contains(['$', '`']) && !text.contains("\\\\");
+    (is_plain && line.written(&operator.span) == "<<").then(|| text.to_owned())
 }
 
 /// Whether a command in a substitution usually prints more than one word.

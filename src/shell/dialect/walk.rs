@@ -9,7 +9,9 @@ use super::values::{Value, Variables, changed_in, is_name, loop_value};
 use super::{Sign, TrapKind};
 use crate::shell::command_line::CommandLine;
 use crate::shell::interpreters;
+use crate::shell::lexer::Lexed;
 use crate::shell::options::is_listed;
+use crate::shell::programs::is_builtin;
 use crate::shell::token::{Reserved, Separator, Token, TokenKind, WordRole};
 use crate::shell::unquote::{Unquoted, unquote};
 
@@ -27,7 +29,7 @@ const DECLARATIONS: &str = "declare local typeset export readonly integer float"
 /// Commands that are traps without any special character.
 const PLAIN_TRAPS: &str = "\
     mapfile readarray shopt compgen help complete bind caller read type export declare local typeset wait \
-    disown printf trap set hash enable alias unset history dirs jobs time . source eval";
+    disown printf trap set hash enable alias unset history dirs jobs time . source eval -p";
 
 /// Whether a text may hold a trap, by its bytes alone. It may for most texts that are not plain
 /// words.
@@ -54,12 +56,17 @@ pub(super) fn find<'a>(
         defined: HashSet::new(),
         nested: Vec::new(),
         text,
+        quoted_keys: Vec::new(),
+        no_glob: None,
+        has_exit_trap: false,
+        exit_trap_of_function: None,
         is_for_zsh: false,
         uses_positional: ["$@", "$*", "$#", "$1", "${1"].iter().any(|sign| text.contains(sign)),
         is_set,
     };
-    let mut walk = Walk { finder };
+    let mut walk = Walk { finder, calls: Vec::new() };
     walk.line(line, Place { first_line: 1, depth: 0, is_inner: false, is_script: false });
+    walk.settle(line.lexed());
     let Finder { mut found, is_for_zsh, defined, .. } = walk.finder;
     if is_for_zsh {
         found.retain(|it| it.sign != Sign::None);
@@ -74,7 +81,7 @@ struct Place {
     /// The number of its first line.
     first_line: usize,
     depth: usize,
-    /// Whether it runs in a subshell.
+    /// Whether zsh goes on after a failure there, as in a subshell.
     is_inner: bool,
     /// Whether it is within quotes, as for `eval`.
     is_script: bool,
@@ -82,6 +89,18 @@ struct Place {
 
 struct Walk<'a> {
     finder: Finder<'a>,
+    /// The commands after the first function of the text.
+    calls: Vec<Call>,
+}
+
+/// A command of a text with functions.
+struct Call {
+    /// The position in the text; 0 in substitutions and scripts.
+    at: usize,
+    is_inner: bool,
+    in_function: bool,
+    /// Whether it is a function of the text.
+    is_own: bool,
 }
 
 impl Walk<'_> {
@@ -91,6 +110,7 @@ impl Walk<'_> {
         let last_command = tokens.iter().rfind(begins).map_or(0, |token| token.span.start);
         let mut unit = Unit::default();
         let mut array: Option<(String, bool)> = None;
+        let mut elements: Vec<&str> = Vec::new();
         let mut loop_names: Vec<(&str, usize)> = Vec::new();
         let mut loop_words: Vec<&str> = Vec::new();
         let mut condition: Vec<&str> = Vec::new();
@@ -99,6 +119,8 @@ impl Walk<'_> {
         let mut compounds: Vec<usize> = Vec::new();
         let mut ended_compound = None;
         let mut functions = 0_u32;
+        let mut coprocess: Option<u32> = None;
+        let mut is_timed = false;
         let (mut number, mut read) = (place.first_line, 0);
         for (index, token) in tokens.iter().enumerate() {
             let written = line.written(&token.span);
@@ -107,8 +129,9 @@ impl Walk<'_> {
             read = at;
             let spot = Spot {
                 line: number,
+                at,
                 depth: place.depth,
-                is_inner: place.is_inner || !subshells.is_empty(),
+                is_inner: place.is_inner || !subshells.is_empty() || coprocess.is_some(),
                 is_followed: at < last_command,
                 in_function: functions > 0,
                 is_script: place.is_script,
@@ -158,6 +181,7 @@ impl Walk<'_> {
                     let name = written.trim_end_matches('(').trim_end_matches(['=', '+']);
                     let is_table = unit.words.iter().any(|(word, _)| is_table_flag(word));
                     array = Some((name.to_owned(), is_table));
+                    elements.clear();
                     if !written.contains("+=") {
                         self.finder.assigned_name(name, spot, true);
                     }
@@ -165,6 +189,7 @@ impl Walk<'_> {
                 }
                 TokenKind::Word(WordRole::Element) => {
                     self.finder.word(written, Use::Element, spot);
+                    elements.push(written);
                     continue;
                 }
                 TokenKind::ArrayClose => {
@@ -172,6 +197,9 @@ impl Walk<'_> {
                         let known =
                             self.finder.variables.get(&name).is_some_and(|it| *it == Value::Table);
                         let value = if is_table || known { Value::Table } else { Value::Array };
+                        if value == Value::Array {
+                            self.finder.elements_by_index(&name, &elements, spot);
+                        }
                         self.finder.variables.set(&name, value);
                     }
                     unit.end = token.span.end;
@@ -192,8 +220,11 @@ impl Walk<'_> {
                     }
                     let is_document =
                         unit.redirections.last().is_some_and(|(operator, _)| is_document(operator));
-                    if !is_document {
-                        self.finder.target(written, spot);
+                    if !is_document && !is_version(&unit, line, token) {
+                        // A program's redirections are made after the fork.
+                        let name = unit.words.first().map(|(name, _)| *name);
+                        let is_inner = spot.is_inner || !name.is_some_and(is_builtin);
+                        self.finder.target(written, Spot { is_inner, ..spot });
                     }
                     continue;
                 }
@@ -222,7 +253,9 @@ impl Walk<'_> {
                     self.finder.defined.insert(written.to_owned());
                     functions += 1;
                 }
-                TokenKind::Arithmetic => self.finder.arithmetic(written, spot),
+                TokenKind::Arithmetic => {
+                    self.finder.arithmetic(written, Spot { is_inner: true, ..spot });
+                }
                 TokenKind::HereDocument | TokenKind::Comment => continue,
                 _ => {}
             }
@@ -234,14 +267,21 @@ impl Walk<'_> {
             if !unit.is_empty() {
                 let spot = Spot {
                     line: number - newlines(line, unit.start, at),
+                    at: unit.start,
                     is_inner: spot.is_inner || is_pipe,
                     ..spot
                 };
+                if is_timed {
+                    self.finder.times(&unit, spot);
+                }
                 self.unit(&unit, line, ended_by, spot, place);
                 unit = Unit::default();
             }
             unit.reads_pipe = is_pipe;
             ended_compound = None;
+            if ended_by.is_some() && coprocess.is_some_and(|depth| token.depth <= depth) {
+                coprocess = None;
+            }
             match token.kind {
                 TokenKind::Open => compounds.push(at),
                 TokenKind::Reserved(reserved) if opens(reserved) => compounds.push(at),
@@ -252,7 +292,9 @@ impl Walk<'_> {
                 _ => {}
             }
             match token.kind {
+                TokenKind::Reserved(Reserved::Time) => is_timed = true,
                 TokenKind::Reserved(Reserved::Coproc) => {
+                    coprocess = Some(token.depth);
                     let named = tokens.get(index + 1).is_some_and(|next| {
                         next.kind == TokenKind::Word(WordRole::Command)
                             && is_name(line.written(&next.span))
@@ -261,7 +303,7 @@ impl Walk<'_> {
                         tokens.get(index + 2).is_some_and(|next| line.written(&next.span) == "{");
                     if named && braced {
                         let report = Sign::Report(vec!["parse error near `}'".to_owned()]);
-                        let spot = Spot { is_followed: true, is_inner: false, ..spot };
+                        let spot = of_parse_error(spot);
                         self.finder.add(TrapKind::BashOnly, "coproc NAME {", "", report, spot);
                     }
                 }
@@ -269,6 +311,9 @@ impl Walk<'_> {
                 TokenKind::Close => {
                     if let Some(mark) = subshells.pop() {
                         self.finder.variables.restore(mark);
+                    }
+                    if token.depth == 0 {
+                        functions = 0;
                     }
                 }
                 TokenKind::Reserved(Reserved::Always | Reserved::Repeat | Reserved::Foreach) => {
@@ -286,7 +331,7 @@ impl Walk<'_> {
                     });
                     if written == ";;" && follows {
                         let report = Sign::Report(vec!["parse error near `&'".to_owned()]);
-                        let spot = Spot { is_followed: true, is_inner: false, ..spot };
+                        let spot = of_parse_error(spot);
                         self.finder.add(TrapKind::BashOnly, ";;&", ";|", report, spot);
                     }
                 }
@@ -296,12 +341,16 @@ impl Walk<'_> {
         if !unit.is_empty() {
             let spot = Spot {
                 line: number - newlines(line, unit.start, read),
+                at: unit.start,
                 depth: place.depth,
-                is_inner: place.is_inner || !subshells.is_empty(),
+                is_inner: place.is_inner || !subshells.is_empty() || coprocess.is_some(),
                 is_followed: false,
                 in_function: functions > 0,
                 is_script: place.is_script,
             };
+            if is_timed {
+                self.finder.times(&unit, spot);
+            }
             self.unit(&unit, line, None, spot, place);
         }
         self.nested();
@@ -316,8 +365,10 @@ impl Walk<'_> {
         spot: Spot,
         place: Place,
     ) {
+        // Those before a program are made after the fork.
+        let is_inner = spot.is_inner || !unit.words.is_empty();
         for (written, _) in &unit.assignments {
-            self.finder.assignment(written, spot);
+            self.finder.assignment(written, Spot { is_inner, ..spot });
         }
         let raw: Vec<&str> = unit.words.iter().map(|(word, _)| *word).collect();
         let words: Vec<Unquoted> = raw.iter().map(|word| unquote(word)).collect();
@@ -330,6 +381,11 @@ impl Walk<'_> {
         let is_array = is_declaration && raw.iter().any(|word| is_array_flag(word));
         self.finder.several_redirections(unit, line, ended_by, spot);
         let is_own = self.finder.defined.contains(name);
+        if !self.finder.defined.is_empty() {
+            let Spot { is_inner, in_function, .. } = spot;
+            let at = if place.depth == 0 { spot.at } else { 0 };
+            self.calls.push(Call { at, is_inner, in_function, is_own });
+        }
         if !is_own {
             self.finder.builtin(name, (unit, line), &words, &raw, spot);
         }
@@ -337,7 +393,7 @@ impl Walk<'_> {
             self.finder.echo(&words, &raw, spot);
         }
         let mut before = "";
-        for (index, (written, _)) in unit.words.iter().enumerate() {
+        for (index, (written, at)) in unit.words.iter().enumerate() {
             let is_assignment = is_declaration && index > 0 && !written.starts_with('-');
             if is_assignment {
                 let (declared, value) = written.split_once('=').unwrap_or((written, ""));
@@ -361,6 +417,8 @@ impl Walk<'_> {
                 }
             } else if index == 0 {
                 self.finder.word(written, Use::Command, spot);
+            } else if let Some(version) = version_after(line, *at, written) {
+                self.finder.requirement(written, version, spot);
             } else {
                 self.finder.word(written, Use::Argument(name, before), spot);
             }
@@ -400,8 +458,12 @@ impl Walk<'_> {
             _ => None,
         };
         if let Some(script) = script.filter(|_| place.depth < LEVELS) {
-            let inner =
-                Place { first_line: spot.line, depth: place.depth + 1, is_script: true, ..place };
+            let inner = Place {
+                first_line: spot.line,
+                depth: place.depth + 1,
+                is_inner: true,
+                is_script: true,
+            };
             self.line(&CommandLine::parse(script), inner);
         }
         self.nested();
@@ -409,6 +471,28 @@ impl Walk<'_> {
             for (written, _) in &unit.assignments {
                 self.finder.variables.assign(written);
             }
+        }
+    }
+
+    /// Corrects what is fatal: zsh goes on after a failure in the background, in a part of a pipeline
+    /// other than the last, and in a function that runs there. What follows a function in the text
+    /// does not follow its calls.
+    fn settle(&mut self, lexed: &Lexed) {
+        if !self.finder.found.iter().any(|found| found.is_fatal) {
+            return;
+        }
+        let inner = runs_apart(&lexed.tokens);
+        let is_apart = |at: usize| {
+            let token = lexed.tokens.partition_point(|token| token.span.start <= at);
+            inner.get(token.wrapping_sub(1)).is_some_and(|it| *it)
+        };
+        let mut own = self.calls.iter().filter(|call| call.is_own);
+        let is_called_apart = own.any(|call| call.is_inner || is_apart(call.at));
+        for found in self.finder.found.iter_mut().filter(|found| found.is_fatal) {
+            let follows = |call: &&Call| call.at > found.at && !call.in_function;
+            let next = self.calls.iter().find(follows).filter(|call| call.is_own);
+            let goes_on = found.in_function && (is_called_apart || next.is_none());
+            found.is_fatal = !goes_on && !is_apart(found.at);
         }
     }
 
@@ -429,6 +513,68 @@ impl Walk<'_> {
             self.finder.variables.restore(mark);
         }
     }
+}
+
+/// A parse error concerns the whole text, or the script for `eval`.
+fn of_parse_error(spot: Spot) -> Spot {
+    Spot { is_followed: true, is_inner: spot.is_script, ..spot }
+}
+
+/// Whether each token belongs to what runs in the background, or in a part of a pipeline other than
+/// the last.
+fn runs_apart(tokens: &[Token]) -> Vec<bool> {
+    #[derive(Clone, Copy, Default)]
+    struct List {
+        is_within: bool,
+        in_background: bool,
+        in_pipe: bool,
+    }
+    impl List {
+        fn is_apart(self) -> bool {
+            self.is_within || self.in_background || self.in_pipe
+        }
+    }
+    // The lists that contain the token, from the end of the text.
+    let mut lists: Vec<List> = Vec::new();
+    let mut apart = vec![false; tokens.len()];
+    for (token, apart) in tokens.iter().zip(&mut apart).rev() {
+        let depth = token.depth as usize;
+        lists.truncate(depth + 1);
+        while lists.len() <= depth {
+            let is_within = lists.last().is_some_and(|list| list.is_apart());
+            lists.push(List { is_within, ..List::default() });
+        }
+        let Some(list) = lists.last_mut() else { continue };
+        match token.kind {
+            TokenKind::Separator(Separator::Background | Separator::Disown) => {
+                *list = List { in_background: true, in_pipe: false, ..*list };
+            }
+            TokenKind::Separator(Separator::And | Separator::Or) => list.in_pipe = false,
+            TokenKind::Separator(Separator::Pipe | Separator::PipeBoth) => list.in_pipe = true,
+            TokenKind::Separator(_) => {
+                *list = List { in_background: false, in_pipe: false, ..*list };
+            }
+            _ => {}
+        }
+        *apart = list.is_apart();
+    }
+    apart
+}
+
+/// The rest of a requirement of a version (`>=1.0`) right after a word.
+fn version_after<'l>(line: &'l CommandLine, at: usize, word: &str) -> Option<&'l str> {
+    let rest = line.text().get(at + word.len()..)?;
+    let version = rest.strip_prefix('>').or_else(|| rest.strip_prefix('<'))?;
+    let is_version = version.strip_prefix('=')?.starts_with(|it: char| it.is_ascii_digit());
+    let end = rest.find(|it: char| it.is_whitespace() || ";&|)\"'".contains(it));
+    rest.get(..end.unwrap_or(rest.len())).filter(|_| is_version)
+}
+
+/// Whether the target of a redirection belongs to such a requirement.
+fn is_version(unit: &Unit, line: &CommandLine, target: &Token) -> bool {
+    let Some((word, at)) = unit.words.last() else { return false };
+    let version = version_after(line, *at, word);
+    version.is_some_and(|version| target.span.start < at + word.len() + version.len())
 }
 
 fn newlines(line: &CommandLine, from: usize, to: usize) -> usize {

@@ -21,6 +21,10 @@ const FILE_COMMANDS: &str = "\
 /// Commands that read stdin or the directory if no file is named.
 const READS_WITHOUT: &str = "\
     ls cat wc tail head sort uniq grep egrep fgrep rg du stat tar cut sed awk nl tac od xargs diff";
+/// Commands that fail without a file, or do something else.
+const NEEDS_FILE: &str = "\
+    [ test find tr cp mv ln chmod chown chgrp touch rsync scp unzip gunzip gzip git cd source . mkdir \
+    echo printf expr env";
 /// Commands that are not given lists, but options.
 const NO_LISTS: &str = "grep egrep fgrep rg ag sed awk jq git";
 
@@ -110,7 +114,7 @@ impl Finder<'_> {
             let report = Sign::ReportOf("", Shape::of_path(&pieces(rest)));
             let (instead, is_test) = match used {
                 Use::Argument("[" | "test", _) if rest == "=" => ("=".to_owned(), true),
-                _ => (quoted(written, parts), false),
+                _ => (literal(written, parts, spot), false),
             };
             let is_no_program = rest.starts_with(|it: char| !it.is_alphanumeric());
             if matches!(used, Use::Argument("grep" | "egrep" | "fgrep" | "rg" | "ag", _)) {
@@ -133,37 +137,49 @@ impl Finder<'_> {
             self.push(
                 TrapKind::NoSuchHome,
                 written,
-                &quoted(written, parts),
+                &literal(written, parts, spot),
                 Sign::Report(vec![report]),
                 spot,
                 false,
             );
         }
         let is_pattern = |text: &str| text.contains(['*', '?', '[']);
-        if !unquoted().any(|piece| is_pattern(piece.text)) {
+        let is_test = written == "[" && used == Use::Command;
+        if is_test || !unquoted().any(|piece| is_pattern(piece.text)) {
             return;
+        }
+        if let Some((written, at)) = self.no_glob.take() {
+            self.add(TrapKind::NoGlob, &written, "set -o noglob", Sign::None, at);
         }
         let shape = Shape::of(parts);
         let bad = Sign::ReportOf("bad pattern: ", shape.clone());
         let unmatched = Sign::ReportOf("no matches found: ", shape);
         // For another program the words are expanded after the fork.
         let is_fatal = match used {
+            Use::Argument("command", _) => false,
             Use::Argument(command, _) => is_builtin(command) || self.defined.contains(command),
             _ => matches!(used, Use::Loop | Use::Element),
         };
-        // A quoted brace makes one word of several, and in a quoted script is no place for quotes.
-        let instead = if written.contains('{') && !written.contains("${") || spot.is_script {
-            String::new()
-        } else {
-            quoted(written, parts)
-        };
+        let literal = literal(written, parts, spot);
         let is_url = written.contains("://");
-        // Without a file these read stdin, or the directory.
-        let is_optional =
-            !matches!(used, Use::Argument(command, _) if is_listed(command, READS_WITHOUT));
+        // Without a file these read stdin, or the directory; an option lacks its value.
+        let is_optional = match used {
+            Use::Argument(command, before) => {
+                !is_listed(command, READS_WITHOUT)
+                    && !is_listed(command, NEEDS_FILE)
+                    && (!before.starts_with('-') || is_listed(command, FILE_COMMANDS))
+            }
+            Use::Command | Use::Target => false,
+            _ => true,
+        };
         let unmatched_kind = TrapKind::Unmatched { is_optional };
-        // A loop over the pattern itself is never meant.
-        let instead = if used == Use::Loop { String::new() } else { instead };
+        // A loop over the pattern itself is never meant, nor a test of it; of the words that braces
+        // make, others may match.
+        let instead = match used {
+            Use::Loop | Use::Argument("[" | "test", _) => String::new(),
+            _ if !is_url && has_braces(parts) => String::new(),
+            _ => literal.clone(),
+        };
         let (kind, instead, is_certain) = match used {
             Use::Argument("unset", _) => match written.split_once('[') {
                 Some((name, index)) if is_name(name) => {
@@ -172,7 +188,9 @@ impl Finder<'_> {
                 }
                 _ => (unmatched_kind, instead.clone(), false),
             },
-            _ if is_url => (TrapKind::PatternInText, instead.clone(), true),
+            _ if is_url || matches!(used, Use::Argument("tr", _)) => {
+                (TrapKind::PatternInText, instead.clone(), is_url)
+            }
             Use::Argument(..)
                 if !instead.is_empty() && (written.starts_with('-') || is_requirement(written)) =>
             {
@@ -190,7 +208,24 @@ impl Finder<'_> {
             Spot { is_inner: spot.is_inner || !is_fatal, ..spot },
             is_certain,
         );
-        self.push(TrapKind::BadPattern, written, &quoted(written, parts), bad, spot, false);
+        self.push(TrapKind::BadPattern, written, &literal, bad, spot, false);
+    }
+
+    /// Checks a word with a requirement of a version after it, which any shell takes as a redirection
+    /// (`foo>=1.0`).
+    pub(super) fn requirement(&mut self, name: &str, version: &str, spot: Spot) {
+        let whole = format!("{name}{version}");
+        let instead = quoted(&whole, &pieces(&whole));
+        let spot = Spot { is_inner: true, ..spot };
+        let is_pattern = name.contains(['*', '?', '[']);
+        if is_pattern {
+            let report = Sign::ReportOf("no matches found: ", Shape::of(&pieces(name)));
+            self.push(TrapKind::PatternInText, &whole, &instead, report, spot, false);
+        }
+        let path = version.get(2..).unwrap_or_default();
+        let path = path.split(['<', '>']).next().unwrap_or_default();
+        let report = Sign::ReportOf("", Shape::of_path(&pieces(path)));
+        self.push(TrapKind::EqualsWord, &whole, &instead, report, spot, true);
     }
 
     pub(super) fn target(&mut self, written: &str, spot: Spot) {
@@ -216,7 +251,31 @@ impl Finder<'_> {
         }
         let name = parameter.name;
         let reported = || Sign::Report(vec!["bad substitution".to_owned()]);
+        if let Some(instead) = with_dollars(parameter) {
+            let reports = ["unrecognized modifier `", "unrecognized modifier"];
+            let reports = reports.map(str::to_owned).to_vec();
+            let place = parameter.after.rsplit(']').next().unwrap_or_default();
+            // What is no modifier of zsh's own.
+            let is_set = |it: &&str| {
+                (it.len() > 1 || !"aAcehlPqQrstux".contains(*it))
+                    && self.variables.get(it).is_some()
+            };
+            let set =
+                place.split([':', '+', '-', '*', ' ']).filter(|it| !it.is_empty()).find(is_set);
+            let sign = match set {
+                // `:s` replaces, and reports nothing.
+                Some(set) if set.starts_with('s') => Sign::None,
+                _ => Sign::Report(reports),
+            };
+            let is_certain = set.is_some();
+            return self.push(TrapKind::BashOnly, piece.text, &instead, sign, spot, is_certain);
+        }
         if let Some(mut instead) = bash_expansion(parameter) {
+            if parameter.after == "@P"
+                && !matches!(self.variables.get(name), Some(Value::Text(text)) if !text.contains('\\'))
+            {
+                instead.clear();
+            }
             if parameter.before == "!" && self.variables.get(name) == Some(&Value::Array) {
                 instead.clear();
             }
@@ -238,6 +297,11 @@ impl Finder<'_> {
             if is_modifier(name, follows, word) {
                 let instead = word.replace(&format!("${name}:"), &format!("${{{name}}}:"));
                 return self.add(TrapKind::Modifier, word, &instead, Sign::None, spot);
+            }
+            if follows.starts_with('[') && subscript(follows).is_none() {
+                let instead = word.replace(&format!("${name}["), &format!("${{{name}}}["));
+                let report = Sign::Report(vec!["invalid subscript".to_owned()]);
+                return self.push(TrapKind::Subscript, word, &instead, report, spot, false);
             }
             let index = subscript(follows).map(|(index, _)| index);
             if known.as_ref().is_some_and(|value| !value.is_array())
@@ -268,11 +332,21 @@ impl Finder<'_> {
                 );
             }
         }
+        if known == Some(Value::Table)
+            && let Some((index, rest)) = parameter.index()
+            && let Some(key) = without_quotes(index)
+            && !self.quoted_keys.iter().any(|(table, _)| table == name)
+        {
+            let instead = format!("${{{}{name}[{key}]{rest}}}", parameter.before);
+            return self.add(TrapKind::QuotedKey, piece.text, &instead, Sign::None, spot);
+        }
         self.pattern_in_expansion(parameter, spot);
         if known == Some(Value::Array)
             && let Some((index, rest)) = parameter.index()
         {
-            let squeezed: String = index.chars().filter(|it| !it.is_whitespace()).collect();
+            let bare = index.strip_prefix("$((").and_then(|it| it.strip_suffix("))"));
+            let squeezed: String =
+                bare.unwrap_or(index).chars().filter(|it| !it.is_whitespace()).collect();
             let from_end = format!("#{name}[");
             if squeezed.contains(&from_end) && squeezed.ends_with("-1") {
                 let instead = format!("${{{}{name}[-1]{rest}}}", parameter.before);
@@ -281,6 +355,17 @@ impl Finder<'_> {
             if self.variables.is_from_zero(index) {
                 let instead = format!("${{{}{name}[{}]{rest}}}", parameter.before, plus_one(index));
                 return self.add(TrapKind::FirstElement, piece.text, &instead, Sign::None, spot);
+            }
+            if is_number(index) && self.counts_from_zero(name) {
+                let instead = format!("${{{}{name}[{}]{rest}}}", parameter.before, plus_one(index));
+                return self.push(
+                    TrapKind::FirstElement,
+                    piece.text,
+                    &instead,
+                    Sign::Beside,
+                    spot,
+                    false,
+                );
             }
         }
         if matches!(known, Some(Value::Text(_)))
@@ -299,6 +384,13 @@ impl Finder<'_> {
         {
             self.unquoted_value(piece, parameter, Some(&Value::Text(default)), used, spot);
         }
+    }
+
+    /// Whether an element of this array was found that zsh counts otherwise.
+    pub(super) fn counts_from_zero(&self, array: &str) -> bool {
+        self.found.iter().any(|found| {
+            found.trap.kind == TrapKind::FirstElement && array_of(&found.trap.written) == array
+        })
     }
 
     /// Checks `${name%$pattern}` and the like.
@@ -395,7 +487,11 @@ impl Finder<'_> {
             let is_plural = name.ends_with(['s', 'S'])
                 || name.to_ascii_lowercase().ends_with("list")
                 || words.iter().all(|it| it.starts_with('-'));
-            let is_certain = !is_argument || matches!(command, "set" | "echo") || is_plural;
+            let is_certain = !is_argument
+                || matches!(command, "set" | "echo")
+                || is_plural
+                || is_option(value)
+                || self.uses_positional && self.defined.contains(command);
             let sign = if is_certain { Sign::None } else { Sign::Failure };
             return self.push(TrapKind::NotSplit, piece.text, &split, sign, spot, is_certain);
         }
@@ -419,6 +515,7 @@ impl Finder<'_> {
 
     /// Checks an arithmetic expression, with or without its `((`.
     pub(super) fn arithmetic(&mut self, inside: &str, spot: Spot) {
+        self.octal_variable(inside, spot);
         for piece in pieces(inside) {
             match piece.kind {
                 PieceKind::Parameter(parameter) => {
@@ -438,6 +535,14 @@ impl Finder<'_> {
         // `i=0` in the head of a loop.
         let inside = inside.trim_start_matches("((").trim_end_matches("))");
         for part in inside.split([';', ',']) {
+            if let Some((name, "0")) =
+                part.split_once(">=").map(|(name, end)| (name.trim(), end.trim()))
+                && is_name(name)
+                && inside.contains(';')
+            {
+                self.variables.set(name, Value::Text("0".to_owned()));
+                continue;
+            }
             if let Some((name, value)) = part.split_once('=')
                 && is_name(name.trim())
                 && !value.starts_with('=')
@@ -451,16 +556,34 @@ impl Finder<'_> {
         }
     }
 
+    /// Checks for a variable that is an octal number in bash.
+    fn octal_variable(&mut self, inside: &str, spot: Spot) {
+        let mut end = 0;
+        for name in inside.split(|it: char| !it.is_ascii_alphanumeric() && it != '_') {
+            // What separates names is one character.
+            let at = inside.get(end..).and_then(|rest| rest.find(name)).map_or(end, |it| end + it);
+            end = at + name.len();
+            let is_octal = matches!(
+                self.variables.get(name), Some(Value::Text(text)) if is_octal(text));
+            let (before, rest) = inside.split_at(at);
+            let after = rest.get(name.len()..).unwrap_or_default();
+            let bare = before.strip_suffix('$').unwrap_or(before);
+            let is_assigned = after.trim_start().starts_with('=') && !after.contains("==");
+            if is_octal && !is_assigned && !bare.ends_with(['#', '{', '[']) {
+                let trimmed = |text: &str| {
+                    text.trim_start_matches("((").trim_end_matches("))").trim().to_owned()
+                };
+                let (written, instead) =
+                    (trimmed(inside), trimmed(&format!("{bare}8#${name}{after}")));
+                return self.add(TrapKind::Octal, &written, &instead, Sign::None, spot);
+            }
+        }
+    }
+
     /// Checks octal numbers, and elements of arrays as in `a[0] + 1`.
     fn elements(&mut self, text: &str, spot: Spot) {
         let is_part = |it: char| it.is_alphanumeric() || matches!(it, '_' | '.' | '#');
-        let octal = text.split(|it| !is_part(it)).find(|word| {
-            word.len() > 1
-                && word.starts_with('0')
-                && word.bytes().all(|it| (b'0'..=b'7').contains(&it))
-                && word.trim_start_matches('0').len() > 1
-        });
-        if let Some(number) = octal {
+        if let Some(number) = text.split(|it| !is_part(it)).find(|word| is_octal(word)) {
             let instead = format!("8#{}", number.trim_start_matches('0'));
             self.add(TrapKind::Octal, number, &instead, Sign::None, spot);
         }
@@ -545,7 +668,7 @@ fn bash_expansion(parameter: &Parameter) -> Option<String> {
         "@L" => format!("${{(L){name}{index}}}"),
         "@u" => format!("${{(U){name}[1]}}${{{name}[2,-1]}}"),
         "@E" => format!("${{(g::){name}{index}}}"),
-        "@P" => format!("${{(%){name}{index}}}"),
+        "@P" => format!("${{(e){name}{index}}}"),
         "@A" | "@a" | "@K" | "@k" => String::new(),
         _ if rest.starts_with(",,") || rest.starts_with("^^") => String::new(),
         _ => return None,
@@ -579,11 +702,93 @@ fn is_modifier(name: &str, follows: &str, word: &str) -> bool {
     is_text || is_name
 }
 
+/// Whether a text begins with an option.
+fn is_option(text: &str) -> bool {
+    let letters = text.trim_start_matches('-');
+    letters.len() < text.len() && letters.starts_with(|it: char| it.is_ascii_alphabetic())
+}
+
 /// Whether a word is a requirement with extras (`package[extra]`), or an element of an array.
 fn is_requirement(word: &str) -> bool {
     word.ends_with(']')
         && !word.contains(['*', '?', '/'])
         && word.split_once('[').is_some_and(|(name, _)| !name.is_empty())
+}
+
+/// Whether bash takes this for an octal number, other than as a decimal one.
+pub(super) fn is_octal(word: &str) -> bool {
+    word.len() > 1
+        && word.starts_with('0')
+        && word.bytes().all(|it| (b'0'..=b'7').contains(&it))
+        && word.trim_start_matches('0').len() > 1
+}
+
+/// The array of which a text names an element.
+pub(super) fn array_of(element: &str) -> &str {
+    element.trim_start_matches(['$', '{', '#', '"']).split('[').next().unwrap_or_default()
+}
+
+/// A key of a table that is in quotes, without them.
+pub(super) fn without_quotes(key: &str) -> Option<&str> {
+    let inside = ['"', '\''].iter().find_map(|it| key.strip_prefix(*it)?.strip_suffix(*it))?;
+    (!inside.contains(['"', '\'', '\\', ']'])).then_some(inside)
+}
+
+pub(super) fn is_number(index: &str) -> bool {
+    !index.is_empty() && index.bytes().all(|it| it.is_ascii_digit())
+}
+
+/// `${name:offset:length}` with `$` before the names in offset and length, if there are any that a
+/// modifier could begin.
+fn with_dollars(parameter: &Parameter) -> Option<String> {
+    if !parameter.before.is_empty() {
+        return None;
+    }
+    let (index, rest) = match subscript(parameter.after) {
+        Some((index, rest)) => (format!("[{index}]"), rest),
+        None => (String::new(), parameter.after),
+    };
+    let places = rest.strip_prefix(':')?;
+    let is_part = |it: char| it.is_ascii_alphanumeric() || "_+-*: ".contains(it);
+    let is_letter = |it: char| it.is_ascii_alphabetic();
+    if !places.chars().all(is_part)
+        || !places.starts_with(|it: char| it.is_ascii_alphanumeric())
+        || !places.split(':').any(|place| place.starts_with(is_letter))
+    {
+        return None;
+    }
+    let mut instead = String::new();
+    let mut before = ':';
+    for character in places.chars() {
+        let is_begun = before.is_ascii_alphanumeric() || before == '_';
+        if !is_begun && (is_letter(character) || character == '_') {
+            instead.push('$');
+        }
+        instead.push(character);
+        before = character;
+    }
+    Some(format!("${{{}{index}:{instead}}}", parameter.name))
+}
+
+/// The word with its characters as they are, for a place within quotes too.
+fn literal(written: &str, parts: &[Piece], spot: Spot) -> String {
+    // A quoted brace would make one word of several.
+    if spot.is_script || has_braces(parts) {
+        escaped(written, parts)
+    } else {
+        quoted(written, parts)
+    }
+}
+
+/// Whether braces make several words of one.
+fn has_braces(parts: &[Piece]) -> bool {
+    parts.iter().any(|piece| {
+        let text = piece.text;
+        piece.kind == PieceKind::Text
+            && piece.quote == Quote::None
+            && text.contains('{')
+            && (text.contains(',') || text.contains(".."))
+    })
 }
 
 /// A word of which nothing is a pattern, otherwise with the same value.
@@ -600,20 +805,27 @@ fn quoted(written: &str, parts: &[Piece]) -> String {
     if !rest.contains(['\'', '"', '\\', '`']) {
         return format!("{home}\"{rest}\"");
     }
-    let mut quoted = String::new();
+    escaped(written, parts)
+}
+
+fn escaped(written: &str, parts: &[Piece]) -> String {
+    let mut escaped = String::new();
     let mut at = 0;
+    let in_home = written.starts_with("~/");
     for piece in parts {
         if piece.kind == PieceKind::Text && piece.quote == Quote::None {
-            quoted.push_str(written.get(at..piece.at).unwrap_or_default());
-            for character in piece.text.chars() {
-                if "*?[]()|<>=~^#".contains(character) {
-                    quoted.push('\\');
+            escaped.push_str(written.get(at..piece.at).unwrap_or_default());
+            for (index, character) in piece.text.char_indices() {
+                let is_first = piece.at + index == 0;
+                let is_special = if is_first { "*?[]()|<>=~^#" } else { "*?[]()|<>" };
+                if is_special.contains(character) && !(is_first && in_home) {
+                    escaped.push('\\');
                 }
-                quoted.push(character);
+                escaped.push(character);
             }
             at = piece.at + piece.text.len();
         }
     }
-    quoted.push_str(written.get(at..).unwrap_or_default());
-    quoted
+    escaped.push_str(written.get(at..).unwrap_or_default());
+    escaped
 }
