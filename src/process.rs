@@ -47,6 +47,7 @@ pub(crate) mod wait;
 #[cfg(all(target_os = "linux", not(feature = "portable")))]
 #[path = "process/linux"]
 mod system {
+    mod alarms;
     pub(crate) mod birthmark;
     mod calls;
     pub(crate) mod close_on_exec;

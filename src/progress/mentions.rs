@@ -1,5 +1,5 @@
 //! What a line that a program prints again and again names as the cause of its wait: an address of
-//! this machine, or the process that holds a lock.
+//! this machine, or the process that holds a lock; and what a command's text names as its end.
 //!
 //! Pure. The caller checks whether something listens there, and whether that process lives: a line
 //! alone proves nothing.
@@ -124,9 +124,30 @@ pub(crate) fn lock_path(line: &str) -> Option<&str> {
     Some(path.trim_matches(['\'', '"', '(', ')', '.', ',', ':', ';']))
 }
 
+/// Whether a command sets a timer that no observer sees, as `perl -e 'alarm shift; exec @ARGV' 60 make`
+/// does: it ends the program that perl becomes, which knows nothing of it.
+pub(crate) fn alarm(command: &str) -> bool {
+    let mut words = command.split(|c: char| !c.is_alphanumeric() && c != '_');
+    words.any(|word| matches!(word, "alarm" | "ualarm" | "setitimer" | "ITIMER_REAL"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_command_that_sets_an_alarm_is_known_by_the_word() {
+        for command in [
+            "perl -e 'alarm shift; exec @ARGV' 200 cat f",
+            "python3 -c 'import signal; signal.alarm(200); open(\"f\")'",
+            "python3 -c 'import signal; signal.setitimer(signal.ITIMER_REAL, 200)'",
+        ] {
+            assert!(alarm(command), "{command}");
+        }
+        for command in ["cat f", "make alarms", "no_alarm=1 cat f", ""] {
+            assert!(!alarm(command), "{command}");
+        }
+    }
 
     #[test]
     fn addresses_of_this_machine_are_found() {

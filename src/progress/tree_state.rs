@@ -15,11 +15,15 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::wait::{Lock, Peer, ProcessName, ProcessWaits, Thread, WaitSource};
+use super::wait::{
+    Lock, Peer, ProcessName, ProcessWaits, SignalTimer, Signals, Thread, WaitSource,
+};
 use crate::text::foreign::{Foreign, Phrase};
 
 /// The share of a core from which a tree that prints nothing counts as busy.
 pub(crate) const BUSY_SHARE: f64 = 0.2;
+/// The same if one of its threads is about to run at the probe.
+pub(crate) const RUNNING_SHARE: f64 = 0.1;
 /// How long threads that wait for each other must do nothing to count as a deadlock.
 pub(crate) const QUIET_BEFORE_DEADLOCK: Duration = Duration::from_secs(10);
 /// How long processes must be stuck below one that sleeps from time to time. It may look for their
@@ -89,6 +93,8 @@ pub enum DeadEnd {
     OwnOutput,
     /// They wait for another process of the task, over a connection or in shared memory.
     Relative,
+    /// They wait for this lock, which a process of the task holds, perhaps itself.
+    Lock(Lock),
 }
 
 /// A [`TreeState`] without its details.
@@ -236,6 +242,8 @@ pub(crate) struct Suspect {
     pub(crate) cause: DeadEnd,
     /// The pipes or FIFOs that it waits for, by their names.
     pub(crate) pipes: Vec<String>,
+    /// The shared memory that it waits in; see [`WaitSource::SharedFutex`].
+    pub(crate) memory: Vec<String>,
 }
 
 impl Suspect {
@@ -244,7 +252,7 @@ impl Suspect {
         match &self.cause {
             DeadEnd::Threads => self.threads > 1,
             DeadEnd::Fifo(_) | DeadEnd::OwnOutput => true,
-            DeadEnd::Pipe(_) | DeadEnd::FullPipe(_) | DeadEnd::Relative => false,
+            DeadEnd::Pipe(_) | DeadEnd::FullPipe(_) | DeadEnd::Relative | DeadEnd::Lock(_) => false,
         }
     }
 
@@ -323,14 +331,14 @@ fn classify_with(tree: &[ProcessWaits], holders: &HashSet<i32>) -> Option<Classi
     Some(Classification { state, waits_for_itself, only_sleeps_above, suspects, above })
 }
 
-/// A process whose waits for locks that these processes hold are waits for a relative.
+/// A process whose waits for locks that these processes hold are waits within the tree.
 fn without_locks_of(waits: &ProcessWaits, holders: &HashSet<i32>) -> ProcessWaits {
     let mut waits = waits.clone();
     for thread in &mut waits.threads {
-        if let Thread::In(WaitSource::Lock(Lock { holder: Some(holder), .. })) = thread
-            && holders.contains(&holder.process.pid)
+        if let Thread::In(WaitSource::Lock(lock)) = thread
+            && lock.holder.as_ref().is_some_and(|it| holders.contains(&it.process.pid))
         {
-            *thread = Thread::In(WaitSource::Relative);
+            *thread = Thread::In(WaitSource::RelativesLock(lock.clone()));
         }
     }
     waits
@@ -342,7 +350,7 @@ pub(crate) fn culprit(suspects: &[Suspect]) -> Option<&Suspect> {
         let clear = match suspect.cause {
             DeadEnd::Fifo(_) => 4,
             DeadEnd::OwnOutput => 3,
-            DeadEnd::FullPipe(_) => 2,
+            DeadEnd::FullPipe(_) | DeadEnd::Lock(_) => 2,
             DeadEnd::Pipe(_) => 1,
             DeadEnd::Threads | DeadEnd::Relative => 0,
         };
@@ -355,8 +363,21 @@ pub(crate) fn culprit(suspects: &[Suspect]) -> Option<&Suspect> {
 fn judge_process(waits: &ProcessWaits, has_children: bool) -> Option<(Rank, TreeState)> {
     let threads = waits.threads.iter().map(|thread| judge(waits, thread, has_children));
     let strongest = threads.max_by_key(|(rank, _)| *rank)?;
-    if strongest.0 == Rank::Internal && waits.handles_signals && !has_children {
-        return Some(idle(waits, Rank::Signal, Idle::Signal));
+    if strongest.0 == Rank::Internal && !has_children {
+        // No timer makes input come.
+        let ends = match waits.timer {
+            Some(SignalTimer::Ends) => true,
+            Some(SignalTimer::Wakes) => !awaits_own_output(waits),
+            None => false,
+        };
+        if ends {
+            return Some(idle(waits, Rank::Timer, Idle::Timer));
+        }
+        match waits.signals {
+            Signals::Handled => return Some(idle(waits, Rank::Signal, Idle::Signal)),
+            Signals::Unknown => return Some(UNKNOWN),
+            Signals::None => {}
+        }
     }
     Some(strongest)
 }
@@ -364,7 +385,7 @@ fn judge_process(waits: &ProcessWaits, has_children: bool) -> Option<(Rank, Tree
 /// Judges one thread.
 fn judge(waits: &ProcessWaits, thread: &Thread, has_children: bool) -> (Rank, TreeState) {
     match thread {
-        Thread::Running | Thread::Unreadable => UNKNOWN,
+        Thread::Running | Thread::Polls | Thread::Unreadable => UNKNOWN,
         Thread::In(source) => judge_source(waits, source, has_children),
         thread if waits.counts_retries && thread.is_timed_futex() => {
             idle(waits, Rank::Retrying, Idle::Timer)
@@ -446,16 +467,17 @@ fn judge_source(
         WaitSource::Child if !has_children => UNKNOWN,
         WaitSource::Child
         | WaitSource::Futex
-        | WaitSource::SharedFutex
+        | WaitSource::SharedFutex(_)
         | WaitSource::OwnProcess
         | WaitSource::OwnOutput
         | WaitSource::Relative
+        | WaitSource::RelativesLock(_)
         | WaitSource::Pipe(_)
         | WaitSource::PipeRoom(_)
         | WaitSource::FifoOpening(_)
         | WaitSource::Master(_) => INTERNAL,
-        // The master end may be anywhere.
-        WaitSource::OtherTerminal(_) | WaitSource::Other(_) => UNKNOWN,
+        // The master end may be anywhere. A request from outside may come to a server as well.
+        WaitSource::OtherTerminal(_) | WaitSource::BusyListener | WaitSource::Other(_) => UNKNOWN,
     }
 }
 
@@ -472,7 +494,7 @@ fn awaits_own_output(waits: &ProcessWaits) -> bool {
     waits.threads.iter().any(|thread| match thread {
         Thread::In(source) => *source == WaitSource::OwnOutput,
         Thread::Waits { on, .. } => on.contains(&WaitSource::OwnOutput),
-        Thread::Running | Thread::Unreadable => false,
+        Thread::Running | Thread::Polls | Thread::Unreadable => false,
     })
 }
 
@@ -487,12 +509,13 @@ fn suspect(waits: &ProcessWaits) -> Suspect {
         threads: waits.threads.len(),
         cause: DeadEnd::Threads,
         pipes: Vec::new(),
+        memory: Vec::new(),
     };
     for thread in &waits.threads {
         let sources = match thread {
             Thread::In(source) => std::slice::from_ref(source),
             Thread::Waits { on, .. } => on.as_slice(),
-            Thread::Running | Thread::Unreadable => &[],
+            Thread::Running | Thread::Polls | Thread::Unreadable => &[],
         };
         for source in sources {
             let cause = match source {
@@ -500,9 +523,13 @@ fn suspect(waits: &ProcessWaits) -> Suspect {
                 WaitSource::OwnOutput => DeadEnd::OwnOutput,
                 WaitSource::PipeRoom(_) => DeadEnd::FullPipe(None),
                 WaitSource::Pipe(_) => DeadEnd::Pipe(None),
-                WaitSource::Relative | WaitSource::SharedFutex => DeadEnd::Relative,
+                WaitSource::Relative | WaitSource::SharedFutex(_) => DeadEnd::Relative,
+                WaitSource::RelativesLock(lock) => DeadEnd::Lock(lock.clone()),
                 _ => DeadEnd::Threads,
             };
+            if let WaitSource::SharedFutex(memory) = source {
+                suspect.memory.push(memory.clone());
+            }
             if let WaitSource::Pipe(name) | WaitSource::PipeRoom(name) = source {
                 suspect.pipes.push(name.clone());
             }
@@ -529,7 +556,8 @@ mod tests {
             process: reader(pid, "p"),
             parent,
             stopped: false,
-            handles_signals: false,
+            signals: Signals::None,
+            timer: None,
             counts_retries: false,
             threads: threads.to_vec(),
         }
@@ -646,7 +674,7 @@ mod tests {
     #[test]
     fn a_process_that_handles_signals_waits_for_one_unless_it_has_children() {
         let handles = |pid, parent| ProcessWaits {
-            handles_signals: true,
+            signals: Signals::Handled,
             ..process(pid, parent, &[set(&[WaitSource::OwnProcess], false)])
         };
         let kind = |tree: &[ProcessWaits]| state_of(tree).map(|it| it.kind());
@@ -712,6 +740,69 @@ mod tests {
         let npm = ProcessWaits { process: reader(2, "npm run test"), ..parent };
         let tree = [shell(), npm, process(3, 2, &[Thread::In(WaitSource::Futex)])];
         assert_eq!(classify(&tree).expect("a tree").to_follow(), [3, 1]);
+    }
+
+    #[test]
+    fn a_timer_that_sends_a_signal_may_end_a_wait() {
+        let with = |timer, source: WaitSource| {
+            let leaf = ProcessWaits {
+                timer: Some(timer),
+                ..process(2, 1, &[set(std::slice::from_ref(&source), false)])
+            };
+            let found = classify(&[shell(), leaf]).expect("a tree");
+            (found.state.kind(), found.suspects.len())
+        };
+        let pipe = || WaitSource::Pipe("pipe:[1]".to_owned());
+        let timer = (TreeStateKind::Timer, 0);
+        assert_eq!(with(SignalTimer::Ends, pipe()), timer);
+        assert_eq!(with(SignalTimer::Wakes, pipe()), timer);
+        assert_eq!(with(SignalTimer::Ends, WaitSource::OwnOutput), timer);
+        // No handler makes input come.
+        assert_eq!(with(SignalTimer::Wakes, WaitSource::OwnOutput), (TreeStateKind::Unknown, 1));
+    }
+
+    #[test]
+    fn a_server_whose_client_of_the_task_waits_does_not_wait_by_design() {
+        let busy = || WaitSource::BusyListener;
+        let kind = |threads: &[Thread]| kind_of(threads);
+        let unknown = Some(TreeStateKind::Unknown);
+        assert_eq!(kind(&[Thread::In(busy())]), unknown);
+        assert_eq!(kind(&[set(&[busy(), WaitSource::Relative], false)]), unknown);
+        let handles = Thread::In(WaitSource::Futex);
+        assert_eq!(kind(&[Thread::In(busy()), handles.clone()]), unknown);
+        assert_eq!(kind(&[Thread::Polls, handles]), unknown);
+        for sleeps in [set(&[], true), set(&[busy(), WaitSource::OwnProcess], true)] {
+            assert_eq!(kind(&[Thread::In(busy()), sleeps]), Some(TreeStateKind::Timer));
+        }
+    }
+
+    #[test]
+    fn what_a_runtime_hides_of_signals_is_neither_a_wait_by_design_nor_a_deadlock() {
+        let hides = ProcessWaits {
+            signals: Signals::Unknown,
+            ..process(2, 1, &[set(&[WaitSource::OwnProcess], false)])
+        };
+        assert_eq!(state_of(&[shell(), hides]), Some(TreeState::Unknown));
+    }
+
+    #[test]
+    fn a_lock_that_its_holder_waits_for_is_a_deadlock_with_its_name() {
+        let holder = Holder { process: reader(2, "p"), task: None, stopped: false };
+        let lock = Lock::new("/tmp/lock", Some(holder));
+        match below_a_shell(&[Thread::In(WaitSource::Lock(lock.clone()))]) {
+            Some(TreeState::Deadlock { cause: DeadEnd::Lock(found), .. }) => {
+                assert_eq!(found, lock);
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn memory_that_is_shared_is_named_by_its_suspect() {
+        let waits = Thread::In(WaitSource::SharedFutex("00:1a 6".to_owned()));
+        let found = classify(&[shell(), process(2, 1, &[waits])]).expect("a tree");
+        assert_eq!(found.suspects[0].memory, ["00:1a 6"]);
+        assert_eq!(found.suspects[0].cause, DeadEnd::Relative);
     }
 
     #[test]

@@ -26,12 +26,16 @@ pub(crate) enum WaitSource {
     Master(Option<u32>),
     /// A connection request; the text names the address, as in `port 3000`.
     Listener(Phrase),
+    /// The same, of a server with a client of the same task that still waits for an answer.
+    BusyListener,
     /// A datagram or an event from any sender, as in `udp 514`.
     Datagrams(Phrase),
     /// The other end of a connection, outside the task or unknown.
     Peer(Peer),
     /// The other end of a local connection, held by a process of the same task.
     Relative,
+    /// A lock that a process of the same task holds, perhaps the one that waits.
+    RelativesLock(Lock),
     /// A pipe or FIFO, by its name in `/proc/<pid>/fd`.
     Pipe(String),
     /// Room in a pipe or FIFO, by its name in `/proc/<pid>/fd`.
@@ -44,8 +48,9 @@ pub(crate) enum WaitSource {
     OwnProcess,
     /// Another thread of the process.
     Futex,
-    /// A thread of a process that shares memory with this one, perhaps itself.
-    SharedFutex,
+    /// A thread of a process that shares this memory, perhaps the same process; the memory is named
+    /// by its device and inode, as `/proc/<pid>/maps` writes them.
+    SharedFutex(String),
     /// A file lock or a semaphore.
     Lock(Lock),
     /// A change in watched files.
@@ -125,8 +130,32 @@ pub(crate) enum Thread {
         /// Whether there is a time limit.
         timed: bool,
     },
+    /// It looks again and again, after a second or less, for what another process of the task, or it
+    /// itself, is to send: the end of that time means nothing.
+    Polls,
     /// It is unreadable: it belongs to another user, or ended during the probe.
     Unreadable,
+}
+
+/// Whether a process handles a signal that other programs send, besides those that its language's
+/// runtime handles in every program.
+#[cfg_attr(any(not(target_os = "linux"), feature = "portable"), allow(dead_code))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Signals {
+    None,
+    Handled,
+    /// Its runtime hides that.
+    Unknown,
+}
+
+/// What the signal of a process's timer does, in time.
+#[cfg_attr(any(not(target_os = "linux"), feature = "portable"), allow(dead_code))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SignalTimer {
+    /// It calls a handler, which may end a wait.
+    Wakes,
+    /// It ends the process, or calls a handler that was set for this.
+    Ends,
 }
 
 /// One process and what its threads do.
@@ -136,9 +165,12 @@ pub(crate) struct ProcessWaits {
     pub(crate) parent: i32,
     /// Whether a signal has stopped it.
     pub(crate) stopped: bool,
-    /// Whether it handles a signal that other programs send, besides those that its language's
-    /// runtime handles in every program. Determined only if it waits for nothing else.
-    pub(crate) handles_signals: bool,
+    /// Whether it handles a signal that other programs send. Determined only if it waits for nothing
+    /// else.
+    pub(crate) signals: Signals,
+    /// Whether a timer sends it a signal. Determined only of one without children that waits for
+    /// nothing outside the task.
+    pub(crate) timer: Option<SignalTimer>,
     /// Whether the Java machine that it is counts how often threads tried in vain to enter a
     /// monitor, which they do with a time limit. Determined only if threads wait so.
     pub(crate) counts_retries: bool,
@@ -184,7 +216,18 @@ impl Thread {
         match self {
             Thread::In(source) => is_own(source),
             Thread::Waits { on, timed } => !timed && on.iter().all(is_own),
-            Thread::Running | Thread::Unreadable => false,
+            Thread::Running | Thread::Polls | Thread::Unreadable => false,
+        }
+    }
+
+    /// Whether nothing but its own task can end its wait, as far as its sources show; a lock's holder
+    /// may belong to it.
+    #[cfg_attr(any(not(target_os = "linux"), feature = "portable"), allow(dead_code))]
+    pub(crate) fn waits_within_task(&self) -> bool {
+        match self {
+            Thread::In(source) => source.is_within_task(),
+            Thread::Waits { on, timed } => !timed && on.iter().all(WaitSource::is_within_task),
+            Thread::Running | Thread::Polls | Thread::Unreadable => false,
         }
     }
 
@@ -215,7 +258,7 @@ impl ProcessWaits {
         self.threads.iter().any(|thread| match thread {
             Thread::In(source) => *source == WaitSource::Input,
             Thread::Waits { on, .. } => on.contains(&WaitSource::Input),
-            Thread::Running | Thread::Unreadable => false,
+            Thread::Running | Thread::Polls | Thread::Unreadable => false,
         })
     }
 
@@ -224,7 +267,7 @@ impl ProcessWaits {
         self.threads.iter().any(|thread| match thread {
             Thread::In(source) => *source == WaitSource::Files,
             Thread::Waits { on, .. } => on.contains(&WaitSource::Files),
-            Thread::Running | Thread::Unreadable => false,
+            Thread::Running | Thread::Polls | Thread::Unreadable => false,
         })
     }
 
@@ -241,6 +284,23 @@ impl ProcessWaits {
 }
 
 impl WaitSource {
+    #[cfg_attr(any(not(target_os = "linux"), feature = "portable"), allow(dead_code))]
+    fn is_within_task(&self) -> bool {
+        matches!(
+            self,
+            WaitSource::Relative
+                | WaitSource::RelativesLock(_)
+                | WaitSource::Lock(_)
+                | WaitSource::Pipe(_)
+                | WaitSource::PipeRoom(_)
+                | WaitSource::OwnOutput
+                | WaitSource::FifoOpening(_)
+                | WaitSource::OwnProcess
+                | WaitSource::Futex
+                | WaitSource::SharedFutex(_)
+        )
+    }
+
     /// Whether a wait for input that this source can also end is still only a wait for input.
     fn is_input_or_internal(&self) -> bool {
         matches!(

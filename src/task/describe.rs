@@ -280,6 +280,7 @@ pub(crate) fn tree_state_phrase(tree_state: &TreeState, lasted: Duration) -> Opt
             Idle::Screen => "interactive screen, accepts keys".to_owned(),
         },
         TreeState::Deadlock { process, threads, processes, cause } => {
+            let pid = process.pid;
             let process = pid_and_name(process);
             let what = match (cause, processes, threads) {
                 (DeadEnd::Fifo(path), ..) => {
@@ -308,6 +309,17 @@ pub(crate) fn tree_state_phrase(tree_state: &TreeState, lasted: Duration) -> Opt
                 }
                 (DeadEnd::Relative, 1, _) => {
                     format!("{process} is waiting for another process of the task, which waits too")
+                }
+                (DeadEnd::Lock(lock), 1, _) => {
+                    let name = named("lock", &lock.path);
+                    let own = |holder: &&Holder| holder.process.pid == pid;
+                    match lock.holder.as_ref().filter(|holder| !own(holder)) {
+                        Some(holder) => format!(
+                            "{process} is waiting for {name} held by {}, which waits too",
+                            holder_name(holder)
+                        ),
+                        None => format!("{process} is waiting for {name}, which it holds itself"),
+                    }
                 }
                 (DeadEnd::Threads, 1, 1) => {
                     format!("the only thread of {process} waits for another to wake it")

@@ -51,7 +51,7 @@ impl fmt::Debug for Foreign {
 }
 
 /// Words of the tool, in which texts of others are already shown as such: `fuse.sshfs at "/my home"`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Phrase(String);
 

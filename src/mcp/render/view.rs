@@ -300,6 +300,10 @@ mod tests {
         let peer = |peer| TreeState::Peer { process: process.clone(), peer };
         let holder =
             Holder { process: process.clone(), task: Some("b6d464a7".to_owned()), stopped: false };
+        let held_by = |pid| {
+            let process = ProcessName { pid, ..process.clone() };
+            Lock::new("/w/l", Some(Holder { process, task: None, stopped: false }))
+        };
         let rows = [
             (
                 Status::Slow,
@@ -360,6 +364,17 @@ mod tests {
                 Status::Stuck,
                 deadlock(1, 1, DeadEnd::Threads),
                 "likely deadlock: the only thread of 4711 cargo waits for another to wake it",
+            ),
+            (
+                Status::Stuck,
+                deadlock(1, 1, DeadEnd::Lock(held_by(4711))),
+                "likely deadlock: 4711 cargo is waiting for lock /w/l, which it holds itself",
+            ),
+            (
+                Status::Stuck,
+                deadlock(1, 1, DeadEnd::Lock(held_by(4712))),
+                "likely deadlock: 4711 cargo is waiting for lock /w/l held by 4712 cargo, which \
+                 waits too",
             ),
             (
                 Status::Stuck,

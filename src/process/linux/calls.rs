@@ -161,9 +161,33 @@ pub(super) enum SystemCall {
     /// The opening of a file, which blocks for a FIFO.
     Open(String),
     /// A wait for any of these descriptors.
-    Set { descriptors: Vec<Awaited>, timed: bool },
+    Set { descriptors: Vec<Awaited>, limit: Limit },
     /// A set that is too large, or could not be read.
     UnknownSet,
+}
+
+/// The time limit of a wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Limit {
+    None,
+    /// Of about a second at most, as of a loop that looks again.
+    Brief,
+    Long,
+}
+
+impl Limit {
+    /// By the seconds of a wait; `None` if they could not be read.
+    fn of_seconds(seconds: Option<u64>) -> Limit {
+        if seconds.is_some_and(|seconds| seconds <= 1) { Limit::Brief } else { Limit::Long }
+    }
+
+    /// By the milliseconds of a wait; there is no limit if they are negative.
+    fn of_milliseconds(milliseconds: i32) -> Limit {
+        match u64::try_from(milliseconds) {
+            Ok(milliseconds) => Limit::of_seconds(Some(milliseconds / 1000)),
+            Err(_) => Limit::None,
+        }
+    }
 }
 
 /// A descriptor of a set.
@@ -316,9 +340,13 @@ fn resolve(number: i64, arguments: [u64; 6], thread: &ThreadDirectory) -> System
         Some(path) => SystemCall::OnPath { path, number },
         None => other(),
     };
-    let set = |descriptors: Option<_>, timed| match descriptors {
-        Some(descriptors) => SystemCall::Set { descriptors, timed },
+    let set = |descriptors: Option<_>, limit| match descriptors {
+        Some(descriptors) => SystemCall::Set { descriptors, limit },
         None => SystemCall::UnknownSet,
+    };
+    let limit_at = |address| match address {
+        0 => Limit::None,
+        address => Limit::of_seconds(thread.seconds_at(address)),
     };
     match number {
         number if INPUTS.contains(&number) => transfer(true),
@@ -361,15 +389,15 @@ fn resolve(number: i64, arguments: [u64; 6], thread: &ThreadDirectory) -> System
         number if ON_PATH.contains(&number) => on_path(thread.text_at(first)),
         number if ON_PATH_AT.contains(&number) => on_path(thread.path_at(descriptor, second)),
         number if ON_FILE.contains(&number) => SystemCall::OnFile { descriptor, number },
-        older::POLL => set(polled(thread, first, second), (third as i32) >= 0),
-        libc::SYS_ppoll => set(polled(thread, first, second), third != 0),
+        older::POLL => set(polled(thread, first, second), Limit::of_milliseconds(third as i32)),
+        libc::SYS_ppoll => set(polled(thread, first, second), limit_at(third)),
         older::SELECT | libc::SYS_pselect6 => {
-            set(selected(thread, first, [second, third, fourth]), fifth != 0)
+            set(selected(thread, first, [second, third, fourth]), limit_at(fifth))
         }
         older::EPOLL_WAIT | libc::SYS_epoll_pwait => {
-            set(watched_by_epoll(thread, descriptor), (fourth as i32) >= 0)
+            set(watched_by_epoll(thread, descriptor), Limit::of_milliseconds(fourth as i32))
         }
-        EPOLL_PWAIT2 => set(watched_by_epoll(thread, descriptor), fourth != 0),
+        EPOLL_PWAIT2 => set(watched_by_epoll(thread, descriptor), limit_at(fourth)),
         _ => other(),
     }
 }
@@ -485,9 +513,12 @@ mod tests {
         assert_eq!(futex(0x2000), timed_futex());
         let shared = call(libc::SYS_futex, [0x1000, 0, 0, 0, 0, 0]);
         assert_eq!(shared, SystemCall::SharedFutex(0x1000));
-        let empty = |timed| SystemCall::Set { descriptors: Vec::new(), timed };
-        assert_eq!(call(libc::SYS_ppoll, [0; 6]), empty(false));
-        assert_eq!(call(libc::SYS_ppoll, [0, 0, 1, 0, 0, 0]), empty(true));
+        let empty = |limit| SystemCall::Set { descriptors: Vec::new(), limit };
+        assert_eq!(call(libc::SYS_ppoll, [0; 6]), empty(Limit::None));
+        assert_eq!(call(libc::SYS_ppoll, [0, 0, 1, 0, 0, 0]), empty(Limit::Long), "unreadable");
+        let limit = Limit::of_milliseconds;
+        assert_eq!([limit(-1), limit(500), limit(1000)], [Limit::None, Limit::Brief, Limit::Brief]);
+        assert_eq!([limit(2000), limit(i32::MAX)], [Limit::Long; 2]);
     }
 
     #[test]

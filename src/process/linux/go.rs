@@ -86,24 +86,14 @@ impl Runtime {
         Some(Runtime { goroutines: goroutines.address.checked_add(base)?, reasons })
     }
 
-    /// Whether every goroutine waits for another one, so that no signal wakes any of them.
-    pub(crate) fn is_deadlocked(&self, pid: i32) -> Option<bool> {
+    /// Whether a signal may wake a goroutine: the program has asked for signals, and one of its
+    /// goroutines waits for something that the one that delivers them can end.
+    pub(crate) fn awaits_signals(&self, pid: i32) -> Option<bool> {
         let memory = File::open(processes::proc_directory(pid).join("mem")).ok()?;
         let reasons = self.reasons(&memory)?;
         let goroutines = self.goroutines(&memory)?;
         let waits = STATUS_AT.iter().find_map(|at| waits(&goroutines, *at, &reasons))?;
-        let is_of_program = |reason: &&&str| !OF_RUNTIME.contains(reason);
-        let mut of_program: Vec<&str> = waits.iter().filter(is_of_program).copied().collect();
-        // Two goroutines that every program has which handles signals: that of `ensureSigM`
-        // (`runtime/signal_unix.go`) and that of `loop` (`os/signal/signal_unix.go`).
-        if let Some(place) = of_program.iter().position(|reason| *reason == SELECT) {
-            of_program.swap_remove(place);
-            let place = of_program.iter().position(|reason| *reason == CALL);
-            place.map(|place| of_program.swap_remove(place));
-        }
-        // All threads wait for others, and so does one of C that a goroutine has called.
-        let waits_for_others = |reason: &&str| *reason == CALL || FOR_OTHERS.contains(reason);
-        Some(!of_program.is_empty() && of_program.iter().all(waits_for_others))
+        Some(may_be_woken_by_signals(waits))
     }
 
     fn reasons(&self, memory: &File) -> Option<Vec<String>> {
@@ -160,6 +150,21 @@ fn waits<'a>(goroutines: &[Vec<u8>], at: usize, reasons: &'a [String]) -> Option
     (mains == 1).then_some(waits)
 }
 
+/// Whether a signal may wake one of the goroutines that wait for these reasons.
+fn may_be_woken_by_signals(mut waits: Vec<&str>) -> bool {
+    waits.retain(|reason| !OF_RUNTIME.contains(reason));
+    // Two goroutines that a program has once it has called `signal.Notify`: that of `ensureSigM`
+    // (`runtime/signal_unix.go`) and that of `loop` (`os/signal/signal_unix.go`).
+    for of_signals in [SELECT, CALL] {
+        let Some(place) = waits.iter().position(|reason| *reason == of_signals) else {
+            return false;
+        };
+        waits.swap_remove(place);
+    }
+    // All threads wait for others, and so does one of C that a goroutine has called.
+    waits.is_empty() || waits.iter().any(|reason| *reason != CALL && !FOR_OTHERS.contains(reason))
+}
+
 fn read(memory: &File, address: u64, length: usize) -> Option<Vec<u8>> {
     let mut bytes = vec![0; length];
     memory.read_exact_at(&mut bytes, address).ok()?;
@@ -201,6 +206,22 @@ mod tests {
         }
         assert_eq!(waits(&[goroutine(WAITING, 2, 1)], 144, &reasons), None, "no main");
         assert_eq!(waits(&[vec![0; 8]], 144, &reasons), None);
+    }
+
+    #[test]
+    fn signals_wake_goroutines_of_programs_that_ask_for_them() {
+        let asks = [SELECT, CALL, "finalizer wait"];
+        for (program, woken) in [
+            (&["chan receive"][..], true),
+            (&["semacquire", "select"], true),
+            (&["semacquire", "sync.Mutex.Lock", CALL], false),
+            // What it reads may be written by a goroutine that signals wake.
+            (&["IO wait"], true),
+        ] {
+            let with = asks.iter().chain(program).copied().collect();
+            assert_eq!(may_be_woken_by_signals(with), woken, "{program:?}");
+            assert!(!may_be_woken_by_signals(program.to_vec()), "{program:?}");
+        }
     }
 
     #[test]

@@ -8,7 +8,7 @@
 use std::fs::File;
 use std::path::Path;
 
-use super::elf;
+use super::{alarms, elf};
 use crate::process::probe::ProcessInfo;
 use crate::process::processes;
 
@@ -125,7 +125,7 @@ pub(super) enum Runtime {
 const ASKING: u64 =
     bit(libc::SIGHUP) | bit(libc::SIGUSR1) | bit(libc::SIGUSR2) | bit(libc::SIGTERM);
 
-const fn bit(signal: i32) -> u64 {
+pub(super) const fn bit(signal: i32) -> u64 {
     1 << (signal - 1)
 }
 
@@ -144,28 +144,9 @@ fn program_name(pid: i32) -> Option<String> {
     Some(name.trim_end_matches(is_of_version).to_owned())
 }
 
-/// Whether a process has a timer that may send it a signal, as `timeout` does, apart from what
-/// its runtime sets for itself. See `timer_create(2)`.
-pub(super) fn has_timer(pid: i32) -> bool {
-    let timers = processes::read_proc_text(processes::proc_directory(pid).join("timers"));
-    timers.is_ok_and(|timers| !timers.is_empty()) && !Runtime::detect(pid).hides_waits()
-}
-
-/// Whether a process handles the signal of `alarm(2)` and `setitimer(2)`, which the kernel does not
-/// list among its timers. Readline, Ruby and libraries that clean up at the end handle it with each
-/// other signal that ends a process, such as that of a hangup, and set no timer.
-pub(super) fn handles_alarm(pid: i32) -> bool {
-    let handled = handled_signals(pid);
-    handled & bit(libc::SIGALRM) != 0 && handled & bit(libc::SIGHUP) == 0
-}
-
 /// The signals that a process handles, as bits; none if that is not shown.
 fn handled_signals(pid: i32) -> u64 {
-    let status = processes::read_proc_text(processes::proc_directory(pid).join("status"));
-    let handled = status
-        .ok()
-        .and_then(|status| u64::from_str_radix(processes::field(&status, "SigCgt:")?, 16).ok());
-    handled.unwrap_or_default()
+    alarms::signals(pid, "SigCgt:")
 }
 
 impl Runtime {

@@ -6,9 +6,11 @@
 //! unknown, and is guessed from the consecutive numbers of a pair.
 
 use std::collections::{HashMap, HashSet};
+use std::fs::DirEntry;
 use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use procfs::net::{TcpNetEntries, TcpNetEntry, TcpState};
@@ -16,8 +18,10 @@ use procfs::{FromReadSI, current_system_info};
 use rustix::net::netlink::SOCK_DIAG;
 use rustix::net::sockopt::{self, Timeout};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
+use rustix::process::{Pid, PidfdGetfdFlags};
 
-use crate::process::processes;
+use super::calls::Awaited;
+use crate::process::{ends, processes};
 use crate::text::foreign::{Foreign, Phrase};
 
 /// What a socket is.
@@ -40,6 +44,12 @@ pub(super) struct Sockets {
     /// TCP connections within this machine, by their own address and that of their other end.
     within: HashMap<(SocketAddr, SocketAddr), u64>,
     addresses: HashMap<u64, (SocketAddr, SocketAddr)>,
+    /// The addresses of TCP sockets that listen.
+    listening: HashMap<u64, SocketAddr>,
+    /// Established TCP connections: their own address, that of their other end and their socket.
+    established: Vec<(SocketAddr, SocketAddr, u64)>,
+    /// Accepted local sockets by the name of their listener, which they share.
+    accepted: HashMap<Phrase, Vec<u64>>,
     /// The namespaces whose tables have been read.
     read: HashSet<PathBuf>,
 }
@@ -77,6 +87,26 @@ impl Sockets {
         self.within.get(&(*remote, *local)).copied()
     }
 
+    /// The ends of clients of a TCP server, by the socket at which it listens: connections to it from
+    /// within this machine, each with the socket of the server's end, or 0 if that waits to be
+    /// accepted.
+    pub(crate) fn clients_of(&self, listener: u64) -> Vec<(u64, u64)> {
+        let Some(at) = self.listening.get(&listener) else { return Vec::new() };
+        let is_of = |remote: &SocketAddr| {
+            remote.port() == at.port() && (at.ip().is_unspecified() || remote.ip() == at.ip())
+        };
+        let clients = self.established.iter().filter(|(_, remote, _)| is_of(remote));
+        let ends = clients.filter_map(|(local, remote, client)| {
+            Some((*client, *self.within.get(&(*remote, *local))?))
+        });
+        ends.collect()
+    }
+
+    /// The sockets that a local server has accepted by this name.
+    pub(crate) fn accepted_at(&self, name: &Phrase) -> &[u64] {
+        self.accepted.get(name).map(Vec::as_slice).unwrap_or_default()
+    }
+
     fn read(&mut self, pid: i32) {
         let directory = processes::proc_directory(pid).join("net");
         let table = |name: &str| {
@@ -87,10 +117,16 @@ impl Sockets {
             let table = TcpNetEntries::from_file(directory.join(name), current_system_info());
             for socket in table.into_iter().flat_map(|table| table.0) {
                 self.known.insert(socket.inode, internet(&socket, protocol));
+                if protocol == "tcp" && socket.state == TcpState::Listen {
+                    self.listening.insert(socket.inode, canonical(socket.local_address));
+                }
                 if protocol == "tcp" && socket.state != TcpState::Listen {
                     let ends = (canonical(socket.local_address), canonical(socket.remote_address));
                     self.within.insert(ends, socket.inode);
                     self.addresses.insert(socket.inode, ends);
+                    if socket.state == TcpState::Established {
+                        self.established.push((ends.0, ends.1, socket.inode));
+                    }
                 }
             }
         }
@@ -100,7 +136,12 @@ impl Sockets {
             let socket = |inode| (inode, Socket::Datagrams(what.into()));
             self.known.extend(inodes.map(socket));
         }
-        self.known.extend(table("unix").lines().filter_map(local));
+        for (inode, socket) in table("unix").lines().filter_map(local) {
+            if let Socket::Local(Some(name)) = &socket {
+                self.accepted.entry(name.clone()).or_default().push(inode);
+            }
+            self.known.insert(inode, socket);
+        }
     }
 }
 
@@ -156,6 +197,83 @@ fn place(local: SocketAddr) -> Phrase {
     } else {
         Phrase::new(format_args!("{local}"))
     }
+}
+
+/// Whether a transfer of bytes through a socket of a process ends by itself in time, by
+/// `SO_RCVTIMEO` or `SO_SNDTIMEO`; `None` if the kernel refuses to tell. A copy of the descriptor is
+/// open meanwhile.
+pub(super) fn has_time_limit(pid: i32, awaited: Awaited) -> Option<bool> {
+    let socket = copy_of(pid, awaited.number)?;
+    let side = if awaited.input { Timeout::Recv } else { Timeout::Send };
+    Some(sockopt::socket_timeout(&socket, side).ok()?.is_some())
+}
+
+/// A copy of a process's descriptor for a socket.
+fn copy_of(pid: i32, descriptor: i32) -> Option<OwnedFd> {
+    let process = ends::open(Pid::from_raw(pid)?).ok()?;
+    rustix::process::pidfd_getfd(&process, descriptor, PidfdGetfdFlags::empty()).ok()
+}
+
+/// Whether a client's TCP connection has no answer to what it has sent last, or has never received
+/// anything; true if the kernel refuses to tell.
+pub(super) fn awaits_answer(pid: i32, inode: u64) -> bool {
+    let seen = descriptor_of(pid, inode).and_then(|descriptor| copy_of(pid, descriptor));
+    seen.and_then(|socket| tcp_info(&socket)).is_none_or(|info| info.awaits_answer())
+}
+
+/// What the kernel knows of a TCP connection, as far as it matters here.
+#[derive(Debug, Clone, Copy)]
+struct TcpInfo {
+    /// How long ago data was sent and received, in milliseconds.
+    sent: u32,
+    received: u32,
+    received_bytes: u64,
+}
+
+impl TcpInfo {
+    fn awaits_answer(&self) -> bool {
+        self.received_bytes == 0 || self.sent < self.received
+    }
+}
+
+/// Reads `struct tcp_info` of `linux/tcp.h`, which only grows at its end.
+fn tcp_info(socket: &OwnedFd) -> Option<TcpInfo> {
+    const LAST_DATA_SENT: usize = 44;
+    const LAST_DATA_RECV: usize = 52;
+    const BYTES_RECEIVED: usize = 128;
+    let mut bytes = [0_u8; BYTES_RECEIVED + 8];
+    let mut length = bytes.len() as libc::socklen_t;
+    // SAFETY: writes at most `length` bytes to `bytes`.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_INFO,
+            bytes.as_mut_ptr().cast(),
+            &raw mut length,
+        )
+    };
+    if result != 0 || length as usize != bytes.len() {
+        return None;
+    }
+    let word = |at: usize| Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
+    let long = |at: usize| Some(u64::from_ne_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
+    Some(TcpInfo {
+        sent: word(LAST_DATA_SENT)?,
+        received: word(LAST_DATA_RECV)?,
+        received_bytes: long(BYTES_RECEIVED)?,
+    })
+}
+
+/// A descriptor of a process for this socket.
+fn descriptor_of(pid: i32, inode: u64) -> Option<i32> {
+    let name = format!("socket:[{inode}]");
+    let directory = processes::proc_directory(pid).join("fd");
+    let mut entries = std::fs::read_dir(directory).ok()?.flatten();
+    let is_it = |entry: &DirEntry| {
+        std::fs::read_link(entry.path()).is_ok_and(|link| link == Path::new(&name))
+    };
+    entries.find(is_it)?.file_name().to_str()?.parse().ok()
 }
 
 /// `SOCK_DIAG_BY_FAMILY` of `linux/sock_diag.h`.
@@ -243,7 +361,8 @@ fn parse(answer: &[u8]) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::fd::AsRawFd;
+    use std::io::{Read, Write};
+    use std::net::TcpStream;
     use std::os::unix::net::UnixStream;
 
     use super::*;
@@ -312,6 +431,55 @@ mod tests {
         let other = LocalPeer::Inode(other.expect("an inode"));
         assert_eq!(peer_of_local(one.expect("an inode")), other);
         assert_eq!(peer_of_local(u64::MAX), LocalPeer::Unknown);
+    }
+
+    #[test]
+    fn a_client_awaits_an_answer_until_it_comes() {
+        let own = std::process::id() as i32;
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        let mut client = TcpStream::connect(listener.local_addr().expect("an address"));
+        let client = client.as_mut().expect("a connection");
+        let (listens, asks) = (inode_of(&listener), inode_of(client));
+        let (listens, asks) = (listens.expect("an inode"), asks.expect("an inode"));
+        let clients = || {
+            let mut sockets = Sockets::default();
+            sockets.look_up(own, listens);
+            sockets.clients_of(listens)
+        };
+        assert_eq!(clients(), [(asks, 0)], "not accepted");
+        let (mut server, _) = listener.accept().expect("a client");
+        assert_eq!(clients(), [(asks, inode_of(&server).expect("an inode"))]);
+        assert!(awaits_answer(own, asks));
+        assert!(awaits_answer(own, u64::MAX), "not known");
+        client.write_all(b"question").expect("the question is sent");
+        std::thread::sleep(Duration::from_millis(50));
+        server.write_all(b"answer").expect("the answer is sent");
+        client.read_exact(&mut [0; 6]).expect("the answer comes");
+        let is_told = descriptor_of(own, asks).and_then(|it| copy_of(own, it)).is_some();
+        assert_eq!(awaits_answer(own, asks), !is_told);
+        drop(server);
+        assert_eq!(clients(), []);
+    }
+
+    #[test]
+    fn a_time_limit_of_a_socket_is_seen() {
+        let (one, _other) = UnixStream::pair().expect("a pair of sockets");
+        let limits = || {
+            let limit = |input| {
+                let awaited = Awaited { number: one.as_raw_fd(), input };
+                has_time_limit(std::process::id() as i32, awaited)
+            };
+            [limit(true), limit(false)]
+        };
+        // A container may forbid it.
+        if limits() == [None, None] {
+            return;
+        }
+        assert_eq!(limits(), [Some(false), Some(false)]);
+        one.set_read_timeout(Some(Duration::from_secs(200))).expect("a limit");
+        assert_eq!(limits(), [Some(true), Some(false)]);
+        one.set_write_timeout(Some(Duration::from_secs(200))).expect("a limit");
+        assert_eq!(limits(), [Some(true), Some(true)]);
     }
 
     proptest::proptest! {

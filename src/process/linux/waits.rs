@@ -6,13 +6,15 @@
 
 use std::collections::{HashMap, HashSet};
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::DirEntryExt;
 use std::path::{Path, PathBuf};
 
 use procfs::FromRead;
-use procfs::process::{MMPermissions, MMapPath, MemoryMaps};
+use procfs::process::{MMPermissions, MMapPath, MemoryMap, MemoryMaps};
 use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
 
-use super::calls::{self, Awaited, SystemCall, ThreadDirectory};
+use super::alarms;
+use super::calls::{self, Awaited, Limit, SystemCall, ThreadDirectory};
 use super::go;
 use super::hotspot;
 use super::locks;
@@ -22,7 +24,7 @@ use super::sockets::{self, LOCAL, LocalPeer, Socket, Sockets, inode_of};
 use crate::process::probe::{Identity, InputSource, ProcessInfo, StallReason};
 use crate::process::{processes, usage};
 use crate::progress::standstill::{Runs, ThreadRuns};
-use crate::progress::wait::{Lock, Peer, ProcessName, ProcessWaits, Thread, WaitSource};
+use crate::progress::wait::{Lock, Peer, ProcessName, ProcessWaits, Signals, Thread, WaitSource};
 use crate::text::foreign::{self, Foreign, Phrase};
 
 /// An epoll instance may watch another one; no program nests them deeper.
@@ -52,11 +54,15 @@ impl Known {
         runtime
     }
 
-    /// Whether all goroutines of a Go program wait for each other, as far as that can be read.
-    fn is_deadlocked_go(&mut self, process: &ProcessInfo) -> bool {
+    /// Whether a Go program waits for signals, as far as its goroutines can be read.
+    fn signals_of_go(&mut self, process: &ProcessInfo) -> Signals {
         let pid = process.id.pid;
         let known = self.goroutines.entry(process.id).or_insert_with(|| go::Runtime::detect(pid));
-        known.as_ref().and_then(|runtime| runtime.is_deadlocked(pid)) == Some(true)
+        match known.as_ref().and_then(|runtime| runtime.awaits_signals(pid)) {
+            Some(true) => Signals::Handled,
+            Some(false) => Signals::None,
+            None => Signals::Unknown,
+        }
     }
 }
 
@@ -70,6 +76,8 @@ pub(crate) struct Waits<'a> {
     members: &'a [ProcessInfo],
     sockets: Sockets,
     descriptors: HashMap<i32, HashSet<PathBuf>>,
+    /// The processes that read from a pipe of which they have the other end as well.
+    read_themselves: HashSet<i32>,
 }
 
 impl<'a> Waits<'a> {
@@ -80,7 +88,8 @@ impl<'a> Waits<'a> {
         members: &'a [ProcessInfo],
     ) -> Waits<'a> {
         let (sockets, descriptors) = (Sockets::default(), HashMap::new());
-        Waits { input, outputs: &[], session, members, sockets, descriptors }
+        let read_themselves = HashSet::new();
+        Waits { input, outputs: &[], session, members, sockets, descriptors, read_themselves }
     }
 
     /// The same probe of a task whose output goes to these pipes.
@@ -101,6 +110,23 @@ impl<'a> Waits<'a> {
         };
         let working: Vec<&ProcessInfo> = members.iter().filter(works).collect();
         working.into_iter().map(|process| self.probe(process, Some(known))).collect()
+    }
+
+    /// The same, where these processes are known to have run.
+    pub(crate) fn read_all_beside(
+        &mut self,
+        running: &HashSet<Identity>,
+        known: &mut Known,
+    ) -> Vec<ProcessWaits> {
+        let members = self.members;
+        let seen = members.iter().map(|process| {
+            if running.contains(&process.id) {
+                ProcessWaits { threads: vec![Thread::Running], ..unread(process) }
+            } else {
+                self.probe(process, Some(known))
+            }
+        });
+        seen.collect()
     }
 
     /// What one process waits for. A process that has ended meanwhile has no threads.
@@ -128,14 +154,7 @@ impl<'a> Waits<'a> {
                 threads.push(thread);
             }
         }
-        let mut waits = ProcessWaits {
-            process: process.label(),
-            parent: process.parent,
-            stopped: matches!(process.stall_reason, Some(StallReason::Stopped(_))),
-            handles_signals: false,
-            counts_retries: false,
-            threads,
-        };
+        let mut waits = ProcessWaits { threads, ..unread(process) };
         if let Some(known) = known {
             self.ask_runtime(process, &mut waits, known);
         }
@@ -155,13 +174,21 @@ impl<'a> Waits<'a> {
             }
         }
         let threads = &waits.threads;
-        if !threads.is_empty()
-            && threads.iter().all(Thread::waits_for_own_process)
-            && !self.has_children(pid)
-        {
-            waits.handles_signals = match known.runtime(process) {
-                Runtime::Go => !known.is_deadlocked_go(process),
-                runtime => runtime.hides_waits() || runtime.handles_signals(pid),
+        if threads.is_empty() || self.has_children(pid) {
+            return;
+        }
+        if threads.iter().all(Thread::waits_within_task) {
+            waits.timer = alarms::timer_of(pid);
+        }
+        if threads.iter().all(Thread::waits_for_own_process) {
+            waits.signals = match known.runtime(process) {
+                Runtime::Go => known.signals_of_go(process),
+                // It wakes its threads for a signal by an `eventfd`.
+                Runtime::Ruby if self.read_themselves.contains(&pid) => Signals::Unknown,
+                runtime if runtime.hides_waits() || runtime.handles_signals(pid) => {
+                    Signals::Handled
+                }
+                _ => Signals::None,
             };
         }
     }
@@ -227,17 +254,15 @@ impl<'a> Waits<'a> {
     ) -> Thread {
         Thread::In(match call {
             SystemCall::Plain(thread) => return thread,
-            SystemCall::Set { descriptors, timed } => {
+            SystemCall::Set { descriptors, limit } => {
                 let on = self.sources(process, thread, &descriptors, EPOLL_DEPTH);
-                return Thread::Waits { on, timed };
+                if limit == Limit::Brief && is_conversation_within_task(&on) {
+                    return Thread::Polls;
+                }
+                return Thread::Waits { on, timed: limit != Limit::None };
             }
             SystemCall::SharedFutex(address) => shared_futex(process.id.pid, address),
-            SystemCall::Transfer(awaited) => match self.source(process, thread, awaited) {
-                WaitSource::OwnProcess if may_be_guessed(thread, awaited.number) => {
-                    WaitSource::Other("a socket of its own".to_owned())
-                }
-                source => source,
-            },
+            SystemCall::Transfer(awaited) => return self.transfer(process, thread, awaited),
             SystemCall::FileLock(descriptor) => {
                 let name = thread.descriptor_name(descriptor).unwrap_or_default();
                 let path = thread.0.join(format!("fd/{descriptor}"));
@@ -260,6 +285,37 @@ impl<'a> Waits<'a> {
             }
             SystemCall::UnknownSet => WaitSource::Other("many descriptors".to_owned()),
         })
+    }
+
+    /// What a thread does that reads from a descriptor or writes to it. A socket may have a time limit
+    /// of its own, which matters only where nothing outside the task can end the wait.
+    fn transfer(
+        &mut self,
+        process: &ProcessInfo,
+        thread: &ThreadDirectory,
+        awaited: Awaited,
+    ) -> Thread {
+        let source = self.source(process, thread, awaited);
+        let is_inside = matches!(source, WaitSource::OwnProcess | WaitSource::Relative);
+        let name = thread.descriptor_name(awaited.number).unwrap_or_default();
+        let Some(inode) = inode_of(&name.to_string_lossy()).filter(|_| is_inside) else {
+            return Thread::In(source);
+        };
+        // If the kernel does not name the other end of a local socket, it is a guess that the process
+        // holds both.
+        let is_local =
+            matches!(self.sockets.look_up(process.id.pid, inode), Some(Socket::Local(_)));
+        if source == WaitSource::OwnProcess
+            && is_local
+            && sockets::peer_of_local(inode) == LocalPeer::Unknown
+        {
+            return Thread::In(WaitSource::Other("a socket of its own".to_owned()));
+        }
+        match sockets::has_time_limit(process.id.pid, awaited) {
+            Some(false) => Thread::In(source),
+            Some(true) => Thread::Waits { on: vec![source], timed: true },
+            None => Thread::In(WaitSource::Other("a socket, perhaps for a time".to_owned())),
+        }
     }
 
     fn sources(
@@ -316,7 +372,10 @@ impl<'a> Waits<'a> {
             let is_output = self.outputs.contains(&name);
             return match awaited.input {
                 true if is_output => WaitSource::OwnOutput,
-                true if writes_to(process.id.pid, &name) => WaitSource::OwnProcess,
+                true if writes_to(process.id.pid, &name) => {
+                    self.read_themselves.insert(process.id.pid);
+                    WaitSource::OwnProcess
+                }
                 true => WaitSource::Pipe(text),
                 // This process takes the output.
                 false if is_output => WaitSource::Other("room for output".to_owned()),
@@ -379,12 +438,42 @@ impl<'a> Waits<'a> {
 
     fn socket(&mut self, pid: i32, inode: u64) -> WaitSource {
         match self.sockets.look_up(pid, inode) {
+            Some(Socket::Listening(at)) if self.has_waiting_client(inode, &at) => {
+                WaitSource::BusyListener
+            }
             Some(Socket::Listening(at)) => WaitSource::Listener(at),
             Some(Socket::Connected(peer)) => self.connection(pid, inode, peer),
             Some(Socket::Datagrams(at)) => WaitSource::Datagrams(at),
             Some(Socket::Local(name)) => self.local_socket(pid, inode, name),
             None => WaitSource::Other(format!("socket {inode}")),
         }
+    }
+
+    /// Whether a process of the task waits for an answer of the server that listens at this socket,
+    /// which another one of the task is to give, or the same one.
+    fn has_waiting_client(&mut self, listener: u64, at: &Phrase) -> bool {
+        let clients = self.sockets.clients_of(listener);
+        let of_tcp = clients.into_iter().any(|(client, server)| {
+            // One that has not been accepted yet has no descriptor.
+            (server == 0 || self.member_with(server).is_some())
+                && self.member_with(client).is_some_and(|pid| sockets::awaits_answer(pid, client))
+        });
+        let accepted = self.sockets.accepted_at(at).to_vec();
+        of_tcp
+            || accepted.into_iter().any(|server| {
+                self.member_with(server).is_some()
+                    && matches!(
+                        sockets::peer_of_local(server),
+                        LocalPeer::Inode(client) if self.member_with(client).is_some()
+                    )
+            })
+    }
+
+    /// A process of the task that holds this socket.
+    fn member_with(&mut self, inode: u64) -> Option<i32> {
+        let name = PathBuf::from(format!("socket:[{inode}]"));
+        let mut members = self.members.iter().map(|process| process.id.pid);
+        members.find(|pid| self.descriptors_of(*pid).contains(&name))
     }
 
     /// A connection to this address, whose other end may be a process of the task.
@@ -436,14 +525,44 @@ impl<'a> Waits<'a> {
     }
 }
 
-/// The first of these processes that has a timer which may end the wait. Timers of `timer_create(2)`
-/// count only above other processes: editors keep one that they rarely set.
-pub(crate) fn timer_that_ends(members: &[ProcessInfo]) -> Option<ProcessName> {
+/// Whether the main thread of a process waits until a child that borrows its memory, as under
+/// `vfork(2)`, has started another program: the kernel shows that as a sleep that no signal ends.
+pub(crate) fn is_in_vfork(process: &ProcessInfo) -> bool {
+    let pid = process.id.pid;
+    awaits_child(&ThreadDirectory(processes::proc_directory(pid).join(format!("task/{pid}"))))
+}
+
+fn awaits_child(thread: &ThreadDirectory) -> bool {
+    let call = thread.call_text().and_then(|text| SystemCall::read(&text, thread));
+    call == Some(SystemCall::Plain(Thread::In(WaitSource::Child)))
+}
+
+/// A process whose threads have not been read.
+fn unread(process: &ProcessInfo) -> ProcessWaits {
+    ProcessWaits {
+        process: process.label(),
+        parent: process.parent,
+        stopped: matches!(process.stall_reason, Some(StallReason::Stopped(_))),
+        signals: Signals::None,
+        timer: None,
+        counts_retries: false,
+        threads: Vec::new(),
+    }
+}
+
+/// The first of these processes that has a timer, above others that it may end.
+pub(crate) fn timer_above(members: &[ProcessInfo]) -> Option<ProcessName> {
     let parents: HashSet<i32> = members.iter().map(|process| process.parent).collect();
-    let has_timer = |pid: i32| {
-        runtimes::handles_alarm(pid) || parents.contains(&pid) && runtimes::has_timer(pid)
-    };
-    members.iter().find(|process| has_timer(process.id.pid)).map(ProcessInfo::label)
+    let mut above = members.iter().filter(|process| parents.contains(&process.id.pid));
+    above.find(|process| alarms::timer_of(process.id.pid).is_some()).map(ProcessInfo::label)
+}
+
+/// Whether a wait is one for processes of the task alone, at the end of a client or of a server.
+fn is_conversation_within_task(on: &[WaitSource]) -> bool {
+    let is_of_it =
+        |source: &WaitSource| matches!(source, WaitSource::Relative | WaitSource::BusyListener);
+    let is_own = |source: &WaitSource| *source == WaitSource::OwnProcess;
+    on.iter().any(is_of_it) && on.iter().all(|source| is_of_it(source) || is_own(source))
 }
 
 /// A process outside the task that holds one of these pipes or FIFOs open.
@@ -489,14 +608,6 @@ fn is_housekeeping(thread: &Thread, directory: &ThreadDirectory) -> bool {
     *thread != Thread::In(WaitSource::Futex) && runtimes::is_housekeeping(&directory.name())
 }
 
-/// Whether a descriptor is a local socket whose other end the kernel does not name, so that it is a
-/// guess that the process holds both.
-fn may_be_guessed(thread: &ThreadDirectory, descriptor: i32) -> bool {
-    let name = thread.descriptor_name(descriptor).unwrap_or_default();
-    let inode = inode_of(&name.to_string_lossy());
-    inode.is_some_and(|inode| sockets::peer_of_local(inode) == LocalPeer::Unknown)
-}
-
 /// Whether a process holds an end of this pipe that can be written to.
 fn writes_to(pid: i32, pipe: &Path) -> bool {
     let directory = processes::proc_directory(pid);
@@ -527,10 +638,11 @@ fn master_number(thread: &ThreadDirectory, descriptor: i32) -> Option<u32> {
 /// of pthread_join(3). In a named file it is a semaphore, which any program may post; in other
 /// memory it is shared with relatives.
 fn shared_futex(pid: i32, address: u64) -> WaitSource {
-    let maps = MemoryMaps::from_file(processes::proc_directory(pid).join("maps"));
-    match maps.map(|maps| memory_at(maps, address)) {
+    let directory = processes::proc_directory(pid);
+    let maps = MemoryMaps::from_file(directory.join("maps"));
+    match maps.map(|maps| memory_at(maps, address, |map, path| name_now(&directory, map, path))) {
         Ok(Memory::OfFile(path)) => WaitSource::Lock(Lock::new(Foreign::from(path), None)),
-        Ok(Memory::Shared) => WaitSource::SharedFutex,
+        Ok(Memory::Shared(memory)) => WaitSource::SharedFutex(memory),
         Ok(Memory::Own) | Err(_) => WaitSource::Futex,
     }
 }
@@ -539,23 +651,72 @@ fn shared_futex(pid: i32, address: u64) -> WaitSource {
 #[derive(Debug, PartialEq, Eq)]
 enum Memory {
     Own,
-    /// Relatives: it has no file, or one without a name by which another program could open it.
-    Shared,
+    /// Relatives: it has no file, or one without a name by which another program could open it. Named
+    /// by its device and inode.
+    Shared(String),
     /// Every process that opens this file.
     OfFile(String),
 }
 
-fn memory_at(maps: MemoryMaps, address: u64) -> Memory {
+/// `name_now` finds the name of a file whose name at its opening, without the mark, is gone.
+fn memory_at(
+    maps: MemoryMaps,
+    address: u64,
+    name_now: impl Fn(&MemoryMap, &str) -> Option<String>,
+) -> Memory {
     let map = maps.into_iter().find(|map| {
         map.perms.contains(MMPermissions::SHARED)
             && (map.address.0..map.address.1).contains(&address)
     });
     let Some(map) = map else { return Memory::Own };
-    let path = match map.pathname {
-        MMapPath::Path(path) => path.into_os_string().into_string().ok(),
+    let path = match &map.pathname {
+        MMapPath::Path(path) => path.to_str(),
         _ => None,
     };
-    path.filter(|path| !path.ends_with(" (deleted)")).map_or(Memory::Shared, Memory::OfFile)
+    let name = path.and_then(|path| match path.strip_suffix(" (deleted)") {
+        Some(before) => name_now(&map, before),
+        None => Some(path.to_owned()),
+    });
+    let (major, minor) = map.dev;
+    name.map_or_else(
+        || Memory::Shared(format!("{major:02x}:{minor:02x} {}", map.inode)),
+        Memory::OfFile,
+    )
+}
+
+/// How many entries of a directory are read to find the name of a file.
+const MAX_ENTRIES: usize = 10_000;
+
+/// The name of a file that had another one when it was opened: `sem_open(3)` makes a semaphore under a
+/// name of its own, gives it the wanted one and removes the first. It stays in its directory.
+fn name_now(process: &Path, map: &MemoryMap, before: &str) -> Option<String> {
+    let directory = Path::new(before).parent()?;
+    let seen = process.join("root").join(directory.strip_prefix("/").ok()?);
+    let mut entries = std::fs::read_dir(seen).ok()?.flatten().take(MAX_ENTRIES);
+    // Of one directory, they are on one file system.
+    let found = entries.find(|entry| entry.ino() == map.inode)?;
+    directory.join(found.file_name()).into_os_string().into_string().ok()
+}
+
+/// Whether a process outside the task maps this memory.
+pub(crate) fn is_mapped_outside(memory: &str, members: &[ProcessInfo]) -> bool {
+    let inside: HashSet<i32> = members.iter().map(|process| process.id.pid).collect();
+    let mut found = false;
+    processes::visit(|process| {
+        let pid = process.id.pid;
+        found |= !found && !process.zombie && !inside.contains(&pid) && maps_memory(pid, memory);
+    });
+    found
+}
+
+/// Whether another process of the task maps this memory.
+pub(crate) fn is_mapped_inside(memory: &str, but: i32, members: &[ProcessInfo]) -> bool {
+    members.iter().any(|process| process.id.pid != but && maps_memory(process.id.pid, memory))
+}
+
+fn maps_memory(pid: i32, memory: &str) -> bool {
+    let maps = processes::read_proc_text(processes::proc_directory(pid).join("maps"));
+    maps.is_ok_and(|maps| maps.contains(&format!(" {memory} ")))
 }
 
 /// How often a path is looked up in the kernel's cache, which fails while a file system is mounted.
@@ -578,8 +739,11 @@ fn opens_fifo(pid: i32, path: &str) -> Option<bool> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
+
     use super::*;
     use crate::process::tree::look_up;
+    use crate::process::vfork;
 
     #[test]
     fn the_waits_of_this_process_are_seen() {
@@ -600,6 +764,38 @@ mod tests {
         let members = [gone];
         let seen = Waits::new(None, 0, &members).read_all(&mut known);
         assert_eq!(seen[0].threads, []);
+    }
+
+    /// Reads one byte.
+    extern "C" fn read_one(pipe: *mut libc::c_void) -> libc::c_int {
+        // SAFETY: it is the descriptor that the parent, which is suspended, has passed.
+        let pipe = unsafe { *pipe.cast::<libc::c_int>() };
+        let mut byte = 0_u8;
+        // SAFETY: `byte` has room for one byte.
+        unsafe { libc::read(pipe, (&raw mut byte).cast(), 1) };
+        0
+    }
+
+    #[test]
+    fn a_wait_for_a_child_that_borrows_the_memory_is_no_disk_sleep() {
+        let own = look_up(std::process::id() as i32).expect("this process");
+        assert!(!is_in_vfork(&own));
+        let (reader, mut writer) = std::io::pipe().expect("a pipe");
+        let (sender, receiver) = crossbeam_channel::bounded(1);
+        let waits = std::thread::spawn(move || {
+            sender.send(rustix::thread::gettid().as_raw_nonzero()).expect("a receiver");
+            let mut pipe = reader.as_raw_fd();
+            // SAFETY: `read_one` makes one system call, and the descriptor outlives the child.
+            unsafe { vfork::run(0, read_one, (&raw mut pipe).cast()) }
+        });
+        let thread = receiver.recv().expect("the id of a thread");
+        let directory = processes::proc_directory(own.id.pid).join(format!("task/{thread}"));
+        while !awaits_child(&ThreadDirectory(directory.clone())) {
+            std::thread::yield_now();
+        }
+        writer.write_all(b"x").expect("the child reads it");
+        let child = waits.join().expect("no panic").expect("a child");
+        vfork::reap(child);
     }
 
     #[test]
@@ -632,10 +828,37 @@ mod tests {
                     7f10-7f20 rw-s 00000000 00:1a 6    /dev/shm/mp-y (deleted)\n\
                     7f20-7f30 rw-p 00000000 00:1a 7    /usr/lib/libfoo.so\n";
         let maps = || MemoryMaps::from_read(text.as_bytes()).expect("maps");
-        let path = "/dev/shm/sem.x".to_owned();
-        assert_eq!(memory_at(maps(), 0x7f08), Memory::OfFile(path));
-        assert_eq!(memory_at(maps(), 0x7f18), Memory::Shared);
-        assert_eq!(memory_at(maps(), 0x7f28), Memory::Own);
-        assert_eq!(memory_at(maps(), 0x1), Memory::Own);
+        let at = |address| memory_at(maps(), address, |_, _| None);
+        assert_eq!(at(0x7f08), Memory::OfFile("/dev/shm/sem.x".to_owned()));
+        assert_eq!(at(0x7f18), Memory::Shared("00:1a 6".to_owned()));
+        assert_eq!(at(0x7f28), Memory::Own);
+        assert_eq!(at(0x1), Memory::Own);
+        let renamed = memory_at(maps(), 0x7f18, |_, before| Some(format!("{before}-now")));
+        assert_eq!(renamed, Memory::OfFile("/dev/shm/mp-y-now".to_owned()));
+    }
+
+    #[test]
+    fn a_file_is_found_under_another_name_in_its_directory() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let (first, second) = (directory.path().join("one"), directory.path().join("two"));
+        std::fs::write(&first, "x").expect("a file");
+        std::fs::hard_link(&first, &second).expect("a second name");
+        std::fs::remove_file(&first).expect("the first name is removed");
+        let file = calls::identity(&second).expect("a file");
+        let text = format!(
+            "7f00-7f10 rw-s 0 {:02x}:{:02x} {} {} (deleted)\n",
+            file.device.0,
+            file.device.1,
+            file.inode,
+            first.to_str().expect("text")
+        );
+        let process = processes::proc_directory(std::process::id() as i32);
+        let memory = || {
+            let maps = MemoryMaps::from_read(text.as_bytes()).expect("maps");
+            memory_at(maps, 0x7f08, |map, before| name_now(&process, map, before))
+        };
+        assert_eq!(memory(), Memory::OfFile(second.to_str().expect("text").to_owned()));
+        std::fs::remove_file(&second).expect("the second name is removed");
+        assert!(matches!(memory(), Memory::Shared(_)));
     }
 }

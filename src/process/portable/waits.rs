@@ -5,11 +5,11 @@
 use std::collections::HashSet;
 use std::path::PathBuf;
 
-use crate::process::probe::{InputSource, StallReason};
+use crate::process::probe::{Identity, InputSource, StallReason};
 use crate::process::tree::ProcessInfo;
 use crate::progress::standstill::Runs;
 use crate::progress::wait::ProcessName;
-use crate::progress::wait::{ProcessWaits, Thread, WaitSource};
+use crate::progress::wait::{ProcessWaits, Signals, Thread, WaitSource};
 
 /// Known that earlier probes have found: always none, since none can be seen.
 #[derive(Debug, Default)]
@@ -68,13 +68,23 @@ impl<'a> Waits<'a> {
         family.iter().map(|process| self.read_one(process)).collect()
     }
 
+    /// The same: it does not matter which processes have run.
+    pub(crate) fn read_all_beside(
+        &mut self,
+        _running: &HashSet<Identity>,
+        known: &mut Known,
+    ) -> Vec<ProcessWaits> {
+        self.read_all(known)
+    }
+
     /// What one process does.
     pub(crate) fn read_one(&mut self, process: &ProcessInfo) -> ProcessWaits {
         ProcessWaits {
             process: process.label(),
             parent: process.parent,
             stopped: matches!(process.stall_reason, Some(StallReason::Stopped(_))),
-            handles_signals: false,
+            signals: Signals::None,
+            timer: None,
             counts_retries: false,
             threads: vec![if self.reader == Some(process.id.pid) {
                 Thread::In(WaitSource::Input)
@@ -85,8 +95,8 @@ impl<'a> Waits<'a> {
     }
 }
 
-/// The one of these processes that a timer may wake: not known.
-pub(crate) fn timer_that_ends(_members: &[ProcessInfo]) -> Option<ProcessName> {
+/// The first of these processes that has a timer, above others: not known.
+pub(crate) fn timer_above(_members: &[ProcessInfo]) -> Option<ProcessName> {
     None
 }
 
@@ -105,4 +115,19 @@ pub(crate) fn holder_inside(
     _family: &[ProcessInfo],
 ) -> Option<ProcessName> {
     None
+}
+
+/// Whether a process outside the family maps this memory: not known.
+pub(crate) fn is_mapped_outside(_memory: &str, _family: &[ProcessInfo]) -> bool {
+    true
+}
+
+/// Whether another process of the family maps this memory: not known.
+pub(crate) fn is_mapped_inside(_memory: &str, _but: i32, _family: &[ProcessInfo]) -> bool {
+    true
+}
+
+/// Whether a process waits for a child that borrows its memory: not known.
+pub(crate) fn is_in_vfork(_process: &ProcessInfo) -> bool {
+    false
 }

@@ -19,7 +19,7 @@ use crate::process::probe::{InputSource, StallReason};
 use crate::process::scans::Scans;
 use crate::process::spawn::Spawned;
 use crate::process::tree::{Identity, ProcessInfo, Scan, TaskProcesses};
-use crate::process::waits::Waits;
+use crate::process::waits::{self, Waits};
 use crate::process::{descriptors, processes, pty, signals, tree, usage};
 use crate::progress::condition::{Condition, Sighting, Sightings, Visibility};
 use crate::progress::question;
@@ -538,6 +538,8 @@ fn sightings(view: &TreeView<'_>) -> Vec<Sighting> {
                 by,
                 holds_up: is_held_up && member.group == view.awaited_group(),
             },
+            // Until its child has started another program.
+            Some(StallReason::DiskSleep) if waits::is_in_vfork(member) => continue,
             Some(StallReason::DiskSleep) => Condition::DiskSleep { process },
             Some(StallReason::ZombieLeader) => Condition::ZombieLeader { process },
             None => continue,

@@ -24,9 +24,9 @@ use crate::progress::runner_summary;
 use crate::progress::standstill::Standstill;
 use crate::progress::tracker::{BlockedOn, ChangeKind, Status, Totals, Tracker, TrackerSettings};
 use crate::progress::tree_state::{
-    self, BUSY_SHARE, DeadEnd, Idle, QUIET_BEFORE_DEADLOCK, Suspect, TreeState,
+    self, BUSY_SHARE, DeadEnd, Idle, QUIET_BEFORE_DEADLOCK, RUNNING_SHARE, Suspect, TreeState,
 };
-use crate::progress::wait::{Lock, Peer, ProcessName};
+use crate::progress::wait::{Lock, Peer, ProcessName, Thread};
 use crate::task::live::{LiveState, LiveTask};
 use crate::task::output::reading;
 use crate::task::output::spool::SpoolWriter;
@@ -184,6 +184,13 @@ impl ProgressProbe {
         };
         self.count(&members, printed);
         let (tree_state, stuck_part) = self.tree_state(&before, &members, processes.outputs(), now);
+        // It may be ended by a timer that nothing shows.
+        let (tree_state, stuck_part) = match tree_state {
+            Some(TreeState::Deadlock { .. }) if mentions::alarm(&task.facts.command) => {
+                (Some(TreeState::Unknown), None)
+            }
+            state => (state, stuck_part.filter(|_| !mentions::alarm(&task.facts.command))),
+        };
         let mut tree_state = tree_state.map(|state| self.confirmed(state));
         // A full screen that is redrawn from time to time waits for a person to watch it; a line
         // that is redrawn does not, though its program may read keys, as spinners do.
@@ -197,7 +204,9 @@ impl ProgressProbe {
             }
         }
         // A lock that a process of the same task holds is not another task's.
-        if let Some(TreeState::Lock { lock, .. }) = &mut tree_state
+        if let Some(
+            TreeState::Lock { lock, .. } | TreeState::Deadlock { cause: DeadEnd::Lock(lock), .. },
+        ) = &mut tree_state
             && let Some(holder) = &mut lock.holder
         {
             holder.task.take_if(|holder| *holder == task.facts.id);
@@ -220,28 +229,34 @@ impl ProgressProbe {
     ) -> (Option<TreeState>, Option<TreeState>) {
         let time = self.last.map(|last| now.saturating_duration_since(last));
         let settled = self.same_members_for(members, now) >= QUIET_BEFORE_DEADLOCK;
-        let (process, waited) = self.busiest(members);
-        if let Some(time) = time
-            && let Some(share) = computing(before, &self.totals, time, waited)
-        {
-            return (Some(TreeState::Computing { process, share }), None);
-        }
-        let waits = Waits::new(self.input.as_ref(), self.session, members);
-        let tree = waits.with_outputs(outputs).read_all(&mut self.known);
+        let Busiest { process, waited, ran } = self.busiest(members);
+        let after = self.totals;
+        let computing = |least| computing(before, &after, time?, waited, least);
+        let busy = computing(BUSY_SHARE);
+        let mut waits =
+            Waits::new(self.input.as_ref(), self.session, members).with_outputs(outputs);
+        let tree = match busy {
+            // Only one that is stuck beside them matters.
+            Some(_) => waits.read_all_beside(&ran, &mut self.known),
+            None => waits.read_all(&mut self.known),
+        };
+        let runs = || tree.iter().any(|waits| waits.threads.contains(&Thread::Running));
+        let share = busy.or_else(|| computing(RUNNING_SHARE).filter(|_| runs()));
+        let computing = share.map(|share| TreeState::Computing { process, share });
         let Some(found) = tree_state::classify(&tree) else {
-            return (None, None);
+            return (computing, None);
         };
         let still = self.standstills(found.to_follow(), members, now);
-        if settled && found.is_stuck(&still) {
+        if computing.is_none() && settled && found.is_stuck(&still) {
             // A timer ends what is below, as that of `timeout` does.
-            if let Some(process) = waits::timer_that_ends(members) {
+            if let Some(process) = waits::timer_above(members) {
                 let part = found.suspects.first().map(|suspect| suspect.deadlock(1));
                 return (Some(TreeState::Idle { process, on: Idle::Timer }), part);
             }
             return (deadlock(&found.suspects, members), None);
         }
         let part = found.stuck_part(&still).map(|suspect| suspect.deadlock(1));
-        (Some(found.state), part)
+        (Some(computing.unwrap_or(found.state)), part)
     }
 
     /// The address of this machine that a line names, if nothing listens there.
@@ -329,9 +344,8 @@ impl ProgressProbe {
         pids.into_iter().filter_map(lasts).collect()
     }
 
-    /// The living process that used most CPU time since the last probe, and how long all of
-    /// them have waited for a processor since then.
-    fn busiest(&mut self, members: &[ProcessInfo]) -> (Option<ProcessName>, Duration) {
+    fn busiest(&mut self, members: &[ProcessInfo]) -> Busiest {
+        let mut ran = HashSet::new();
         let mut busiest: Option<(u64, &ProcessInfo)> = None;
         let mut waited = Duration::ZERO;
         let mut used = HashMap::with_capacity(members.len());
@@ -345,14 +359,16 @@ impl ProgressProbe {
                 before
             };
             waited += wait.saturating_sub(before);
+            if ticks > 0 || process.runnable {
+                ran.insert(process.id);
+            }
             if ticks > 0 && busiest.is_none_or(|(max, _)| ticks > max) {
                 busiest = Some((ticks, process));
             }
             used.insert(process.id, (process.cpu_ticks, wait));
         }
         self.used = used;
-        let reader = busiest.map(|(_, process)| process.label());
-        (reader, waited)
+        Busiest { process: busiest.map(|(_, process)| process.label()), waited, ran }
     }
 
     fn changes(
@@ -483,6 +499,15 @@ impl Memory {
     }
 }
 
+/// Which processes have run since the last probe.
+struct Busiest {
+    /// The living one that used most CPU time.
+    process: Option<ProcessName>,
+    /// How long all of them have waited for a processor.
+    waited: Duration,
+    ran: HashSet<Identity>,
+}
+
 /// What one probe has found.
 struct Findings {
     tree_state: Option<TreeState>,
@@ -552,6 +577,19 @@ fn deadlock(stuck: &[Suspect], members: &[ProcessInfo]) -> Option<TreeState> {
     {
         *holder = waits::holder_inside(pipe, culprit.process.pid, members);
     }
+    if stuck.iter().flat_map(|it| &it.memory).any(|it| waits::is_mapped_outside(it, members)) {
+        let lock = Lock::new("a lock in shared memory", None);
+        return Some(TreeState::Lock { process: culprit.process, lock });
+    }
+    if culprit.cause == DeadEnd::Relative
+        && !culprit.memory.is_empty()
+        && !culprit
+            .memory
+            .iter()
+            .any(|it| waits::is_mapped_inside(it, culprit.process.pid, members))
+    {
+        culprit.cause = DeadEnd::Threads;
+    }
     // A read blocks only while some process can write: here one that is not shown.
     if culprit.cause == DeadEnd::Pipe(None) {
         return Some(TreeState::Unknown);
@@ -559,14 +597,20 @@ fn deadlock(stuck: &[Suspect], members: &[ProcessInfo]) -> Option<TreeState> {
     Some(culprit.deadlock(stuck.len()))
 }
 
-/// The part of a core that was used between two probes, if the tree is busy: if it used enough, or
-/// would have on an idle machine, and more than printing needs.
-fn computing(before: &Totals, now: &Totals, time: Duration, waited: Duration) -> Option<f64> {
+/// The part of a core that was used between two probes, if the tree is busy: if it used at least this
+/// part, or would have on an idle machine, and more than printing needs.
+fn computing(
+    before: &Totals,
+    now: &Totals,
+    time: Duration,
+    waited: Duration,
+    least: f64,
+) -> Option<f64> {
     let seconds = time.as_secs_f64();
     let share = now.cpu.saturating_sub(before.cpu).total().as_secs_f64() / seconds;
     let output = now.output.saturating_sub(before.output) as f64 / seconds;
     let wanted = share + waited.as_secs_f64() / seconds;
-    (seconds > 0.0 && wanted >= BUSY_SHARE && output < FLOOD).then_some(share)
+    (seconds > 0.0 && wanted >= least && output < FLOOD).then_some(share)
 }
 
 /// The processes of a task by their command lines, which distinguish work on successive items
@@ -639,6 +683,24 @@ mod tests {
 
     fn process(pid: i32) -> ProcessInfo {
         ProcessInfo { id: Identity { pid, started: 1 }, ..ProcessInfo::default() }
+    }
+
+    #[test]
+    fn a_thread_that_runs_needs_less_to_count_as_busy() {
+        let after = |cpu: u64, output| Totals {
+            output,
+            cpu: CpuTime { user: Duration::from_millis(cpu), ..CpuTime::default() },
+            ..Totals::default()
+        };
+        let (none, second) = (Totals::default(), Duration::from_secs(1));
+        let share =
+            |cpu, least| computing(&none, &after(cpu, 0), second, Duration::ZERO, least).is_some();
+        assert!(share(200, BUSY_SHARE) && !share(150, BUSY_SHARE));
+        assert!(share(150, RUNNING_SHARE) && !share(50, RUNNING_SHARE));
+        let waited = Duration::from_millis(150);
+        assert!(computing(&none, &after(50, 0), second, waited, BUSY_SHARE).is_some());
+        let flood = after(500, FLOOD as u64);
+        assert_eq!(computing(&none, &flood, second, Duration::ZERO, RUNNING_SHARE), None);
     }
 
     #[test]

@@ -9,6 +9,8 @@ const WATCHING: &[&str] = &["watching"];
 const IDLE: &[&str] = &["idle"];
 /// Of a wait for what only another process can do.
 const OUTSIDE: &[&str] = &["idle", "blocked", "silent"];
+/// Of what does nothing, and may end though nothing shows it.
+const SILENT: &[&str] = &["silent"];
 const BUSY: &[&str] = &["busy"];
 const AT_WORK: &[&str] = &["slow", "progressing"];
 
@@ -136,6 +138,63 @@ asyncio.run(main())'",
     )
     .after(FIFO),
     healthy("timeout over a FIFO", "timeout 300 cat f", IDLE, TIMER).after(FIFO),
+    // Its handler is nowhere, and perl has become the reader.
+    healthy(
+        "alarm before the reader of a FIFO",
+        "perl -e 'alarm shift; exec @ARGV' 300 cat f",
+        SILENT,
+        &[],
+    )
+    .after(FIFO),
+    healthy(
+        "alarm over an own pipe",
+        "python3 -c 'import signal, os
+signal.signal(signal.SIGALRM, lambda *_: exit())
+signal.setitimer(signal.ITIMER_REAL, 300)
+os.read(os.pipe()[0], 1)'",
+        IDLE,
+        TIMER,
+    ),
+    healthy("own pipe that a timer's signal ends", "sleepers ended", IDLE, TIMER),
+    healthy("own pipe that a timer's handler fills", "sleepers answered", IDLE, TIMER),
+    healthy("own socket that receives for a time", "sleepers receive", IDLE, TIMER),
+    healthy("own socket that sends for a time", "sleepers send", IDLE, TIMER),
+    healthy("loop of longer sleeps", "until test -e x; do sleep 3; done", IDLE, TIMER),
+    healthy(
+        "work beside a FIFO below make",
+        "print 'all: a b\na:\n\t@cat f\nb:\n\t@while :; do :; done' > Makefile; make -j2",
+        AT_WORK,
+        &["one process is stuck"],
+    )
+    .after(FIFO)
+    .computing(),
+    // A server and its client in one task
+    healthy("own server that sleeps", "python3 $PROGRAMS/own_server.py sleep", IDLE, TIMER),
+    healthy("own server with a timer", "node $PROGRAMS/own_server.js", IDLE, TIMER),
+    healthy(
+        "own server that has answered",
+        "python3 $PROGRAMS/answered_client.py",
+        IDLE,
+        &["listening"],
+    ),
+    healthy(
+        "manager whose queue is read for a time",
+        "python3 -c 'import multiprocessing as m; m.Manager().Queue().get(timeout=300)'",
+        IDLE,
+        TIMER,
+    ),
+    // It never answers, but a request from elsewhere may come.
+    healthy("own server over a lock", "python3 $PROGRAMS/own_server.py lock", SILENT, &[]),
+    healthy(
+        "own server that reads more than curl sends",
+        "python3 -c 'import socket, sys
+server = socket.create_server((\"127.0.0.1\", int(sys.argv[1])))
+client, _ = server.accept()
+client.recv(99999)
+client.recv(1)' $FREE_PORT & sleep 2; curl -s http://127.0.0.1:$FREE_PORT/",
+        SILENT,
+        &[],
+    ),
     healthy(
         "FIFO beside short commands",
         "cat f & while :; do sleep 0.15; done",
@@ -157,6 +216,8 @@ asyncio.run(main())'",
     )
     .after(FIFO_HELD),
     healthy("semaphore in a file", "sleepers shared", OUTSIDE, &[]),
+    healthy("semaphore by its creator", "sleepers named", OUTSIDE, &["sem.zsh-tool-shapes"])
+        .cleaned_by("sleepers forget"),
     healthy("queue of messages", "sleepers messages", OUTSIDE, &[]).cleaned_by("sleepers remove"),
     healthy("semaphore of the system", "sleepers semaphore", OUTSIDE, &[])
         .cleaned_by("sleepers remove"),

@@ -131,6 +131,17 @@ pub const SHAPES: &[Shape] = &[
     )
     .after(FIFO),
     // Locks
+    stuck("vfork over a FIFO", "python3 $PROGRAMS/vfork_fifo.py", &["FIFO"]).after(FIFO),
+    stuck(
+        "lock that its holder takes again",
+        "python3 -c 'import fcntl
+held, wanted = open(\"l\", \"w\"), open(\"l\", \"w\")
+fcntl.flock(held, fcntl.LOCK_EX)
+fcntl.flock(wanted, fcntl.LOCK_EX)'",
+        &["which it holds itself"],
+    ),
+    stuck("semaphore without a name", "sleepers unnamed", &["the only thread"]),
+    stuck("go pipe", "situations-go pipe", DEADLOCK),
     stuck("java synchronized", "java -cp $BUILT Situations synchronized", DEADLOCK),
     stuck("java locks", "java -cp $BUILT Situations locks", DEADLOCK),
     stuck("java pool of one thread", "java -cp $BUILT Situations pool", DEADLOCK),

@@ -16,7 +16,7 @@ import (
 func main() {
 	// Without a handler, the runtime itself ends a program whose goroutines all wait.
 	interrupts := make(chan os.Signal, 1)
-	if os.Args[1] != "found" {
+	if os.Args[1] != "found" && os.Args[1] != "pipe" {
 		signal.Notify(interrupts, os.Interrupt)
 	}
 	switch os.Args[1] {
@@ -24,6 +24,10 @@ func main() {
 		deadlock()
 	case "channel":
 		<-make(chan int)
+	case "pipe":
+		reader, writer, _ := os.Pipe()
+		reader.Read(make([]byte, 1))
+		writer.Close()
 	case "group":
 		var group sync.WaitGroup
 		group.Add(1)

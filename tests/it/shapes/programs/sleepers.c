@@ -12,14 +12,35 @@
 #include <sys/msg.h>
 #include <sys/sem.h>
 #include <sys/signalfd.h>
+#include <sys/socket.h>
 #include <sys/timerfd.h>
+#include <time.h>
 #include <unistd.h>
 
 static sem_t woken;
+static char much[1 << 22];
+static int ends[2];
 
 static void wake(int signal) {
     (void)signal;
     sem_post(&woken);
+}
+
+static void answer(int signal) {
+    (void)signal;
+    if (write(ends[1], "x", 1) < 0) _exit(1);
+}
+
+/* A timer of the process that sends this signal after five minutes. */
+static void send_late(int signal) {
+    struct sigevent event;
+    struct itimerspec late = {{0, 0}, {300, 0}};
+    timer_t timer;
+    memset(&event, 0, sizeof event);
+    event.sigev_notify = SIGEV_SIGNAL;
+    event.sigev_signo = signal;
+    timer_create(CLOCK_MONOTONIC, &event, &timer);
+    timer_settime(timer, 0, &late, 0);
 }
 
 static void *sleep_long(void *unused) {
@@ -67,6 +88,31 @@ int main(int count, char **words) {
         /* What the two before have left in this directory's name. */
         msgctl(msgget(ftok(".", 'a'), 0), IPC_RMID, 0);
         semctl(semget(ftok(".", 'b'), 1, 0), 0, IPC_RMID);
+    } else if (!strcmp(way, "receive") || !strcmp(way, "send")) {
+        /* A socket whose other end nothing uses, for five minutes. */
+        struct timeval limit = {300, 0};
+        socketpair(AF_UNIX, SOCK_STREAM, 0, ends);
+        setsockopt(ends[0], SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+        setsockopt(ends[0], SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
+        if (way[0] == 'r') return recv(ends[0], much, 1, 0) < 0;
+        return send(ends[0], much, sizeof much, 0) < 0;
+    } else if (!strcmp(way, "named")) {
+        /* Any process can open it, though the C library has made it under another name. */
+        sem_unlink("/zsh-tool-shapes");
+        return sem_wait(sem_open("/zsh-tool-shapes", O_CREAT, 0600, 0)) < 0;
+    } else if (!strcmp(way, "unnamed")) {
+        sem_unlink("/zsh-tool-shapes-2");
+        sem_t *alone = sem_open("/zsh-tool-shapes-2", O_CREAT, 0600, 0);
+        sem_unlink("/zsh-tool-shapes-2");
+        return sem_wait(alone) < 0;
+    } else if (!strcmp(way, "forget")) {
+        sem_unlink("/zsh-tool-shapes");
+    } else if (!strcmp(way, "ended") || !strcmp(way, "answered")) {
+        /* A timer's signal ends the program, or its handler writes to the pipe. */
+        if (pipe(ends) < 0) return 1;
+        if (way[0] == 'a') signal(SIGRTMIN + 1, answer);
+        send_late(SIGRTMIN + 1);
+        return read(ends[0], much, 1) < 0;
     } else if (!strcmp(way, "sleeper")) {
         /* The main thread waits for a lock whose holder sleeps. */
         pthread_t thread;
