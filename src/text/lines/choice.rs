@@ -47,7 +47,7 @@ pub(super) fn chosen(rows: &[LineRow], layout: &Layout, aim: usize) -> Vec<bool>
     }
     choice.add_while_small((0..rows.len()).rev(), END);
     choice.add_while_small(0..rows.len(), BEGINNING);
-    let (mut worthiest, mut repeated) = (Vec::new(), Vec::new());
+    let (mut worthiest, mut others, mut repeated) = (Vec::new(), Vec::new(), Vec::new());
     for wanted in [[Sign::Failure, Sign::Summary], [Sign::Detail, Sign::Detail]] {
         let mut tiers = tiers(rows, &signs, &places(&signs, |sign| wanted.contains(&sign)));
         repeated.append(&mut tiers.repeated);
@@ -63,6 +63,8 @@ pub(super) fn chosen(rows: &[LineRow], layout: &Layout, aim: usize) -> Vec<bool>
             choice.add_header_of(rows, *place);
         }
         worthiest.append(&mut tiers.first);
+        others.push(tiers.other_places);
+        others.push(tiers.others);
     }
     let (mut kinds, mut looked_at, mut blocks) = (HashSet::new(), HashSet::new(), Vec::new());
     worthiest.retain(|place| signs.get(*place) != Some(&Some(Sign::Summary)));
@@ -83,6 +85,9 @@ pub(super) fn chosen(rows: &[LineRow], layout: &Layout, aim: usize) -> Vec<bool>
         }
     };
     add_blocks(&mut choice, worthiest);
+    for places in others {
+        choice.add_from_both_ends(&places);
+    }
     choice.narrow_to(aim);
     add_blocks(&mut choice, places(&signs, |sign| sign == Sign::Vague));
     choice.add_context(&blocks);
