@@ -4,7 +4,7 @@
 //! `alarm(2)` or `setitimer(2)` shows only by a handler for its signal: a program without one, such
 //! as a program that another one has become after `alarm`, seems to have none.
 
-use super::runtimes::{Runtime, bit};
+use super::runtimes::{Runtime, bit, signals};
 use crate::process::processes;
 use crate::progress::wait::SignalTimer;
 
@@ -71,15 +71,6 @@ fn signal_of(timer: &str) -> Option<i32> {
     let (signal, _) = processes::field(timer, "signal:")?.split_once('/')?;
     let signal = signal.parse().ok()?;
     (is_sent && !stands_still && (1..=64).contains(&signal) && signal != SIGTIMER).then_some(signal)
-}
-
-/// The signals of a process in this line of its status, as bits; none if that is not shown.
-pub(super) fn signals(pid: i32, line: &str) -> u64 {
-    let status = processes::read_proc_text(processes::proc_directory(pid).join("status"));
-    let shown = status
-        .ok()
-        .and_then(|status| u64::from_str_radix(processes::field(&status, line)?, 16).ok());
-    shown.unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@
 use std::fs::File;
 use std::path::Path;
 
-use super::{alarms, elf};
+use super::elf;
 use crate::process::probe::ProcessInfo;
 use crate::process::processes;
 
@@ -146,7 +146,16 @@ fn program_name(pid: i32) -> Option<String> {
 
 /// The signals that a process handles, as bits; none if that is not shown.
 fn handled_signals(pid: i32) -> u64 {
-    alarms::signals(pid, "SigCgt:")
+    signals(pid, "SigCgt:")
+}
+
+/// The signals of a process in this line of its status, as bits; none if that is not shown.
+pub(super) fn signals(pid: i32, line: &str) -> u64 {
+    let status = processes::read_proc_text(processes::proc_directory(pid).join("status"));
+    let shown = status
+        .ok()
+        .and_then(|status| u64::from_str_radix(processes::field(&status, line)?, 16).ok());
+    shown.unwrap_or_default()
 }
 
 impl Runtime {
