@@ -155,7 +155,7 @@ pub(crate) fn typed(line: &str) -> Cow<'_, str> {
     let mut shown = String::new();
     for character in line.chars() {
         match u8::try_from(character) {
-            // The caret stands for bit 6, inverted: ^? is DEL.
+            // Caret notation flips bit 6: DEL is `^?`.
             Ok(byte) if acts(character) && byte.is_ascii() => {
                 shown.extend(['^', char::from(byte ^ 0x40)]);
             }

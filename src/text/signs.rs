@@ -833,13 +833,14 @@ pub(crate) fn sign_of(line: &str) -> Option<Sign> {
         if SAYS_NOTHING.as_ref().is_some_and(|forms| forms.is_match(rest)) {
             return None;
         }
-        sign = sign.max(sign_at(rest));
-        // Logs may have prefixes before a line that says more.
-        let after = after_prefix(rest).filter(|_| prefixes < MOST_PREFIXES);
-        let (false, Some(after)) = (sign.is_some_and(|sign| sign > Logged), after) else {
-            break;
-        };
-        rest = after;
+        // What follows a prefix may say more, or that a test passed whose name speaks of failures.
+        if sign <= Some(Logged) {
+            sign = sign.max(sign_at(rest));
+        }
+        match after_prefix(rest).filter(|_| prefixes < MOST_PREFIXES) {
+            Some(after) => rest = after,
+            None => break,
+        }
     }
     sign
 }
@@ -1106,7 +1107,7 @@ mod tests {
             "=== RUN   TestParse/error: unknown",
             "tests/test_a.py::test_assert[AssertionError: 1] PASSED [ 50%]",
             "test parser::rejects_fatal_error: ... ok",
-            "[web] ✓ a FAIL is told",
+            "[web] ✓ reports a FAIL",
             "[3/9] cart failed: 0, errors: 0",
             "cart.ts:17:9 compiled",
             "2026-01-02 03:04:05 INFO connection refused by peer, retrying",

@@ -452,7 +452,6 @@ mod tests {
         assert!(awaits_answer(own, asks));
         assert!(awaits_answer(own, u64::MAX), "not known");
         client.write_all(b"question").expect("the question is sent");
-        std::thread::sleep(Duration::from_millis(50));
         server.write_all(b"answer").expect("the answer is sent");
         client.read_exact(&mut [0; 6]).expect("the answer comes");
         let is_told = descriptor_of(own, asks).and_then(|it| copy_of(own, it)).is_some();

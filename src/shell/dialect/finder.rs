@@ -83,7 +83,7 @@ pub(super) struct Spot {
     /// The position in the line of commands that is being read.
     pub(super) at: usize,
     pub(super) depth: usize,
-    /// Whether zsh goes on after a failure there, as in a subshell.
+    /// Whether zsh continues after a failure there, as it does after one in a subshell.
     pub(super) is_inner: bool,
     /// Whether a command follows.
     pub(super) is_followed: bool,

@@ -81,7 +81,7 @@ struct Place {
     /// The number of its first line.
     first_line: usize,
     depth: usize,
-    /// Whether zsh goes on after a failure there, as in a subshell.
+    /// Whether zsh continues after a failure there, as it does after one in a subshell.
     is_inner: bool,
     /// Whether it is within quotes, as for `eval`.
     is_script: bool,
@@ -474,9 +474,9 @@ impl Walk<'_> {
         }
     }
 
-    /// Corrects what is fatal: zsh goes on after a failure in the background, in a part of a pipeline
-    /// other than the last, and in a function that runs there. What follows a function in the text
-    /// does not follow its calls.
+    /// Clears `is_fatal` where zsh continues after the failure: in the background, in any part of a
+    /// pipeline but the last, and in functions called there. Text after a function's definition does
+    /// not run after its calls.
     fn settle(&mut self, lexed: &Lexed) {
         if !self.finder.found.iter().any(|found| found.is_fatal) {
             return;
