@@ -50,13 +50,13 @@ pub(super) fn threads(process: &ProcessInfo) -> Vec<ThreadDirectory> {
 impl ThreadDirectory {
     /// The call as the kernel writes it: `0 0x3 0x7f39… 0x20000 …`, or `running`.
     pub(crate) fn call_text(&self) -> Option<String> {
-        processes::read_proc_text(self.0.join("syscall")).ok()
+        processes::read_record(self.0.join("syscall"), |text| Some(text.to_owned()))
     }
 
     /// Its name (comm), at most 15 bytes.
     pub(crate) fn name(&self) -> String {
-        let name = processes::read_proc_text(self.0.join("comm")).unwrap_or_default();
-        name.trim_end_matches('\n').to_owned()
+        let name = |text: &str| Some(text.trim_end_matches('\n').to_owned());
+        processes::read_record(self.0.join("comm"), name).unwrap_or_default()
     }
 
     pub(crate) fn descriptor_name(&self, descriptor: i32) -> Option<PathBuf> {

@@ -145,6 +145,20 @@ fn parse_stat(mut file: File) -> Result<Stat, ProcError> {
     Stat::from_read(line.get(..read).unwrap_or_default())
 }
 
+/// More than a file of `/proc` with a few numbers or a name has.
+const RECORD_BYTES: usize = 1024;
+
+/// Reads a short file of `/proc` that the kernel returns in a single `read`, such as `io`, `comm` and
+/// `syscall`.
+pub(super) fn read_record<T>(
+    path: impl AsRef<Path>,
+    parse: impl FnOnce(&str) -> Option<T>,
+) -> Option<T> {
+    let mut bytes = [0; RECORD_BYTES];
+    let read = File::open(path).ok()?.read(&mut bytes).ok()?;
+    parse(str::from_utf8(bytes.get(..read)?).ok()?)
+}
+
 /// Reads a file of `/proc`. Such files report no length; the standard library would begin with 32
 /// bytes.
 pub(super) fn read_proc(path: impl AsRef<Path>) -> std::io::Result<Vec<u8>> {

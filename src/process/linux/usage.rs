@@ -9,9 +9,6 @@
 use std::path::Path;
 use std::time::Duration;
 
-use procfs::FromRead;
-use procfs::process::{Io, Schedstat};
-
 use super::calls;
 use crate::process::probe::ProcessInfo;
 use crate::process::processes;
@@ -39,8 +36,10 @@ pub(crate) fn members(processes: &[ProcessInfo]) -> Vec<Member> {
 /// How long the main thread of a process has waited for a processor in all; `None` where the
 /// kernel does not count it.
 pub(crate) fn run_delay(pid: i32) -> Option<Duration> {
-    let schedstat = Schedstat::from_file(processes::proc_directory(pid).join("schedstat")).ok()?;
-    Some(Duration::from_nanos(schedstat.run_delay))
+    // The time on a processor, the time of waiting for one, and how often it ran.
+    let schedstat = processes::proc_directory(pid).join("schedstat");
+    let run_delay = |text: &str| text.split_ascii_whitespace().nth(1)?.parse().ok();
+    processes::read_record(schedstat, run_delay).map(Duration::from_nanos)
 }
 
 /// The memory of a process in bytes, in which a page that several share counts in part for each;
@@ -88,23 +87,31 @@ fn parse_switches(status: &str) -> Option<u64> {
 }
 
 fn bytes_of(process: &ProcessInfo) -> Option<Bytes> {
-    let all = counters_in(&processes::proc_directory(process.id.pid).join("io"))?;
-    let own = calls::threads(process)
-        .iter()
-        .filter_map(|thread| counters_in(&thread.0.join("io")))
-        .fold(Counters::default(), Counters::saturating_add);
+    let pid = process.id.pid;
+    let directory = processes::proc_directory(pid);
+    let all = counters_in(&directory.join("io"))?;
+    let own = if process.threads == 1 {
+        counters_in(&directory.join(format!("task/{pid}/io"))).unwrap_or_default()
+    } else {
+        calls::threads(process)
+            .iter()
+            .filter_map(|thread| counters_in(&thread.0.join("io")))
+            .fold(Counters::default(), Counters::saturating_add)
+    };
     Some(Bytes { all, own })
 }
 
 /// The fields of `/proc/<pid>/io`, as proc_pid_io(5) describes them.
 fn counters_in(path: &Path) -> Option<Counters> {
-    let io = Io::from_file(path).ok()?;
-    Some(Counters {
-        read: io.rchar,
-        written: io.wchar,
-        changed: io.write_bytes,
-        read_calls: io.syscr,
-        write_calls: io.syscw,
+    processes::read_record(path, |text| {
+        let count = |name| processes::field(text, name)?.parse().ok();
+        Some(Counters {
+            read: count("rchar:")?,
+            written: count("wchar:")?,
+            changed: count("write_bytes:")?,
+            read_calls: count("syscr:")?,
+            write_calls: count("syscw:")?,
+        })
     })
 }
 

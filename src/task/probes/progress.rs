@@ -628,6 +628,17 @@ struct SeenProcess {
     /// Whether it is the first with this line. A forked copy still has its parent's line, and the
     /// line is empty during exec and exit; neither counts as a new process.
     is_first_with_line: bool,
+    /// Its name, and whether it had not called `execve` yet, when its line was read.
+    read_as: (String, bool),
+}
+
+impl SeenProcess {
+    /// The line is read again only where another program may run by now.
+    fn line_of(&self, member: &ProcessInfo) -> Option<&str> {
+        let (name, was_fork) = &self.read_as;
+        let is_same = *name == member.name && *was_fork == member.is_fork;
+        Some(self.line.as_str()).filter(|line| is_same && !line.is_empty())
+    }
 }
 
 impl CommandLines {
@@ -644,12 +655,18 @@ impl CommandLines {
         let mut now = HashMap::new();
         let mut unclear = Vec::new();
         for member in members {
-            let known = before.remove(&member.id).filter(|child| child.is_first_with_line);
-            let child = known.unwrap_or_else(|| {
-                unclear.push(member);
-                let line = command_line(member.id.pid);
-                SeenProcess { line, is_first_with_line: false }
-            });
+            let child = match before.remove(&member.id) {
+                Some(first) if first.is_first_with_line => first,
+                known => {
+                    unclear.push(member);
+                    let line = known.as_ref().and_then(|known| known.line_of(member));
+                    SeenProcess {
+                        line: line.map_or_else(|| command_line(member.id.pid), str::to_owned),
+                        is_first_with_line: false,
+                        read_as: (member.name.clone(), member.is_fork),
+                    }
+                }
+            };
             now.insert(member.id, child);
         }
         let mut shown: HashSet<String> = HashSet::new();
@@ -723,8 +740,9 @@ mod tests {
         let mut update = |lines: &[(i32, &str)]| {
             let members: Vec<ProcessInfo> = lines
                 .iter()
-                .map(|(pid, _)| ProcessInfo {
+                .map(|(pid, line)| ProcessInfo {
                     parent: if *pid == 1 { 0 } else { 1 },
+                    is_fork: *pid != 1 && *line == "zsh loop",
                     ..process(*pid)
                 })
                 .collect();
