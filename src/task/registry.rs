@@ -154,7 +154,7 @@ impl Registry {
     }
 
     /// Removes ended tasks beyond the maximum number, oldest first and unread ones last, and those
-    /// that ended more than `kept_for` ago.
+    /// that ended more than `kept_for` ago. One whose output is being read stays until later.
     pub(crate) fn evict(
         &mut self,
         max_finished: usize,
@@ -175,6 +175,8 @@ impl Registry {
             let rest = self.oldest(usize::MAX, &evicted, expired);
             evicted.extend(rest);
         }
+        // This list refers to each.
+        evicted.retain(|task| self.users(task) == 1);
         for task in &evicted {
             self.forget(task);
         }
@@ -193,17 +195,26 @@ impl Registry {
         ended.filter(is_new).take(count).cloned().collect()
     }
 
+    /// How many others refer to a task of this registry. Of an ended one these are calls, streams and
+    /// people: they may be about to read the output, which counts as shown by then.
+    fn users(&self, task: &Arc<TaskHandle>) -> usize {
+        let in_open = self.open.iter().any(|open| Arc::ptr_eq(open, task));
+        let own = 2 + usize::from(in_open);
+        Arc::strong_count(task).saturating_sub(own)
+    }
+
     fn forget(&mut self, task: &Arc<TaskHandle>) {
         self.by_id.remove(task.id());
         self.order.retain(|known| !Arc::ptr_eq(known, task));
         self.open.retain(|open| !Arc::ptr_eq(open, task));
     }
 
-    /// Removes the oldest ended task with bytes in this storage, unread ones last.
+    /// Removes the oldest ended task with bytes in this storage: unread ones late, and those whose
+    /// output is being read last.
     pub(crate) fn evict_oldest_in(&mut self, store: StorageKind) -> Option<Arc<TaskHandle>> {
         let holds = |task: &&Arc<TaskHandle>| task.is_over() && task.held(store) > 0;
         let oldest = self.order.iter().filter(holds);
-        let task = Arc::clone(oldest.min_by_key(|task| !task.is_read())?);
+        let task = Arc::clone(oldest.min_by_key(|task| (self.users(task) > 0, !task.is_read()))?);
         self.forget(&task);
         Some(task)
     }
