@@ -504,7 +504,7 @@ const RECORDS: &[&str] = &[
     r"^thread '.*' .*panicked at",
     r"^(=== RUN|--- (FAIL|PASS)|ok  \t|FAIL\t)",
     r"^(PASS|FAIL) \S",
-    r"^Test (Suites|Files):?\s+\d",
+    r"^ *Test (Suites|Files):?\s+\d",
     r"^(TAP version \d|not ok \d|ok \d+ - )",
     r"^\[(==========|----------|  FAILED  |       OK )\]",
     r"^\S*make(\[\d+\])?: ",
@@ -514,6 +514,8 @@ const RECORDS: &[&str] = &[
     r"^Traceback \(most recent call last\):",
     r"^(Exception in thread |Caused by: )",
     r"^Ran \d+ tests? in ",
+    r"^\d+ (errors?|warnings?)$",
+    r"^Plan: \d+ to add, ",
     r"^(PLAY|TASK) \[",
     r"^##\[(error|warning|group|section)\]",
     r"^(\$|\xe2\x9d\xaf) \S",
@@ -984,6 +986,20 @@ mod tests {
             assert!(sign >= form.sign || sign == Summary, "{}: {sign:?}", form.example);
         }
         assert!(RECORDS.iter().all(|record| any_of(std::iter::once(*record)).is_some()));
+    }
+
+    #[test]
+    fn a_line_tells_a_record_from_another_text() {
+        let of_records = [
+            " Test Files  1 failed (1)",
+            "Test Suites: 1 failed, 3 total",
+            "1 error",
+            "3 errors",
+            "Plan: 300 to add, 0 to change, 0 to destroy.",
+        ];
+        let of_others = ["3 errors in the book", "Plan: to add more", "Test files are in tests/"];
+        assert_eq!(of_records.iter().find(|line| !is_of_a_record(line)), None);
+        assert_eq!(of_others.iter().find(|line| is_of_a_record(line)), None);
     }
 
     #[test]
