@@ -92,6 +92,10 @@ the signals, so that none is missed, and after them, to see what is left. With 1
 take 2.8 and 1.4 of 5.2 ms, the ends of the processes themselves 0.6 ms.""",
     "stop": """\
 with a single task, 7.5 of 15.5 ms remain. The history's three calls of fsync take 3.5 ms with all.""",
+    "binary": """\
+7.4 MiB are code, 1.5 the tables that unwind it and 1.2 constants. Half of it is this package's own
+with the generic code of others; of the rest, TLS has 0.6 MiB, YAML 0.45, regular expressions and
+SQLite 0.4 each.""",
     "overhead": """\
 29 characters are the status line, and 17 the rules around the output. Of these, 9 are the task's id in
 the closing rule, so that no line of output can be taken for it.""",
@@ -503,7 +507,7 @@ def size(binary):
     dynamic = "the dynamic one: `make static` was not run since the sources changed"
     measured, detail = (static, "static") if is_newer else (binary, dynamic)
     meaning = "what is carried to a host: SQLite, TLS and the page of the monitor are in it"
-    return [Figure("binary, stripped", os.path.getsize(measured) / MIB, "MiB", 10.5, 9, detail, meaning)]
+    return [Figure("binary, stripped", os.path.getsize(measured) / MIB, "MiB", 10.5, 9, detail, meaning, PROFILES["binary"])]
 
 
 MEASUREMENTS = [round_trip, ping_under_load, listen_delay, end_delay, drain, memory, detached, start, restart, sandbox, kill, end, overhead, carried, size]

@@ -4,7 +4,9 @@ import datetime
 import os
 import platform
 import re
+import statistics
 import subprocess
+import time
 
 # Beyond this load other work takes part of the time that is measured.
 QUIET_LOAD = 0.5
@@ -23,6 +25,17 @@ def busy_warning(at_start):
         f"The machine was busy with other work when this run began (load {at_start:.1f}; quiet is "
         f"at most {QUIET_LOAD}): times here are longer than on a quiet one, and no ratio is exact."
     )
+
+
+def lateness(count=10, pause=0.1):
+    """Milliseconds by which sleeps end late, in the median. A load does not show what the host of a
+    virtual machine takes of its processors and its memory; this does."""
+    late = []
+    for _ in range(count):
+        begun = time.perf_counter()
+        time.sleep(pause)
+        late.append((time.perf_counter() - begun - pause) * 1000)
+    return statistics.median(late)
 
 
 def machine_rows(at_start):

@@ -12,6 +12,7 @@ Python's standard library is used.
 import argparse
 import itertools
 import os
+import statistics
 import subprocess
 import sys
 
@@ -29,7 +30,7 @@ import sessions
 import turns
 import verdicts
 from client import BenchFailed
-from figures import meanings, table
+from figures import meanings, short, table
 
 REPOSITORY = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 TARGET = os.environ.get("CARGO_TARGET_DIR", os.path.join(REPOSITORY, "target"))
@@ -98,17 +99,19 @@ class Report:
         self.section("Machine and versions", table(["what", "which"], rows), *([f"**{warning}**"] if warning else []))
 
     def add_figures(self):
-        figures = []
+        figures, late = [], []
         for measure in itertools.chain.from_iterable(module.MEASUREMENTS for module in MODULES):
             if self.wants(measure.__name__):
                 tell(measure.__name__)
+                late.append(machine.lateness())
                 figures += measure(self.binary)
         if self.wants("database"):
             tell("database")
             figures += in_process.database(cargo)
         if figures:
+            late = late or [machine.lateness()]
             rows = table(["figure", "measured", "must", "aim", "met", "detail"], [figure.cells() for figure in figures])
-            self.section("Figures", FIGURES, rows, reached(figures), meanings((figure.name, figure.meaning) for figure in figures))
+            self.section("Figures", FIGURES, rows, reached(figures), quietness(late), meanings((figure.name, figure.meaning) for figure in figures))
         short = [(figure.name, figure.profile) for figure in figures if figure.is_short_of_aim()]
         if any(profile for _, profile in short):
             self.section("Where aims are missed", PROFILES, meanings(short))
@@ -131,6 +134,16 @@ def reached(figures):
     aimed = [figure for figure in figures if figure.aim is not None]
     count = sum(not figure.is_short_of_aim() for figure in aimed)
     return f"{count} of {len(aimed)} figures with an aim reach it."
+
+
+def quietness(late):
+    """How late sleeps ended before each measurement."""
+    median, most = statistics.median(late), max(late)
+    return (
+        f"Before each measurement, sleeps of 0.1 s ended late by {short(median)} ms in the median, and by "
+        f"{short(most)} ms at most. That a virtual machine's host is busy shows here and not in the load: "
+        "all that begins with a wake-up, or touches memory that was idle, takes longer then."
+    )
 
 
 def tell(what):
