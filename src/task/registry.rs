@@ -130,6 +130,11 @@ impl Registry {
         self.starting -= 1;
     }
 
+    /// Whether places are reserved for tasks that are not listed yet.
+    pub(crate) fn is_starting_any(&self) -> bool {
+        self.starting > 0
+    }
+
     /// Adds a started task; returns whether the registry was closed meanwhile.
     pub(crate) fn insert(&mut self, task: Arc<TaskHandle>) -> bool {
         self.release();

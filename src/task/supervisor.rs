@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -35,7 +36,7 @@ use super::unprotected::Unprotected;
 use super::worker::{Setup, Worker};
 use super::worker_requests::{MAX_REQUESTS, RequestSender, SendError, WorkerRequest};
 use crate::base::clock::Clock;
-use crate::base::sync::handover;
+use crate::base::sync::{CondvarMutex, handover};
 use crate::process::birthmark::Birthmark;
 use crate::process::descriptors::Waker;
 use crate::process::executable::AllowedPrograms;
@@ -81,9 +82,12 @@ pub struct Supervisor {
     pub(super) clock: Arc<dyn Clock>,
     /// This server's name in cookies and in the state directory.
     pub(crate) instance: String,
-    pub(super) registry: Arc<Mutex<Registry>>,
+    /// Notified when a task that was being started is listed, or has not started.
+    pub(super) registry: CondvarMutex<Registry>,
     pub(super) budget: Arc<Budget>,
     pub(super) scans: Arc<Scans>,
+    /// Whether all tasks are being ended, which also ends those that are just being started.
+    ending: Arc<AtomicBool>,
     directory: OnceLock<Result<ServerDir, String>>,
     /// Notified when the pending event of a task changes.
     pub(crate) events: Arc<EventSignal>,
@@ -117,11 +121,12 @@ impl Supervisor {
             planner: Planner::default(),
             unprotected: Arc::default(),
             scans: Arc::default(),
+            ending: Arc::default(),
             settings,
             clock,
             instance,
             recalled: Mutex::default(),
-            registry: Arc::default(),
+            registry: CondvarMutex::new(Registry::default()),
             directory: OnceLock::new(),
             events: Arc::default(),
             client: OnceLock::new(),
@@ -197,6 +202,7 @@ impl Supervisor {
                 self.registry.lock().release();
             }
         }
+        self.registry.notify_all();
         self.evict_surplus();
         started
     }
@@ -382,6 +388,7 @@ impl Supervisor {
             sideband: plan.sideband,
             on_shell_end: plan.on_shell_end,
             scans: Arc::clone(&self.scans),
+            server_ending: Arc::clone(&self.ending),
             tracker: self.settings.tracker,
             on_pressure: self.pressure_relief(),
             completion: Arc::clone(&completion),
@@ -626,12 +633,14 @@ impl Supervisor {
         };
         self.events.notify();
         // The workers first: one whose shell dies by the sweep's signal must know that the server
-        // sent it.
+        // sent it, also if its task is not listed yet.
+        self.ending.store(true, Ordering::SeqCst);
         for task in &tasks {
             let _ = task.requests.send(WorkerRequest::Shutdown);
         }
         let sweep = survivors::Sweep::begin(&self.settings.daemons);
         let deadline = Instant::now() + SHUTDOWN_LIMIT;
+        let tasks = self.listed_once_started(deadline);
         for task in &tasks {
             task.live.await_state(deadline, |state| state.closed);
         }
@@ -645,6 +654,15 @@ impl Supervisor {
                 let _ = worker.join();
             }
         }
+    }
+
+    /// All tasks, once none is being started any more.
+    fn listed_once_started(&self, deadline: Instant) -> Vec<Arc<TaskHandle>> {
+        let mut registry = self.registry.lock();
+        while registry.is_starting_any() && Instant::now() < deadline {
+            registry = self.registry.wait(registry, Some(deadline));
+        }
+        registry.order.clone()
     }
 
     /// Removes this server's directory: the last act of a process whose tasks no other process

@@ -7,6 +7,7 @@
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use super::completion::Completion;
@@ -65,6 +66,8 @@ pub(super) struct Setup {
     pub(crate) on_shell_end: Option<OnShellEnd>,
     /// Scans of the machine, shared by all tasks.
     pub(crate) scans: Arc<Scans>,
+    /// Whether the server ends all tasks.
+    pub(crate) server_ending: Arc<AtomicBool>,
     pub(crate) tracker: TrackerSettings,
     /// Called when the spools of all tasks together exceed the directory's quota.
     pub(crate) on_pressure: OnPressure,
@@ -100,6 +103,7 @@ pub(super) struct Worker {
     /// Whether the task's state is final.
     closed: bool,
     shutting_down: bool,
+    server_ending: Arc<AtomicBool>,
 }
 
 /// Which descriptors became ready.
@@ -169,6 +173,7 @@ impl Worker {
             over_memory: None,
             closed: false,
             shutting_down: false,
+            server_ending: setup.server_ending,
         }
     }
 
@@ -366,10 +371,7 @@ impl Worker {
                 WorkerRequest::Resize(size) => self.resize(size),
                 WorkerRequest::NoteChange => self.journal.schedule_soon(),
                 WorkerRequest::ProbeProgress => self.probes.hasten(),
-                WorkerRequest::Shutdown => {
-                    self.shutting_down = true;
-                    self.step(TaskEvent::Shutdown);
-                }
+                WorkerRequest::Shutdown => self.shut_down(),
             }
         }
         if self.input.wants_to_write() {
@@ -509,10 +511,21 @@ impl Worker {
         self.probes.restart();
     }
 
+    fn shut_down(&mut self) {
+        if !self.shutting_down {
+            self.shutting_down = true;
+            self.step(TaskEvent::Shutdown);
+        }
+    }
+
     fn note_exit(&mut self) {
         let Some(exit) = self.spawned.child.peek_exit() else {
             return;
         };
+        // The server may have ended it before it was listed and could be told.
+        if self.server_ending.load(Ordering::SeqCst) {
+            self.shut_down();
+        }
         // What the shell wrote before its end is in the pipe: read it before the drain's clock may
         // end the task.
         self.read_pipe();
