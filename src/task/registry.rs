@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use super::completion::Completion;
@@ -95,8 +96,8 @@ pub(crate) struct Registry {
     open: Vec<Arc<TaskHandle>>,
     /// How many are being started and are not yet in the list.
     starting: usize,
-    /// No new task is accepted.
-    pub(super) closed: bool,
+    /// Whether the server ends all tasks and accepts no new one; each worker knows it, too.
+    pub(super) ending: Arc<AtomicBool>,
 }
 
 impl Registry {
@@ -106,7 +107,7 @@ impl Registry {
     /// When the server is ending or `limit` tasks run; the oldest of them are named.
     pub(crate) fn reserve(&mut self, limit: usize, redactor: &Redactor) -> Result<(), StartError> {
         const NAMED: usize = 5;
-        if self.closed {
+        if self.is_ending() {
             return Err(StartError::Ending);
         }
         let is_running = |task: &&Arc<TaskHandle>| task.live.state().ended.is_none();
@@ -130,18 +131,23 @@ impl Registry {
         self.starting -= 1;
     }
 
-    /// Whether places are reserved for tasks that are not listed yet.
-    pub(crate) fn is_starting_any(&self) -> bool {
+    /// Whether tasks are being started that are not listed yet.
+    pub(crate) fn has_starts(&self) -> bool {
         self.starting > 0
     }
 
-    /// Adds a started task; returns whether the registry was closed meanwhile.
+    /// Whether no new task is accepted.
+    pub(crate) fn is_ending(&self) -> bool {
+        self.ending.load(Ordering::SeqCst)
+    }
+
+    /// Adds a started task; returns whether the server has begun to end meanwhile.
     pub(crate) fn insert(&mut self, task: Arc<TaskHandle>) -> bool {
         self.release();
         self.by_id.insert(task.id().to_owned(), Arc::clone(&task));
         self.open.push(Arc::clone(&task));
         self.order.push(task);
-        self.closed
+        self.is_ending()
     }
 
     /// The tasks that run, linger, or whose end was not reported yet, oldest first.

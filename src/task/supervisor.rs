@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -86,8 +86,6 @@ pub struct Supervisor {
     pub(super) registry: CondvarMutex<Registry>,
     pub(super) budget: Arc<Budget>,
     pub(super) scans: Arc<Scans>,
-    /// Whether all tasks are being ended, which also ends those that are just being started.
-    ending: Arc<AtomicBool>,
     directory: OnceLock<Result<ServerDir, String>>,
     /// Notified when the pending event of a task changes.
     pub(crate) events: Arc<EventSignal>,
@@ -121,7 +119,6 @@ impl Supervisor {
             planner: Planner::default(),
             unprotected: Arc::default(),
             scans: Arc::default(),
-            ending: Arc::default(),
             settings,
             clock,
             instance,
@@ -191,8 +188,8 @@ impl Supervisor {
         let started = self.start_reserved(&id, request, &shell, on_end);
         match &started {
             Ok(task) => {
-                let closed = self.registry.lock().insert(Arc::clone(task));
-                if closed {
+                let is_ending = self.registry.lock().insert(Arc::clone(task));
+                if is_ending {
                     // The server began to shut down while the task was starting.
                     let _ = task.requests.send(WorkerRequest::Shutdown);
                 }
@@ -376,6 +373,7 @@ impl Supervisor {
             Arc::clone(&self.settings.redactor),
         );
         let completion = Arc::new(Completion::new(on_end));
+        let server_ending = Arc::clone(&self.registry.lock().ending);
         let setup = Setup {
             spools,
             cookie: plan.cookie,
@@ -388,7 +386,7 @@ impl Supervisor {
             sideband: plan.sideband,
             on_shell_end: plan.on_shell_end,
             scans: Arc::clone(&self.scans),
-            server_ending: Arc::clone(&self.ending),
+            server_ending,
             tracker: self.settings.tracker,
             on_pressure: self.pressure_relief(),
             completion: Arc::clone(&completion),
@@ -464,7 +462,7 @@ impl Supervisor {
 
     /// Whether the server is ending.
     pub(crate) fn is_ending(&self) -> bool {
-        self.registry.lock().closed
+        self.registry.lock().is_ending()
     }
 
     /// All known tasks, oldest first.
@@ -626,16 +624,15 @@ impl Supervisor {
     /// Kills all tasks, their leftovers and any other process that this server has adopted, within
     /// about a second.
     pub fn shut_down(&self) {
-        let tasks = {
-            let mut registry = self.registry.lock();
-            registry.closed = true;
+        let listed = {
+            let registry = self.registry.lock();
+            registry.ending.store(true, Ordering::SeqCst);
             registry.order.clone()
         };
         self.events.notify();
         // The workers first: one whose shell dies by the sweep's signal must know that the server
         // sent it, also if its task is not listed yet.
-        self.ending.store(true, Ordering::SeqCst);
-        for task in &tasks {
+        for task in &listed {
             let _ = task.requests.send(WorkerRequest::Shutdown);
         }
         let sweep = survivors::Sweep::begin(&self.settings.daemons);
@@ -659,7 +656,7 @@ impl Supervisor {
     /// All tasks, once none is being started any more.
     fn listed_once_started(&self, deadline: Instant) -> Vec<Arc<TaskHandle>> {
         let mut registry = self.registry.lock();
-        while registry.is_starting_any() && Instant::now() < deadline {
+        while registry.has_starts() && Instant::now() < deadline {
             registry = self.registry.wait(registry, Some(deadline));
         }
         registry.order.clone()

@@ -21,6 +21,7 @@ SERVERS = 3
 RUNS = 5
 # Caches are given back by then, and the threads that are not kept for later calls have ended.
 REST_S = 60
+# What is held then, by `/proc/PID/smaps`.
 HELD = """\
 on one server, 4.4 of 11.4 MiB are pages of the program's file, since the last background commands
 still run and are looked at, and 6.6 anonymous memory. Of this, 3 MiB are the 1,000 ended tasks that a

@@ -112,9 +112,9 @@ class Report:
             late = late or [machine.lateness()]
             rows = table(["figure", "measured", "must", "aim", "met", "detail"], [figure.cells() for figure in figures])
             self.section("Figures", FIGURES, rows, reached(figures), quietness(late), meanings((figure.name, figure.meaning) for figure in figures))
-        short = [(figure.name, figure.profile) for figure in figures if figure.is_short_of_aim()]
-        if any(profile for _, profile in short):
-            self.section("Where aims are missed", PROFILES, meanings(short))
+        missing = [(figure.name, figure.profile) for figure in figures if figure.is_short_of_aim()]
+        if any(profile for _, profile in missing):
+            self.section("Where aims are missed", PROFILES, meanings(missing))
         self.missed += [figure.name for figure in figures if figure.verdict() == "MISSED"]
 
     def add_micro(self):

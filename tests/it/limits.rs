@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::PathBuf;
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 
 use serde_json::{Value, json};
@@ -13,7 +13,6 @@ use serde_json::{Value, json};
 use crate::support::client::Client;
 use crate::support::env::{Env, binary, copy_program};
 use crate::support::processes::{UniqueSleep, memory_kib, wait_until};
-use crate::support::result::ToolResult;
 use crate::support::state_files::server_files;
 
 #[test]
@@ -359,29 +358,18 @@ fn the_end_of_the_oldest_task_is_answered_whole_while_others_end() {
     let command = "read -r line; seq 2000; echo $line";
     let open = json!({"command": command, "stdin_open": true, "yield_after": 0});
     let oldest: Vec<String> = (0..40).map(|_| client.call("zsh", open.clone()).task_id()).collect();
-    let over = AtomicBool::new(false);
     thread::scope(|scope| {
         for _ in 0..3 {
-            scope.spawn(|| {
-                while !over.load(Ordering::SeqCst) {
-                    client.run("true");
-                }
-            });
+            scope.spawn(|| (0..400).for_each(|_| drop(client.run("true"))));
         }
         // Each is the first that may go as soon as its end counts as shown.
-        let answers: Vec<ToolResult> = oldest
-            .iter()
-            .map(|task| {
-                let input = json!({"task_id": task, "input": "the last line", "listen": 25});
-                let sent = client.call("zsh_send", input);
-                match sent.status() {
-                    "running" => client.poll(task, json!({"wait_for": "end", "listen": 25})),
-                    _ => sent,
-                }
-            })
-            .collect();
-        over.store(true, Ordering::SeqCst);
-        for answer in answers {
+        for task in &oldest {
+            let input = json!({"task_id": task, "input": "the last line", "listen": 25});
+            let sent = client.call("zsh_send", input);
+            let answer = match sent.status() {
+                "running" => client.poll_to_end(task),
+                _ => sent,
+            };
             assert!(answer.output().ends_with("the last line"), "{}", answer.text);
             assert!(!answer.text.contains("quota"), "{}", answer.text);
         }
