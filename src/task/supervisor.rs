@@ -182,9 +182,23 @@ impl Supervisor {
         request: Request,
         on_end: Option<OnEnd>,
     ) -> Result<Arc<TaskHandle>, StartError> {
+        self.start_named(request, on_end, |_| ())
+    }
+
+    /// Like [`Supervisor::start`], and calls `named` with the task's id before the command runs.
+    ///
+    /// # Errors
+    /// As [`Supervisor::start`].
+    pub(crate) fn start_named(
+        self: &Arc<Self>,
+        request: Request,
+        on_end: Option<OnEnd>,
+        named: impl FnOnce(&str),
+    ) -> Result<Arc<TaskHandle>, StartError> {
         self.check(&request)?;
         let shell = self.find_shell(request.shell)?;
         let id = self.reserve(request.id.as_deref())?;
+        named(&id);
         let started = self.start_reserved(&id, request, &shell, on_end);
         match &started {
             Ok(task) => {
