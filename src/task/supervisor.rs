@@ -706,16 +706,15 @@ impl Supervisor {
     }
 }
 
-/// Writes the file of a detached task before its command starts, so that the task is listed whenever
-/// this process may be killed.
+/// Writes the file of a task that must be listed before its command starts, so that it is listed
+/// whenever this process may be killed. That of another detached task is written while its shell
+/// starts: creating a file can take as long as that.
 ///
 /// # Errors
-/// It cannot be written, and the task must be listed.
+/// It cannot be written.
 fn announce(task: &LiveTask, journal: &mut Journal) -> Result<(), StartError> {
-    let Some(detached) = &task.facts.detached else { return Ok(()) };
-    match journal.announce(task) {
-        Err(error) if detached.must_be_listed => Err(error),
-        // A task on a host is reached over its connection.
+    match &task.facts.detached {
+        Some(detached) if detached.must_be_listed => journal.announce(task),
         _ => Ok(()),
     }
 }
