@@ -17,7 +17,7 @@ use super::stream::PerStream;
 use crate::process::probe::InputSource;
 use crate::process::scans::Scans;
 use crate::process::spawn::Spawned;
-use crate::process::tree::TaskProcesses;
+use crate::process::tree::{Scan, TaskProcesses};
 use crate::progress::tracker::TrackerSettings;
 use crate::progress::wait::ProcessName;
 
@@ -102,8 +102,8 @@ impl Probes {
 
     /// Measures what the task has used before its processes are asked to end: no one counts what
     /// nothing waits for.
-    pub(super) fn measure(&mut self, task: &LiveTask, processes: &mut TaskProcesses) {
-        self.progress_probe.measure(task, processes);
+    pub(super) fn measure(&mut self, task: &LiveTask, scan: &Scan, processes: &mut TaskProcesses) {
+        self.progress_probe.measure(task, scan, processes);
     }
 
     /// How much memory the processes occupied at the last probe, if that is more than `limit`.

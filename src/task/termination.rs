@@ -99,10 +99,12 @@ impl TreeKill {
         self.receivers.push(receipt);
     }
 
-    /// Sends these signals to each process of the tree from now on; returns whether all are gone.
+    /// Sends these signals to each process of the tree from now on, first to those of `scan`, which
+    /// was taken just now; returns whether all are gone.
     pub(super) fn escalate(
         &mut self,
         signals: &'static [Signal],
+        scan: Scan,
         processes: &mut TaskProcesses,
         shell: &Child,
     ) -> bool {
@@ -110,7 +112,7 @@ impl TreeKill {
         self.signals = signals;
         self.fully_signalled.clear();
         self.shell_signalled_unseen = false;
-        self.sweep(processes, shell)
+        self.sweep(scan, processes, shell)
     }
 
     /// Scans again if a scan is due or the last watched process has ended; returns whether all are
@@ -123,7 +125,7 @@ impl TreeKill {
     ) -> bool {
         let due = self.next_sweep.is_some_and(|at| Instant::now() >= at);
         let last_ended = self.under_way() && !ended.is_empty() && self.forget(ended);
-        (due || last_ended) && self.sweep(processes, shell)
+        (due || last_ended) && self.sweep(Scan::take(), processes, shell)
     }
 
     /// The processes whose ends to watch for.
@@ -163,10 +165,9 @@ impl TreeKill {
         Some(alive)
     }
 
-    /// Scans the tree and signals processes that it has not signalled yet; returns whether all are
-    /// gone.
-    fn sweep(&mut self, processes: &mut TaskProcesses, shell: &Child) -> bool {
-        let scan = self.scan(processes);
+    /// Signals the processes of this scan that were not signalled yet; returns whether all are gone.
+    fn sweep(&mut self, scan: Scan, processes: &mut TaskProcesses, shell: &Child) -> bool {
+        let scan = self.find(scan, processes);
         let newcomers: Vec<ProcessInfo> = self
             .alive
             .iter()
@@ -212,15 +213,16 @@ impl TreeKill {
         self.group_killed
     }
 
-    /// Sends one signal to every process, once.
+    /// Sends one signal to every process of `scan`, which was taken just now, once.
     pub(super) fn signal_once(
         &mut self,
         signal: Signal,
+        scan: Scan,
         processes: &mut TaskProcesses,
         shell: &Child,
     ) {
         self.begin();
-        let scan = self.scan(processes);
+        let scan = self.find(scan, processes);
         for process in self.alive.clone() {
             self.signal(&process, &[signal]);
         }
@@ -234,9 +236,9 @@ impl TreeKill {
         self.next_sweep = rescans.then(|| Instant::now() + RESCAN);
     }
 
-    fn scan(&mut self, processes: &mut TaskProcesses) -> Scan {
+    /// Finds the tree's processes in this scan, or in a new one where it does not tell; returns which.
+    fn find(&mut self, mut scan: Scan, processes: &mut TaskProcesses) -> Scan {
         self.seen_gone = false;
-        let mut scan = Scan::take();
         self.alive = processes.living(&scan);
         for _ in 1..SCANS {
             if !processes.is_inconclusive() {

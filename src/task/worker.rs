@@ -30,7 +30,7 @@ use crate::process::pty::{self, TerminalSize};
 use crate::process::scans::Scans;
 use crate::process::signals::Exit;
 use crate::process::spawn::Spawned;
-use crate::process::tree::{self, Identity, MatchCriteria, TaskProcesses};
+use crate::process::tree::{self, Identity, MatchCriteria, Scan, TaskProcesses};
 use crate::progress::cost::Cost;
 use crate::progress::tracker::TrackerSettings;
 use crate::progress::wait::ProcessName;
@@ -295,19 +295,21 @@ impl Worker {
                 let (processes, shell) = (&mut self.processes, &self.spawned.child);
                 match effect {
                     Effect::SignalTree(signals) => {
+                        let scan = Scan::take();
                         if self.completion.record_kill_context(&self.task) {
-                            self.probes.measure(&self.task, processes);
+                            self.probes.measure(&self.task, &scan, processes);
                         }
-                        let gone = self.termination.escalate(signals, processes, shell);
+                        let gone = self.termination.escalate(signals, scan, processes, shell);
                         self.note_tree_gone(gone);
                     }
                     Effect::SignalOnce(signal) => {
+                        let scan = Scan::take();
                         if signal.is_terminating()
                             && self.completion.record_kill_context(&self.task)
                         {
-                            self.probes.measure(&self.task, processes);
+                            self.probes.measure(&self.task, &scan, processes);
                         }
-                        self.termination.signal_once(signal, processes, shell);
+                        self.termination.signal_once(signal, scan, processes, shell);
                         // Before the receipt: its reader may query the task's state at once.
                         self.probes.reset(&self.task);
                     }

@@ -79,12 +79,17 @@ class Server:
 
     def end(self):
         """Closes the input and waits for the end; nothing, once it has ended."""
-        self.guard.stdin.close()
-        try:
-            self.guard.wait(timeout=EXIT_LIMIT)
-        except subprocess.TimeoutExpired:
-            self.guard.kill()
-            self.guard.wait()
+        if self.guard.returncode is None:
+            # `wait` with a timeout sleeps between looks, up to as long again as it has waited.
+            guard = os.pidfd_open(self.guard.pid)
+            try:
+                self.guard.stdin.close()
+                ended, _, _ = select.select([guard], [], [], EXIT_LIMIT)
+                if not ended:
+                    self.guard.kill()
+                self.guard.wait()
+            finally:
+                os.close(guard)
 
     def __exit__(self, *_):
         self.end()

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use crate::process::probe::InputSource;
 use crate::process::scans::Scans;
-use crate::process::tree::{self, Identity, ProcessInfo, TaskProcesses};
+use crate::process::tree::{self, Identity, ProcessInfo, Scan, TaskProcesses};
 use crate::process::usage;
 use crate::process::waits::{self, Known, Waits};
 use crate::process::{listening, locks};
@@ -403,8 +403,8 @@ impl ProgressProbe {
     }
 
     /// Measures what the task has used, outside of the series.
-    pub(super) fn measure(&mut self, task: &LiveTask, processes: &mut TaskProcesses) {
-        let members = processes.known_members(&self.scans.recent(MAX_SCAN_AGE));
+    pub(super) fn measure(&mut self, task: &LiveTask, scan: &Scan, processes: &mut TaskProcesses) {
+        let members = processes.known_members(scan);
         self.count(&members, self.totals.output);
         task.report(|state| self.report_usage(state, &members));
     }
