@@ -9,7 +9,7 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -35,6 +35,8 @@ pub(crate) mod relayed;
 
 /// How long an answer may take beyond the wait that its call requests.
 pub(crate) const ANSWER_LIMIT: Duration = Duration::from_secs(5);
+/// How often to look whether a process has ended where the system does not tell.
+const RECHECK: Duration = Duration::from_millis(20);
 /// The notification that a relayed result has reached its reader.
 pub(crate) const DELIVERED: &str = "zsh-tool/delivered";
 /// The method that requests events.
@@ -91,15 +93,21 @@ impl Owner {
 
     /// Waits for the end of the process; returns false if it has not ended within the limit.
     pub(crate) fn await_end(&self, limit: Duration) -> bool {
+        let deadline = Instant::now() + limit;
         let process = journal::server_pid(&self.directory).and_then(tree::look_up);
-        if let Some(handle) = process.and_then(|process| Handle::open(process.id).ok())
-            && let Some(end) = handle.ended()
-        {
+        let handle = process.and_then(|process| Handle::open(process.id).ok());
+        let end = handle.as_ref().and_then(Handle::ended);
+        while journal::server_lives(&self.directory) {
+            let left = deadline.saturating_duration_since(Instant::now());
             let mut poller = Poller::default();
-            poller.watch(end, Interest::Read);
-            poller.wait(Some(limit));
+            let place = end.map(|end| poller.watch(end, Interest::Read));
+            // Without a pidfd, only its lock shows that it lives.
+            poller.wait(Some(if end.is_some() { left } else { left.min(RECHECK) }));
+            if poller.ready(place) || left.is_zero() {
+                return !journal::server_lives(&self.directory);
+            }
         }
-        !journal::server_lives(&self.directory)
+        true
     }
 }
 
