@@ -110,6 +110,15 @@ struct Shared {
     pool: Pool,
 }
 
+/// A run in the queue. Dropping it wakes the writer.
+pub struct QueuedRun(Arc<Shared>);
+
+impl Drop for QueuedRun {
+    fn drop(&mut self) {
+        self.0.queue.notify_all();
+    }
+}
+
 impl Store {
     /// Creates the store. The database is opened at the first use.
     pub fn open(settings: StoreSettings) -> Store {
@@ -131,24 +140,26 @@ impl Store {
         &self.shared.settings.path
     }
 
-    /// Queues a run. Every later query of this store includes it.
-    pub fn record(&self, run: &Run<'_>) {
-        let Shared { instance, settings, .. } = &*self.shared;
-        self.push(|sequence| {
-            let id = format!("{instance}-{sequence:x}");
-            Job::Run(Box::new(run.rows(&id, &settings.session)))
-        });
+    /// Queues a run. Every later query of this store includes it. The writer begins once the result
+    /// is dropped, so that a caller who waits for this run need not wait for its thread to be woken.
+    pub fn record(&self, run: &Run<'_>) -> QueuedRun {
+        let Shared { instance, settings, cache, queue, .. } = &*self.shared;
+        self.start();
+        let mut queue = queue.lock();
+        let id = format!("{instance}-{:x}", queue.last + 1);
+        let rows = Box::new(run.rows(&id, &settings.session));
+        cache.lock().add(&rows);
+        queue.push(Job::Run(rows));
+        QueuedRun(Arc::clone(&self.shared))
     }
 
     /// Queues the table of a command's options.
     pub fn put_options(&self, command: &str, table: &str, now: SystemTime) {
-        self.push(|_| {
-            Job::Options(CachedOptions {
-                base_command: command.to_owned(),
-                options_text: table.to_owned(),
-                created_at: timestamp(now),
-            })
-        });
+        self.push(Job::Options(CachedOptions {
+            base_command: command.to_owned(),
+            options_text: table.to_owned(),
+            created_at: timestamp(now),
+        }));
     }
 
     /// What failed when this command last ran in this directory; `None` if that is not known.
@@ -160,26 +171,17 @@ impl Store {
     /// Queues what has failed now, without secrets.
     pub fn put_failures(&self, hash: &str, cwd: &str, names: &BTreeSet<String>, now: SystemTime) {
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        self.push(|_| {
-            Job::Failures(LastFailures {
-                command_hash: hash.to_owned(),
-                cwd: cwd.to_owned(),
-                names: names.join("\n"),
-                created_at: timestamp(now),
-            })
-        });
+        self.push(Job::Failures(LastFailures {
+            command_hash: hash.to_owned(),
+            cwd: cwd.to_owned(),
+            names: names.join("\n"),
+            created_at: timestamp(now),
+        }));
     }
 
-    /// Queues the job that `job` makes for its sequence number.
-    fn push(&self, job: impl FnOnce(u64) -> Job) {
+    fn push(&self, job: Job) {
         self.start();
-        let mut queue = self.shared.queue.lock();
-        let job = job(queue.last + 1);
-        if let Job::Run(rows) = &job {
-            self.shared.cache.lock().add(rows);
-        }
-        queue.push(job);
-        drop(queue);
+        self.shared.queue.lock().push(job);
         self.shared.queue.notify_all();
     }
 

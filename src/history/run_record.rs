@@ -19,7 +19,7 @@ use crate::alan::insight::after::{self, EndFacts, OutOfMemory};
 use crate::alan::insight::{self, Insight, before};
 use crate::alan::kill::{KillFacts, KillInsight, classify};
 use crate::alan::run::{EndedRun, Ending, Run};
-use crate::alan::store::Store;
+use crate::alan::store::{QueuedRun, Store};
 use crate::config::InsightChoice;
 use crate::neverhang::{Lease, RunEnd};
 use crate::process::memory;
@@ -133,7 +133,7 @@ impl RunRecord {
     /// The callback for the task's end.
     pub(crate) fn on_end(self: &Arc<RunRecord>) -> OnEnd {
         let run_record = Arc::clone(self);
-        Box::new(move |ended| run_record.close(ended))
+        Box::new(move |ended| Some(Box::new(run_record.close(ended))))
     }
 
     /// Releases the lease of a command that was not run after all.
@@ -266,7 +266,7 @@ impl RunRecord {
         }
     }
 
-    fn close(&self, ended: &FinishedTask<'_>) {
+    fn close(&self, ended: &FinishedTask<'_>) -> QueuedRun {
         // Read the history before this run is added to it.
         let history = self.history();
         let (head, mut tail) = reading::head_and_tail(&ended.spools.output, ended.ends.output);
@@ -301,7 +301,7 @@ impl RunRecord {
             &self.context.settings.redactor,
         );
         let change = self.change_of_failures(ended, &run, &tail);
-        self.context.settings.store.record(&run);
+        let queued = self.context.settings.store.record(&run);
         self.report_to_circuit(run_end(ended));
         if run.outcome == Outcome::Failure {
             self.look_up_options(history.failures + 1, &ended.end.pipestatus);
@@ -316,6 +316,7 @@ impl RunRecord {
             killed_after,
             kill_context: ended.kill_context.cloned(),
         });
+        queued
     }
 
     /// What differs from the failures of the last run in this directory, of which the names are kept

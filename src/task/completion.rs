@@ -45,8 +45,12 @@ pub struct FinishedTask<'a> {
 
 /// Called once when a task is over, before callers can see that, so that later calls can rely on
 /// the record. Runs on the worker's thread, or on that of a server that ends before the task. The
-/// task's end waits for it: it must be quick, and must not wait for a task.
-pub(crate) type OnEnd = Box<dyn FnOnce(&FinishedTask<'_>) + Send>;
+/// task's end waits for it: it must be quick, and must not wait for a task. What it returns is
+/// dropped once callers can see the end: what no caller need wait for belongs there.
+pub(crate) type OnEnd = Box<dyn FnOnce(&FinishedTask<'_>) -> AfterEnd + Send>;
+
+/// See [`OnEnd`].
+pub(crate) type AfterEnd = Option<Box<dyn Send>>;
 
 /// What is collected for the end of one task.
 pub(crate) struct Completion(Mutex<CompletionState>);
@@ -111,15 +115,18 @@ impl Completion {
         self.0.lock().provisional = provisional;
     }
 
-    /// Calls `on_end`, unless there is none or it was called before; returns whether it did.
-    pub(crate) fn call_on_end(&self, task: &LiveTask, end: &End, spools: &Spools) -> bool {
+    /// Calls `on_end`, unless there is none or it was called before, for which it returns `None`.
+    pub(crate) fn call_on_end(
+        &self,
+        task: &LiveTask,
+        end: &End,
+        spools: &Spools,
+    ) -> Option<AfterEnd> {
         let (on_end, kill_context, memory_kills_at_start) = {
             let mut state = self.0.lock();
             (state.on_end.take(), state.kill_context.clone(), state.memory_kills_at_start)
         };
-        let Some(on_end) = on_end else {
-            return false;
-        };
+        let on_end = on_end?;
         let (memory_peak, ends) = {
             let state = task.state();
             (state.usage.memory_peak, state.streams.map(|stream| stream.end))
@@ -135,11 +142,11 @@ impl Completion {
             memory_kills_at_start,
         };
         // The task ends even if recording it panics.
-        let notified = catch_unwind(AssertUnwindSafe(|| on_end(&ended)));
-        if notified.is_err() {
+        let after_end = catch_unwind(AssertUnwindSafe(|| on_end(&ended)));
+        Some(after_end.unwrap_or_else(|_| {
             tracing::error!("task {}: recording its end panicked", task.facts.id);
-        }
-        true
+            None
+        }))
     }
 
     /// Reports the end of a task that outlasts the server's shutdown: its program hangs in the
@@ -158,13 +165,13 @@ impl Completion {
             cost: Some(Cost::new(None, &task.state().usage)),
             over_memory: None,
         };
-        let notified = self.call_on_end(task, &end, spools);
-        if notified {
-            // Wakes the calls that wait for the end.
-            task.report(|state| {
-                state.ended.get_or_insert(end);
-            });
-        }
-        notified
+        let Some(_after_end) = self.call_on_end(task, &end, spools) else {
+            return false;
+        };
+        // Wakes the calls that wait for the end.
+        task.report(|state| {
+            state.ended.get_or_insert(end);
+        });
+        true
     }
 }

@@ -619,12 +619,13 @@ impl Worker {
         }
         let readers =
             Spools { output: self.output.spool.reader(), errors: self.errors.spool.reader() };
-        self.completion.call_on_end(&self.task, &end, &readers);
+        let after_end = self.completion.call_on_end(&self.task, &end, &readers);
         self.task.report(|state| {
             state.forget_detected();
             state.ended = Some(end);
             state.closed = self.closed;
         });
+        drop(after_end);
         if self.closed {
             self.spawned.child.reap();
         } else {
