@@ -14,6 +14,7 @@ use crate::support::processes::{
     Found, UniqueSleep, assert_none_left, guards_and_guarded, processes_with, wait_until,
 };
 use crate::support::program::ran;
+use crate::support::result::ToolResult;
 use crate::support::state_files::server_files;
 use crate::support::tmux::Window;
 use crate::support::unprivileged;
@@ -56,6 +57,14 @@ fn restorers(env: &Env) -> Vec<Found> {
 fn detach(window: &Window) {
     window.press("C-]");
     window.await_text("code=0");
+}
+
+/// Sends an empty line once the task's server has seen that the person who detached is gone.
+fn send_after_person(client: &Client, task: &str) -> ToolResult {
+    wait_until("the person has left", || {
+        let sent = client.call("zsh_send", json!({"task_id": task, "input": ""}));
+        (!sent.is_error).then_some(sent)
+    })
 }
 
 #[test]
@@ -272,7 +281,7 @@ fn a_person_answers_a_password_prompt_that_no_tool_answers_meanwhile() {
         assert!(!window.screen().contains(&secret), "{}", window.screen());
         detach(&window);
 
-        let sent = client.call("zsh_send", json!({"task_id": task, "input": ""}));
+        let sent = send_after_person(&client, &task);
         assert!(sent.text.contains("over"), "{}", sent.text);
         let all = client.poll(&task, json!({"full_output": true}));
         assert!(!all.text.contains(&secret), "{}", all.text);
@@ -316,10 +325,7 @@ fn the_terminal_has_the_size_of_the_last_person_and_then_the_agents_again() {
     });
     assert!(client.call("zsh_send", json!({"task_id": task, "input": ""})).is_error);
     detach(&first);
-    let sent = wait_until("the person has left", || {
-        let sent = client.call("zsh_send", json!({"task_id": task, "input": ""}));
-        (!sent.is_error).then_some(sent)
-    });
+    let sent = send_after_person(&client, &task);
     let polled = client.poll(&task, json!({"until": "24 80", "listen": 20}));
     assert!(format!("{}{}", sent.text, polled.text).contains("24 80"), "{}", polled.text);
     assert!(!polled.text.contains("person attached"), "{}", polled.text);
