@@ -1,13 +1,13 @@
-//! Which process holds a file lock, from `/proc/locks`.
+//! Which process holds a file lock, from `/proc/locks`, or from `/proc/PID/fdinfo` where that names
+//! the one that took the lock and has ended, or none.
 //!
-//! Limits: a lock of an open file description names no process, and an older kernel or another PID
-//! namespace may name none either. For a process of another user it cannot be checked whether it
-//! holds this file, or one with the same number on another file system.
+//! Limits: of other users' processes only `/proc/locks` tells, and for them it cannot be checked
+//! whether they hold this file, or one with the same number on another file system.
 
 use std::path::Path;
 
 use super::calls::{FileIdentity, identity};
-use crate::process::probe::StallReason;
+use crate::process::probe::{Identity, StallReason};
 use crate::process::processes;
 use crate::process::tree;
 use crate::progress::wait::{Holder, Lock};
@@ -21,8 +21,39 @@ pub(super) fn lock_of(descriptor: &Path, name: &Path) -> Lock {
 fn holder(descriptor: &Path) -> Option<Holder> {
     let file = identity(descriptor)?;
     let table = processes::read_proc_text("/proc/locks").ok()?;
-    let pid = holders_in(&table, file.inode).find(|pid| may_hold(*pid, file))?;
-    holder_of(pid)
+    let holders: Vec<i32> = holders_in(&table, file.inode).collect();
+    if holders.is_empty() {
+        return None;
+    }
+    let named = holders.into_iter().find(|pid| *pid > 0 && may_hold(*pid, file));
+    named.and_then(holder_of).or_else(|| holder_by_descriptor(file))
+}
+
+/// The oldest process with a descriptor that has the lock. All that share the open file description
+/// have it, as the children of a shell do after `exec 9>file; flock 9`.
+fn holder_by_descriptor(file: FileIdentity) -> Option<Holder> {
+    let mut oldest: Option<Identity> = None;
+    processes::visit(|process| {
+        if !process.zombie
+            && oldest.is_none_or(|oldest| process.id.started < oldest.started)
+            && has_lock(process.id.pid, file)
+        {
+            oldest = Some(process.id);
+        }
+    });
+    holder_of(oldest?.pid)
+}
+
+fn has_lock(pid: i32, file: FileIdentity) -> bool {
+    let directory = processes::proc_directory(pid);
+    let Ok(descriptors) = std::fs::read_dir(directory.join("fd")) else {
+        return false;
+    };
+    descriptors.flatten().any(|entry| {
+        let facts = || processes::read_proc_text(directory.join("fdinfo").join(entry.file_name()));
+        identity(&entry.path()) == Some(file)
+            && facts().is_ok_and(|facts| facts.lines().any(|line| line.starts_with("lock:")))
+    })
 }
 
 /// A living process as the holder of a lock.
@@ -50,9 +81,10 @@ fn may_hold(pid: i32, file: FileIdentity) -> bool {
     files.any(|held| held == Some(file))
 }
 
-/// The processes that hold a lock on this inode, in lines such as
-/// `1: FLOCK  ADVISORY  WRITE 700 08:01:4521 0 EOF`; a process with `->` waits for one. The device
-/// is ignored: `/proc/locks` and `stat` name it differently on some file systems.
+/// The processes that took a lock on this inode, in lines such as
+/// `1: FLOCK  ADVISORY  WRITE 700 08:01:4521 0 EOF`; -1 or 0 where the kernel names none. A process
+/// with `->` waits for one. The device is ignored: `/proc/locks` and `stat` name it differently on
+/// some file systems.
 fn holders_in(table: &str, inode: u64) -> impl Iterator<Item = i32> {
     const PID: usize = 4;
     const FILE: usize = 5;
@@ -61,7 +93,7 @@ fn holders_in(table: &str, inode: u64) -> impl Iterator<Item = i32> {
         let file = words.get(FILE)?;
         let held: u64 = file.rsplit(':').next()?.parse().ok()?;
         let pid: i32 = words.get(PID)?.parse().ok()?;
-        (held == inode && pid > 0 && words.get(1) != Some(&"->")).then_some(pid)
+        (held == inode && words.get(1) != Some(&"->")).then_some(pid)
     })
 }
 
@@ -78,7 +110,7 @@ mod tests {
         let holders = |table, inode| holders_in(table, inode).collect::<Vec<_>>();
         assert_eq!(holders(table, 4521), [700]);
         assert_eq!(holders(table, 77), [702]);
-        assert_eq!(holders(table, 78), [0; 0]);
+        assert_eq!(holders(table, 78), [-1]);
         assert_eq!(holders("garbage\n", 1), [0; 0]);
         assert_eq!(task_of("4f2a/b6d464a7").as_deref(), Some("b6d464a7"));
     }
@@ -91,5 +123,17 @@ mod tests {
         assert!(may_hold(own, opened));
         let elsewhere = FileIdentity { device: (opened.device.0, opened.device.1 + 1), ..opened };
         assert!(!may_hold(own, elsewhere));
+    }
+
+    #[test]
+    fn a_lock_that_an_ended_process_took_is_held_by_who_has_its_descriptor() {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        let shared = file.reopen().expect("a file");
+        let mut flock = std::process::Command::new("flock");
+        flock.args(["--nonblock", "0"]).stdin(shared.try_clone().expect("a descriptor"));
+        assert!(flock.status().expect("flock(1)").success());
+        let holder = holder(file.path()).expect("a holder");
+        assert_eq!(Ok(holder.process.pid), i32::try_from(std::process::id()));
+        drop(shared);
     }
 }

@@ -162,6 +162,8 @@ asyncio.run(main())'",
     // Locks
     healthy("flock", "flock build.lock true", BLOCKED, LOCK)
         .after(&[First::Holds("flock build.lock sh -c 'echo held; sleep 300'")]),
+    healthy("flock held by a descriptor", "flock build.lock true", BLOCKED, &["held by"])
+        .after(&[First::Holds("bash -c 'exec 9>build.lock; flock 9; echo held; sleep 300; exit'")]),
     healthy(
         "record lock",
         "python3 -c 'import fcntl; fcntl.lockf(open(\"records\", \"a\"), fcntl.LOCK_EX)'",

@@ -232,4 +232,6 @@ fcntl.flock(wanted, fcntl.LOCK_EX)'",
         NO_OTHER_END,
     ),
     stuck("lock of the parent", "flock l flock l true", &["deadlock", "lock"]),
+    stuck("lock of the script's descriptor", "exec 9>l; flock 9; flock l true", DEADLOCK),
+    stuck("lock of bash's descriptor", "bash -c '(flock 8; flock l true; exit) 8>l; exit'", DEADLOCK),
 ];
