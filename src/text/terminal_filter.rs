@@ -22,6 +22,8 @@ const SHIFT_OUT: u8 = 0x0e;
 const SHIFT_IN: u8 = 0x0f;
 /// The first byte of the control characters U+0080 to U+009F, and of other characters.
 const C1_LEAD: u8 = 0xc2;
+/// Stands for what is no character.
+const REPLACEMENT: &str = "\u{fffd}";
 /// CAN and SUB end a sequence without effect.
 const CANCELS: [u8; 2] = [0x18, 0x1a];
 /// How much of a sequence to hold back, in bytes.
@@ -75,21 +77,19 @@ impl TerminalFilter {
                     };
                     let text = rest.iter().skip(1).position(begins).map_or(rest.len(), |at| at + 1);
                     let (text, after) = rest.split_at(text);
-                    let cut = match after {
-                        [] => text.len() - unfinished_character(text),
-                        _ => text.len(),
-                    };
-                    let whole = text.get(..cut).unwrap_or(text);
-                    // With what follows the sequence that is left out, it could be a control
-                    // character.
-                    passed.extend_from_slice(match after {
-                        [] => whole,
-                        _ => whole.strip_suffix(&[C1_LEAD]).unwrap_or(whole),
-                    });
-                    rest = rest.get(cut..).unwrap_or_default();
-                    if cut < text.len() {
+                    let (whole, unfinished) =
+                        text.split_at(text.len() - unfinished_character(text));
+                    passed.extend_from_slice(whole);
+                    if after.is_empty() {
+                        rest = unfinished;
                         break;
                     }
+                    if !unfinished.is_empty() {
+                        // As terminals show it. With what follows a sequence that is left out, it
+                        // could be a control character or an invisible one.
+                        passed.extend_from_slice(REPLACEMENT.as_bytes());
+                    }
+                    rest = after;
                 }
             }
         }
@@ -288,10 +288,18 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_out_joins_no_control_character() {
-        let output = b"\xc2\x1b]0;t\x07\x9d52;c;a\x07\xc2\x05\x9b6n";
-        let passed = TerminalFilter::default().pass(output);
-        assert_eq!(passed, b"\x9d52;c;a\x07\x9b6n");
+    fn what_is_left_out_joins_no_character() {
+        let output = b"\xc2\x1b]0;t\x07\x9d52;c;a\x07\xc2\x05\x9b6n\xf3\xa0\x81\x1b[?\xb6";
+        let mut bytewise = TerminalFilter::for_record();
+        let bytewise: Vec<u8> = output.iter().flat_map(|byte| bytewise.pass(&[*byte])).collect();
+        for passed in [TerminalFilter::for_record().pass(output), bytewise] {
+            let (first, rest) = ("\u{fffd}".as_bytes(), b"\x9d52;c;a\x07".as_slice());
+            assert_eq!(passed, [first, rest, first, b"\x9b6n", first, b"\xb6"].concat());
+        }
+        assert_eq!(
+            TerminalFilter::default().pass(b"caf\xe9\x1b[m"),
+            "caf\u{fffd}\x1b[m".as_bytes()
+        );
     }
 
     #[test]
