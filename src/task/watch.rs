@@ -162,8 +162,13 @@ impl TaskWatch<'_> {
             for pattern in patterns.iter_mut().flatten() {
                 let (spool, end) =
                     (task.spools.get(pattern.stream), streams.get(pattern.stream).end);
-                if let Some(found) = pattern.search(spool, end, &mut effort)? {
-                    return Ok(found.map_or_else(|_| self.given_up(&effort), WaitEnd::Matched));
+                match pattern.search(spool, end, &mut effort)? {
+                    Some(Ok(found)) => {
+                        self.await_line_end(task, &found);
+                        return Ok(WaitEnd::Matched(found));
+                    }
+                    Some(Err(_)) => return Ok(self.given_up(&effort)),
+                    None => {}
                 }
             }
             let mut slice = next_tick.map_or(self.limit, |tick| tick.min(self.limit));
@@ -201,6 +206,21 @@ impl TaskWatch<'_> {
                 next_tick = Some(Instant::now() + tick.every);
             }
         }
+    }
+
+    /// Waits for the end of a line that matched, if it comes at once: programs without a buffer write
+    /// it by itself, and the next wait for output would end with it.
+    fn await_line_end(&self, task: &TaskHandle, found: &Match) {
+        let step = |state: &LiveState| {
+            let is_whole = state.streams.get(found.stream).end.line > found.line;
+            if is_whole || state.ended.is_some() {
+                WaitStep::Found(())
+            } else {
+                WaitStep::WaitUntil(None)
+            }
+        };
+        let until = self.limit.min(Instant::now() + SETTLE);
+        task.live.wait_for(Some(until), self.cancel, step, Instant::now);
     }
 
     /// Why a search for the pattern was given up.

@@ -235,6 +235,24 @@ fn until_matches_the_unterminated_last_line() {
 }
 
 #[test]
+fn a_line_that_matches_is_whole_though_its_end_is_written_by_itself() {
+    let env = Env::new();
+    let client = env.client();
+    let sleep = UniqueSleep::new();
+    let command = format!("print -n ready; print; {sleep}");
+    // A busy machine may take longer between the two writes than the wait lasts, but not each time.
+    let is_whole = |_: &usize| {
+        let arguments = json!({"command": command, "until": "ready", "yield_after": LONG});
+        let result = client.call("zsh", arguments);
+        assert!(result.elapsed < AT_ONCE, "{:?}", result.elapsed);
+        client.kill_task(&result.task_id());
+        result.text.contains("  6 B new  ")
+    };
+    let whole = (0..10).filter(is_whole).count();
+    assert!(whole >= 8, "{whole} of 10");
+}
+
+#[test]
 fn a_match_that_is_not_yet_delivered_ends_the_wait_at_once() {
     let env = Env::new();
     let client = env.client();
