@@ -415,8 +415,8 @@ settings! {
     manopt_fail_present: usize = 3, Count(1..=1_000), env "ALAN_MANOPT_FAIL_PRESENT";
 
     /// Which calls of `zsh` become tasks of MCP's tasks extension, if the client supports it:
-    /// `asked`, calls with `background: true`; `always`, also calls whose command is still running
-    /// when they would return; `off`, none. Default asked.
+    /// `on-request`, calls with `background: true`; `always`, also calls whose command is still
+    /// running when they would return; `off`, none. Default on-request.
     mcp_tasks: TaskChoice = TaskChoice::OnRequest, Choice::new();
 
     /// The address at which the server also serves the monitor over HTTP; port 0 takes any

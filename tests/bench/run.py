@@ -45,8 +45,9 @@ BUILDS = {
 INTRODUCTION = """\
 # Benchmarks
 
-Written by `make bench`, which measures all of it again and replaces this file: in half an
-hour on two cores after building, on a machine that does nothing else meanwhile. A part is
+Written by `make bench`, which measures all of it again, except for where the time goes, and
+replaces this file: in half an hour on two cores after building, on a machine that does nothing
+else meanwhile. A part is
 measured by `tests/bench/run.py --only WORD`, where WORD is in the name of a measurement there.
 No test passes or fails by one of these figures."""
 
@@ -57,8 +58,8 @@ both sides run in turns in the same environment and directory."""
 
 PROFILES = """\
 Where the time goes in the figures above that are short of their aim, by profiles (`perf`, `strace`) of
-these measurements. They were taken once, on two busy cores with the measured processes ahead of all
-others, so that the shares matter and not the sums."""
+these measurements. They were taken once, each when its figure was the one that it begins with: the
+shares matter, not the sums."""
 
 MICRO = """\
 The parts that go over every byte of output, every command line and every message, timed by
@@ -69,7 +70,8 @@ PEERS = """\
 Other MCP servers that run commands, with the same work through the same client in the same
 environment; each is given what it takes by its own tools. zsh-tool and desktop-commander run
 zsh, the latter as a login shell; codex-shell-tool runs bash; mcp-shell-server starts programs of a
-list without a shell.
+list without a shell. All of them were measured here by themselves: what is also a figure above can
+differ from it.
 –: it has no tool for that. Nothing is said of what they are made for besides."""
 
 
