@@ -212,6 +212,8 @@ pub struct LiveState {
     pub(super) kept: Vec<ProcessInfo>,
     /// Whether the state is final: the worker will change nothing more.
     pub closed: bool,
+    /// Whether its file holds the final state, if it has one.
+    pub(super) is_filed: bool,
     /// How many bytes of input wait to be read by the program.
     pub queued_input: usize,
     /// How many changes of the terminal's size are pending.

@@ -39,7 +39,9 @@ impl Supervisor {
         let files = |stream| journal::output_files(&remains.directory, id, stream);
         let (output, errors) = (files(StreamName::Output), files(StreamName::Errors));
         let printed = remains.task.output.last.is_some();
-        if printed && output.is_empty() && errors.is_empty() {
+        // The output of an evicted task is gone, or goes at this moment.
+        let is_gone = remains.past.is_none() || output.is_empty() && errors.is_empty();
+        if printed && is_gone {
             return Some(RecalledTask::Ended(Box::new(remains.task)));
         }
         let kept = &remains.task.output;

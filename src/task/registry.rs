@@ -73,6 +73,12 @@ impl TaskHandle {
         self.live.state().closed
     }
 
+    /// Whether it can be evicted: what is known of it then is what its file holds.
+    fn is_evictable(&self) -> bool {
+        let state = self.live.state();
+        state.closed && state.is_filed
+    }
+
     /// Whether a result has shown its end, and with it all of its output.
     fn is_read(&self) -> bool {
         self.live.state().told.end
@@ -202,7 +208,7 @@ impl Registry {
         is_wanted: impl Fn(&TaskHandle) -> bool,
     ) -> Vec<Arc<TaskHandle>> {
         let is_new = |task: &&Arc<TaskHandle>| !known.iter().any(|known| Arc::ptr_eq(known, task));
-        let ended = self.order.iter().filter(|task| task.is_over() && is_wanted(task));
+        let ended = self.order.iter().filter(|task| task.is_evictable() && is_wanted(task));
         ended.filter(is_new).take(count).cloned().collect()
     }
 
@@ -223,7 +229,7 @@ impl Registry {
     /// Removes the oldest ended task with bytes in this storage: unread ones late, and those whose
     /// output is being read last.
     pub(crate) fn evict_oldest_in(&mut self, store: StorageKind) -> Option<Arc<TaskHandle>> {
-        let holds = |task: &&Arc<TaskHandle>| task.is_over() && task.held(store) > 0;
+        let holds = |task: &&Arc<TaskHandle>| task.is_evictable() && task.held(store) > 0;
         let oldest = self.order.iter().filter(holds);
         let task = Arc::clone(oldest.min_by_key(|task| (self.users(task) > 0, !task.is_read()))?);
         self.forget(&task);

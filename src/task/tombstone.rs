@@ -258,7 +258,9 @@ pub(crate) fn find(state: &Path, instance: &str, task: &str) -> Option<Remains> 
     }
     journal::servers(state).into_iter().find_map(|directory| {
         if directory.ends_with(instance) {
-            let task = evicted(&directory, task)?;
+            // In this order: the file may become part of the log meanwhile.
+            let left = journal::read(&directory, task).filter(|task| task.ended.is_some());
+            let task = left.or_else(|| evicted(&directory, task))?;
             return Some(Remains { directory, task, past: None });
         }
         let task = journal::read(&directory, task).or_else(|| evicted(&directory, task))?;

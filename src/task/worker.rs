@@ -678,6 +678,7 @@ impl Worker {
             self.journal.write(&self.task);
         }
         self.output.close_screen(self.shutting_down);
+        self.task.state().is_filed = true;
         self.wake_housekeeping();
     }
 

@@ -377,6 +377,30 @@ fn the_end_of_the_oldest_task_is_answered_whole_while_others_end() {
 }
 
 #[test]
+fn of_a_task_that_went_as_soon_as_it_ended_the_end_is_told() {
+    let env = Env::new();
+    env.configure("max_finished_tasks: 1\n");
+    let client = env.client();
+    thread::scope(|scope| {
+        for _ in 0..6 {
+            // They last until their files are written for the first time.
+            scope.spawn(|| {
+                for _ in 0..60 {
+                    let task = client.run("sleep 0.02; echo done").task_id();
+                    let polled = client.poll(&task, json!({"full_output": true}));
+                    let told = "has ended (completed, exit=0), and its output is no longer kept";
+                    let is_told = polled.text.contains(told) || polled.output() == "1: done";
+                    assert!(is_told, "{}", polled.text);
+                }
+            });
+        }
+    });
+    wait_until("the files of no other task are left", || {
+        (server_files(&env, ".json").len() <= 1).then_some(())
+    });
+}
+
+#[test]
 fn a_result_that_was_not_read_is_evicted_last() {
     let env = Env::new();
     env.configure("max_finished_tasks: 5\n");

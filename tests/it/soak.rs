@@ -318,7 +318,7 @@ impl<'a> Soak<'a> {
         let polled = self.client.call("zsh_poll", last);
         // Newer tasks may have taken its place by now.
         if !polled.is_error {
-            assert_eq!(polled.output(), format!("{lines}: {lines}"));
+            assert_eq!(polled.output(), format!("{lines}: {lines}"), "{}", polled.text);
         }
     }
 
