@@ -49,7 +49,10 @@ fn check_shown(shown: &ShownConfig) {
         }
         let is_list = value.contains(", ");
         assert!(is_list || value.chars().count() <= LONGEST, "{key}: {value:?}");
-        assert!(!value.contains("hunter2"), "{key} shows a value of a variable");
+        // The seeds have it as an argument and in the environment of an executor.
+        if key == "executors" {
+            assert!(!value.contains("hunter2"), "it shows more than names: {value}");
+        }
     }
     for warning in &shown.warnings {
         assert!(is_plain_line(warning), "{warning:?}");
