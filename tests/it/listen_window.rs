@@ -239,7 +239,8 @@ fn a_line_that_matches_is_whole_though_its_end_is_written_by_itself() {
     let env = Env::new();
     let client = env.client();
     let sleep = UniqueSleep::new();
-    let command = format!("print -n ready; print; {sleep}");
+    // As long as a program takes to start, the line has no end.
+    let command = format!("print -n ready; env true; print; {sleep}");
     // A busy machine may take longer between the two writes than the wait lasts, but not each time.
     let is_whole = |_: &usize| {
         let arguments = json!({"command": command, "until": "ready", "yield_after": LONG});
