@@ -133,7 +133,7 @@ impl RunRecord {
     /// The callback for the task's end.
     pub(crate) fn on_end(self: &Arc<RunRecord>) -> OnEnd {
         let run_record = Arc::clone(self);
-        Box::new(move |ended| Some(Box::new(run_record.close(ended))))
+        Box::new(move |ended| Box::new(run_record.close(ended)))
     }
 
     /// Releases the lease of a command that was not run after all.

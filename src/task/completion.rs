@@ -50,7 +50,7 @@ pub struct FinishedTask<'a> {
 pub(crate) type OnEnd = Box<dyn FnOnce(&FinishedTask<'_>) -> AfterEnd + Send>;
 
 /// See [`OnEnd`].
-pub(crate) type AfterEnd = Option<Box<dyn Send>>;
+pub(crate) type AfterEnd = Box<dyn Send>;
 
 /// What is collected for the end of one task.
 pub(crate) struct Completion(Mutex<CompletionState>);
@@ -145,7 +145,7 @@ impl Completion {
         let after_end = catch_unwind(AssertUnwindSafe(|| on_end(&ended)));
         Some(after_end.unwrap_or_else(|_| {
             tracing::error!("task {}: recording its end panicked", task.facts.id);
-            None
+            Box::new(())
         }))
     }
 

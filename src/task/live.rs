@@ -212,7 +212,7 @@ pub struct LiveState {
     pub(super) kept: Vec<ProcessInfo>,
     /// Whether the state is final: the worker will change nothing more.
     pub closed: bool,
-    /// Whether its file holds the final state, if it has one.
+    /// Whether its file, if it has one, has been written for the last time.
     pub(super) is_filed: bool,
     /// How many bytes of input wait to be read by the program.
     pub queued_input: usize,

@@ -75,8 +75,7 @@ impl TaskHandle {
 
     /// Whether it can be evicted: what is known of it then is what its file holds.
     fn is_evictable(&self) -> bool {
-        let state = self.live.state();
-        state.closed && state.is_filed
+        self.live.state().is_filed
     }
 
     /// Whether a result has shown its end, and with it all of its output.

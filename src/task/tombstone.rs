@@ -259,8 +259,10 @@ pub(crate) fn find(state: &Path, instance: &str, task: &str) -> Option<Remains> 
     journal::servers(state).into_iter().find_map(|directory| {
         if directory.ends_with(instance) {
             // In this order: the file may become part of the log meanwhile.
-            let left = journal::read(&directory, task).filter(|task| task.ended.is_some());
-            let task = left.or_else(|| evicted(&directory, task))?;
+            let has_ended = |task: &Snapshot| task.ended.is_some();
+            let left = journal::read(&directory, task).filter(has_ended);
+            // A file that could not be written any more tells nothing of the end.
+            let task = left.or_else(|| evicted(&directory, task).filter(has_ended))?;
             return Some(Remains { directory, task, past: None });
         }
         let task = journal::read(&directory, task).or_else(|| evicted(&directory, task))?;

@@ -22,7 +22,7 @@ const SHIFT_OUT: u8 = 0x0e;
 const SHIFT_IN: u8 = 0x0f;
 /// The first byte of the control characters U+0080 to U+009F, and of other characters.
 const C1_LEAD: u8 = 0xc2;
-/// Stands for what is no character.
+/// Takes the place of bytes that are not a character.
 const REPLACEMENT: &str = "\u{fffd}";
 /// CAN and SUB end a sequence without effect.
 const CANCELS: [u8; 2] = [0x18, 0x1a];

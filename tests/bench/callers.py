@@ -28,9 +28,8 @@ still run and are looked at, and 6.6 anonymous memory. Of this, 3 MiB are the 1,
 server keeps by default: 3 kB each, by as many calls of `true`."""
 # What the last calls do that the first do not.
 REPEATED = """\
-by `perf`, nothing: the last 400 of 2,800 calls take no more CPU time than the first 400, in the same
-shares, of which most is the kernel's for starting zsh and making its files. Runs of the same program
-differ by more than the growth."""
+by `perf`, nothing: with all tasks kept, the last 400 of 2,800 calls take no more CPU time than the
+first 400, in the same shares, most of it the kernel's for starting zsh and making its files."""
 # An answer is late when even the slowest call of a mix would have been answered.
 PATIENCE_S = 60
 

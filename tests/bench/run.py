@@ -47,8 +47,8 @@ INTRODUCTION = """\
 
 Written by `make bench`, which measures all of it again, except for where the time goes, and
 replaces this file: in half an hour on two cores after building, on a machine that does nothing
-else meanwhile. A part is
-measured by `tests/bench/run.py --only WORD`, where WORD is in the name of a measurement there.
+else meanwhile. A part is measured by `tests/bench/run.py --only WORD`, where WORD is in the name of
+a measurement there.
 No test passes or fails by one of these figures."""
 
 FIGURES = """\

@@ -4,6 +4,7 @@
 //! Limits: of other users' processes only `/proc/locks` tells, and for them it cannot be checked
 //! whether they hold this file, or one with the same number on another file system.
 
+use std::ffi::OsString;
 use std::path::Path;
 
 use super::calls::{FileIdentity, identity};
@@ -45,14 +46,10 @@ fn holder_by_descriptor(file: FileIdentity) -> Option<Holder> {
 }
 
 fn has_lock(pid: i32, file: FileIdentity) -> bool {
-    let directory = processes::proc_directory(pid);
-    let Ok(descriptors) = std::fs::read_dir(directory.join("fd")) else {
-        return false;
-    };
-    descriptors.flatten().any(|entry| {
-        let facts = || processes::read_proc_text(directory.join("fdinfo").join(entry.file_name()));
-        identity(&entry.path()) == Some(file)
-            && facts().is_ok_and(|facts| facts.lines().any(|line| line.starts_with("lock:")))
+    let facts = processes::proc_directory(pid).join("fdinfo");
+    descriptors_of(pid, file).into_iter().flatten().any(|descriptor| {
+        let facts = processes::read_proc_text(facts.join(descriptor));
+        facts.is_ok_and(|facts| facts.lines().any(|line| line.starts_with("lock:")))
     })
 }
 
@@ -74,11 +71,14 @@ fn task_of(cookie: &str) -> Option<String> {
 
 /// Whether a process has this file open; true where that is not shown.
 fn may_hold(pid: i32, file: FileIdentity) -> bool {
-    let Ok(descriptors) = std::fs::read_dir(processes::proc_directory(pid).join("fd")) else {
-        return true;
-    };
-    let mut files = descriptors.flatten().map(|entry| identity(&entry.path()));
-    files.any(|held| held == Some(file))
+    descriptors_of(pid, file).is_none_or(|mut found| found.next().is_some())
+}
+
+/// The numbers of a process's descriptors of this file; `None` where they are not shown.
+fn descriptors_of(pid: i32, file: FileIdentity) -> Option<impl Iterator<Item = OsString>> {
+    let entries = std::fs::read_dir(processes::proc_directory(pid).join("fd")).ok()?.flatten();
+    let of_file = entries.filter(move |entry| identity(&entry.path()) == Some(file));
+    Some(of_file.map(|entry| entry.file_name()))
 }
 
 /// The processes that took a lock on this inode, in lines such as
