@@ -25,9 +25,9 @@ pub(crate) const FIRST_PAUSES: [Duration; 4] = [
 ];
 /// The pause between later probes.
 pub(crate) const LATER_PAUSE: Duration = Duration::from_secs(1);
-/// The pause between probes of a silent task that takes no input, if no call waits for it. At every
-/// second of these times progress is probed, too, from the same scan.
-pub(crate) const RARE_PAUSE: Duration = Duration::from_secs(5);
+/// The pause between probes of a silent task that takes no input, if no call waits for it: as long
+/// as the usual one between probes of progress, so that one scan and one wake-up serve both.
+pub(crate) const RARE_PAUSE: Duration = Duration::from_secs(10);
 /// How many probes precede the first of these pauses.
 pub(crate) const PROBES_BEFORE_RARE: usize = 5;
 /// The pause before a probe that confirms the previous one.
