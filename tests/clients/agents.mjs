@@ -47,6 +47,12 @@ async function run(steps, patience = 8 * PATIENCE, meanwhile = () => {}) {
   return { code, printed, results: api.results(), turns: api.turns };
 }
 
+// Cline leaves a process of its own in the background. It writes to its home as it ends.
+async function endHub() {
+  endRunning('--cline-hub-daemon');
+  await eventually(() => running('--cline-hub-daemon').length === 0);
+}
+
 fs.mkdirSync(project);
 
 if (form === 'long') {
@@ -64,6 +70,7 @@ if (form === 'long') {
   const returned = name === 'cline' && /⟳ RUNNING {2}50\.\d/.test(results[0]);
   check('a call of 70 s has its answer', ended || returned, results);
   check('a poll of 20 s has the end', results[2]?.includes('late') && results[2].includes('✔ exit=0'), results);
+  await endHub();
   finish();
 }
 
@@ -143,10 +150,9 @@ check('a kill', killed?.includes('no survivors') && /KILLED/.test(killed), kille
 check('a poll until the end', polled?.includes('woke') && polled.includes('✔ exit=0'), polled);
 check('a background command', background?.includes('RUNNING'), background);
 check('no _meta reaches the model', !JSON.stringify(turns.at(-1) ?? {}).includes('zsh-tool/result'), '');
-// Cline leaves a process of its own in the background.
 const left = () => running().filter((line) => !line.includes('--cline-hub-daemon'));
 check('nothing is left after the agent', await eventually(() => left().length === 0), left());
-endRunning('--cline-hub-daemon');
+await endHub();
 
 // A person who interrupts it during a call.
 let interrupted = false;
@@ -167,7 +173,7 @@ await run([call('zsh', { command: 'sleep 64', yield_after: 40 }), over], 3 * PAT
 check('an interruption comes during the call', interrupted);
 check('and ends its command', await eventually(() => running('sleep', '64').length === 0), running());
 check('and nothing is left after it', await eventually(() => left().length === 0), left());
-endRunning('--cline-hub-daemon');
+await endHub();
 
 if (agent.listed) {
   const [program, ...args] = agent.listed;
@@ -182,4 +188,5 @@ if (agent.listed) {
   const after = listing();
   check('and not after it was removed', !/zsh-tool(?!-clients)/.test(after), after);
 }
+await endHub();
 finish();
