@@ -50,7 +50,8 @@ async function run(steps, patience = 8 * PATIENCE, meanwhile = () => {}) {
 // Cline leaves a process of its own in the background. It writes to its home as it ends.
 async function endHub() {
   endRunning('--cline-hub-daemon');
-  await eventually(() => running('--cline-hub-daemon').length === 0);
+  const ended = await eventually(() => running('--cline-hub-daemon').length === 0);
+  if (!ended) throw new Error("Cline's background process does not end at SIGTERM");
 }
 
 fs.mkdirSync(project);
